@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A problem that owns its bits: dense tensors, plus how they are to be laid out in memory. The form in
+// which cases are generated, stored and shrunk; fuzz/placement.h turns it into the strided views that
+// a target sees.
+
+#ifndef PLUMBLINE_FUZZ_OWNED_PROBLEM_H_
+#define PLUMBLINE_FUZZ_OWNED_PROBLEM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+
+// Dense, row-major. A scalar has an empty shape.
+struct HostTensor {
+  kernel::DType dtype = kernel::DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  int64_t size() const;  // elements
+  static HostTensor Zeros(kernel::DType dtype, std::vector<int64_t> shape);
+
+  // Element i in row-major order. Floats: GetFloat widens exactly, SetFloat rounds to nearest even.
+  float GetFloat(int64_t i) const;
+  void SetFloat(int64_t i, float value);
+  int64_t GetInt(int64_t i) const;
+  void SetInt(int64_t i, int64_t value);
+  // The element's bits, zero-extended.
+  uint64_t GetBits(int64_t i) const;
+  void SetBits(int64_t i, uint64_t bits);
+
+  kernel::ConstTensor View() const;  // dense
+  bool operator==(const HostTensor&) const = default;
+};
+
+// How the dense tensors lie in memory when a target sees them. Values never depend on it.
+struct Layout {
+  bool weight_hidden_major = false;  // weight stored [H, V]; grad_weight likewise
+  int64_t hidden_padding = 0;        // elements between rows of hidden, and of grad_hidden
+  int64_t weight_padding = 0;        // elements between rows (or columns) of weight, and of grad_weight
+  int64_t label_offset = 0;          // elements by which labels start past an aligned address
+  int64_t grad_stride = 1;           // of grad_logprob and grad_entropy [N]; 0: broadcast element 0
+  bool operator==(const Layout&) const = default;
+};
+
+// Which outputs are asked for, beside logprob (or loss).
+struct Wanted {
+  bool entropy = true;
+  bool lse = true;
+  bool grad_hidden = true;
+  bool grad_weight = true;
+  bool fp32_grads = false;
+  bool operator==(const Wanted&) const = default;
+};
+
+struct OwnedProblem {
+  HostTensor hidden;  // [N, H]
+  HostTensor weight;  // [V, H], always vocab-major here
+  HostTensor labels;  // [N]
+  std::optional<HostTensor> temperature;   // [] or [N]
+  std::optional<HostTensor> grad_logprob;  // [N], or [] where reduction is not none
+  std::optional<HostTensor> grad_entropy;  // [N]
+  int64_t ignore_index = -100;
+  kernel::Reduction reduction = kernel::Reduction::kNone;
+  Layout layout;
+  Wanted wanted;
+
+  int64_t rows() const { return hidden.shape[0]; }
+  int64_t hidden_size() const { return hidden.shape[1]; }
+  int64_t vocab() const { return weight.shape[0]; }
+  bool operator==(const OwnedProblem&) const = default;
+};
+
+// N*H + V*H + N (labels) + the elements of whatever else is present: what shrinking makes small.
+int64_t ValueCount(const OwnedProblem& problem);
+
+// Dense views (layout ignored): what the oracle reads. The problem must outlive it. With
+// layout.grad_stride 0, element 0 of each [N] gradient is broadcast, as a target sees it.
+kernel::Problem DenseView(const OwnedProblem& problem);
+
+// Shapes that disagree, a wrong dtype, sizes that do not match: the reason, naming the tensor and its
+// value; nullopt if consistent. Files and command lines come through here before anything runs.
+std::optional<std::string> Inconsistency(const OwnedProblem& problem);
+
+// The problem of some rows alone, in the order given: same weight, same options, labels, temperature
+// and gradients of those rows. A scalar temperature or upstream gradient stays as it is.
+OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>& rows);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_OWNED_PROBLEM_H_

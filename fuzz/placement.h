@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory as a target sees it: the tensors of an OwnedProblem laid out by its Layout, every buffer
+// between guard bands, the padding inside strided tensors filled too, outputs poisoned.
+//
+// What it finds: writes outside a buffer or into its padding, inputs that changed, output elements that
+// were never written. Guard and padding bytes around inputs are NaN patterns, so that a read out of
+// bounds that reaches a result shows as a NaN.
+
+#ifndef PLUMBLINE_FUZZ_PLACEMENT_H_
+#define PLUMBLINE_FUZZ_PLACEMENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+
+class Placement {
+ public:
+  explicit Placement(const OwnedProblem& problem);
+  ~Placement();
+  Placement(const Placement&) = delete;
+  Placement& operator=(const Placement&) = delete;
+
+  const kernel::Problem& problem() const;
+  const kernel::Results& results() const;
+
+  // Fills every output with one of two patterns, both NaN as floats and different in every byte.
+  void Poison(int pattern);  // 0 or 1
+
+  // What the last run broke, one line each, naming the tensor, the byte offset and what was there;
+  // empty if nothing. Checks guard bands, padding and the inputs.
+  struct Damage {
+    enum class Kind { kGuardBand, kInputWritten } kind;
+    std::string what;
+  };
+  std::vector<Damage> Inspect() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Bits of every output element in dense row-major order, for comparing two runs. Absent outputs are
+// empty. Order: logprob, loss, entropy, lse, grad_hidden, grad_weight, first_invalid_row.
+struct OutputBits {
+  std::vector<std::vector<uint64_t>> outputs;
+  bool operator==(const OutputBits&) const = default;
+};
+OutputBits CopyBits(const kernel::Results& results);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_PLACEMENT_H_

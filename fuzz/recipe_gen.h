@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The RapidCheck generators behind fuzz/regimes.h, for property tests.
+
+#ifndef PLUMBLINE_FUZZ_RECIPE_GEN_H_
+#define PLUMBLINE_FUZZ_RECIPE_GEN_H_
+
+#include <rapidcheck.h>
+
+#include <string_view>
+
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+// Of one regime, or of all of them in equal parts where the name is empty. Built from pure combinators
+// only (gen::exec keeps a process-global stack). Does not shrink: fuzz/shrink.h does that, on tensors.
+rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_RECIPE_GEN_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The safetensors container: 8 bytes little-endian header length, a JSON header, raw little-endian
+// data. Reading treats every byte as hostile; writing is canonical (keys sorted, header padded to 8
+// bytes with spaces), so the same content always gives the same bytes.
+
+#ifndef PLUMBLINE_FUZZ_SAFETENSORS_H_
+#define PLUMBLINE_FUZZ_SAFETENSORS_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+struct SafeTensors {
+  std::map<std::string, HostTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+std::vector<std::byte> WriteSafeTensors(const SafeTensors& content);
+
+// Refuses, naming what and where: a short file, a header over 16 MiB or beyond the file, JSON that is
+// not an object of tensors, dtypes outside BF16, F16, F32, I32, I64, rank above 2, negative or
+// overflowing shapes, offsets that overlap, leave holes, or do not match shape and dtype.
+std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SAFETENSORS_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shrinker: makes a failing problem small and its values simple while it keeps failing in the same
+// way. Passes, each repeated until nothing changes: locate the row, options, rows, vocabulary (delete,
+// and neutralise with the same residue modulo the tile), hidden, values.
+//
+// The predicate decides; it pins the finding's signature, so a candidate that fails in another way
+// ("slips") is not taken. Deterministic for a deterministic predicate.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_H_
+#define PLUMBLINE_FUZZ_SHRINK_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+// True if the candidate still shows the finding.
+using StillFails = std::function<bool(const OwnedProblem&)>;
+
+struct ShrinkHint {
+  // Where the finding was seen: output "" or one of oracle::Name(Output); row (or vocabulary row, for
+  // grad_weight) and column of the worst element; -1: not known.
+  std::string output;
+  int64_t row = -1, column = -1;
+};
+
+struct ShrinkOptions {
+  std::chrono::milliseconds time_limit{30'000};
+  int64_t max_accepted = 5'000;
+  // Called with every accepted candidate, so that the best so far is never lost.
+  std::function<void(const OwnedProblem&)> on_accept;
+};
+
+struct ShrinkResult {
+  OwnedProblem problem;
+  int64_t tried = 0, accepted = 0;
+  bool complete = false;  // a fixpoint was reached, not a limit
+  double seconds = 0;
+};
+
+// The predicate must hold for `problem`; if it does not, the problem comes back as it was, tried == 1.
+ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const StillFails& still_fails,
+                    const ShrinkOptions& options = {});
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_H_

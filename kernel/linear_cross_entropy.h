@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public operator: logprob, entropy = f(hidden, weight, labels), and its gradients, without the
+// tokens x vocabulary matrix in memory. Formulas, special values and promises: kernel/OPERATION.md.
+//
+//   Sizes sizes;
+//   Status s = GetSizes(problem, results, execution, &sizes);   // host arithmetic only
+//   s = Forward(problem, results, execution, workspace, saved); // saved: kept for Backward
+//   s = Backward(problem, results, execution, workspace, saved);
+//
+// Sizes are the worst case over everything that the data may hold; they depend on shapes, dtypes, the
+// results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be null
+// where their size is 0. workspace may be reused as soon as a call is complete; saved is read, never
+// written, by Backward, so one forward serves any number of backward passes.
+
+#ifndef PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
+#define PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel {
+
+enum class Device : uint8_t { kHost, kCuda };
+
+struct Execution {
+  Device device = Device::kHost;
+  // Host: threads to use at most; 0 means one per hardware thread. Never changes a bit of the results.
+  int threads = 0;
+  // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
+  void* stream = nullptr;
+};
+
+struct Sizes {
+  size_t workspace = 0;  // bytes on the execution's device, enough for Forward and for Backward
+  size_t saved = 0;      // bytes that Forward leaves for Backward
+};
+
+// All four: kInvalidArgument names the argument and its value, before anything is written.
+Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
+                Sizes* sizes);
+
+// Writes logprob or loss, entropy, lse and first_invalid_row, those that are present, and saved.
+// Results' gradients are ignored. On the host, kInvalidData reports the first invalid row after
+// everything has been written.
+Status Forward(const Problem& problem, const Results& results, const Execution& execution,
+               void* workspace, void* saved);
+
+// Writes grad_hidden and grad_weight, those that are present, from what Forward saved for the same
+// problem. The upstream gradients may differ from call to call.
+Status Backward(const Problem& problem, const Results& results, const Execution& execution,
+                void* workspace, const void* saved);
+
+// Forward, and Backward where a gradient is present, with memory of its own (host only).
+Status Run(const Problem& problem, const Results& results, const Execution& execution = {});
+
+}  // namespace plumbline::kernel
+
+#endif  // PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_

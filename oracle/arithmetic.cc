@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "oracle/arithmetic.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace plumbline::oracle {
+namespace {
+
+using kernel::DType;
+
+constexpr double kU = 0x1p-24;
+
+// Relative error coefficient, in units of u S, of a tensor core that aligns `block` exact products with
+// the accumulator, keeps `extra` bits below the 23 of fp32 and truncates (ERROR-BUDGET.md, "Dot products").
+double TensorCoreUnits(int64_t length, int block, int extra) {
+  double units = 0;
+  const double per_addend = 2.0 / static_cast<double>(int64_t{1} << extra);
+  const int64_t full = length / block, rest = length % block;
+  units += static_cast<double>(full) * (static_cast<double>(block + 1) * per_addend + 2);
+  if (rest > 0) units += static_cast<double>(rest + 1) * per_addend + 2;
+  return units;
+}
+
+double DotUnits(const Contract& c, int64_t length, bool products_exact) {
+  if (length == 0) return 0;
+  const double n = static_cast<double>(products_exact ? length - 1 : length);
+  const double split = 2.5 * static_cast<double>(c.split - 1);
+  switch (c.accumulate) {
+    case Accumulate::kFp32:
+      return n;
+    case Accumulate::kFp32Truncated:
+      return 2 * n;
+    case Accumulate::kTensorCore:
+      return TensorCoreUnits(length, c.block, c.extra_bits) + split;
+    case Accumulate::kUnknown:
+      break;
+  }
+  return std::max({2 * n, TensorCoreUnits(length, 16, 2), TensorCoreUnits(length, 8, 1),
+                   TensorCoreUnits(length, 4, 0)}) +
+         split;
+}
+
+double CeilDiv(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
+
+// Steps in which sums over the vocabulary are merged, one after another, beyond the first of each kind.
+double MergeSteps(const Contract& c, int64_t v) {
+  if (v == 0) return 0;
+  const auto tiles = static_cast<int64_t>(CeilDiv(v, c.tile));
+  const auto tiles_per_split = static_cast<int64_t>(CeilDiv(tiles, c.splits));
+  return static_cast<double>(tiles_per_split - 1) + CeilDiv(tiles, tiles_per_split) - 1;
+}
+
+}  // namespace
+
+double Gamma(double n, double u) {
+  const double nu = n * u;
+  return nu < 1 ? nu / (1 - nu) : std::numeric_limits<double>::infinity();
+}
+
+Rounding RoundingOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16:
+      return {0x1p-8, 0x1p-134, 0x1.fep127};
+    case DType::kF16:
+      return {0x1p-11, 0x1p-25, 65504.0};
+    default:
+      return {0x1p-24, 0x1p-150, 0x1.fffffep127};
+  }
+}
+
+Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) {
+  Arithmetic a;
+  a.u = kU;
+  a.eta = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
+  a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
+  a.result_underflow = a.eta;
+
+  const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
+  const double in = c.input_rounding;
+  const double input_term = 2 * in + in * in;
+  const auto dot = [&](int64_t length, bool exact) { return Gamma(DotUnits(c, length, exact), kU); };
+  a.dot_logit = dot(shape.h, products_exact) * (1 + input_term) + input_term;
+  const DType dz = c.d_logits.value_or(input);
+  const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
+  a.dot_grad_hidden = dot(shape.v, dz_products_exact) * (1 + input_term) + input_term;
+  a.dot_grad_weight = dot(shape.n, dz_products_exact) * (1 + input_term) + input_term;
+  a.certificate = in == 0;
+  a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
+
+  a.scale_before = c.scale == Scale::kBefore;
+  a.scale_roundings = c.scale_roundings * kU;
+  a.argument_roundings = (c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings)) * kU;
+  a.exact_max = c.shift == Shift::kExactMax;
+  a.exp_error = c.exp_error * kU;
+  a.log_absolute = c.log_error_absolute * kU;
+  a.log_relative = c.log_error_relative * kU;
+  a.division = c.division_error * kU;
+  a.rescales = MergeSteps(c, shape.v);
+  a.sum_depth = static_cast<double>(c.tile_depth) + a.rescales;
+  a.label_logit_separate = c.label_logit_separate;
+  a.plain_logprob = c.plain_logprob;
+  a.plain_entropy = c.plain_entropy;
+  a.recompute_same_bits = c.recompute_same_bits;
+  a.ratio = c.probability == Probability::kRatio;
+
+  if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
+  if (c.accumulator && *c.accumulator != DType::kF32) {
+    a.accumulator = RoundingOf(*c.accumulator);
+    a.chunks_hidden = CeilDiv(shape.v, std::max<int64_t>(c.vocab_chunk, 1));
+    a.chunks_weight = CeilDiv(shape.n, std::max<int64_t>(c.row_chunk, 1));
+  }
+  return a;
+}
+
+Arithmetic ReferenceArithmetic(const Shape& shape) {
+  constexpr double kU64 = 0x1p-53;
+  Arithmetic a;
+  a.u = kU64;
+  a.eta = 0x1p-1074;
+  a.exp_underflow = 0x1p-1022;
+  a.result_underflow = 0x1p-1022;
+  a.dot_logit = Gamma(static_cast<double>(shape.h), kU64);
+  a.dot_grad_hidden = Gamma(static_cast<double>(shape.v), kU64);
+  a.dot_grad_weight = Gamma(static_cast<double>(shape.n), kU64);
+  a.certificate = true;
+  a.certificate_bits = 53;
+  a.certificate_lsb = -1000;
+  a.scale_roundings = kU64;
+  a.argument_roundings = 2 * kU64;
+  a.exact_max = true;
+  a.sum_excludes_max = true;
+  a.exp_error = 4 * kU64;
+  a.log_relative = 4 * kU64;
+  a.division = kU64;
+  a.sum_depth = static_cast<double>(shape.v);
+  a.recompute_same_bits = true;
+  a.ratio = true;
+  return a;
+}
+
+}  // namespace plumbline::oracle

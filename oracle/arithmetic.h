@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A contract turned into the constants of the error budget, for one problem's shape. The fp64 reference
+// has such constants too, so one set of formulas (oracle/budget.h) gives both the bound of a target and
+// the radius of the reference.
+//
+// All errors are relative and already multiplied by the unit roundoff.
+
+#ifndef PLUMBLINE_ORACLE_ARITHMETIC_H_
+#define PLUMBLINE_ORACLE_ARITHMETIC_H_
+
+#include <cstdint>
+
+#include "kernel/dtype.h"
+#include "oracle/contract.h"
+
+namespace plumbline::oracle {
+
+// n u / (1 - n u), or infinity where that is no bound (Higham 2002, section 3.1).
+double Gamma(double n, double u);
+
+// Unit roundoff and half the least subnormal of a storage dtype, and its largest finite value.
+struct Rounding {
+  double u = 0;
+  double eta = 0;
+  double largest = 0;
+};
+Rounding RoundingOf(kernel::DType dtype);
+
+struct Arithmetic {
+  double u = 0;
+  double eta = 0;            // underflow of one operation in a dot product
+  double exp_underflow = 0;  // phi: absolute error of an exponential that underflows
+  double result_underflow = 0;  // eta_f: of other fp32 operations
+
+  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length.
+  double dot_logit = 0;       // length H
+  double dot_grad_hidden = 0; // length V, on d_logits as stored
+  double dot_grad_weight = 0; // length N
+  bool certificate = false;   // dot products that are exact in any order are exact here
+  double certificate_bits = 24;
+  double certificate_lsb = -149;
+
+  bool scale_before = false;
+  double scale_roundings = 0;     // k_s u or k_c u
+  double argument_roundings = 0;  // k_a u, all roundings of t
+  bool exact_max = false;         // the maximum's weight is exactly 1
+  bool sum_excludes_max = false;  // ... and it is added last, exactly (the reference's log1p form)
+  double exp_error = 0;
+  double log_absolute = 0, log_relative = 0;
+  double division = 0;
+  double rescales = 0;   // r
+  double sum_depth = 0;  // h_s
+  bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
+  bool recompute_same_bits = false, ratio = false;
+
+  Rounding d_logits;           // u = 0: not rounded beyond `u`
+  double chunks_hidden = 0;    // low-precision accumulations; 0: none
+  double chunks_weight = 0;
+  Rounding accumulator;
+};
+
+struct Shape {
+  int64_t n = 0, v = 0, h = 0;
+};
+
+Arithmetic TargetArithmetic(const Contract& contract, kernel::DType input, const Shape& shape);
+
+// Plain double loops in ascending order, the maximum's weight left out of the sum, log1p, results of
+// libm within 2 ulp (glibc documents at most 1 for exp, 1 for log1p).
+Arithmetic ReferenceArithmetic(const Shape& shape);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_ARITHMETIC_H_

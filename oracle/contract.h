@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What arithmetic a target claims to do. The error bound of every output follows from it
+// (oracle/ERROR-BUDGET.md); a contract is checked, not trusted: a target that claims more than it
+// does fails.
+//
+// The defaults describe a black box: fp32 accumulation in any order or any known tensor core,
+// shifted formulas, d_logits rounded to the input dtype, everything else fp32.
+// u = 2^-24 throughout.
+
+#ifndef PLUMBLINE_ORACLE_CONTRACT_H_
+#define PLUMBLINE_ORACLE_CONTRACT_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "kernel/dtype.h"
+
+namespace plumbline::oracle {
+
+enum class Accumulate : uint8_t {
+  kUnknown,        // the largest of the three below, over every tensor core since Volta
+  kFp32,           // fp32, round to nearest, any order, fused or not
+  kFp32Truncated,  // fp32, rounded toward zero
+  kTensorCore,     // blocks of exact products aligned with the accumulator, truncated
+};
+
+enum class Flush : uint8_t { kNone, kResults, kOperands };
+enum class Scale : uint8_t { kBefore, kAfter };                 // 1/T before or after the shift by m
+enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };  // which m the exponentials see
+enum class Probability : uint8_t { kRatio, kExpOfLse };          // e/s, or exp(x - lse)
+
+struct Contract {
+  // Dot products.
+  Accumulate accumulate = Accumulate::kUnknown;
+  int block = 16;             // kTensorCore: products aligned together
+  int extra_bits = 2;         // kTensorCore: alignment bits kept below the 23 of fp32
+  int split = 1;              // partial dot products added in fp32
+  double input_rounding = 0;  // relative rounding of each operand on its way in, e.g. 2^-11 for TF32
+  Flush flush = Flush::kNone;
+
+  // Softmax.
+  Scale scale = Scale::kBefore;
+  double scale_roundings = 3;  // roundings between z and z/T, times what the shift needs; 0 if T = 1
+                               // costs nothing is not assumed
+  Shift shift = Shift::kOther;
+  double exp_error = 4;            // u, relative, of the exponential
+  bool exp_gradual = false;        // subnormal exponentials are kept
+  double argument_roundings = 2;   // k_a: roundings of the exponent, each relative to t
+  double log_error_absolute = 4;   // u, of ln s for s < 2
+  double log_error_relative = 6;   // u
+  double division_error = 4;       // u
+  // Shape of the sums over the vocabulary: `tile` columns are summed with depth `tile_depth`, tiles
+  // one after another within each of `splits` parts, the parts one after another. Each step may move
+  // the maximum. The default is one column after another.
+  int64_t tile = 1;
+  int64_t tile_depth = 0;
+  int64_t splits = 1;
+  bool label_logit_separate = true;  // the label's logit is another dot product than the one summed
+  bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
+  bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t
+
+  // Gradients.
+  bool recompute_same_bits = false;  // backward sees the very logits that forward saw
+  Probability probability = Probability::kExpOfLse;
+  std::optional<kernel::DType> d_logits;       // stored as; absent: the input dtype
+  std::optional<kernel::DType> accumulator;    // grads across chunks; absent: fp32
+  int64_t vocab_chunk = 0;                     // columns a chunk where accumulator is not fp32
+  int64_t row_chunk = 0;                       // rows a chunk where accumulator is not fp32
+};
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_CONTRACT_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every output element of a problem must be: the fp64 reference with its own error radius, and
+// the bound that the contract allows. Memory: O(N*V + N*H + V*H) doubles, so for problems of a size
+// that a fuzzer runs by the thousand.
+
+#ifndef PLUMBLINE_ORACLE_EXPECTATION_H_
+#define PLUMBLINE_ORACLE_EXPECTATION_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernel/problem.h"
+#include "oracle/contract.h"
+#include "oracle/output.h"
+
+namespace plumbline::oracle {
+
+// The elements of one output, row-major. columns is 1 for the per-row outputs and for loss.
+struct ExpectedTensor {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<Element> elements;  // empty: not asked for
+  const Element& at(int64_t row, int64_t column) const {
+    return elements[static_cast<size_t>(row * columns + column)];
+  }
+};
+
+struct Expectation {
+  std::array<ExpectedTensor, kOutputs.size()> outputs;  // by Output
+  int64_t first_invalid_row = -1;
+  const ExpectedTensor& operator[](Output o) const { return outputs[static_cast<size_t>(o)]; }
+  ExpectedTensor& operator[](Output o) { return outputs[static_cast<size_t>(o)]; }
+};
+
+// For every output present in `wanted` (whose data is not read; dtypes decide the output rounding).
+// The problem must have passed the operator's own argument checks.
+Expectation Expected(const kernel::Problem& problem, const kernel::Results& wanted,
+                     const Contract& contract);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_EXPECTATION_H_

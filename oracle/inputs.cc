@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "oracle/inputs.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace plumbline::oracle {
+namespace {
+
+using kernel::ConstTensor;
+using kernel::DType;
+using kernel::Problem;
+using kernel::Reduction;
+
+// A binary interchange format by its definition: sign, exponent field, fraction field.
+double DecodeBinary(uint32_t bits, int exponent_bits, int fraction_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const uint32_t fraction = bits & ((1u << fraction_bits) - 1);
+  const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+  const double sign = (bits >> (exponent_bits + fraction_bits)) & 1 ? -1.0 : 1.0;
+  if (exponent == (1 << exponent_bits) - 1) {
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
+  }
+  const int scale = 1 - bias - fraction_bits;
+  if (exponent == 0) return sign * std::ldexp(static_cast<double>(fraction), scale);
+  return sign * std::ldexp(static_cast<double>(fraction | (1u << fraction_bits)), scale + exponent - 1);
+}
+
+const char* Address(const ConstTensor& t, int64_t i, int64_t j) {
+  const int64_t offset = (t.rank > 0 ? i * t.stride[0] : 0) + (t.rank > 1 ? j * t.stride[1] : 0);
+  return static_cast<const char*>(t.data) + offset * static_cast<int64_t>(kernel::SizeOf(t.dtype));
+}
+
+int LeastBit(const double* values, int64_t count) {
+  int least = std::numeric_limits<int>::max() / 4;
+  for (int64_t i = 0; i < count; ++i) {
+    if (values[i] != 0 && std::isfinite(values[i])) least = std::min(least, LowestBit(values[i]));
+  }
+  return least;
+}
+
+}  // namespace
+
+double LoadFloat(const ConstTensor& tensor, int64_t i, int64_t j) {
+  const char* address = Address(tensor, i, j);
+  if (tensor.dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, address, sizeof value);
+    return static_cast<double>(value);
+  }
+  uint16_t bits;
+  std::memcpy(&bits, address, sizeof bits);
+  return tensor.dtype == DType::kBf16 ? DecodeBinary(bits, 8, 7) : DecodeBinary(bits, 5, 10);
+}
+
+int64_t LoadInt(const ConstTensor& tensor, int64_t i) {
+  const char* address = Address(tensor, i, 0);
+  if (tensor.dtype == DType::kI32) {
+    int32_t value;
+    std::memcpy(&value, address, sizeof value);
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+int LowestBit(double x) {
+  const auto bits = std::bit_cast<uint64_t>(x);
+  const int exponent = static_cast<int>(bits >> 52) & 0x7ff;
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  const uint64_t significand = exponent == 0 ? fraction : fraction | (uint64_t{1} << 52);
+  return std::max(exponent, 1) - 1075 + std::countr_zero(significand);
+}
+
+Inputs LoadInputs(const Problem& problem) {
+  Inputs in;
+  in.n = problem.rows();
+  in.v = problem.vocab();
+  in.h = problem.hidden_size();
+  in.products_exact = problem.hidden.dtype != DType::kF32;
+  const auto n = static_cast<size_t>(in.n), v = static_cast<size_t>(in.v), h = static_cast<size_t>(in.h);
+
+  in.hidden.resize(n * h);
+  in.hidden_lsb.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    double* row = in.hidden.data() + i * h;
+    for (size_t d = 0; d < h; ++d) {
+      row[d] = LoadFloat(problem.hidden, static_cast<int64_t>(i), static_cast<int64_t>(d));
+    }
+    in.hidden_lsb[i] = LeastBit(row, in.h);
+  }
+  in.weight.resize(v * h);
+  in.weight_t.resize(v * h);
+  in.weight_lsb.resize(v);
+  for (size_t c = 0; c < v; ++c) {
+    double* row = in.weight.data() + c * h;
+    for (size_t d = 0; d < h; ++d) {
+      row[d] = LoadFloat(problem.weight, static_cast<int64_t>(c), static_cast<int64_t>(d));
+      in.weight_t[d * v + c] = row[d];
+      in.weight_finite = in.weight_finite && std::isfinite(row[d]);
+    }
+    in.weight_lsb[c] = LeastBit(row, in.h);
+  }
+
+  in.kind.resize(n);
+  in.label.resize(n);
+  in.temperature.assign(n, 1.0);
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = static_cast<int64_t>(i);
+    in.label[i] = LoadInt(problem.labels, row);
+    if (problem.temperature) in.temperature[i] = LoadFloat(*problem.temperature, row, 0);
+    const bool valid = in.label[i] >= 0 && in.label[i] < in.v && in.temperature[i] > 0 &&
+                       std::isfinite(in.temperature[i]);
+    in.kind[i] = in.label[i] == problem.ignore_index ? RowKind::kIgnored
+                 : valid                             ? RowKind::kNormal
+                                                     : RowKind::kInvalid;
+    if (in.kind[i] != RowKind::kIgnored) ++in.counted;
+    if (in.kind[i] == RowKind::kInvalid && in.first_invalid_row < 0) in.first_invalid_row = row;
+  }
+
+  in.g.assign(n, 0.0);
+  in.k.assign(n, 0.0);
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = static_cast<int64_t>(i);
+    if (problem.grad_logprob) {
+      const double value = LoadFloat(*problem.grad_logprob, row, 0);
+      in.g[i] = problem.reduction == Reduction::kNone  ? value
+                : problem.reduction == Reduction::kSum ? -value
+                                                       : -value / static_cast<double>(in.counted);
+    }
+    if (problem.grad_entropy) in.k[i] = LoadFloat(*problem.grad_entropy, row, 0);
+  }
+  return in;
+}
+
+}  // namespace plumbline::oracle

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The outputs that are judged, by name, and what an output element is required to be.
+
+#ifndef PLUMBLINE_ORACLE_OUTPUT_H_
+#define PLUMBLINE_ORACLE_OUTPUT_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace plumbline::oracle {
+
+enum class Output : uint8_t { kLogprob, kLoss, kEntropy, kLse, kGradHidden, kGradWeight };
+
+inline constexpr std::array kOutputs = {Output::kLogprob, Output::kLoss,       Output::kEntropy,
+                                        Output::kLse,     Output::kGradHidden, Output::kGradWeight};
+
+// "logprob", "loss", "entropy", "lse", "grad_hidden", "grad_weight".
+constexpr std::string_view Name(Output output) {
+  constexpr std::string_view kNames[] = {"logprob", "loss",        "entropy",
+                                         "lse",     "grad_hidden", "grad_weight"};
+  return kNames[static_cast<int>(output)];
+}
+
+// What operation.md requires of one element.
+enum class Expect : uint8_t {
+  kFinite,       // |got - value| <= bound + radius
+  kPlusZero,     // the bits of +0
+  kNaN,          // any NaN
+  kPlusInf,
+  kMinusInf,
+  kVacuous,      // finite, but the bound says nothing: never a pass
+  kUnspecified,  // anything goes
+};
+
+struct Element {
+  Expect expect = Expect::kUnspecified;
+  double value = 0;   // the reference's value
+  double radius = 0;  // the reference's own error is at most this
+  double bound = 0;   // the largest error that the contract allows, >= 0
+};
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_OUTPUT_H_

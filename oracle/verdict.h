@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts: results set against an Expectation, element by element. A NaN never compares equal by
+// accident: every comparison is written so that NaN fails unless NaN was required.
+//
+// Tightness of an element is max(0, |got - value| - radius) / bound; above 1 the element fails. Where
+// the bound is 0 any difference beyond the radius has tightness infinity.
+
+#ifndef PLUMBLINE_ORACLE_VERDICT_H_
+#define PLUMBLINE_ORACLE_VERDICT_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kernel/problem.h"
+#include "oracle/expectation.h"
+#include "oracle/output.h"
+
+namespace plumbline::oracle {
+
+enum class Verdict : uint8_t { kPass, kFail, kSuspect, kVacuous, kUnspecified, kSkipped };
+
+// "pass", "fail", "suspect", "vacuous", "unspecified", "skipped".
+std::string_view Name(Verdict verdict);
+
+enum class Failure : uint8_t {
+  kNone,
+  kBound,      // finite, and too far away
+  kNonFinite,  // NaN or infinite where a finite value is required, or the reverse
+  kSign,       // logprob > 0 or entropy < 0: wrong without any tolerance
+  kNotZero,    // +0 is required, bit for bit
+};
+
+std::string_view Name(Failure failure);  // "bound", "non-finite", "sign", "not-zero"
+
+struct JudgedElement {
+  Verdict verdict = Verdict::kPass;
+  Failure failure = Failure::kNone;
+  double tightness = 0;
+};
+
+// One element; got is the target's value widened to double (exact for every output dtype).
+JudgedElement Judge(Output output, const Element& expected, double got);
+
+struct OutputVerdict {
+  Output output = Output::kLogprob;
+  int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;  // elements
+  double tightness = 0;           // the largest among judged elements
+  int64_t row = -1, column = -1;  // of the worst element: a failure before the tightest pass
+  Failure failure = Failure::kNone;  // of that element
+  double got = 0;
+  Element expected;
+};
+
+// Every output present in results, which must be host memory shaped as Expected was asked for.
+std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation);
+
+// Reads element (i, j) of a float tensor in host memory, widened exactly.
+double ReadElement(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_VERDICT_H_
