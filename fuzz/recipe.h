@@ -4,8 +4,8 @@
 // same on every machine. Its one-line form is the grammar that --recipe takes, the name of a case, the
 // key in JSON and the identity of a test:
 //
-//   v1 regime=common-offset seed=9f3c dtype=bf16 n=3 v=129 h=8 values=offset exp=16 labels=random \
-//      label_dtype=int64 grads=random entropy_grads=none reduction=none temperature=1 \
+//   v1 regime=common-offset seed=9f3c dtype=bf16 n=3 v=129 h=8 values=offset exp=16 labels=random
+//      label_dtype=int64 grads=random entropy_grads=none reduction=none temperature=1
 //      layout=vocab-major pad=0 grad_stride=1 fp32_grads=0
 //
 // A key that is left out has the default below; an unknown key or value is an error that names it.

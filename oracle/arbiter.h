@@ -23,7 +23,7 @@ namespace plumbline::oracle {
 struct ArbiterValue {
   enum class Class : uint8_t { kFinite, kNaN, kPlusInf, kMinusInf };
   Class kind = Class::kFinite;
-  double high = 0;     // value = high + low to about 2^-106 relative
+  double high = 0;  // value = high + low to about 2^-106 relative
   double low = 0;
   std::string digits;  // 40 significant decimal digits, or "nan", "inf", "-inf"
 };

@@ -13,7 +13,8 @@ using kernel::DType;
 constexpr double kU = 0x1p-24;
 
 // Relative error coefficient, in units of u S, of a tensor core that aligns `block` exact products with
-// the accumulator, keeps `extra` bits below the 23 of fp32 and truncates (ERROR-BUDGET.md, "Dot products").
+// the accumulator, keeps `extra` bits below the 23 of fp32 and truncates (ERROR-BUDGET.md, "Dot
+// products").
 double TensorCoreUnits(int64_t length, int block, int extra) {
   double units = 0;
   const double per_addend = 2.0 / static_cast<double>(int64_t{1} << extra);
@@ -133,7 +134,7 @@ Arithmetic ReferenceArithmetic(const Shape& shape) {
   a.sum_excludes_max = true;
   a.exp_error = 4 * kU64;
   a.log_relative = 4 * kU64;
-  a.division = kU64;
+  a.division = 2 * kU64;  // e / s, and s = 1 + rest
   a.sum_depth = static_cast<double>(shape.v);
   a.recompute_same_bits = true;
   a.ratio = true;

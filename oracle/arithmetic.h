@@ -29,15 +29,15 @@ Rounding RoundingOf(kernel::DType dtype);
 
 struct Arithmetic {
   double u = 0;
-  double eta = 0;            // underflow of one operation in a dot product
-  double exp_underflow = 0;  // phi: absolute error of an exponential that underflows
+  double eta = 0;               // underflow of one operation in a dot product
+  double exp_underflow = 0;     // phi: absolute error of an exponential that underflows
   double result_underflow = 0;  // eta_f: of other fp32 operations
 
   // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length.
-  double dot_logit = 0;       // length H
-  double dot_grad_hidden = 0; // length V, on d_logits as stored
-  double dot_grad_weight = 0; // length N
-  bool certificate = false;   // dot products that are exact in any order are exact here
+  double dot_logit = 0;        // length H
+  double dot_grad_hidden = 0;  // length V, on d_logits as stored
+  double dot_grad_weight = 0;  // length N
+  bool certificate = false;    // dot products that are exact in any order are exact here
   double certificate_bits = 24;
   double certificate_lsb = -149;
 
@@ -54,8 +54,8 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool recompute_same_bits = false, ratio = false;
 
-  Rounding d_logits;           // u = 0: not rounded beyond `u`
-  double chunks_hidden = 0;    // low-precision accumulations; 0: none
+  Rounding d_logits;         // u = 0: not rounded beyond `u`
+  double chunks_hidden = 0;  // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator;
 };

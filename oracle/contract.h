@@ -26,7 +26,7 @@ enum class Accumulate : uint8_t {
 };
 
 enum class Flush : uint8_t { kNone, kResults, kOperands };
-enum class Scale : uint8_t { kBefore, kAfter };                 // 1/T before or after the shift by m
+enum class Scale : uint8_t { kBefore, kAfter };                  // 1/T before or after the shift by m
 enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };  // which m the exponentials see
 enum class Probability : uint8_t { kRatio, kExpOfLse };          // e/s, or exp(x - lse)
 
@@ -44,12 +44,12 @@ struct Contract {
   double scale_roundings = 3;  // roundings between z and z/T, times what the shift needs; 0 if T = 1
                                // costs nothing is not assumed
   Shift shift = Shift::kOther;
-  double exp_error = 4;            // u, relative, of the exponential
-  bool exp_gradual = false;        // subnormal exponentials are kept
-  double argument_roundings = 2;   // k_a: roundings of the exponent, each relative to t
-  double log_error_absolute = 4;   // u, of ln s for s < 2
-  double log_error_relative = 6;   // u
-  double division_error = 4;       // u
+  double exp_error = 4;           // u, relative, of the exponential
+  bool exp_gradual = false;       // subnormal exponentials are kept
+  double argument_roundings = 2;  // k_a: roundings of the exponent, each relative to t
+  double log_error_absolute = 4;  // u, of ln s for s < 2
+  double log_error_relative = 6;  // u
+  double division_error = 4;      // u
   // Shape of the sums over the vocabulary: `tile` columns are summed with depth `tile_depth`, tiles
   // one after another within each of `splits` parts, the parts one after another. Each step may move
   // the maximum. The default is one column after another.
@@ -63,10 +63,10 @@ struct Contract {
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw
   Probability probability = Probability::kExpOfLse;
-  std::optional<kernel::DType> d_logits;       // stored as; absent: the input dtype
-  std::optional<kernel::DType> accumulator;    // grads across chunks; absent: fp32
-  int64_t vocab_chunk = 0;                     // columns a chunk where accumulator is not fp32
-  int64_t row_chunk = 0;                       // rows a chunk where accumulator is not fp32
+  std::optional<kernel::DType> d_logits;     // stored as; absent: the input dtype
+  std::optional<kernel::DType> accumulator;  // grads across chunks; absent: fp32
+  int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
+  int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
 };
 
 }  // namespace plumbline::oracle

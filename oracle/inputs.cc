@@ -84,7 +84,8 @@ Inputs LoadInputs(const Problem& problem) {
   in.v = problem.vocab();
   in.h = problem.hidden_size();
   in.products_exact = problem.hidden.dtype != DType::kF32;
-  const auto n = static_cast<size_t>(in.n), v = static_cast<size_t>(in.v), h = static_cast<size_t>(in.h);
+  const auto n = static_cast<size_t>(in.n), v = static_cast<size_t>(in.v),
+             h = static_cast<size_t>(in.h);
 
   in.hidden.resize(n * h);
   in.hidden_lsb.resize(n);

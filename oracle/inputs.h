@@ -24,18 +24,18 @@ enum class RowKind : uint8_t { kNormal, kIgnored, kInvalid };
 
 struct Inputs {
   int64_t n = 0, v = 0, h = 0;
-  bool products_exact = false;    // in fp32: the inputs have 16 bits
-  std::vector<double> hidden;     // [N, H]
-  std::vector<double> weight;     // [V, H]
-  std::vector<double> weight_t;   // [H, V]
-  std::vector<int> hidden_lsb;    // [N] least LowestBit of the row's finite nonzero elements
-  std::vector<int> weight_lsb;    // [V]
+  bool products_exact = false;   // in fp32: the inputs have 16 bits
+  std::vector<double> hidden;    // [N, H]
+  std::vector<double> weight;    // [V, H]
+  std::vector<double> weight_t;  // [H, V]
+  std::vector<int> hidden_lsb;   // [N] least LowestBit of the row's finite nonzero elements
+  std::vector<int> weight_lsb;   // [V]
   bool weight_finite = true;
-  std::vector<RowKind> kind;      // [N]
-  std::vector<int64_t> label;     // [N]
+  std::vector<RowKind> kind;        // [N]
+  std::vector<int64_t> label;       // [N]
   std::vector<double> temperature;  // [N]
-  std::vector<double> g, k;       // [N] d objective / d logprob, d entropy, after -gamma and 1/n
-  int64_t counted = 0;            // rows not ignored
+  std::vector<double> g, k;         // [N] d objective / d logprob, d entropy, after -gamma and 1/n
+  int64_t counted = 0;              // rows not ignored
   int64_t first_invalid_row = -1;
 
   // Whether backward has nothing to do for row i.

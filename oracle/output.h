@@ -25,9 +25,9 @@ constexpr std::string_view Name(Output output) {
 
 // What operation.md requires of one element.
 enum class Expect : uint8_t {
-  kFinite,       // |got - value| <= bound + radius
-  kPlusZero,     // the bits of +0
-  kNaN,          // any NaN
+  kFinite,    // |got - value| <= bound + radius
+  kPlusZero,  // the bits of +0
+  kNaN,       // any NaN
   kPlusInf,
   kMinusInf,
   kVacuous,      // finite, but the bound says nothing: never a pass

@@ -46,8 +46,8 @@ JudgedElement Judge(Output output, const Element& expected, double got);
 struct OutputVerdict {
   Output output = Output::kLogprob;
   int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;  // elements
-  double tightness = 0;           // the largest among judged elements
-  int64_t row = -1, column = -1;  // of the worst element: a failure before the tightest pass
+  double tightness = 0;                                      // the largest among judged elements
+  int64_t row = -1, column = -1;     // of the worst element: a failure before the tightest pass
   Failure failure = Failure::kNone;  // of that element
   double got = 0;
   Element expected;
@@ -58,6 +58,8 @@ std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expect
 
 // Reads element (i, j) of a float tensor in host memory, widened exactly.
 double ReadElement(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
+// Element i of an integer tensor of rank 0 or 1.
+int64_t ReadInt(const kernel::ConstTensor& tensor, int64_t i);
 
 }  // namespace plumbline::oracle
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/campaign_options.h"
+
+#include <charconv>
+#include <ctime>
+#include <limits>
+#include <utility>
+
+namespace plumbline::fuzz {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  int64_t milliseconds;
+};
+constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}};
+
+}  // namespace
+
+std::optional<Budget> ParseBudget(std::string_view text, std::string* error) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  const auto refuse = [&](std::string_view why) {
+    *error = "budget '" + std::string(text) + "': " + std::string(why);
+    return std::nullopt;
+  };
+  if (code != std::errc() || number <= 0) return refuse("expected a positive number and a unit");
+  if (unit == "cases" || unit == "case") return Budget{.time = std::chrono::milliseconds(0), .cases = number};
+  for (const Unit& u : kUnits) {
+    if (unit != u.name) continue;
+    if (number > std::numeric_limits<int64_t>::max() / 1'000'000 / u.milliseconds) {
+      return refuse("longer than this clock can count");
+    }
+    return Budget{.time = std::chrono::milliseconds(number * u.milliseconds), .cases = 0};
+  }
+  return refuse("the unit is one of ms, s, m, h, cases");
+}
+
+std::string Format(const Budget& budget) {
+  if (budget.cases > 0) return std::to_string(budget.cases) + "cases";
+  const int64_t ms = budget.time.count();
+  std::string text = std::to_string(ms) + "ms";
+  for (const Unit& u : kUnits) {
+    if (ms % u.milliseconds == 0) text = std::to_string(ms / u.milliseconds) + std::string(u.name);
+  }
+  return text;
+}
+
+std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hex ? text.substr(2) : text;
+  uint64_t seed = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, code] = std::from_chars(digits.data(), end, seed, hex ? 16 : 10);
+  if (code != std::errc() || rest != end) {
+    *error = "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
+    return std::nullopt;
+  }
+  return seed;
+}
+
+std::optional<int64_t> CampaignOptions::Cases() const {
+  const auto count = static_cast<int64_t>(targets.size());
+  if (!recipe.empty()) return count;
+  if (budget.cases == 0) return std::nullopt;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return budget.cases > kMost / count ? kMost : budget.cases * count;
+}
+
+Json ToJson(const CampaignOptions& options) {
+  Json json;
+  for (const std::string& target : options.targets) json["targets"].Append(target);
+  json["seed"] = std::to_string(options.seed);  // as text: it may pass int64
+  json["regime"] = options.regime;
+  json["recipe"] = options.recipe;
+  json["budget"] = Format(options.budget);
+  json["stop_after"] = options.stop_after;
+  json["case_timeout_ms"] = int64_t{options.case_timeout.count()};
+  json["started"] = options.started;
+  return json;
+}
+
+std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::string* error) {
+  CampaignOptions options;
+  const auto text = [&](std::string_view key) -> const std::string* {
+    const Json* member = json.Find(key);
+    const std::string* value = member != nullptr ? member->as_string() : nullptr;
+    if (value == nullptr) *error = "no text '" + std::string(key) + "'";
+    return value;
+  };
+  const auto integer = [&](std::string_view key) -> const int64_t* {
+    const Json* member = json.Find(key);
+    const int64_t* value = member != nullptr ? member->as_int() : nullptr;
+    if (value == nullptr) *error = "no integer '" + std::string(key) + "'";
+    return value;
+  };
+  const Json* targets = json.Find("targets");
+  if (targets == nullptr || targets->as_array() == nullptr || targets->as_array()->empty()) {
+    *error = "no list 'targets'";
+    return std::nullopt;
+  }
+  for (const Json& target : *targets->as_array()) {
+    if (target.as_string() == nullptr) {
+      *error = "'targets' holds something else than text";
+      return std::nullopt;
+    }
+    options.targets.push_back(*target.as_string());
+  }
+  const std::string* seed = text("seed");
+  const std::string* regime = text("regime");
+  const std::string* recipe = text("recipe");
+  const std::string* budget = text("budget");
+  const std::string* started = text("started");
+  const int64_t* stop_after = integer("stop_after");
+  const int64_t* case_timeout = integer("case_timeout_ms");
+  if (!seed || !regime || !recipe || !budget || !started || !stop_after || !case_timeout) return std::nullopt;
+  const std::optional<uint64_t> parsed_seed = ParseSeed(*seed, error);
+  const std::optional<Budget> parsed_budget = ParseBudget(*budget, error);
+  if (!parsed_seed || !parsed_budget) return std::nullopt;
+  options.seed = *parsed_seed;
+  options.regime = *regime;
+  options.recipe = *recipe;
+  options.budget = *parsed_budget;
+  options.started = *started;
+  options.stop_after = *stop_after;
+  options.case_timeout = std::chrono::milliseconds(*case_timeout);
+  return options;
+}
+
+std::string UtcStamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  const size_t length = std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts);
+  return {text, length};
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/case_json.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "fuzz/json_reader.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::Reduction;
+
+constexpr std::string_view kFormat = "plumbline-case";
+constexpr int64_t kVersion = 1;
+
+struct ReductionName {
+  Reduction reduction;
+  std::string_view name;
+};
+constexpr std::array kReductions = {ReductionName{Reduction::kNone, "none"},
+                                    ReductionName{Reduction::kSum, "sum"},
+                                    ReductionName{Reduction::kMean, "mean"}};
+
+Json ProblemToJson(const OwnedProblem& p) {
+  Json json;
+  json["ignore_index"] = Json(p.ignore_index);
+  for (const ReductionName& r : kReductions) {
+    if (r.reduction == p.reduction) json["reduction"] = Json(r.name);
+  }
+  Json& layout = json["layout"];
+  layout["weight_hidden_major"] = Json(p.layout.weight_hidden_major);
+  layout["hidden_padding"] = Json(p.layout.hidden_padding);
+  layout["weight_padding"] = Json(p.layout.weight_padding);
+  layout["label_offset"] = Json(p.layout.label_offset);
+  layout["grad_stride"] = Json(p.layout.grad_stride);
+  Json& wanted = json["wanted"];
+  wanted["entropy"] = Json(p.wanted.entropy);
+  wanted["lse"] = Json(p.wanted.lse);
+  wanted["grad_hidden"] = Json(p.wanted.grad_hidden);
+  wanted["grad_weight"] = Json(p.wanted.grad_weight);
+  wanted["fp32_grads"] = Json(p.wanted.fp32_grads);
+  return json;
+}
+
+void ReadReduction(JsonReader& reader, Reduction* reduction) {
+  const Json* json = reader.Member("reduction");
+  const std::string* name = json == nullptr ? nullptr : json->as_string();
+  for (const ReductionName& r : kReductions) {
+    if (name != nullptr && r.name == *name) {
+      *reduction = r.reduction;
+      return;
+    }
+  }
+  reader.Wrong("reduction", json, "one of none, sum, mean");
+}
+
+std::string ReadProblem(const Json* json, OwnedProblem* p) {
+  JsonReader reader(json, "problem", Presence::kRequired);
+  reader.Read("ignore_index", &p->ignore_index);
+  ReadReduction(reader, &p->reduction);
+  JsonReader layout(reader.Member("layout"), "problem.layout", Presence::kRequired);
+  layout.Read("weight_hidden_major", &p->layout.weight_hidden_major);
+  layout.Read("hidden_padding", &p->layout.hidden_padding);
+  layout.Read("weight_padding", &p->layout.weight_padding);
+  layout.Read("label_offset", &p->layout.label_offset);
+  layout.Read("grad_stride", &p->layout.grad_stride);
+  JsonReader wanted(reader.Member("wanted"), "problem.wanted", Presence::kRequired);
+  wanted.Read("entropy", &p->wanted.entropy);
+  wanted.Read("lse", &p->wanted.lse);
+  wanted.Read("grad_hidden", &p->wanted.grad_hidden);
+  wanted.Read("grad_weight", &p->wanted.grad_weight);
+  wanted.Read("fp32_grads", &p->wanted.fp32_grads);
+  reader.Adopt(layout);
+  reader.Adopt(wanted);
+  return reader.Error();
+}
+
+}  // namespace
+
+Json CaseToJson(const Case& c) {
+  Json json;
+  json["format"] = Json(kFormat);
+  json["version"] = Json(kVersion);
+  json["target"] = Json(c.target);
+  json["why"] = Json(c.why);
+  json["recipe"] = Json(c.recipe);
+  json["finding"] = ToJson(c.finding);
+  if (!c.extra.is_null()) json["extra"] = c.extra;
+  json["problem"] = ProblemToJson(c.problem);
+  return json;
+}
+
+std::string CaseFromJson(const Json& json, Case* c) {
+  JsonReader reader(&json, "case", Presence::kRequired);
+  std::string format;
+  int64_t version = kVersion;
+  reader.Read("format", &format);
+  if (format != kFormat) reader.Wrong("format", json.Find("format"), "\"plumbline-case\"");
+  reader.Read("version", &version, kVersion, kVersion);
+  reader.Read("target", &c->target);
+  reader.Read("why", &c->why);
+  reader.Read("recipe", &c->recipe);
+  if (const Json* extra = reader.Member("extra"); extra != nullptr) {
+    if (extra->as_object() == nullptr) reader.Wrong("extra", extra, "an object");
+    c->extra = *extra;
+  }
+  const Json* json_finding = reader.Member("finding");
+  if (const auto finding = json_finding == nullptr ? std::nullopt : FindingFromJson(*json_finding)) {
+    c->finding = *finding;
+  } else {
+    reader.Wrong("finding", json_finding, "a finding");
+  }
+  const Json* problem = reader.Member("problem");
+  if (std::string why = reader.Error(); !why.empty()) return why;
+  return ReadProblem(problem, &c->problem);
+}
+
+}  // namespace plumbline::fuzz

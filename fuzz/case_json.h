@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON that a case file carries beside its tensors: everything of a Case but the elements.
+
+#ifndef PLUMBLINE_FUZZ_CASE_JSON_H_
+#define PLUMBLINE_FUZZ_CASE_JSON_H_
+
+#include <string>
+
+#include "fuzz/case_file.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+Json CaseToJson(const Case& c);
+
+// Everything but the tensors of c->problem. The reason of a refusal, naming the key and its value;
+// empty if there is none.
+std::string CaseFromJson(const Json& json, Case* c);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CASE_JSON_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/case_runner.h"
+
+#include <csignal>
+#include <utility>
+
+namespace plumbline::fuzz {
+namespace {
+
+CaseResult Death(FindingKind kind, std::string what) {
+  Finding finding;
+  finding.kind = kind;
+  finding.what = std::move(what);
+  CaseResult result;
+  result.verdict = oracle::Verdict::kFail;
+  result.findings.push_back(std::move(finding));
+  return result;
+}
+
+bool IsDeath(const CaseResult& result) {
+  return !result.findings.empty() && (result.findings.front().kind == FindingKind::kCrash ||
+                                      result.findings.front().kind == FindingKind::kHang);
+}
+
+}  // namespace
+
+bool CaseRunner::Ready(std::string* error) {
+  if (worker_) return true;
+  worker_ = WorkerProcess::Start(spec_, interrupt_, error);
+  if (worker_) hello_ = worker_->hello();
+  return worker_ != nullptr;
+}
+
+Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal) {
+  Judged judged;
+  if (!Ready(&judged.error)) {
+    judged.kind = interrupt_ != nullptr && interrupt_->load() ? Judged::Kind::kInterrupted
+                                                              : Judged::Kind::kUnavailable;
+    return judged;
+  }
+  Answer answer = worker_->Ask(request, deadline);
+  if (answer.kind == Answer::Kind::kResult) {
+    judged.result = std::move(answer.result);
+    return judged;
+  }
+  worker_.reset();
+  *signal = answer.signal;
+  if (answer.kind == Answer::Kind::kInterrupted) {
+    judged.kind = Judged::Kind::kInterrupted;
+  } else if (answer.kind == Answer::Kind::kDied) {
+    judged.result = Death(FindingKind::kCrash, "the worker process died: " + answer.what);
+  } else {
+    judged.result = Death(FindingKind::kHang, "no answer within " + std::to_string(deadline.count()) +
+                                                  " ms: the worker process " + answer.what);
+  }
+  return judged;
+}
+
+Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline) {
+  int signal = 0;
+  return Attempt(request, deadline, &signal);
+}
+
+Judged CaseRunner::Run(const Request& request) {
+  int signal = 0;
+  Judged first = Attempt(request, deadline_, &signal);
+  if (first.kind != Judged::Kind::kJudged || !IsDeath(first.result)) return first;
+  int second_signal = 0;
+  Judged second = Attempt(request, deadline_, &second_signal);
+  second.retried = true;
+  // A target that crashes while loading only after a crash (a lock file, a device gone): the case in
+  // flight keeps its finding, and the next one reports the target as unavailable.
+  if (second.kind == Judged::Kind::kInterrupted) return second;
+  if (second.kind == Judged::Kind::kJudged && IsDeath(second.result)) return second;
+  const bool crash = first.result.findings.front().kind == FindingKind::kCrash && signal != SIGKILL;
+  if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty())) return second;
+  first.retried = true;
+  first.reproduced = false;
+  first.result.findings.front().what += "; it did not die again when the case was run alone";
+  // What the second attempt found stands beside the death.
+  for (Finding& finding : second.result.findings) first.result.findings.push_back(std::move(finding));
+  first.result.outputs = std::move(second.result.outputs);
+  return first;
+}
+
+const Finding* FindSignature(const CaseResult& result, std::string_view signature) {
+  for (const Finding& finding : result.findings) {
+    if (finding.Signature() == signature) return &finding;
+  }
+  return nullptr;
+}
+
+}  // namespace plumbline::fuzz

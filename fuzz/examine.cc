@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/examine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "fuzz/mix.h"
+#include "fuzz/placement.h"
+#include "fuzz/second_opinion.h"
+#include "fuzz/text.h"
+#include "oracle/expectation.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using oracle::Element;
+using oracle::Expectation;
+using oracle::Failure;
+using oracle::Output;
+using oracle::OutputVerdict;
+
+constexpr int kRandomElements = 8;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Seconds(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+FindingKind KindOf(Failure failure) {
+  switch (failure) {
+    case Failure::kNonFinite:
+      return FindingKind::kNonFinite;
+    case Failure::kSign:
+      return FindingKind::kSign;
+    case Failure::kNotZero:
+      return FindingKind::kNotZero;
+    default:
+      return FindingKind::kBound;
+  }
+}
+
+std::string Requirement(const Element& e) {
+  switch (e.expect) {
+    case oracle::Expect::kPlusZero:
+      return "exactly +0 is required";
+    case oracle::Expect::kNaN:
+      return "NaN is required";
+    case oracle::Expect::kPlusInf:
+      return "+infinity is required";
+    case oracle::Expect::kMinusInf:
+      return "-infinity is required";
+    default:
+      return Text("%.9g +- %.3g is required", e.value, e.bound);
+  }
+}
+
+Finding FromVerdict(const OutputVerdict& v) {
+  Finding f;
+  f.kind = KindOf(v.failure);
+  f.output = oracle::Name(v.output);
+  f.row = v.row;
+  f.column = v.column;
+  f.got = v.got;
+  f.expected = v.expected.value;
+  f.bound = v.expected.bound;
+  f.tightness = v.tightness;
+  f.what = Place(f.output, f.row, f.column) + Text(" = %.9g where ", v.got) + Requirement(v.expected);
+  if (f.kind == FindingKind::kSign) {
+    f.what += f.output == "logprob" ? "; a log-probability is never positive"
+                                    : "; an entropy is never negative";
+  } else if (f.kind == FindingKind::kBound && std::isfinite(f.tightness)) {
+    f.what += Text(" (off by %.3g times the bound)", f.tightness);
+  }
+  return f;
+}
+
+// A target on a problem in memory of its own, run once over each poison.
+class Runs {
+ public:
+  Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
+
+  RunOutcome Run(int poison) {
+    placement_.Poison(poison);
+    poisoned_ = CopyBits(placement_.results());
+    const auto start = std::chrono::steady_clock::now();
+    RunOutcome outcome = target_.Run(placement_.problem(), placement_.results());
+    seconds_ += Seconds(start);
+    return outcome;
+  }
+  OutputBits Bits() const { return CopyBits(placement_.results()); }
+  const OutputBits& poisoned() const { return poisoned_; }
+  const Placement& placement() const { return placement_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  Placement placement_;
+  const Target& target_;
+  OutputBits poisoned_;
+  double seconds_ = 0;
+};
+
+constexpr const char* kBitOutputs[] = {"logprob",     "loss",        "entropy",          "lse",
+                                       "grad_hidden", "grad_weight", "first_invalid_row"};
+
+int64_t ColumnsOf(size_t output, const OwnedProblem& problem) {
+  return output == 4 || output == 5 ? problem.hidden_size() : 1;
+}
+
+Finding At(FindingKind kind, size_t output, int64_t element, int64_t columns) {
+  Finding f;
+  f.kind = kind;
+  f.output = kBitOutputs[output];
+  f.row = element / std::max<int64_t>(columns, 1);
+  f.column = element % std::max<int64_t>(columns, 1);
+  f.tightness = kInfinity;
+  return f;
+}
+
+// One finding an output at most, for its first element that differs.
+void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& first_poison,
+                 const OutputBits& second, const OutputBits& second_poison, bool deterministic,
+                 std::vector<Finding>* findings) {
+  for (size_t o = 0; o < first.outputs.size(); ++o) {
+    for (size_t e = 0; e < first.outputs[o].size(); ++e) {
+      const uint64_t a = first.outputs[o][e], b = second.outputs[o][e];
+      if (a == b) continue;
+      const bool unwritten = a == first_poison.outputs[o][e] && b == second_poison.outputs[o][e];
+      if (!unwritten && !deterministic) continue;
+      Finding f = At(unwritten ? FindingKind::kUnwritten : FindingKind::kNondeterministic, o,
+                     static_cast<int64_t>(e), ColumnsOf(o, problem));
+      f.what = Place(f.output, f.row, f.column) +
+               (unwritten ? std::string(" was never written")
+                          : Text(" differs between two runs on the same input: bits %" PRIx64
+                                 ", then %" PRIx64,
+                                 a, b));
+      findings->push_back(std::move(f));
+      break;
+    }
+  }
+}
+
+// Row `row` of the batch against the same row alone.
+void CompareAlone(const OwnedProblem& problem, const Target& target, const OutputBits& batch,
+                  int64_t row, CaseResult* result) {
+  OwnedProblem alone = SelectRows(problem, {row});
+  alone.wanted.grad_weight = false;
+  Runs runs(alone, target);
+  const RunOutcome outcome = runs.Run(0);
+  result->target_seconds += runs.seconds();
+  if (outcome.status == RunStatus::kUnsupported) return;
+  if (outcome.status != RunStatus::kOk) {
+    Finding f;
+    f.kind = FindingKind::kStatus;
+    f.row = row;
+    f.what =
+        Text("row %" PRId64 " alone was refused though its batch was not: ", row) + outcome.message;
+    result->findings.push_back(std::move(f));
+    return;
+  }
+  const OutputBits bits = runs.Bits();
+  for (size_t o : {size_t{0}, size_t{2}, size_t{3}, size_t{4}}) {
+    // Under `mean` a row's upstream gradient is divided by the number of rows: another problem.
+    if (o == 4 && problem.reduction == kernel::Reduction::kMean) continue;
+    if (bits.outputs[o].empty() || batch.outputs[o].empty()) continue;
+    const auto columns = static_cast<size_t>(ColumnsOf(o, problem));
+    for (size_t c = 0; c < columns; ++c) {
+      const uint64_t in_batch = batch.outputs[o][static_cast<size_t>(row) * columns + c];
+      if (bits.outputs[o][c] == in_batch) continue;
+      Finding f = At(FindingKind::kBatchVariant, o,
+                     row * static_cast<int64_t>(columns) + static_cast<int64_t>(c),
+                     static_cast<int64_t>(columns));
+      f.what = Place(f.output, f.row, f.column) + Text(" depends on its neighbours: bits %" PRIx64
+                                                       " in the batch, %" PRIx64 " alone",
+                                                       in_batch, bits.outputs[o][c]);
+      result->findings.push_back(std::move(f));
+      return;
+    }
+  }
+}
+
+void Arbitrate(const kernel::Problem& problem, const Expectation& expectation,
+               const std::vector<OutputVerdict>& verdicts, const ExamineOptions& options,
+               CaseResult* result) {
+  SecondOpinion opinion(problem, expectation, options.arbiter_cost);
+  for (const OutputVerdict& v : verdicts) {
+    if (v.fail == 0) continue;
+    std::string digits;
+    result->harness_fault = opinion.Ask(v.output, v.row, v.column, &v.got, &digits);
+    if (!result->harness_fault.empty()) return;
+    for (Finding& f : result->findings) {
+      if (f.output == oracle::Name(v.output) && f.kind == KindOf(v.failure)) f.arbiter = digits;
+    }
+  }
+  result->harness_fault = opinion.AskRandom(options.seed, kRandomElements);
+}
+
+// A bound that is no number is a fault of the harness, never a pass.
+std::string BoundFault(const Expectation& expectation) {
+  for (Output o : oracle::kOutputs) {
+    for (const Element& e : expectation[o].elements) {
+      if (std::isnan(e.bound) || std::isnan(e.radius) || e.bound < 0) {
+        return std::string(oracle::Name(o)) + ": the oracle's bound is not a number";
+      }
+    }
+  }
+  return {};
+}
+
+void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& options,
+                  CaseResult* result) {
+  const auto start = std::chrono::steady_clock::now();
+  const kernel::Problem& problem = runs.placement().problem();
+  const kernel::Results& results = runs.placement().results();
+  const Expectation expectation = oracle::Expected(problem, results, target.description().contract);
+  result->harness_fault = BoundFault(expectation);
+  const std::vector<OutputVerdict> verdicts = oracle::JudgeAll(results, expectation);
+  bool judged = false, failed = false;
+  for (const OutputVerdict& v : verdicts) {
+    result->outputs.push_back(
+        {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
+    judged = judged || v.pass > 0 || v.fail > 0;
+    failed = failed || v.fail > 0;
+    if (v.fail > 0) result->findings.push_back(FromVerdict(v));
+  }
+  if (results.first_invalid_row) {
+    const int64_t got = oracle::ReadInt(kernel::AsConst(*results.first_invalid_row), 0);
+    if (got != expectation.first_invalid_row) {
+      Finding f;
+      f.kind = FindingKind::kStatus;
+      f.output = "first_invalid_row";
+      f.got = static_cast<double>(got);
+      f.expected = static_cast<double>(expectation.first_invalid_row);
+      f.what = Text("first_invalid_row = %" PRId64 " where %" PRId64 " is required", got,
+                    expectation.first_invalid_row);
+      result->findings.push_back(std::move(f));
+    }
+  }
+  if (!judged) result->verdict = oracle::Verdict::kVacuous;
+  if (failed && options.arbiter && result->harness_fault.empty()) {
+    Arbitrate(problem, expectation, verdicts, options, result);
+  }
+  result->oracle_seconds += Seconds(start);
+}
+
+bool HasInvalidRow(const OwnedProblem& problem) {
+  const kernel::Problem view = DenseView(problem);
+  kernel::Results none;
+  return oracle::Expected(view, none, oracle::Contract{}).first_invalid_row >= 0;
+}
+
+void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
+  Finding f;
+  f.kind = FindingKind::kStatus;
+  f.what = (outcome.status == RunStatus::kInvalid ? "a valid problem was refused: "
+                                                  : "the target failed: ") +
+           outcome.message;
+  result->findings.push_back(std::move(f));
+}
+
+void Conclude(CaseResult* result) {
+  std::stable_sort(result->findings.begin(), result->findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
+  if (!result->findings.empty()) result->verdict = oracle::Verdict::kFail;
+}
+
+}  // namespace
+
+CaseResult Examine(const OwnedProblem& problem, const Target& target, const ExamineOptions& options) {
+  CaseResult result;
+  if (auto reason = WhySkipped(target.description(), problem)) {
+    result.verdict = oracle::Verdict::kSkipped;
+    result.skip_reason = *reason;
+    return result;
+  }
+
+  Runs runs(problem, target);
+  const RunOutcome first = runs.Run(0);
+  if (first.status == RunStatus::kUnsupported) {
+    result.verdict = oracle::Verdict::kSkipped;
+    result.skip_reason = "the target: " + first.message;
+    return result;
+  }
+  for (const Placement::Damage& damage : runs.placement().Inspect()) {
+    Finding f;
+    f.kind = damage.kind == Placement::Damage::Kind::kGuardBand ? FindingKind::kGuardBand
+                                                                : FindingKind::kInputWritten;
+    f.what = damage.what;
+    result.findings.push_back(std::move(f));
+  }
+  if (first.status != RunStatus::kOk) {
+    // A refusal is right, and its outputs are unspecified, where the data are invalid.
+    if (first.status == RunStatus::kFailed || !HasInvalidRow(problem)) StatusFinding(first, &result);
+    result.target_seconds = runs.seconds();
+    Conclude(&result);
+    return result;
+  }
+
+  const OutputBits first_bits = runs.Bits(), first_poison = runs.poisoned();
+  const RunOutcome second = runs.Run(1);
+  result.target_seconds = runs.seconds();
+  if (second.status != RunStatus::kOk) {
+    StatusFinding(second, &result);
+    Conclude(&result);
+    return result;
+  }
+  const Capabilities& can = target.description().capabilities;
+  const OutputBits second_bits = runs.Bits();
+  CompareRuns(problem, first_bits, first_poison, second_bits, runs.poisoned(), can.deterministic,
+              &result.findings);
+  JudgeOutputs(runs, target, options, &result);
+  if (can.batch_invariant && problem.rows() >= 2 && !HasInvalidRow(problem)) {
+    const auto row =
+        static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
+    CompareAlone(problem, target, second_bits, row, &result);
+  }
+  Conclude(&result);
+  return result;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A 64-bit hash of two integers, for small choices (which row, which element). SplitMix64's finaliser
+// (Steele, Lea, Flood 2014). Expansion of recipes uses fuzz/philox.h instead.
+
+#ifndef PLUMBLINE_FUZZ_MIX_H_
+#define PLUMBLINE_FUZZ_MIX_H_
+
+#include <cstdint>
+
+namespace plumbline::fuzz {
+
+constexpr uint64_t Mix(uint64_t seed, uint64_t index) {
+  uint64_t x = seed + (index + 1) * 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_MIX_H_

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+
+static_assert(std::endian::native == std::endian::little, "the data of a file is copied as it is");
+
+constexpr uint64_t kMaxHeader = uint64_t{16} << 20;
+constexpr size_t kPrefix = 8;
+constexpr std::string_view kMetadata = "__metadata__";
+
+struct Spelling {
+  DType dtype;
+  std::string_view name;
+};
+constexpr std::array kSpellings = {Spelling{DType::kBf16, "BF16"}, Spelling{DType::kF16, "F16"},
+                                   Spelling{DType::kF32, "F32"}, Spelling{DType::kI32, "I32"},
+                                   Spelling{DType::kI64, "I64"}};
+
+std::string_view Spell(DType dtype) {
+  for (const Spelling& s : kSpellings) {
+    if (s.dtype == dtype) return s.name;
+  }
+  return {};
+}
+
+struct Entry {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+
+// A refusal travels as text up to ReadSafeTensors; empty means none.
+using Refusal = std::string;
+
+Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
+  const Json::Array* dimensions = json == nullptr ? nullptr : json->as_array();
+  if (dimensions == nullptr) return "shape is not an array";
+  if (dimensions->size() > 2) return "rank " + std::to_string(dimensions->size()) + " is above 2";
+  for (const Json& dimension : *dimensions) {
+    const int64_t* extent = dimension.as_int();
+    if (extent == nullptr || *extent < 0) return "extent " + dimension.Dump() + " in its shape";
+    shape->push_back(*extent);
+  }
+  return {};
+}
+
+Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
+  const Json::Object* object = json.as_object();
+  if (object == nullptr) return "is " + json.Dump() + ", not an object";
+  for (const auto& [key, value] : *object) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets") return "unknown key \"" + key + "\"";
+  }
+
+  const Json* dtype = json.Find("dtype");
+  const std::string* dtype_name = dtype == nullptr ? nullptr : dtype->as_string();
+  if (dtype_name == nullptr) return "dtype is not a string";
+  const auto spelling = std::find_if(kSpellings.begin(), kSpellings.end(),
+                                     [&](const Spelling& s) { return s.name == *dtype_name; });
+  if (spelling == kSpellings.end())
+    return "dtype \"" + *dtype_name + "\" is none of BF16, F16, F32, I32, I64";
+  entry->dtype = spelling->dtype;
+
+  if (Refusal why = ReadShape(json.Find("shape"), &entry->shape); !why.empty()) return why;
+  uint64_t size = kernel::SizeOf(entry->dtype);
+  for (const int64_t extent : entry->shape) {
+    if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) {
+      return "shape " + json.Find("shape")->Dump() + " overflows 64 bits";
+    }
+  }
+
+  const Json* offsets = json.Find("data_offsets");
+  const Json::Array* pair = offsets == nullptr ? nullptr : offsets->as_array();
+  if (pair == nullptr || pair->size() != 2 || (*pair)[0].as_int() == nullptr ||
+      (*pair)[1].as_int() == nullptr) {
+    return "data_offsets are not two integers";
+  }
+  const int64_t begin = *(*pair)[0].as_int(), end = *(*pair)[1].as_int();
+  if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data_size) {
+    return "data_offsets " + offsets->Dump() + " are outside the " + std::to_string(data_size) +
+           " bytes of data";
+  }
+  entry->begin = static_cast<uint64_t>(begin);
+  entry->end = static_cast<uint64_t>(end);
+  if (entry->end - entry->begin != size) {
+    return "data_offsets " + offsets->Dump() + " span " + std::to_string(entry->end - entry->begin) +
+           " bytes, its shape and dtype " + std::to_string(size);
+  }
+  return {};
+}
+
+Refusal ReadMetadata(const Json& json, std::map<std::string, std::string>* metadata) {
+  const Json::Object* object = json.as_object();
+  if (object == nullptr) return "__metadata__ is not an object";
+  for (const auto& [key, value] : *object) {
+    if (value.as_string() == nullptr) return "__metadata__ \"" + key + "\" is not a string";
+    metadata->emplace(key, *value.as_string());
+  }
+  return {};
+}
+
+// The tensors must tile the data: no hole, no overlap, nothing left over.
+Refusal CheckTiling(std::vector<Entry>* entries, uint64_t data_size) {
+  std::sort(entries->begin(), entries->end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  uint64_t position = 0;
+  for (const Entry& entry : *entries) {
+    if (entry.begin != position) {
+      return "tensor \"" + entry.name + "\" begins at byte " + std::to_string(entry.begin) +
+             " of the data, where " + std::to_string(position) + " follows the tensor before it (" +
+             (entry.begin < position ? "overlap" : "hole") + ")";
+    }
+    position = entry.end;
+  }
+  if (position != data_size) {
+    return std::to_string(data_size - position) + " bytes of data belong to no tensor";
+  }
+  return {};
+}
+
+Refusal Read(std::span<const std::byte> bytes, SafeTensors* content) {
+  if (bytes.size() < kPrefix) {
+    return "file has " + std::to_string(bytes.size()) + " bytes, fewer than the 8 of its header length";
+  }
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, bytes.data(), kPrefix);
+  if (header_size > kMaxHeader) {
+    return "header length " + std::to_string(header_size) + " is above " + std::to_string(kMaxHeader);
+  }
+  if (header_size > bytes.size() - kPrefix) {
+    return "header length " + std::to_string(header_size) + " is beyond the file's " +
+           std::to_string(bytes.size()) + " bytes";
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kPrefix, header_size);
+  const std::span<const std::byte> data = bytes.subspan(kPrefix + header_size);
+
+  std::string error;
+  const std::optional<Json> header = Json::Parse(text, &error);
+  if (!header) return "header: " + error;
+  if (header->as_object() == nullptr) return "header is not a JSON object";
+
+  std::vector<Entry> entries;
+  for (const auto& [name, value] : *header->as_object()) {
+    if (name == kMetadata) {
+      if (Refusal why = ReadMetadata(value, &content->metadata); !why.empty()) return why;
+      continue;
+    }
+    Entry& entry = entries.emplace_back();
+    entry.name = name;
+    if (Refusal why = ReadEntry(value, data.size(), &entry); !why.empty()) {
+      return "tensor \"" + name + "\": " + why;
+    }
+  }
+  if (Refusal why = CheckTiling(&entries, data.size()); !why.empty()) return why;
+
+  for (Entry& entry : entries) {
+    const auto piece = data.subspan(entry.begin, entry.end - entry.begin);
+    content->tensors.emplace(std::move(entry.name),
+                             HostTensor{entry.dtype, std::move(entry.shape),
+                                        std::vector<std::byte>(piece.begin(), piece.end())});
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
+  // Wide elements first, so that every tensor is naturally aligned in the file without holes, which
+  // other readers refuse; by name among equals.
+  std::vector<std::pair<std::string_view, const HostTensor*>> order;
+  for (const auto& [name, tensor] : content.tensors) order.emplace_back(name, &tensor);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return kernel::SizeOf(a.second->dtype) > kernel::SizeOf(b.second->dtype);
+  });
+
+  Json header = Json::Object();
+  if (!content.metadata.empty()) {
+    Json& metadata = header[kMetadata];
+    for (const auto& [key, value] : content.metadata) metadata[key] = Json(value);
+  }
+  size_t offset = 0;
+  for (const auto& [name, tensor] : order) {
+    Json& entry = header[name];
+    entry["dtype"] = Json(Spell(tensor->dtype));
+    Json& shape = entry["shape"] = Json::Array();
+    for (const int64_t extent : tensor->shape) shape.Append(Json(extent));
+    const size_t end = offset + tensor->bytes.size();
+    entry["data_offsets"] =
+        Json(Json::Array{Json(static_cast<int64_t>(offset)), Json(static_cast<int64_t>(end))});
+    offset = end;
+  }
+  std::string text = header.Dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+
+  std::vector<std::byte> bytes(kPrefix + text.size() + offset);
+  const uint64_t header_size = text.size();
+  std::memcpy(bytes.data(), &header_size, kPrefix);
+  std::memcpy(bytes.data() + kPrefix, text.data(), text.size());
+  auto out = bytes.begin() + static_cast<std::ptrdiff_t>(kPrefix + text.size());
+  for (const auto& [name, tensor] : order)
+    out = std::copy(tensor->bytes.begin(), tensor->bytes.end(), out);
+  return bytes;
+}
+
+std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error) {
+  SafeTensors content;
+  if (Refusal why = Read(bytes, &content); !why.empty()) {
+    *error = std::move(why);
+    return std::nullopt;
+  }
+  return content;
+}
+
+}  // namespace plumbline::fuzz

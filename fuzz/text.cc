@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/text.h"
+
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+
+namespace plumbline::fuzz {
+
+std::string Text(const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, format, arguments);
+  va_end(arguments);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+std::string Place(std::string_view output, int64_t row, int64_t column) {
+  std::string place(output);
+  if (output == "loss" || row < 0) return place;
+  if (column < 0 || !output.starts_with("grad")) return place + Text("[%" PRId64 "]", row);
+  return place + Text("[%" PRId64 ", %" PRId64 "]", row, column);
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The version that the program prints and writes into journals and cases: project() in CMakeLists.txt,
+// which a test holds it to.
+
+#ifndef PLUMBLINE_FUZZ_VERSION_H_
+#define PLUMBLINE_FUZZ_VERSION_H_
+
+#include <string_view>
+
+namespace plumbline::fuzz {
+
+inline constexpr std::string_view kVersion = "0.1.0";
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_VERSION_H_

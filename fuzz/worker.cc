@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/worker.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "fuzz/case_file.h"
+#include "fuzz/examine.h"
+#include "fuzz/fp_environment.h"
+#include "fuzz/frame.h"
+#include "fuzz/recipe.h"
+#include "fuzz/target.h"
+#include "fuzz/worker_protocol.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr int kFault = 3;
+
+CaseResult Fault(std::string what) {
+  CaseResult result;
+  result.harness_fault = std::move(what);
+  return result;
+}
+
+CaseResult Serve(const Request& request, const Target& target) {
+  OwnedProblem problem;
+  std::string error;
+  if (!request.recipe.empty()) {
+    Recipe recipe;
+    if (!Parse(request.recipe, &recipe, &error)) return Fault("recipe: " + error);
+    problem = Expand(recipe);
+  } else {
+    std::optional<Case> c = ParseCase(request.case_file, &error);
+    if (!c) return Fault("case: " + error);
+    problem = std::move(c->problem);
+  }
+  ExamineOptions options;
+  options.seed = request.seed;
+  options.arbiter = request.arbiter;
+  RestoreFpEnvironment();
+  CaseResult result;
+  try {
+    result = Examine(problem, target, options);
+  } catch (const std::bad_alloc&) {
+    return Fault("out of memory while examining the case");
+  }
+  if (std::string changed = FpEnvironmentFault(); !changed.empty() && result.harness_fault.empty()) {
+    // The oracle ran after the target, on the same thread: what it computed cannot be trusted.
+    result.harness_fault = "the target left the floating-point environment changed: " + changed;
+  }
+  return result;
+}
+
+}  // namespace
+
+int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
+  // Two guards against outliving the supervisor: the end of the socket while idle, and this signal while
+  // the target runs. The signal is asked for first and the parent looked at after, so that a death
+  // between the two is seen.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != supervisor) return kFault;
+  fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the line open
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);  // crashes are expected here, a core file for each is not
+
+  Hello hello;
+  const std::unique_ptr<Target> target = Target::Load(target_name, &hello.error);
+  RestoreFpEnvironment();
+  if (target) {
+    hello.name = target->description().name;
+    hello.version = target->description().version;
+    hello.device = target->description().device;
+  } else if (hello.error.empty()) {
+    hello.error = "target " + target_name + " did not load and gave no reason";
+  }
+  if (SendFrame(socket, Encode(hello)) != FrameStatus::kOk) return kFault;
+  if (!target) return kWorkerUnavailable;
+
+  for (;;) {
+    std::vector<std::byte> bytes;
+    const FrameStatus status = ReceiveFrame(socket, &bytes);
+    if (status == FrameStatus::kClosed) return 0;
+    if (status != FrameStatus::kOk) return kFault;
+    std::string error;
+    const std::optional<Request> request = DecodeRequest(bytes, &error);
+    const CaseResult result = request ? Serve(*request, *target) : Fault("request: " + error);
+    if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
+  }
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The child's side: loads one target and judges one case after another, until the supervisor closes the
+// socket. Everything that may crash or hang because of a target happens here and nowhere else.
+
+#ifndef PLUMBLINE_FUZZ_WORKER_H_
+#define PLUMBLINE_FUZZ_WORKER_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace plumbline::fuzz {
+
+// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable where
+// the target does not load, 3 where the machine or the protocol is at fault. `supervisor`: the process
+// whose death ends this one.
+int RunWorker(const std::string& target_name, pid_t supervisor, int socket);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_WORKER_H_

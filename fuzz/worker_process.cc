@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fuzz/frame.h"
+
+extern char** environ;
+
+namespace plumbline::fuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Above the descriptors that the child's are duplicated onto, so that no dup2 overwrites a source.
+constexpr int kLowestDescriptor = 10;
+
+int Raise(int descriptor) {
+  if (descriptor < 0) return descriptor;
+  const int raised = fcntl(descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor);
+  close(descriptor);
+  return raised;
+}
+
+int OpenLog(const std::filesystem::path& path) {
+  if (!path.empty()) return open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int descriptor = memfd_create("plumb-worker-log", MFD_CLOEXEC);
+  // Appending, so that after a cut the next line lands at the new end and not beyond a hole.
+  if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_RDWR | O_APPEND);
+  return descriptor;
+}
+
+std::string SystemError(const char* what) { return std::string(what) + ": " + strerrordesc_np(errno); }
+
+std::string Describe(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const char* name = sigdescr_np(signal);
+    return "killed by signal " + std::to_string(signal) + " (" + (name ? name : "unknown") + ")";
+  }
+  return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
+                                                    const std::atomic<bool>* interrupt,
+                                                    std::string* error) {
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
+  worker->interrupt_ = interrupt;
+  worker->log_limit_ = spec.log_limit;
+  if (!worker->Spawn(spec, error)) return nullptr;
+
+  std::vector<std::byte> bytes;
+  const Patience patience{Clock::now() + spec.start_timeout, [&] { return worker->KeepWaiting(); }};
+  const FrameStatus status = ReceiveFrame(worker->socket_, &bytes, patience);
+  if (status != FrameStatus::kOk) {
+    *error = "target " + spec.target + ": the worker process did not get ready: " + worker->Ended(status).what;
+    return nullptr;
+  }
+  std::optional<Hello> hello = DecodeHello(bytes, error);
+  if (!hello) return nullptr;
+  if (!hello->error.empty()) {
+    *error = hello->error;
+    return nullptr;
+  }
+  worker->hello_ = *std::move(hello);
+  return worker;
+}
+
+bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
+  log_ = Raise(OpenLog(spec.log));
+  if (log_ < 0) {
+    *error = SystemError(("cannot open the worker's log " + spec.log.string()).c_str());
+    return false;
+  }
+  log_mark_ = std::max<int64_t>(0, lseek(log_, 0, SEEK_END));
+  std::array<int, 2> pair;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    *error = SystemError("socketpair");
+    return false;
+  }
+  socket_ = Raise(pair[0]);
+  const int child_socket = Raise(pair[1]);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, log_, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, log_, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, child_socket, kWorkerSocket);
+
+  // A process group of its own: Ctrl-C must reach the supervisor alone, or it would look like a crash of
+  // the target; and killing the group takes a target's own children along.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, defaults;
+  sigemptyset(&none);
+  sigemptyset(&defaults);
+  for (const int s : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) sigaddset(&defaults, s);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+
+  std::vector<std::string> words = {"plumb",     "worker",  "--target", spec.target,
+                                    "--parent", std::to_string(getpid())};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int failed =
+      posix_spawn(&pid_, spec.program.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(child_socket);
+  if (failed != 0) {
+    pid_ = -1;
+    *error = "cannot start " + spec.program.string() + ": " + strerrordesc_np(failed);
+    return false;
+  }
+  return true;
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (socket_ >= 0) close(socket_);
+  Kill();
+  if (log_ >= 0) close(log_);
+}
+
+Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds deadline) {
+  TrimLog();
+  log_mark_ = std::max<int64_t>(0, lseek(log_, 0, SEEK_END));
+  const Patience patience{Clock::now() + deadline, [this] { return KeepWaiting(); }};
+  FrameStatus status = SendFrame(socket_, Encode(request), patience);
+  if (status != FrameStatus::kOk) return Ended(status);
+  std::vector<std::byte> bytes;
+  status = ReceiveFrame(socket_, &bytes, patience);
+  if (status != FrameStatus::kOk) return Ended(status);
+  Answer answer;
+  std::string error;
+  std::optional<CaseResult> result = DecodeResult(bytes, &error);
+  if (!result) {
+    Kill();
+    return {.kind = Answer::Kind::kDied, .result = {}, .what = "sent no valid reply: " + error, .signal = 0};
+  }
+  answer.result = *std::move(result);
+  return answer;
+}
+
+bool WorkerProcess::KeepWaiting() {
+  TrimLog();
+  if (interrupt_ != nullptr && interrupt_->load()) return false;
+  // A child of the target may hold the socket open after the worker's death: look at the process too.
+  int status = 0;
+  if (!wait_status_ && waitpid(pid_, &status, WNOHANG) == pid_) wait_status_ = status;
+  return !wait_status_;
+}
+
+Answer WorkerProcess::Ended(FrameStatus status) {
+  Answer answer;
+  const bool interrupted = interrupt_ != nullptr && interrupt_->load();
+  if (status == FrameStatus::kTimedOut) {
+    Kill();
+    answer.kind = Answer::Kind::kTimedOut;
+    answer.what = "did not answer before its deadline and was killed";
+  } else if (status == FrameStatus::kGivenUp && interrupted && !wait_status_) {
+    Kill();
+    answer.kind = Answer::Kind::kInterrupted;
+    answer.what = "interrupted";
+    return answer;
+  } else {
+    // The end of the socket comes a moment before the process can be reaped; one that closed the socket
+    // and lives on is killed.
+    for (int i = 0; i < 100 && !wait_status_; ++i) {
+      int s = 0;
+      if (waitpid(pid_, &s, WNOHANG) == pid_) {
+        wait_status_ = s;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
+      }
+    }
+    answer.kind = Answer::Kind::kDied;
+    answer.what = wait_status_ ? Describe(*wait_status_) : "closed its connection without answering";
+    if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
+    Kill();
+  }
+  if (const std::string words = LastWords(); !words.empty()) answer.what += "; its last line: " + words;
+  return answer;
+}
+
+void WorkerProcess::Kill() {
+  if (pid_ < 0) return;
+  kill(-pid_, SIGKILL);
+  if (!wait_status_) {
+    int status = 0;
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    wait_status_ = status;
+  }
+  pid_ = -1;
+}
+
+void WorkerProcess::TrimLog() {
+  const int64_t size = lseek(log_, 0, SEEK_END);
+  if (size <= log_limit_) return;
+  if (ftruncate(log_, 0) != 0) return;
+  const std::string note = "[plumb: " + std::to_string(size) + " bytes of output cut here]\n";
+  if (write(log_, note.data(), note.size()) < 0) return;
+  log_mark_ = static_cast<int64_t>(note.size());
+}
+
+std::string WorkerProcess::LastWords() const {
+  const int64_t size = lseek(log_, 0, SEEK_END);
+  const int64_t begin = std::max<int64_t>(log_mark_, size - 2000);
+  if (begin >= size) return {};
+  std::string text(static_cast<size_t>(size - begin), '\0');
+  const ssize_t got = pread(log_, text.data(), text.size(), begin);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ' || text.back() == '\r')) text.pop_back();
+  if (const size_t newline = text.rfind('\n'); newline != std::string::npos) text.erase(0, newline + 1);
+  if (text.size() > 200) text.resize(200);
+  // What a target prints is not to be trusted with a terminal, nor with a JSON file: printable ASCII.
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+}  // namespace plumbline::fuzz

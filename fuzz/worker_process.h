@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The supervisor's side of one worker: starts it (posix_spawn of this very program, so that nothing is
+// forked while threads run), asks it, watches the clock, kills it. A worker that died is not restarted
+// here: fuzz/case_runner.h decides what a death means.
+
+#ifndef PLUMBLINE_FUZZ_WORKER_PROCESS_H_
+#define PLUMBLINE_FUZZ_WORKER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fuzz/frame.h"
+#include "fuzz/worker_protocol.h"
+
+namespace plumbline::fuzz {
+
+struct WorkerSpec {
+  std::string target;
+  std::filesystem::path program = "/proc/self/exe";  // run as `program worker --target T --parent PID`
+  // Where stdout and stderr of the worker go, appended; empty: memory. Cut to nothing when it passes
+  // log_limit, looked at ten times a second, so a chatty target cannot fill the disk.
+  std::filesystem::path log;
+  int64_t log_limit = int64_t{1} << 20;
+  // To load the target; a Python target imports its framework here.
+  std::chrono::milliseconds start_timeout{120'000};
+};
+
+struct Answer {
+  enum class Kind : uint8_t {
+    kResult,
+    kDied,         // the process ended, or sent what is no reply
+    kTimedOut,     // the deadline passed; the process was killed
+    kInterrupted,  // the interrupt flag was seen; the process was killed
+  };
+  Kind kind = Kind::kResult;
+  CaseResult result;  // kResult
+  std::string what;   // otherwise: "killed by signal 6 (Aborted)", and the last line that it printed
+  int signal = 0;     // that killed it, where one did
+};
+
+class WorkerProcess {
+ public:
+  // Null, with the target's own words where it does not load. `interrupt`, where set, must outlive this.
+  // The worker dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG).
+  static std::unique_ptr<WorkerProcess> Start(const WorkerSpec& spec, const std::atomic<bool>* interrupt,
+                                              std::string* error);
+  ~WorkerProcess();  // kills it, with everything in its process group, and reaps it
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  // After any answer but kResult the worker is gone and Ask must not be called again.
+  Answer Ask(const Request& request, std::chrono::milliseconds deadline);
+
+  const Hello& hello() const { return hello_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  WorkerProcess() = default;
+  bool Spawn(const WorkerSpec& spec, std::string* error);
+  bool KeepWaiting();
+  void TrimLog();
+  std::string LastWords() const;
+  void Kill();
+  Answer Ended(FrameStatus status);
+
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  int log_ = -1;
+  int64_t log_limit_ = 0;
+  int64_t log_mark_ = 0;  // size of the log when the current request began
+  const std::atomic<bool>* interrupt_ = nullptr;
+  std::optional<int> wait_status_;
+  Hello hello_;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_WORKER_PROCESS_H_

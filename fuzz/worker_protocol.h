@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What supervisor and worker say to each other, one frame a message. The worker speaks first (Hello);
+// then each Request is answered by one CaseResult as JSON. A request is a line of JSON, and after its
+// newline the bytes of a case where it carries one.
+
+#ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
+#define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz/examine.h"
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+// A descriptor that a target printing to stdout or reading stdin does not touch.
+inline constexpr int kWorkerSocket = 3;
+// The worker's exit status where its target does not load; the Hello says why.
+inline constexpr int kWorkerUnavailable = 4;
+
+struct Hello {
+  std::string error;  // empty: ready
+  std::string name, version, device;
+};
+
+struct Request {
+  std::string recipe;                // a recipe line; or, if empty,
+  std::vector<std::byte> case_file;  // SerializeCase
+  uint64_t seed = 0;                 // ExamineOptions::seed
+  bool arbiter = true;               // ExamineOptions::arbiter
+};
+
+Request RequestFor(const OwnedProblem& problem, uint64_t seed, bool arbiter);
+Request RequestFor(std::string recipe_line, uint64_t seed, bool arbiter);
+
+std::vector<std::byte> Encode(const Hello& hello);
+std::vector<std::byte> Encode(const Request& request);
+std::vector<std::byte> Encode(const CaseResult& result);
+
+// nullopt, with the reason, for anything that Encode does not write.
+std::optional<Hello> DecodeHello(std::span<const std::byte> bytes, std::string* error);
+std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::string* error);
+std::optional<CaseResult> DecodeResult(std::span<const std::byte> bytes, std::string* error);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_

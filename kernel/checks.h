@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The faults that can be seen without reading a tensor's data: ranks, shapes, dtypes, strides, null or
+// misaligned data, and a scalar temperature in host memory. Everything that is refused is refused here,
+// before anything is written, with a message that names the argument and its value. What is refused, and
+// what is left to the caller, is listed in kernel/OPERATION.md, "Faults".
+
+#ifndef PLUMBLINE_KERNEL_CHECKS_H_
+#define PLUMBLINE_KERNEL_CHECKS_H_
+
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel {
+
+// What a call is about to touch. Ranks, shapes, dtypes and strides of the inputs are always checked.
+struct Checks {
+  bool forward_results = false;   // logprob, loss, entropy, lse, first_invalid_row
+  bool backward_results = false;  // grad_hidden, grad_weight
+  bool input_data = false;        // pointers of hidden, weight, labels, temperature; a scalar temperature
+  bool gradient_data = false;     // pointers of grad_logprob and grad_entropy
+  bool result_data = false;       // pointers of the results named above
+};
+
+// kInvalidArgument for the first fault, else ok.
+Status Check(const Problem& problem, const Results& results, const Checks& checks);
+
+}  // namespace plumbline::kernel
+
+#endif  // PLUMBLINE_KERNEL_CHECKS_H_

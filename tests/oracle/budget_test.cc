@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The budget against perturbed computations in long double that share none of its formulas: it must
+// hold for every one of them, and some must come close, or it would prove nothing.
+
+#include "oracle/budget.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "oracle/arithmetic.h"
+#include "oracle/row.h"
+
+namespace plumbline::oracle {
+namespace {
+
+using Real = long double;
+
+double Uniform(std::mt19937_64& rng) { return static_cast<double>(rng() >> 11) * 0x1p-53; }
+
+// A problem with H = 1, hidden = 1: the logits are the weights themselves.
+Row RowOf(const std::vector<double>& logits, int64_t label) {
+  Inputs in;
+  in.n = 1;
+  in.v = static_cast<int64_t>(logits.size());
+  in.h = 1;
+  in.hidden = {1.0};
+  in.hidden_lsb = {0};
+  in.weight = in.weight_t = logits;
+  in.weight_lsb.assign(logits.size(), -1000);
+  in.kind = {RowKind::kNormal};
+  in.label = {label};
+  in.temperature = {1.0};
+  in.g = in.k = {1.0};
+  Row row;
+  ComputeRow(in, 0, &row);
+  return row;
+}
+
+struct Softmax {
+  Real lse, entropy;
+  std::vector<Real> log_p;
+};
+
+Softmax Exact(const std::vector<Real>& x) {
+  const Real m = *std::max_element(x.begin(), x.end());
+  Real s = 0;
+  for (Real v : x) s += std::exp(v - m);
+  Softmax out{m + std::log(s), 0, {}};
+  for (Real v : x) {
+    const Real log_p = (v - m) - std::log(s);
+    out.log_p.push_back(log_p);
+    out.entropy -= std::exp(log_p) * log_p;
+  }
+  return out;
+}
+
+// Logits with a leader, ties, and a spread that varies from case to case.
+std::vector<double> RandomLogits(std::mt19937_64& rng) {
+  const size_t n = 1 + rng() % 40;
+  const double spread = std::ldexp(1.0, static_cast<int>(rng() % 8) - 3);
+  std::vector<double> x(n);
+  for (double& v : x) v = spread * (2 * Uniform(rng) - 1);
+  if (rng() % 2 == 0) x[rng() % n] += spread * 4;
+  if (rng() % 3 == 0 && n > 1) x[0] = x[n - 1];
+  return x;
+}
+
+// Nothing errs but the logits, each by up to epsilon times its own size.
+Arithmetic OnlyLogits(double epsilon) {
+  Arithmetic a;
+  a.dot_logit = epsilon;
+  a.exact_max = true;
+  a.recompute_same_bits = true;
+  a.ratio = true;
+  return a;
+}
+
+// Kills: max(delta) instead of L or of P (too loose), a dropped second-order term of the entropy, a
+// dropped factor e^L (violated at large delta).
+TEST(Budget, LogitErrorsPropagateRigorouslyAndTightly) {
+  std::mt19937_64 rng(1);
+  double tight_lse = 0, tight_logprob = 0, tight_entropy = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    const std::vector<double> logits = RandomLogits(rng);
+    const auto label = static_cast<int64_t>(rng() % logits.size());
+    const double epsilon = std::ldexp(1.0, -static_cast<int>(rng() % 24));
+    const Row row = RowOf(logits, label);
+    RowBudget budget;
+    BudgetForward(row, OnlyLogits(epsilon), 1, &budget);
+    RowBudget radius;  // of the fp64 values that the budget was evaluated with
+    BudgetForward(row, ReferenceArithmetic({1, static_cast<int64_t>(logits.size()), 1}), 1, &radius);
+
+    std::vector<Real> x(logits.begin(), logits.end()), moved = x;
+    const Softmax before = Exact(x);
+    const auto y = static_cast<size_t>(label);
+    const int corner = static_cast<int>(rng() % 4);
+    for (size_t v = 0; v < x.size(); ++v) {
+      const Real delta = epsilon * std::fabs(x[v]);
+      bool up = rng() % 2 == 0;
+      if (corner == 1) up = true;
+      if (corner == 2) up = v != y;                                // logprob's corner
+      if (corner == 3) up = before.log_p[v] + before.entropy < 0;  // entropy's corner
+      moved[v] += up ? delta : -delta;
+    }
+    const Softmax after = Exact(moved);
+    const auto check = [&](Real error, double bound, double* tight, const char* what) {
+      const double e = static_cast<double>(std::fabs(error));
+      ASSERT_LE(e, bound + radius.lse + radius.logprob + radius.entropy)
+          << what << " trial " << trial << " corner " << corner;
+      if (bound > 1e-12) *tight = std::max(*tight, e / bound);
+    };
+    check(after.lse - before.lse, budget.lse_change, &tight_lse, "lse");
+    check(after.log_p[y] - before.log_p[y], budget.logprob, &tight_logprob, "logprob");
+    check(after.entropy - before.entropy, budget.entropy, &tight_entropy, "entropy");
+  }
+  EXPECT_GT(tight_lse, 0.99);
+  EXPECT_GT(tight_logprob, 0.99);
+  EXPECT_GT(tight_entropy, 0.99);
+}
+
+// A float-like machine: every operation may err by u relative, in the direction the generator picks.
+class Machine {
+ public:
+  Machine(uint64_t seed, int bias) : rng_(seed), bias_(bias) {}
+  Real operator()(Real exact, double units = 1) {
+    const double sign = bias_ != 0 ? bias_ : (rng_() % 2 == 0 ? 1 : -1);
+    return exact * (1 + static_cast<Real>(sign * units * 0x1p-24));
+  }
+  // A rounded sum is also never further off than its smaller operand (round to nearest, or truncation).
+  Real Add(Real a, Real b) {
+    const Real exact = a + b, limit = std::min(std::fabs(a), std::fabs(b));
+    return exact + std::clamp((*this)(exact)-exact, -limit, limit);
+  }
+
+ private:
+  std::mt19937_64 rng_;
+  int bias_;
+};
+
+struct Computed {
+  Real lse, logprob, entropy;
+  std::vector<Real> dx;
+};
+
+// The online softmax, a column at a time, and the gradient, every step rounded by the machine.
+Computed Online(const std::vector<double>& x, size_t y, double g, double k, Machine& fl) {
+  Real m = x[0], s = 0, q = 0;
+  bool first = true;
+  for (double v : x) {
+    if (first || v > m) {
+      const Real delta = first ? 0 : fl(v - m), f = first ? 0 : fl(std::exp(-delta), 2);
+      q = first ? 0 : fl.Add(fl(f * q), fl(fl(f * delta) * s));
+      s = first ? 0 : fl(f * s);
+      m = v;
+      first = false;
+    }
+    const Real t = fl(m - v), e = t == 0 ? 1 : fl(std::exp(-t), 2);
+    s = fl.Add(s, e);
+    q = fl.Add(q, fl(e * t));
+  }
+  const Real log_s = s == 1 ? 0 : fl(std::log(s), 1.1);
+  Computed out;
+  out.lse = fl.Add(m, log_s);
+  out.logprob = -fl.Add(fl(m - x[y]), log_s);
+  out.entropy = fl.Add(log_s, fl(q / s));
+  for (size_t v = 0; v < x.size(); ++v) {
+    const Real t = fl(m - x[v]), e = t == 0 ? 1 : fl(std::exp(-t), 2);
+    const Real p = fl(e / s), log_p = -fl.Add(t, log_s);
+    const Real slope = fl.Add(v == y ? 1 : 0, -p);
+    out.dx.push_back(fl.Add(fl(g * slope), -fl(fl(k * p) * fl.Add(log_p, out.entropy))));
+  }
+  return out;
+}
+
+Contract OnlineContract() {
+  Contract c;
+  c.accumulate = Accumulate::kFp32;
+  c.scale = Scale::kAfter;
+  c.scale_roundings = 0;
+  c.argument_roundings = 1;
+  c.shift = Shift::kExactMax;
+  c.exp_error = 2;
+  c.exp_gradual = true;
+  c.log_error_absolute = 0;
+  c.log_error_relative = 1.1;
+  c.division_error = 1;
+  c.label_logit_separate = false;
+  c.recompute_same_bits = true;
+  c.probability = Probability::kRatio;
+  c.d_logits = kernel::DType::kF32;
+  return c;
+}
+
+// Kills: a dropped rho, gamma or log term; a bound for the gradient that forgets the entropy's error or
+// the rounding of 1 - p; u where 2u is needed.
+TEST(Budget, EveryRoundingIsPaidFor) {
+  std::mt19937_64 rng(2);
+  double tight_logprob = 0, tight_entropy = 0, tight_dx = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::vector<double> logits = RandomLogits(rng);
+    for (double& v : logits) v = static_cast<double>(static_cast<float>(v));
+    if (rng() % 4 == 0) std::sort(logits.begin(), logits.end());  // a rescale at every step
+    const size_t y = rng() % logits.size();
+    const double g = rng() % 3 == 0 ? 0 : 2 * Uniform(rng) - 1,
+                 k = rng() % 3 == 0 ? 0 : 2 * Uniform(rng) - 1;
+    const Row row = RowOf(logits, static_cast<int64_t>(y));
+    Arithmetic a = TargetArithmetic(OnlineContract(), kernel::DType::kBf16,
+                                    {1, static_cast<int64_t>(logits.size()), 1});
+    RowBudget budget;
+    BudgetForward(row, a, 1, &budget);
+    BudgetGradient(row, a, g, k, 0, &budget);
+    RowBudget radius;
+    const Arithmetic reference = ReferenceArithmetic({1, static_cast<int64_t>(logits.size()), 1});
+    BudgetForward(row, reference, 1, &radius);
+    BudgetGradient(row, reference, g, k, 0, &radius);
+    Machine machine(rng(), static_cast<int>(rng() % 3) - 1);
+    const Computed c = Online(logits, y, g, k, machine);
+    const auto check = [&](Real got, double value, double bound, double mine, double* tight,
+                           const char* what) {
+      const double e = std::fabs(static_cast<double>(got - value));
+      ASSERT_LE(e, bound + mine) << what << " trial " << trial << " V " << logits.size();
+      if (bound > 1e-12) *tight = std::max(*tight, e / bound);
+    };
+    double unused = 0;
+    check(c.lse, row.lse, budget.lse, radius.lse, &unused, "lse");
+    check(c.logprob, row.logprob, budget.logprob, radius.logprob, &tight_logprob, "logprob");
+    check(c.entropy, row.entropy, budget.entropy, radius.entropy, &tight_entropy, "entropy");
+    for (size_t v = 0; v < logits.size(); ++v) {
+      check(c.dx[v], budget.d_logits_value[v], budget.d_logits[v], radius.d_logits[v], &tight_dx, "dx");
+    }
+  }
+  EXPECT_GT(tight_logprob, 0.5);
+  EXPECT_GT(tight_entropy, 0.4);
+  EXPECT_GT(tight_dx, 0.25);
+}
+
+// Kills: an A(D) without the truncation's factor two, a block count that forgets the last short block,
+// a certificate that holds for products below the least subnormal.
+TEST(Arithmetic, DotProductConstants) {
+  Contract c;
+  c.accumulate = Accumulate::kFp32;
+  const auto dot = [&](int64_t h, kernel::DType dtype) {
+    return TargetArithmetic(c, dtype, {1, 1, h}).dot_logit;
+  };
+  EXPECT_EQ(dot(1, kernel::DType::kBf16), 0);  // one exact product
+  EXPECT_EQ(dot(1, kernel::DType::kF32), Gamma(1, 0x1p-24));
+  EXPECT_EQ(dot(65, kernel::DType::kF16), Gamma(64, 0x1p-24));
+  c.accumulate = Accumulate::kFp32Truncated;
+  EXPECT_EQ(dot(65, kernel::DType::kF16), Gamma(128, 0x1p-24));
+  c.accumulate = Accumulate::kTensorCore;
+  EXPECT_EQ(dot(32, kernel::DType::kBf16), Gamma(2 * (17 * 0.5 + 2), 0x1p-24));  // 10.5 a block
+  EXPECT_EQ(dot(33, kernel::DType::kBf16), Gamma(2 * 10.5 + 2 * 0.5 + 2, 0x1p-24));
+  c.split = 3;
+  EXPECT_EQ(dot(32, kernel::DType::kBf16), Gamma(21 + 5, 0x1p-24));
+}
+
+// Kills: a host contract whose summation depth or rescale count ignores tiles or splits.
+TEST(Arithmetic, SummationTree) {
+  Contract c;
+  c.tile = 64;
+  c.tile_depth = 7;
+  c.splits = 8;
+  const auto at = [&](int64_t v) { return TargetArithmetic(c, kernel::DType::kBf16, {1, v, 1}); };
+  EXPECT_EQ(at(64).rescales, 0);
+  EXPECT_EQ(at(64).sum_depth, 7);
+  EXPECT_EQ(at(65).rescales, 1);       // two tiles, two splits
+  EXPECT_EQ(at(512).rescales, 7);      // eight splits of one tile
+  EXPECT_EQ(at(513).rescales, 1 + 4);  // nine tiles, two a split, five splits
+  EXPECT_EQ(at(4096).sum_depth, 7 + 7 + 7);
+}
+
+TEST(Budget, ExactDotProductsLeaveNoLogitError) {
+  std::vector<double> logits = {3, 1, 0.5};
+  Row row = RowOf(logits, 1);
+  const Arithmetic a = TargetArithmetic(OnlineContract(), kernel::DType::kF32, {1, 3, 1});
+  RowBudget budget;
+  for (int lsb : {-1, -149}) {
+    row.lsb.assign(3, lsb);
+    BudgetForward(row, a, 1, &budget);
+    EXPECT_EQ(budget.delta[0] == 0, lsb == -1) << lsb;  // 3 <= 2^(q + 24) only for the first
+  }
+  row.lsb.assign(3, -150);  // below the least subnormal nothing is certified, however small the sum
+  row.abs_sum.assign(3, 0x1p-149);
+  BudgetForward(row, a, 1, &budget);
+  EXPECT_GT(budget.delta[0], 0);
+}
+
+}  // namespace
+}  // namespace plumbline::oracle
