@@ -64,9 +64,10 @@ std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
 std::optional<int64_t> CampaignOptions::Cases() const {
   const auto count = static_cast<int64_t>(targets.size());
   if (!recipe.empty()) return count;
-  if (budget.cases == 0) return std::nullopt;
+  const int64_t each = GetBudget().cases;
+  if (each == 0) return std::nullopt;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  return budget.cases > kMost / count ? kMost : budget.cases * count;
+  return each > kMost / count ? kMost : each * count;
 }
 
 Json ToJson(const CampaignOptions& options) {
@@ -75,9 +76,9 @@ Json ToJson(const CampaignOptions& options) {
   json["seed"] = std::to_string(options.seed);  // as text: it may pass int64
   json["regime"] = options.regime;
   json["recipe"] = options.recipe;
-  json["budget"] = Format(options.budget);
-  json["stop_after"] = options.stop_after;
-  json["case_timeout_ms"] = int64_t{options.case_timeout.count()};
+  json["budget"] = Format(options.GetBudget());
+  json["stop_after"] = options.GetStopAfter();
+  json["case_timeout_ms"] = int64_t{options.GetCaseTimeout().count()};
   json["started"] = options.started;
   return json;
 }

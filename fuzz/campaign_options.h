@@ -38,17 +38,24 @@ struct CampaignOptions {
   std::string regime;  // empty: all of them in turn
   std::string recipe;  // not empty: this one case on each target, and budget is not looked at
 
-  Budget budget;
+  // Absent: what the campaign in `out` had, or the default of a new one (60 s, no limit, 20 s).
+  std::optional<Budget> budget;
+  std::optional<int64_t> stop_after;  // distinct findings; 0: no such limit
+  std::optional<std::chrono::milliseconds> case_timeout;
+
   std::filesystem::path out;
-  bool resume = false;     // go on with the campaign in `out`
-  int jobs = 0;            // workers a target at the same time; 0: one per hardware thread
-  int64_t stop_after = 0;  // distinct findings; 0: no such limit
-  std::chrono::milliseconds case_timeout{20'000};
+  bool resume = false;  // go on with the campaign in `out`
+  int jobs = 0;         // cases at the same time; 0: one per hardware thread
   std::chrono::milliseconds shrink_time{30'000};
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
   std::string started;  // UTC, of the campaign's first session
 
+  Budget GetBudget() const { return budget.value_or(Budget{}); }
+  int64_t GetStopAfter() const { return stop_after.value_or(0); }
+  std::chrono::milliseconds GetCaseTimeout() const {
+    return case_timeout.value_or(std::chrono::milliseconds(20'000));
+  }
   // Cases of the whole campaign, all targets together; nullopt where only the clock limits them.
   std::optional<int64_t> Cases() const;
 };

@@ -14,7 +14,6 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "fuzz/case_json.h"
@@ -45,16 +44,27 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
   return {};
 }
 
-// A tensor without elements costs a file nothing, whatever its extents: [2^62, 0] is a valid weight,
-// and judging it would never end. Cases are held to the size that recipes are held to.
+// A tensor without elements costs a file nothing, whatever its extents ([2^62, 0] is a valid weight
+// that would be judged for ever), and padding none at all. Cases are held to the size that recipes are
+// held to.
 std::string TooLarge(const OwnedProblem& p) {
   const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
-  for (const auto& [what, a, b] : {std::tuple("N*H", n, h), {"V*H", v, h}, {"N*V", n, v}}) {
-    if (int64_t product = 0;
-        __builtin_mul_overflow(std::max<int64_t>(a, 1), std::max<int64_t>(b, 1), &product) ||
-        product > kMaxElements) {
-      return std::string(what) + " = " + std::to_string(a) + "*" + std::to_string(b) + " is above " +
-             std::to_string(kMaxElements);
+  const bool hidden_major = p.layout.weight_hidden_major;
+  struct Product {
+    const char* what;
+    int64_t count, stride;
+  };
+  for (const Product& product : {Product{"N*V", n, v},
+                                 {"N*(H+padding)", n, h + p.layout.hidden_padding},
+                                 {"weight with its padding", hidden_major ? h : v,
+                                  (hidden_major ? v : h) + p.layout.weight_padding},
+                                 {"N*grad_stride", n, p.layout.grad_stride}}) {
+    int64_t elements = 0;
+    if (__builtin_mul_overflow(std::max<int64_t>(product.count, 1),
+                               std::max<int64_t>(product.stride, 1), &elements) ||
+        elements > kMaxElements) {
+      return std::string(product.what) + " = " + std::to_string(product.count) + "*" +
+             std::to_string(product.stride) + " elements, above " + std::to_string(kMaxElements);
     }
   }
   return {};

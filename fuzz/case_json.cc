@@ -15,6 +15,8 @@ using kernel::Reduction;
 
 constexpr std::string_view kFormat = "plumbline-case";
 constexpr int64_t kVersion = 1;
+// Far beyond what any finding has needed; keeps products with it inside 64 bits.
+constexpr int64_t kMaxPadding = 65536;
 
 struct ReductionName {
   Reduction reduction;
@@ -63,10 +65,10 @@ std::string ReadProblem(const Json* json, OwnedProblem* p) {
   ReadReduction(reader, &p->reduction);
   JsonReader layout(reader.Member("layout"), "problem.layout", Presence::kRequired);
   layout.Read("weight_hidden_major", &p->layout.weight_hidden_major);
-  layout.Read("hidden_padding", &p->layout.hidden_padding);
-  layout.Read("weight_padding", &p->layout.weight_padding);
-  layout.Read("label_offset", &p->layout.label_offset);
-  layout.Read("grad_stride", &p->layout.grad_stride);
+  layout.Read("hidden_padding", &p->layout.hidden_padding, 0, kMaxPadding);
+  layout.Read("weight_padding", &p->layout.weight_padding, 0, kMaxPadding);
+  layout.Read("label_offset", &p->layout.label_offset, 0, kMaxPadding);
+  layout.Read("grad_stride", &p->layout.grad_stride, 0, kMaxPadding);
   JsonReader wanted(reader.Member("wanted"), "problem.wanted", Presence::kRequired);
   wanted.Read("entropy", &p->wanted.entropy);
   wanted.Read("lse", &p->wanted.lse);

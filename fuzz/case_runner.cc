@@ -73,7 +73,8 @@ Judged CaseRunner::Run(const Request& request) {
   if (second.kind == Judged::Kind::kInterrupted) return second;
   if (second.kind == Judged::Kind::kJudged && IsDeath(second.result)) return second;
   const bool crash = first.result.findings.front().kind == FindingKind::kCrash && signal != SIGKILL;
-  if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty())) return second;
+  if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty()))
+    return second;
   first.retried = true;
   first.reproduced = false;
   first.result.findings.front().what += "; it did not die again when the case was run alone";

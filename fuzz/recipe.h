@@ -6,7 +6,7 @@
 //
 //   v1 regime=common-offset seed=9f3c dtype=bf16 n=3 v=129 h=8 values=offset exp=16 labels=random
 //      label_dtype=int64 grads=random entropy_grads=none reduction=none temperature=1
-//      layout=vocab-major pad=0 grad_stride=1 fp32_grads=0
+//      temperature_per_row=0 layout=vocab-major pad=0 grad_stride=1 fp32_grads=0
 //
 // A key that is left out has the default below; an unknown key or value is an error that names it.
 
@@ -36,7 +36,9 @@ enum class Values : uint8_t {
 };
 
 enum class Labels : uint8_t { kRandom, kArgmax, kFirst, kLast, kSomeIgnored, kAllIgnored, kIgnoredNaN };
-enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot };  // kWide: 2^+-60
+// kWide: signed powers of two from 2^-60 to 2^60, to 2^8 where dtype is fp16, whose d_logits would
+// overflow.
+enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot };
 
 struct Recipe {
   std::string regime = "free";  // the regime that drew it: a label, expansion ignores it

@@ -77,14 +77,15 @@ class Argument {
   // No two elements of an output share memory, so far as strides can say: the larger stride steps over
   // everything that the smaller one spans.
   Argument& Disjoint() {
+    if (!fault_.empty() || tensor_.size() == 0) return *this;
     int64_t span = 1;  // elements covered by the dimensions taken so far
     const auto magnitude = [&](int d) {
+      if (tensor_.shape[d] == 1) return int64_t{0};
       return tensor_.stride[d] < 0 ? -tensor_.stride[d] : tensor_.stride[d];
     };
     const bool swapped = tensor_.rank == 2 && magnitude(0) < magnitude(1);
     for (int step = 0; step < tensor_.rank; ++step) {
       const int d = tensor_.rank == 1 || swapped ? step : 1 - step;
-      if (tensor_.shape[d] == 0) return *this;
       if (tensor_.shape[d] == 1) continue;
       if (magnitude(d) < span) {
         return Fault("stride = " + List(tensor_.stride, tensor_.rank) + " makes elements of the output of shape " +
@@ -96,7 +97,7 @@ class Argument {
   }
 
   Argument& Data() {
-    if (tensor_.size() == 0) return *this;
+    if (!fault_.empty() || tensor_.size() == 0) return *this;
     if (tensor_.data == nullptr) return Fault("data = null with " + std::to_string(tensor_.size()) + " elements");
     const auto address = reinterpret_cast<uintptr_t>(tensor_.data);
     if (address % SizeOf(tensor_.dtype) != 0) {

@@ -24,7 +24,8 @@ bool WrongSign(Output output, double got) {
 
 JudgedElement JudgeFinite(Output output, const Element& e, double got) {
   if (!std::isfinite(got)) return Fail(Failure::kNonFinite, kInfinity);
-  const double excess = std::max(0.0, std::fabs(got - e.value) - e.radius);
+  const double error = std::fabs(got - e.value) - e.radius;
+  const double excess = error <= 0 ? 0 : error;  // stays NaN, where max(0, error) would hide it
   const double tightness = excess == 0 ? 0 : excess / e.bound;
   if (WrongSign(output, got)) return Fail(Failure::kSign, std::max(1.0, tightness));
   if (e.expect == Expect::kVacuous) return {Verdict::kVacuous, Failure::kNone, 0};

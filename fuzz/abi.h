@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two languages of this project, translated: kernel::Problem and Results on one side, the C structs
+// of fuzz/target_abi.h, whose tensors are DLPack's, on the other. Nothing is copied but descriptions;
+// the data stay where they are.
+
+#ifndef PLUMBLINE_FUZZ_ABI_H_
+#define PLUMBLINE_FUZZ_ABI_H_
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "fuzz/target_abi.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+
+// A call as a target receives it. Every tensor is in host memory, with explicit strides and byte_offset
+// 0. The memory that problem and results name must outlive it. Not copyable: the C structs point into
+// it.
+class AbiCall {
+ public:
+  AbiCall(const kernel::Problem& problem, const kernel::Results& results);
+  AbiCall(const AbiCall&) = delete;
+  AbiCall& operator=(const AbiCall&) = delete;
+
+  const plumbline_problem* problem() const { return &problem_; }
+  plumbline_results* results() { return &results_; }
+
+ private:
+  // DLPack wants pointers to shapes and strides that may be written.
+  struct Slot {
+    DLTensor tensor;
+    int64_t shape[2];
+    int64_t stride[2];
+  };
+  template <class View>
+  DLTensor* Place(const View& view);
+  template <class View>
+  DLTensor* Place(const std::optional<View>& view);
+
+  std::array<Slot, 13> slots_;
+  size_t used_ = 0;
+  plumbline_problem problem_{};
+  plumbline_results results_{};
+};
+
+// The way back. A reason is returned, naming the tensor and what was refused, for what the kernel's
+// views cannot say: null where a tensor is required, a rank above 2, an element type or device that is
+// not among the operator's, structs smaller than version 1's, an unknown reduction. Everything else is
+// left for the operator's own checks. results may be null: then none is present.
+std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumbline_results* results,
+                                   kernel::Problem* kernel_problem, kernel::Results* kernel_results);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_ABI_H_

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <utility>
+
+#include "fuzz/case_file.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// Up to kWhole indices of an axis are shown; of more, the first kHead, the last kTail and the one that
+// the finding names. A minimised case has at most 64 values and is shown whole.
+constexpr int64_t kWhole = 64;
+constexpr int64_t kHead = 6;
+constexpr int64_t kTail = 2;
+
+std::vector<int64_t> Shown(int64_t extent, int64_t wanted) {
+  const bool whole = extent <= kWhole;
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < (whole ? extent : kHead); ++i) indices.push_back(i);
+  if (whole) return indices;
+  if (wanted >= kHead && wanted < extent - kTail) indices.push_back(wanted);
+  for (int64_t i = extent - kTail; i < extent; ++i) indices.push_back(i);
+  return indices;
+}
+
+std::string Extents(const HostTensor& t) {
+  std::string text = "[";
+  for (size_t i = 0; i < t.shape.size(); ++i) text += (i ? ", " : "") + std::to_string(t.shape[i]);
+  return text + "]";
+}
+
+// The shortest decimal that reads back as the same float, and the hexadecimal form, which is the value.
+std::string Value(const HostTensor& t, int64_t i) {
+  if (!kernel::IsFloat(t.dtype)) return std::to_string(t.GetInt(i));
+  const float value = t.GetFloat(i);
+  if (!std::isfinite(value))
+    return Text("%a (bits 0x%" PRIx64 ")", static_cast<double>(value), t.GetBits(i));
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return std::string(digits, end) + Text(" (%a)", static_cast<double>(value));
+}
+
+std::string Number(double value) { return Text("%.17g (%a)", value, value); }
+
+void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t column, std::string* out) {
+  *out += Text("%s %s %s\n", name, std::string(kernel::Name(t.dtype)).c_str(), Extents(t).c_str());
+  const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
+  const int64_t columns = t.shape.size() < 2 ? 1 : t.shape[1];
+  int64_t next_row = 0;
+  for (const int64_t i : Shown(rows, row)) {
+    if (i != next_row) *out += Text("    ... %" PRId64 " more\n", i - next_row);
+    next_row = i + 1;
+    *out += t.shape.empty() ? "    " : Text("    [%" PRId64 "] ", i);
+    int64_t next = 0;
+    for (const int64_t j : Shown(columns, column)) {
+      if (j != next) *out += Text("... %" PRId64 " more ... ", j - next);
+      next = j + 1;
+      *out += Value(t, i * columns + j) + (j + 1 < columns ? "  " : "");
+    }
+    *out += '\n';
+  }
+}
+
+std::string Options(const OwnedProblem& p) {
+  constexpr std::array kReductions = {"none", "sum", "mean"};
+  std::string text = Text("reduction %s, ignore_index %" PRId64 ", weight %s-major",
+                          kReductions[static_cast<size_t>(p.reduction)], p.ignore_index,
+                          p.layout.weight_hidden_major ? "hidden" : "vocab");
+  const std::array<std::pair<const char*, int64_t>, 3> padding = {
+      std::pair("hidden padding", p.layout.hidden_padding),
+      {"weight padding", p.layout.weight_padding},
+      {"label offset", p.layout.label_offset}};
+  for (const auto& [what, elements] : padding) {
+    if (elements != 0) text += Text(", %s %" PRId64, what, elements);
+  }
+  if (p.layout.grad_stride != 1) text += Text(", gradient stride %" PRId64, p.layout.grad_stride);
+
+  text += "\nasked for: ";
+  text += p.reduction == kernel::Reduction::kNone ? "logprob" : "loss";
+  const std::array<std::pair<const char*, bool>, 5> wanted = {
+      std::pair("entropy", p.wanted.entropy),
+      {"lse", p.wanted.lse},
+      {"grad_hidden", p.wanted.grad_hidden},
+      {"grad_weight", p.wanted.grad_weight},
+      {"gradients in fp32", p.wanted.fp32_grads}};
+  for (const auto& [what, asked] : wanted) {
+    if (asked) text += std::string(", ") + what;
+  }
+  return text + "\n";
+}
+
+std::string ShowFinding(const Finding& f) {
+  std::string text = "found: " + f.Signature() +
+                     (f.output.empty() ? "" : " at " + Place(f.output, f.row, f.column)) + "\n";
+  if (!f.what.empty()) text += "    " + f.what + "\n";
+  // The kinds that are about an element's value; the others have no numbers.
+  if (f.kind == FindingKind::kBound || f.kind == FindingKind::kNonFinite ||
+      f.kind == FindingKind::kSign || f.kind == FindingKind::kNotZero) {
+    text += "    got       " + Number(f.got) + "\n";
+    text += "    expected  " + Number(f.expected) + "\n";
+    text += "    allowed   " + Number(f.bound) + "\n";
+    text += Text("    ratio     %.4g\n", f.tightness);
+  }
+  if (!f.arbiter.empty()) text += "    arbiter   " + f.arbiter + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string Show(const Case& c) {
+  const OwnedProblem& p = c.problem;
+  std::string out = "target: " + c.target + "\nwhy: " + c.why + "\n";
+  out += "recipe: " + (c.recipe.empty() ? "(none: not from a recipe)" : c.recipe) + "\n";
+  out += ShowFinding(c.finding);
+  out += Text("problem: N=%" PRId64 " V=%" PRId64 " H=%" PRId64 ", %" PRId64 " values\n", p.rows(),
+              p.vocab(), p.hidden_size(), ValueCount(p));
+  out += Options(p);
+
+  const bool by_vocab = c.finding.output == "grad_weight";
+  const int64_t row = by_vocab ? -1 : c.finding.row;
+  const int64_t vocab_row = by_vocab ? c.finding.row : -1;
+  const int64_t column = c.finding.output.starts_with("grad") ? c.finding.column : -1;
+  ShowTensor("hidden", p.hidden, row, column, &out);
+  ShowTensor("weight", p.weight, vocab_row, column, &out);
+  ShowTensor("labels", p.labels, row, -1, &out);
+  if (p.temperature) ShowTensor("temperature", *p.temperature, row, -1, &out);
+  if (p.grad_logprob) ShowTensor("grad_logprob", *p.grad_logprob, row, -1, &out);
+  if (p.grad_entropy) ShowTensor("grad_entropy", *p.grad_entropy, row, -1, &out);
+  if (!c.extra.is_null()) out += "extra: " + c.extra.Dump(2) + "\n";
+  return out;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands of the program, without its command line: each takes what was asked, prints for a person
+// (or one JSON object, on the last line), and says what the process ends with.
+
+#ifndef PLUMBLINE_FUZZ_COMMANDS_H_
+#define PLUMBLINE_FUZZ_COMMANDS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fuzz/campaign_options.h"
+#include "fuzz/exit_status.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+// Common to all: where output goes, how the program was called, and the flag that a signal sets.
+struct Console {
+  std::string program = "plumb";
+  bool json = false;                   // one JSON object as the last line of stdout, the rest to stderr
+  const std::atomic<bool>* interrupt;  // never null
+  std::filesystem::path worker_program = "/proc/self/exe";
+
+  std::FILE* human() const { return json ? stderr : stdout; }
+  void Say(std::string_view text) const;    // as it is, flushed
+  void Complain(std::string_view text) const;  // "plumb: TEXT" on stderr
+  // The end of every command: the verdict line, or `result` with verdict, status, cases and findings in it.
+  ExitStatus Finish(ExitStatus status, int64_t cases, int64_t findings, Json result = {}) const;
+};
+
+ExitStatus CommandFuzz(CampaignOptions options, const Console& console);
+
+struct CaseFiles {
+  std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
+  std::string target;                        // empty: the target that each case names
+  std::chrono::milliseconds case_timeout{20'000};
+};
+ExitStatus CommandReplay(const CaseFiles& files, const Console& console);
+ExitStatus CommandShow(const CaseFiles& files, const Console& console);
+
+struct ShrinkCommand {
+  std::filesystem::path file;
+  std::filesystem::path out;  // empty: beside `file`, under the name that its content gives it
+  std::string target;         // empty: the one that the case names
+  std::chrono::milliseconds time{30'000};
+  std::chrono::milliseconds case_timeout{20'000};
+};
+ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console);
+
+// All built-in targets, or one of any kind with what it says of itself.
+ExitStatus CommandTargets(const std::string& target, const Console& console);
+
+struct SelftestCommand {
+  std::string mutant;  // empty: all of them, and `host`, which must stay clean
+  uint64_t seed = 1;
+  Budget budget{.time = {}, .cases = 1000};
+  std::filesystem::path out;  // empty: a temporary folder, removed where all is well
+};
+ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console);
+
+// `parser`: name and version of the command-line library, which only the program itself may include.
+ExitStatus CommandDoctor(const Console& console, std::string_view parser);
+
+// The case files that a path stands for, sorted; empty, with the reason, where there are none.
+std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_COMMANDS_H_

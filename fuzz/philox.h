@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel Random
+// Numbers: As Easy as 1, 2, 3" (SC 2011), and the few distributions that recipes are expanded with.
+//
+// Invariant: a draw is a pure function of (seed, purpose, row, column). It depends on no other draw, on
+// no shape and on no standard distribution (whose streams differ between libraries), so an element
+// keeps its value when the tensor around it grows or shrinks, and has the same bits on every machine.
+
+#ifndef PLUMBLINE_FUZZ_PHILOX_H_
+#define PLUMBLINE_FUZZ_PHILOX_H_
+
+#include <array>
+#include <cstdint>
+
+namespace plumbline::fuzz {
+
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key);
+
+// Random bits addressed by place. `purpose` tells apart the tensors, and the decisions, of one seed.
+class Stream {
+ public:
+  Stream(uint64_t seed, uint32_t purpose)
+      : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, purpose_(purpose) {}
+
+  // 128 bits. Rows and columns at or beyond 2^32 would repeat; recipes refuse such shapes.
+  PhiloxBlock At(int64_t row, int64_t column = 0) const {
+    return Philox4x32({static_cast<uint32_t>(row), static_cast<uint32_t>(column), purpose_, 0}, key_);
+  }
+
+ private:
+  std::array<uint32_t, 2> key_;
+  uint32_t purpose_;
+};
+
+// An integer in [0, bound), bound from 1 to 2^32: the high word of bits * bound. Its bias is below
+// bound * 2^-32.
+inline int64_t Below(uint32_t bits, int64_t bound) {
+  return static_cast<int64_t>((uint64_t{bits} * static_cast<uint64_t>(bound)) >> 32);
+}
+
+// A multiple of 2^-24 in [0, 1), exact in float.
+inline double Unit(uint32_t bits) { return static_cast<double>(bits >> 8) * 0x1p-24; }
+
+// Bell-shaped, mean 0, variance 1, |x| < 2 sqrt(3): the centred sum of four uniforms. One rounding,
+// no libm.
+inline double Bell(const PhiloxBlock& bits) {
+  const int64_t sum = int64_t{bits[0]} + bits[1] + bits[2] + bits[3];
+  constexpr int64_t kMiddle = 2 * ((int64_t{1} << 32) - 1);
+  constexpr double kScale = 0x1.bb67ae8584caap-32;  // sqrt(3) / 2^32
+  return static_cast<double>(sum - kMiddle) * kScale;
+}
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_PHILOX_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a campaign says to a person, as text: the status line, a finding, the summary; and the last line,
+// which is for a machine.
+
+#ifndef PLUMBLINE_FUZZ_REPORT_TEXT_H_
+#define PLUMBLINE_FUZZ_REPORT_TEXT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fuzz/campaign.h"
+#include "fuzz/exit_status.h"
+#include "fuzz/sighting.h"
+
+namespace plumbline::fuzz {
+
+// "plumb: verdict=clean cases=1234 findings=0 status=0". The keys and their order are part of the
+// interface; further keys may be appended.
+std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
+
+// One line without its newline: elapsed, cases, cases a second, findings, tightness, vacuous, skipped.
+std::string StatusLine(const Progress& progress);
+
+// A word that a POSIX shell reads as it is written here: quoted where it needs to be.
+std::string ShellQuote(std::string_view word);
+
+// A stored finding: what is wrong, why it matters, how small it became, and two lines that reproduce it.
+// `program`: how this program was called.
+std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
+                         std::string_view program, const std::filesystem::path& out);
+
+// "got 3.2, expected 1.5 (arbiter 1.49999...), allowed 1e-7, error / allowed 1.7e7"
+std::string Numbers(const Finding& finding);
+
+// Columns padded to their widest cell, two spaces between; numbers to the right.
+std::string Table(const std::vector<std::vector<std::string>>& rows);
+
+// The end of a campaign, without the verdict line.
+std::string SummaryText(const CampaignSummary& summary, std::string_view program);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_REPORT_TEXT_H_

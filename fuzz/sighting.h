@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A sighting: the first case of a campaign in which a target showed a signature, and what became of it.
+// (target, signature) is its key: later cases with the same key are counted, not pursued.
+
+#ifndef PLUMBLINE_FUZZ_SIGHTING_H_
+#define PLUMBLINE_FUZZ_SIGHTING_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/examine.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+// A sighting once shrunk, confirmed and written to a file.
+struct Trophy {
+  std::string file;     // relative to the campaign's folder
+  Finding finding;      // on the stored problem, the arbiter asked
+  int64_t values_before = 0, values_after = 0;
+  int64_t tried = 0, accepted = 0;
+  bool complete = false;   // shrinking ended at a fixpoint, not at a limit
+  double seconds = 0;      // spent shrinking
+  std::string note;        // why it is stored unshrunk, where it is
+};
+
+struct Sighting {
+  std::string target;
+  std::string signature;   // Finding::Signature(), with " (once)" where a death was not reproduced
+  int64_t item = 0;        // work item of the campaign
+  std::string recipe;
+  std::string regime;
+  double seconds = 0;      // of the campaign's clock
+  Finding finding;
+  bool reproduced = true;
+  std::vector<std::string> more;  // recipes of up to kMoreRecipes later cases that showed it
+  std::optional<Trophy> trophy;   // absent: not stored yet
+};
+
+inline constexpr size_t kMoreRecipes = 3;
+inline constexpr std::string_view kOnce = " (once)";
+
+Json ToJson(const Trophy& trophy);
+std::optional<Trophy> TrophyFromJson(const Json& json);
+Json ToJson(const Sighting& sighting);  // with more and trophy where present
+std::optional<Sighting> SightingFromJson(const Json& json);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SIGHTING_H_

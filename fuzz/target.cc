@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/target.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <utility>
+
+#include "fuzz/abi.h"
+#include "fuzz/targets/host.h"
+#include "fuzz/targets/mutants.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr std::string_view kHost = "host";
+constexpr std::string_view kMutant = "mutant:";
+constexpr std::string_view kPlugin = "plugin:";
+constexpr const char* kSymbol = "plumbline_target";
+
+const plumbline_target_v1* FindBuiltIn(std::string_view name) {
+  if (name == kHost) return HostTarget();
+  if (!name.starts_with(kMutant)) return nullptr;
+  for (const Mutant& mutant : Mutants()) {
+    if (mutant.name == name.substr(kMutant.size())) return mutant.table;
+  }
+  return nullptr;
+}
+
+std::string UnknownName(std::string_view name) {
+  std::string text = "unknown target \"" + std::string(name) + "\"; there are ";
+  for (const BuiltIn& target : BuiltInTargets()) text += target.name + ", ";
+  return text + "plugin:PATH.so";
+}
+
+// Empty, or why this table cannot be called. Reads no more of it than its struct_size covers.
+std::string CheckTable(const plumbline_target_v1* table) {
+  if (table == nullptr) return "plumbline_target() returned null";
+  if (table->abi_version != PLUMBLINE_TARGET_ABI_VERSION) {
+    return "abi_version is " + std::to_string(table->abi_version) + ", this build speaks " +
+           std::to_string(PLUMBLINE_TARGET_ABI_VERSION);
+  }
+  if (table->struct_size < sizeof(plumbline_target_v1)) {
+    return "struct_size is " + std::to_string(table->struct_size) + ", below version 1's " +
+           std::to_string(sizeof(plumbline_target_v1));
+  }
+  if (table->describe == nullptr) return "describe is null";
+  if (table->run == nullptr) return "run is null";
+  const bool split[] = {table->sizes != nullptr, table->forward != nullptr, table->backward != nullptr};
+  if (split[0] != split[1] || split[1] != split[2]) {
+    return "sizes, forward and backward: some are null and some are not; it is all three or none";
+  }
+  return {};
+}
+
+// RTLD_LOCAL, so that two plug-ins that define the same names do not meet; RTLD_NOW, so that a missing
+// symbol is an error here and not a crash in the middle of a campaign.
+void* Open(const std::filesystem::path& path, std::string* error) {
+  // A name without a slash would be searched for in the system's folders.
+  void* library = ::dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = ::dlerror();
+    *error = why != nullptr ? why : "dlopen failed";
+  }
+  return library;
+}
+
+}  // namespace
+
+Target::~Target() {
+  if (library_ != nullptr) ::dlclose(library_);
+}
+
+std::unique_ptr<Target> Target::Load(std::string_view name, std::string* error) {
+  std::unique_ptr<Target> target(new Target);
+  target->name_ = name;
+  if (name.starts_with(kPlugin)) {
+    target->library_ = Open(std::filesystem::path(name.substr(kPlugin.size())), error);
+    if (target->library_ == nullptr) return nullptr;
+    // POSIX makes the conversion from object to function pointer valid for dlsym.
+    const auto entry =
+        reinterpret_cast<decltype(&plumbline_target)>(::dlsym(target->library_, kSymbol));
+    if (entry == nullptr) {
+      *error = std::string(name) + ": exports no " + kSymbol + "()";
+      return nullptr;
+    }
+    target->table_ = entry();
+  } else {
+    target->table_ = FindBuiltIn(name);
+    if (target->table_ == nullptr) {
+      *error = UnknownName(name);
+      return nullptr;
+    }
+  }
+  if (std::string why = CheckTable(target->table_); !why.empty()) {
+    *error = std::string(name) + ": " + why;
+    return nullptr;
+  }
+  const char* text = target->table_->describe();
+  std::string why = "describe() returned null";
+  const auto description = text == nullptr ? std::nullopt : ParseDescription(text, &why);
+  if (!description) {
+    *error = std::string(name) + ": " + why;
+    return nullptr;
+  }
+  if (description->device != "cpu") {
+    *error = std::string(name) + ": device is \"" + description->device +
+             "\", this build runs targets on the cpu";
+    return nullptr;
+  }
+  target->description_ = *description;
+  return target;
+}
+
+RunOutcome Target::Run(const kernel::Problem& problem, const kernel::Results& results) const {
+  AbiCall call(problem, results);
+  std::array<char, 1024> error{};
+  int status = PLUMBLINE_FAILED;
+  try {
+    status = table_->run(call.problem(), call.results(), nullptr, error.data(), error.size());
+  } catch (const std::exception& e) {
+    return {RunStatus::kFailed, std::string("threw through the C interface: ") + e.what()};
+  } catch (...) {
+    return {RunStatus::kFailed, "threw through the C interface"};
+  }
+  error.back() = '\0';
+  std::string message = error.data();
+  switch (status) {
+    case PLUMBLINE_OK:
+      return {};
+    case PLUMBLINE_UNSUPPORTED:
+      return {RunStatus::kUnsupported, std::move(message)};
+    case PLUMBLINE_INVALID:
+      return {RunStatus::kInvalid, std::move(message)};
+    case PLUMBLINE_FAILED:
+      return {RunStatus::kFailed, std::move(message)};
+    default:
+      return {RunStatus::kFailed, "returned " + std::to_string(status) +
+                                      ", which is no plumbline_status" +
+                                      (message.empty() ? "" : ": " + message)};
+  }
+}
+
+std::vector<BuiltIn> BuiltInTargets() {
+  std::vector<BuiltIn> targets = {{std::string(kHost), "the operator of this project on the CPU"}};
+  for (const Mutant& mutant : Mutants()) {
+    targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
+  }
+  return targets;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An operator written in the kernel's own language, behind the C ABI. The ABI has no user pointer, so
+// each operator is a type with static members, and its table a constant:
+//
+//   struct Operator {
+//     static kernel::Status GetSizes(const kernel::Problem&, const kernel::Results&, kernel::Sizes*);
+//     static kernel::Status Forward(const kernel::Problem&, const kernel::Results&, void* workspace,
+//     void* saved); static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
+//     void* workspace,
+//                                    const void* saved);
+//     static const char* Describe();
+//   };
+//
+// No exception passes through a table: what is thrown becomes PLUMBLINE_FAILED.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_ENTRY_H_
+#define PLUMBLINE_FUZZ_TARGETS_ENTRY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "fuzz/abi.h"
+#include "fuzz/target_abi.h"
+#include "kernel/linear_cross_entropy.h"
+
+namespace plumbline::fuzz {
+
+// An enum plumbline_status; the message goes to error, cut to its capacity.
+int Report(const kernel::Status& status, char* error, size_t error_capacity);
+
+// As kernel/linear_cross_entropy.h wants it: aligned to 64 bytes, null for size 0.
+class AlignedMemory {
+ public:
+  explicit AlignedMemory(size_t size);
+  void* get() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, Free> memory_;
+};
+
+// Every result that the problem could ask for, with fp32 or input-dtype gradients, over memory that is
+// not there: for sizes(), which is asked before the results are known and must cover all of them.
+kernel::Results EveryResult(const kernel::Problem& problem, bool fp32_grads);
+
+template <class Operator>
+class Entry {
+ public:
+  static const plumbline_target_v1* Table() { return &kTable; }
+
+ private:
+  // Translates, calls, reports.
+  template <class Call>
+  static int Guard(const plumbline_problem* problem, const plumbline_results* results, char* error,
+                   size_t error_capacity, Call call) {
+    using kernel::Code, kernel::Status;
+    try {
+      kernel::Problem p;
+      kernel::Results r;
+      if (auto why = FromAbi(problem, results, &p, &r)) {
+        return Report(Status::Error(Code::kInvalidArgument, *why), error, error_capacity);
+      }
+      return Report(call(p, r), error, error_capacity);
+    } catch (const std::exception& e) {
+      return Report(Status::Error(Code::kFailed, e.what()), error, error_capacity);
+    }
+  }
+
+  static int Run(const plumbline_problem* problem, plumbline_results* results, void*, char* error,
+                 size_t error_capacity) {
+    return Guard(problem, results, error, error_capacity,
+                 [](const kernel::Problem& p, const kernel::Results& r) {
+                   kernel::Sizes sizes;
+                   if (kernel::Status s = Operator::GetSizes(p, r, &sizes); !s.ok()) return s;
+                   const AlignedMemory workspace(sizes.workspace), saved(sizes.saved);
+                   kernel::Status forward = Operator::Forward(p, r, workspace.get(), saved.get());
+                   // Invalid data is an error that leaves every output written: the gradients too.
+                   const bool goes_on = forward.ok() || forward.code == kernel::Code::kInvalidData;
+                   if (!goes_on || (!r.grad_hidden && !r.grad_weight)) return forward;
+                   kernel::Status backward = Operator::Backward(p, r, workspace.get(), saved.get());
+                   return forward.ok() ? backward : forward;
+                 });
+  }
+
+  static int Sizes(const plumbline_problem* problem, size_t* workspace, size_t* saved) {
+    return Guard(problem, nullptr, nullptr, 0, [&](const kernel::Problem& p, const kernel::Results&) {
+      *workspace = *saved = 0;
+      for (const bool fp32_grads : {false, true}) {
+        kernel::Sizes sizes;
+        if (kernel::Status s = Operator::GetSizes(p, EveryResult(p, fp32_grads), &sizes); !s.ok())
+          return s;
+        *workspace = std::max(*workspace, sizes.workspace);
+        *saved = std::max(*saved, sizes.saved);
+      }
+      return kernel::Status::Ok();
+    });
+  }
+
+  static int Forward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
+                     void* saved, void*, char* error, size_t error_capacity) {
+    return Guard(problem, results, error, error_capacity,
+                 [&](const kernel::Problem& p, const kernel::Results& r) {
+                   return Operator::Forward(p, r, workspace, saved);
+                 });
+  }
+
+  static int Backward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
+                      const void* saved, void*, char* error, size_t error_capacity) {
+    return Guard(problem, results, error, error_capacity,
+                 [&](const kernel::Problem& p, const kernel::Results& r) {
+                   return Operator::Backward(p, r, workspace, saved);
+                 });
+  }
+
+  static constexpr plumbline_target_v1 kTable = {PLUMBLINE_TARGET_ABI_VERSION,
+                                                 sizeof(plumbline_target_v1),
+                                                 &Operator::Describe,
+                                                 &Run,
+                                                 &Sizes,
+                                                 &Forward,
+                                                 &Backward};
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_ENTRY_H_

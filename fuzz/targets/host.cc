@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/targets/host.h"
+
+#include "fuzz/json.h"
+#include "fuzz/targets/entry.h"
+#include "kernel/linear_cross_entropy.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::Problem, kernel::Results, kernel::Status;
+
+struct HostOperator {
+  static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
+    return kernel::GetSizes(problem, results, {}, sizes);
+  }
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved) {
+    return kernel::Forward(problem, results, {}, workspace, saved);
+  }
+  static Status Backward(const Problem& problem, const Results& results, void* workspace,
+                         const void* saved) {
+    return kernel::Backward(problem, results, {}, workspace, saved);
+  }
+  static const char* Describe() {
+    static const std::string description = HostDescription("host");
+    return description.c_str();
+  }
+};
+
+}  // namespace
+
+const plumbline_target_v1* HostTarget() { return Entry<HostOperator>::Table(); }
+
+std::string HostDescription(std::string_view name) {
+  // Every number is a promise of kernel/OPERATION.md; where it says nothing, of kernel/host's own
+  // headers. They are repeated here rather than included: a target that changes must not change its
+  // claim in passing.
+  Json contract;
+  contract["accumulate"] = "fp32";
+  contract["scale"] = "after";
+  contract["scale_roundings"] = 1;
+  contract["shift"] = "exact_max";
+  contract["exp_error"] = 2;
+  contract["exp_gradual"] = true;
+  contract["argument_roundings"] = 1;
+  contract["log_error_absolute"] = 0;
+  contract["log_error_relative"] = 1.1;
+  contract["division_error"] = 1;
+  contract["tile"] = 64;
+  contract["tile_depth"] = 7;
+  contract["splits"] = 8;
+  contract["label_logit_separate"] = false;
+  contract["recompute_same_bits"] = true;
+  contract["probability"] = "ratio";
+  contract["d_logits"] = "fp32";
+
+  Json description;
+  description["name"] = name;
+  description["version"] = "0.1.0";
+  description["device"] = "cpu";
+  description["contract"] = contract;
+  return description.Dump();
+}
+
+}  // namespace plumbline::fuzz

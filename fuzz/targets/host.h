@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operator on the host as a target, through its public API.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_HOST_H_
+#define PLUMBLINE_FUZZ_TARGETS_HOST_H_
+
+#include <string>
+#include <string_view>
+
+#include "fuzz/target_abi.h"
+
+namespace plumbline::fuzz {
+
+const plumbline_target_v1* HostTarget();
+
+// The arithmetic of kernel/host, claimed under this name: JSON as fuzz/target_description.md says.
+std::string HostDescription(std::string_view name);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_HOST_H_

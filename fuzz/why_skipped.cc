@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <cmath>
+
+#include "fuzz/description.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using kernel::Reduction;
+
+template <class Value>
+bool Has(const std::vector<Value>& values, Value value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool Ignored(const OwnedProblem& p, int64_t row) { return p.labels.GetInt(row) == p.ignore_index; }
+
+bool AnyIgnored(const OwnedProblem& p) {
+  for (int64_t i = 0; i < p.rows(); ++i) {
+    if (Ignored(p, i)) return true;
+  }
+  return false;
+}
+
+// A label or a temperature that the operator must answer with NaN.
+bool AnyInvalid(const OwnedProblem& p) {
+  for (int64_t i = 0; i < p.rows(); ++i) {
+    if (Ignored(p, i)) continue;
+    const int64_t label = p.labels.GetInt(i);
+    if (label < 0 || label >= p.vocab()) return true;
+    if (p.temperature && p.temperature->shape.size() == 1) {
+      const float t = p.temperature->GetFloat(i);
+      if (!(t > 0) || !std::isfinite(t)) return true;
+    }
+  }
+  return false;
+}
+
+bool AnySpecial(const HostTensor& tensor, int64_t seen) {
+  for (int64_t i = 0; i < seen; ++i) {
+    if (!std::isfinite(tensor.GetFloat(i))) return true;
+  }
+  return false;
+}
+
+bool AnySpecial(const OwnedProblem& p) {
+  if (AnySpecial(p.hidden, p.hidden.size()) || AnySpecial(p.weight, p.weight.size())) return true;
+  if (p.temperature && AnySpecial(*p.temperature, p.temperature->size())) return true;
+  for (const auto* grad : {&p.grad_logprob, &p.grad_entropy}) {
+    if (!*grad) continue;
+    // A broadcast gradient shows its first element alone.
+    const int64_t size = (*grad)->size();
+    if (AnySpecial(**grad, p.layout.grad_stride == 0 ? std::min<int64_t>(size, 1) : size)) return true;
+  }
+  return false;
+}
+
+bool HasVectorGrad(const OwnedProblem& p) {
+  return (p.grad_logprob && p.grad_logprob->shape.size() == 1) || p.grad_entropy.has_value();
+}
+
+std::string Multiple(const char* what, int64_t extent, const char* key, int64_t multiple) {
+  return std::string(what) + " = " + std::to_string(extent) + ": " + key + " is " +
+         std::to_string(multiple);
+}
+
+std::string Lacks(std::string_view need, std::string_view key) {
+  return std::string(need) + ": not among its " + std::string(key);
+}
+
+std::string Off(std::string_view need, std::string_view key) {
+  return std::string(need) + ": " + std::string(key) + " is false";
+}
+
+}  // namespace
+
+std::optional<std::string> WhySkipped(const Description& target, const OwnedProblem& p) {
+  const Capabilities& can = target.capabilities;
+  const bool backward = p.wanted.grad_hidden || p.wanted.grad_weight;
+
+  if (!Has(can.dtypes, p.hidden.dtype)) return Lacks(kernel::Name(p.hidden.dtype), "dtypes");
+  if (p.layout.weight_hidden_major ? !can.hidden_major : !can.vocab_major) {
+    return Lacks(p.layout.weight_hidden_major ? "hidden_major" : "vocab_major", "weight_layouts");
+  }
+  if (p.labels.dtype == DType::kI32 ? !can.label_int32 : !can.label_int64) {
+    return Lacks(kernel::Name(p.labels.dtype), "label_dtypes");
+  }
+  if (p.temperature) {
+    const bool per_row = p.temperature->shape.size() == 1;
+    if (can.temperature == TemperatureSupport::kNone) return "a temperature: temperature is none";
+    if (per_row && can.temperature == TemperatureSupport::kScalar) {
+      return "a temperature for each row: temperature is scalar";
+    }
+  }
+  if (!Has(can.reductions, p.reduction)) {
+    const char* const names[] = {"none", "sum", "mean"};
+    return Lacks(names[static_cast<size_t>(p.reduction)], "reductions");
+  }
+  if (p.hidden_size() % can.hidden_multiple != 0) {
+    return Multiple("H", p.hidden_size(), "hidden_multiple", can.hidden_multiple);
+  }
+  if (p.vocab() % can.vocab_multiple != 0) {
+    return Multiple("V", p.vocab(), "vocab_multiple", can.vocab_multiple);
+  }
+  if (p.rows() % can.rows_multiple != 0)
+    return Multiple("N", p.rows(), "rows_multiple", can.rows_multiple);
+
+  if (!can.entropy && (p.wanted.entropy || p.grad_entropy)) return Off("entropy", "entropy");
+  if (!can.lse && p.wanted.lse) return Off("lse", "lse");
+  if (!can.grad_hidden && p.wanted.grad_hidden) return Off("grad_hidden", "grad_hidden");
+  if (!can.grad_weight && p.wanted.grad_weight) return Off("grad_weight", "grad_weight");
+  if (!can.fp32_grads && backward && p.wanted.fp32_grads && p.hidden.dtype != DType::kF32) {
+    return Off("fp32 gradients of " + std::string(kernel::Name(p.hidden.dtype)), "fp32_grads");
+  }
+
+  const bool strided_grad = HasVectorGrad(p) && p.layout.grad_stride > 1;
+  if (!can.strided_inputs &&
+      (p.layout.hidden_padding != 0 || p.layout.weight_padding != 0 || strided_grad)) {
+    return Off("a tensor that is not contiguous", "strided_inputs");
+  }
+  if (!can.zero_stride_grads && HasVectorGrad(p) && p.layout.grad_stride == 0) {
+    return Off("a broadcast gradient", "zero_stride_grads");
+  }
+  if (!can.ignore_index && AnyIgnored(p)) return Off("an ignored row", "ignore_index");
+  if (!can.invalid_labels && AnyInvalid(p))
+    return Off("an invalid label or temperature", "invalid_labels");
+  if (!can.special_values && AnySpecial(p)) return Off("a NaN or an infinity", "special_values");
+  // deterministic and batch_invariant excuse from a check, not from a problem: fuzz/examine.cc.
+  return std::nullopt;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work items over threads. Which thread runs an item is not determined; every item writes memory of its
+// own, so results do not depend on it.
+
+#ifndef PLUMBLINE_KERNEL_HOST_PARALLEL_H_
+#define PLUMBLINE_KERNEL_HOST_PARALLEL_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace plumbline::kernel::host {
+
+// Threads worth using for a number of multiply-adds when at most `requested` are allowed (0: one per
+// hardware thread). One thread, hence no thread started, below 4 million. Constant within a process.
+int ThreadsFor(int requested, double multiply_adds);
+
+// Calls body(worker, item) once for every item in [0, items), worker in [0, threads), from at most
+// `threads` threads, the calling one included; returns when all are done. Where the system refuses a
+// thread, the others do its work. The body must not throw.
+void ParallelFor(int threads, int64_t items, const std::function<void(int, int64_t)>& body);
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_PARALLEL_H_

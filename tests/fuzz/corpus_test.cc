@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The corpus, replayed: every stored case still fails on the target it was found on, with the signature
+// it was stored with, and passes on `host`. Kills: a defect that comes back in `host`; a harness change
+// that stops seeing what it once saw; a case file that went stale.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuzz/case_file.h"
+#include "fuzz/examine.h"
+#include "fuzz/target.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+std::vector<std::filesystem::path> CorpusFiles() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus")) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+CaseResult On(const std::string& name, const OwnedProblem& problem) {
+  std::string error;
+  const auto target = Target::Load(name, &error);
+  if (!target) throw std::runtime_error(error);
+  return Examine(problem, *target);
+}
+
+class Corpus : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
+  std::string error;
+  const auto stored = ReadCase(GetParam(), &error);
+  ASSERT_TRUE(stored) << error;
+  EXPECT_EQ(GetParam().filename().string(), CaseFileName(*stored));
+  EXPECT_LE(ValueCount(stored->problem), 64);
+
+  const CaseResult on_host = On("host", stored->problem);
+  EXPECT_EQ(on_host.verdict, oracle::Verdict::kPass);
+  EXPECT_EQ(on_host.harness_fault, "");
+
+  const CaseResult on_target = On(stored->target, stored->problem);
+  EXPECT_EQ(on_target.harness_fault, "");
+  EXPECT_TRUE(std::any_of(on_target.findings.begin(), on_target.findings.end(), [&](const Finding& f) {
+    return f.Signature() == stored->finding.Signature();
+  })) << stored->finding.Signature();
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Corpus, ::testing::ValuesIn(CorpusFiles()), [](const auto& file) {
+  std::string name = file.param.stem().string();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); },
+      '_');
+  return name;
+});
+
+// Kills: a mutant without a case, a corpus folder that was not found.
+TEST(CorpusFolder, HoldsACaseOfEveryMutant) {
+  std::set<std::string> covered;
+  for (const auto& path : CorpusFiles()) {
+    std::string error;
+    const auto stored = ReadCase(path, &error);
+    ASSERT_TRUE(stored) << error;
+    covered.insert(stored->target);
+  }
+  for (const BuiltIn& target : BuiltInTargets()) {
+    if (target.name.starts_with("mutant:")) {
+      EXPECT_TRUE(covered.contains(target.name)) << target.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/fuzz/support/property.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#include "fuzz/case_file.h"
+#include "fuzz/shrink.h"
+
+namespace plumbline::fuzz::testing {
+
+std::filesystem::path NewCasesFolder() {
+  const char* folder = std::getenv("PLUMBLINE_CORPUS_NEW");
+  return folder != nullptr ? std::filesystem::path(folder)
+                           : std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus" / "new";
+}
+
+std::optional<std::string> Falsify(const char* name, const Property& property, const Recipe& recipe,
+                                   const Target& target, const std::filesystem::path& folder) {
+  const OwnedProblem problem = Expand(recipe);
+  const std::optional<Finding> found = property(problem, target);
+  if (!found) return std::nullopt;
+
+  const StillFails same = [&](const OwnedProblem& candidate) {
+    const std::optional<Finding> now = property(candidate, target);
+    return now && now->Signature() == found->Signature();
+  };
+  const ShrinkResult shrunk = Shrink(problem, {found->output, found->row, found->column}, same);
+
+  Case c;
+  c.problem = shrunk.problem;
+  c.target = target.name();
+  c.why = std::string("property: ") + name;
+  c.recipe = Format(recipe);
+  c.finding = property(shrunk.problem, target).value_or(*found);
+  c.extra = Json(Json::Object{});
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path path = folder / CaseFileName(c);
+  std::string error;
+  std::string report =
+      std::string(name) + " does not hold for " + target.name() + ": " + c.finding.what + "\n";
+  report += WriteCase(path, c, &error) ? "  minimised to " + std::to_string(ValueCount(c.problem)) +
+                                             " values: " + path.string() + "\n"
+                                       : "  could not be stored: " + error + "\n";
+  return report + "  plumb replay " + path.string() + "\n  plumb fuzz --target " + target.name() +
+         " --recipe '" + c.recipe + "'\n";
+}
+
+}  // namespace plumbline::fuzz::testing

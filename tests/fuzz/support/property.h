@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Properties of a target, checked on problems drawn from recipes. A property that fails hands its
+// problem to the shrinker and leaves the minimised case in a folder (corpus/new of the source tree
+// unless the environment variable PLUMBLINE_CORPUS_NEW names another), ready to be replayed and, once
+// understood, moved into corpus/.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "fuzz/examine.h"
+#include "fuzz/owned_problem.h"
+#include "fuzz/recipe.h"
+#include "fuzz/target.h"
+
+namespace plumbline::fuzz::testing {
+
+// What is wrong, or nullopt if the property holds (or does not apply).
+using Property = std::function<std::optional<Finding>(const OwnedProblem&, const Target&)>;
+
+// The whole of Examine: bounds, signs, determinism, batch invariance, memory.
+std::optional<Finding> WithinBounds(const OwnedProblem& problem, const Target& target);
+
+// Metamorphic relations; bit for bit. Each applies where the target's promises make it hold.
+std::optional<Finding> RowOrderIsIrrelevant(const OwnedProblem& problem, const Target& target);
+std::optional<Finding> NegatedGradientsNegate(const OwnedProblem& problem, const Target& target);
+std::optional<Finding> ZeroHiddenColumnsChangeNothing(const OwnedProblem& problem,
+                                                      const Target& target);
+std::optional<Finding> LayoutChangesNothing(const OwnedProblem& problem, const Target& target);
+std::optional<Finding> IgnoredRowsAreAbsentRows(const OwnedProblem& problem, const Target& target);
+std::optional<Finding> EntropyDoesNotSeeTheLabel(const OwnedProblem& problem, const Target& target);
+
+std::filesystem::path NewCasesFolder();
+
+// Nullopt if the property holds for the recipe's problem; else a report with the stored, minimised case
+// and the lines that reproduce it.
+std::optional<std::string> Falsify(const char* name, const Property& property, const Recipe& recipe,
+                                   const Target& target, const std::filesystem::path& folder);
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
