@@ -51,8 +51,8 @@ class CampaignObserver {
 
 struct CampaignSummary {
   ExitStatus status = ExitStatus::kClean;
-  std::string error;          // kUsage, kUnavailable, kFault, where the campaign could not go on
-  CampaignOptions options;    // as they were used: after a resume, with what the journal says
+  std::string error;        // kUsage, kUnavailable, kFault, where the campaign could not go on
+  CampaignOptions options;  // as they were used: after a resume, with what the journal says
   std::chrono::milliseconds elapsed{0};
   std::vector<std::pair<std::string, Tally>> targets;
   std::vector<Sighting> sightings;  // in the order of their items
@@ -62,7 +62,8 @@ struct CampaignSummary {
 CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
                             CampaignObserver* observer);
 
-// Why the campaign cannot be: an unknown regime, a recipe that does not parse, no target; empty if it can.
+// Why the campaign cannot be: an unknown regime, a recipe that does not parse, no target; empty if it
+// can.
 std::string Objection(const CampaignOptions& options);
 
 // The one line that the user sees for a regime; "" where there is none of that name.

@@ -27,7 +27,8 @@ std::optional<Budget> ParseBudget(std::string_view text, std::string* error) {
     return std::nullopt;
   };
   if (code != std::errc() || number <= 0) return refuse("expected a positive number and a unit");
-  if (unit == "cases" || unit == "case") return Budget{.time = std::chrono::milliseconds(0), .cases = number};
+  if (unit == "cases" || unit == "case")
+    return Budget{.time = std::chrono::milliseconds(0), .cases = number};
   for (const Unit& u : kUnits) {
     if (unit != u.name) continue;
     if (number > std::numeric_limits<int64_t>::max() / 1'000'000 / u.milliseconds) {
@@ -55,7 +56,8 @@ std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
   const char* const end = digits.data() + digits.size();
   const auto [rest, code] = std::from_chars(digits.data(), end, seed, hex ? 16 : 10);
   if (code != std::errc() || rest != end) {
-    *error = "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
+    *error =
+        "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
     return std::nullopt;
   }
   return seed;
@@ -116,7 +118,8 @@ std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::st
   const std::string* started = text("started");
   const int64_t* stop_after = integer("stop_after");
   const int64_t* case_timeout = integer("case_timeout_ms");
-  if (!seed || !regime || !recipe || !budget || !started || !stop_after || !case_timeout) return std::nullopt;
+  if (!seed || !regime || !recipe || !budget || !started || !stop_after || !case_timeout)
+    return std::nullopt;
   const std::optional<uint64_t> parsed_seed = ParseSeed(*seed, error);
   const std::optional<Budget> parsed_budget = ParseBudget(*budget, error);
   if (!parsed_seed || !parsed_budget) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign is asked to do: which cases (targets, seed, regime or one recipe), how many, and where
-// the results go. The first group decides what each case is, so a resumed campaign keeps it.
+// What a campaign is asked to do: which cases (targets, seed, regime or one recipe), how many, and
+// where the results go. The first group decides what each case is, so a resumed campaign keeps it.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_

@@ -28,10 +28,10 @@ namespace plumbline::fuzz {
 struct Judged {
   enum class Kind : uint8_t { kJudged, kUnavailable, kInterrupted };
   Kind kind = Kind::kJudged;
-  CaseResult result;          // kJudged
-  std::string error;          // kUnavailable: the target's own words
-  bool retried = false;       // the first attempt died or passed its deadline
-  bool reproduced = true;     // false: a crash that did not happen again
+  CaseResult result;       // kJudged
+  std::string error;       // kUnavailable: the target's own words
+  bool retried = false;    // the first attempt died or passed its deadline
+  bool reproduced = true;  // false: a crash that did not happen again
 };
 
 class CaseRunner {

@@ -28,9 +28,10 @@ struct Console {
   std::filesystem::path worker_program = "/proc/self/exe";
 
   std::FILE* human() const { return json ? stderr : stdout; }
-  void Say(std::string_view text) const;    // as it is, flushed
+  void Say(std::string_view text) const;       // as it is, flushed
   void Complain(std::string_view text) const;  // "plumb: TEXT" on stderr
-  // The end of every command: the verdict line, or `result` with verdict, status, cases and findings in it.
+  // The end of every command: the verdict line, or `result` with verdict, status, cases and findings in
+  // it.
   ExitStatus Finish(ExitStatus status, int64_t cases, int64_t findings, Json result = {}) const;
 };
 

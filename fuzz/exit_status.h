@@ -20,7 +20,8 @@ enum class ExitStatus : uint8_t {
 };
 
 constexpr std::string_view Name(ExitStatus status) {
-  constexpr std::string_view kNames[] = {"clean", "findings", "usage", "fault", "unavailable", "interrupted"};
+  constexpr std::string_view kNames[] = {"clean", "findings",    "usage",
+                                         "fault", "unavailable", "interrupted"};
   return kNames[static_cast<int>(status)];
 }
 

@@ -30,7 +30,8 @@ struct Patience {
   std::function<bool()> keep_waiting;
 };
 
-// A longer length is refused as a broken frame: above the largest case, kMaxElements of 4 bytes and text.
+// A longer length is refused as a broken frame: above the largest case, kMaxElements of 4 bytes and
+// text.
 inline constexpr uint64_t kMaxFrame = uint64_t{1} << 33;
 
 // The socket must be a stream socket (a closed peer is then a status, not a SIGPIPE).

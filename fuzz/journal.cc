@@ -62,6 +62,10 @@ class Reader {
     if (const Json* sighting = line.Find("sighting")) return Sighted(*sighting, why);
     if (const Json* more = line.Find("more")) return More(*more, why);
     if (const Json* stored = line.Find("stored")) return Stored(*stored, why);
+    if (line.Find("fault") != nullptr) {
+      ++state_.faults;
+      return true;
+    }
     if (const int64_t* ms = ItemOf(line, "clock")) return Clock(*ms);
     *why = "unknown kind of line";
     return false;
@@ -73,7 +77,8 @@ class Reader {
   bool Header(const Json& line, std::string* why) {
     const Json* format = line.Find("journal");
     const Json* campaign = line.Find("campaign");
-    if (format == nullptr || format->as_int() == nullptr || *format->as_int() != kFormat || campaign == nullptr) {
+    if (format == nullptr || format->as_int() == nullptr || *format->as_int() != kFormat ||
+        campaign == nullptr) {
       *why = "not a journal of format " + std::to_string(kFormat);
       return false;
     }
@@ -98,7 +103,8 @@ class Reader {
     const std::string* target = TextOf(line, "target");
     const int64_t* ms = ItemOf(line, "ms");
     const Json* record = line.Find("r");
-    const std::optional<CaseRecord> parsed = record != nullptr ? CaseRecordFromJson(*record) : std::nullopt;
+    const std::optional<CaseRecord> parsed =
+        record != nullptr ? CaseRecordFromJson(*record) : std::nullopt;
     if (item == nullptr || target == nullptr || ms == nullptr || !parsed) {
       *why = "not a valid \"done\" line";
       return false;
@@ -168,16 +174,17 @@ class Reader {
 };
 
 // `whole`: bytes up to the end of the last whole line.
-bool ParseJournal(const std::filesystem::path& path, std::string_view text, JournalState* state, size_t* whole,
-                  std::string* error) {
+bool ParseJournal(const std::filesystem::path& path, std::string_view text, JournalState* state,
+                  size_t* whole, std::string* error) {
   Reader reader(state);
   size_t begin = 0;
   for (int64_t number = 1; begin < text.size(); ++number) {
     const size_t newline = text.find('\n', begin);
     const bool last = newline == std::string_view::npos || newline + 1 == text.size();
     std::string why;
-    const std::optional<Json> line =
-        newline == std::string_view::npos ? std::nullopt : Json::Parse(text.substr(begin, newline - begin), &why);
+    const std::optional<Json> line = newline == std::string_view::npos
+                                         ? std::nullopt
+                                         : Json::Parse(text.substr(begin, newline - begin), &why);
     if (!line && last && !reader.empty()) {
       state->note = "the journal's last line was torn and is dropped (" +
                     std::to_string(text.size() - begin) + " bytes)";
@@ -200,13 +207,14 @@ bool ParseJournal(const std::filesystem::path& path, std::string_view text, Jour
 
 }  // namespace
 
-std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir, const CampaignOptions& options,
-                                         std::string* error) {
+std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
+                                         const CampaignOptions& options, std::string* error) {
   const std::filesystem::path path = dir / kJournalName;
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor < 0) {
-    *error = errno == EEXIST ? dir.string() + " already holds a campaign; go on with it by --resume " + dir.string()
-                             : SystemError(path, "cannot create");
+    *error = errno == EEXIST
+                 ? dir.string() + " already holds a campaign; go on with it by --resume " + dir.string()
+                 : SystemError(path, "cannot create");
     return nullptr;
   }
   std::unique_ptr<Journal> journal(new Journal(descriptor));
@@ -298,6 +306,12 @@ void Journal::Stored(const SightingKey& key, const Trophy& trophy) {
   Append(line);
 }
 
+void Journal::Fault(const std::string& what) {
+  Json line;
+  line["fault"] = what;
+  Append(line);
+}
+
 void Journal::Clock(std::chrono::milliseconds elapsed) {
   Json line;
   line["clock"] = int64_t{elapsed.count()};
@@ -319,7 +333,8 @@ void Journal::Append(const Json& line) {
   } while (written < 0 && errno == EINTR);
   // Less than the whole line: the disk is full, and a second part could follow another writer's line.
   if (written != static_cast<ssize_t>(text.size())) {
-    failure_ = std::string("cannot write the journal: ") + (written < 0 ? strerrordesc_np(errno) : "disk full");
+    failure_ = std::string("cannot write the journal: ") +
+               (written < 0 ? strerrordesc_np(errno) : "disk full");
   }
 }
 

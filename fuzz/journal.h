@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The journal of a campaign: DIR/journal.jsonl, appended to and never rewritten, one JSON object a line.
+// The journal of a campaign: DIR/journal.jsonl, appended to and never rewritten, one JSON object a
+// line.
 //
 //   {"journal":1,"plumb":"0.1.0","campaign":{...}}         first line: what makes each case what it is
 //   {"start":ITEM}                                         before a case
@@ -8,12 +9,13 @@
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
 //   {"stored":{"target":T,"signature":S,"trophy":{...}}}   shrunk, confirmed, written
+//   {"fault":WHAT}                                         of the harness; its witness lies in faults/
 //   {"clock":ELAPSED}                                      a session's end
 //
-// Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A torn
-// last line is cut off when the journal is opened again. An item is done when its "done" line is whole,
-// and a sighting precedes the "done" of its case: a resumed campaign repeats what was not done, counts
-// nothing twice and pursues what was seen but not stored.
+// Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A
+// torn last line is cut off when the journal is opened again. An item is done when its "done" line is
+// whole, and a sighting precedes the "done" of its case: a resumed campaign repeats what was not done,
+// counts nothing twice and pursues what was seen but not stored.
 
 #ifndef PLUMBLINE_FUZZ_JOURNAL_H_
 #define PLUMBLINE_FUZZ_JOURNAL_H_
@@ -39,12 +41,13 @@ using SightingKey = std::pair<std::string, std::string>;
 
 struct JournalState {
   CampaignOptions options;
-  std::vector<bool> done;             // by item; absent: not done
-  std::vector<int64_t> unfinished;    // started, not done
+  std::vector<bool> done;                // by item; absent: not done
+  std::vector<int64_t> unfinished;       // started, not done
   std::map<std::string, Tally> tallies;  // by target
   std::map<SightingKey, Sighting> sightings;
+  int64_t faults = 0;
   std::chrono::milliseconds elapsed{0};
-  std::string note;                   // "the last line was torn and is dropped (53 bytes)"
+  std::string note;  // "the last line was torn and is dropped (53 bytes)"
 
   bool Done(int64_t item) const {
     return item < static_cast<int64_t>(done.size()) && done[static_cast<size_t>(item)];
@@ -56,10 +59,10 @@ inline constexpr const char* kJournalName = "journal.jsonl";
 class Journal {
  public:
   // Begins a new journal in the existing folder `dir`. Null, with the reason, if there is one already.
-  static std::unique_ptr<Journal> Create(const std::filesystem::path& dir, const CampaignOptions& options,
-                                         std::string* error);
-  // Reads the journal in `dir` and goes on with it. Null, naming the line, if it is damaged elsewhere than
-  // at its end; null, too, while another process holds it.
+  static std::unique_ptr<Journal> Create(const std::filesystem::path& dir,
+                                         const CampaignOptions& options, std::string* error);
+  // Reads the journal in `dir` and goes on with it. Null, naming the line, if it is damaged elsewhere
+  // than at its end; null, too, while another process holds it.
   static std::unique_ptr<Journal> Open(const std::filesystem::path& dir, JournalState* state,
                                        std::string* error);
   // As Open, but changes nothing and takes no lock.
@@ -76,6 +79,7 @@ class Journal {
   void Sighted(const Sighting& sighting);
   void More(const SightingKey& key, const std::string& recipe);
   void Stored(const SightingKey& key, const Trophy& trophy);
+  void Fault(const std::string& what);
   void Clock(std::chrono::milliseconds elapsed);
 
   // Why a line could not be written (a full disk); empty while all is well. Nothing is written after.

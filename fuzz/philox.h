@@ -11,6 +11,7 @@
 #define PLUMBLINE_FUZZ_PHILOX_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace plumbline::fuzz {
@@ -44,14 +45,42 @@ inline int64_t Below(uint32_t bits, int64_t bound) {
 // A multiple of 2^-24 in [0, 1), exact in float.
 inline double Unit(uint32_t bits) { return static_cast<double>(bits >> 8) * 0x1p-24; }
 
-// Bell-shaped, mean 0, variance 1, |x| < 2 sqrt(3): the centred sum of four uniforms. One rounding,
-// no libm.
-inline double Bell(const PhiloxBlock& bits) {
-  const int64_t sum = int64_t{bits[0]} + bits[1] + bits[2] + bits[3];
-  constexpr int64_t kMiddle = 2 * ((int64_t{1} << 32) - 1);
-  constexpr double kScale = 0x1.bb67ae8584caap-32;  // sqrt(3) / 2^32
-  return static_cast<double>(sum - kMiddle) * kScale;
+// Bell-shaped, mean 0, variance 1, |x| < 3: the centred sum of three uniforms of 21 bits, doubled. A
+// multiple of 2^-21, exact in float.
+inline double Bell(uint64_t bits) {
+  constexpr uint64_t kMask = (uint64_t{1} << 21) - 1;
+  const uint64_t sum = (bits & kMask) + ((bits >> 21) & kMask) + ((bits >> 42) & kMask);
+  return static_cast<double>(2 * static_cast<int64_t>(sum) - 3 * static_cast<int64_t>(kMask)) * 0x1p-21;
 }
+
+// The bits of one row of a stream, column by column: 32 bits a column (Word) or 64 (Pair), not both on
+// the same purpose, for they are cut from the same blocks. Keeps the last block, so walking along a row
+// costs a quarter or half of a block a column.
+class RowBits {
+ public:
+  RowBits(const Stream& stream, int64_t row) : stream_(stream), row_(row) {}
+
+  uint32_t Word(int64_t column) { return Block(column / 4)[static_cast<size_t>(column % 4)]; }
+  uint64_t Pair(int64_t column) {
+    const PhiloxBlock& block = Block(column / 2);
+    const auto first = static_cast<size_t>(column % 2 * 2);
+    return uint64_t{block[first + 1]} << 32 | block[first];
+  }
+
+ private:
+  const PhiloxBlock& Block(int64_t index) {
+    if (index != index_) {
+      block_ = stream_.At(row_, index);
+      index_ = index;
+    }
+    return block_;
+  }
+
+  Stream stream_;
+  int64_t row_;
+  int64_t index_ = -1;
+  PhiloxBlock block_{};
+};
 
 }  // namespace plumbline::fuzz
 

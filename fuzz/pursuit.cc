@@ -12,13 +12,14 @@
 namespace plumbline::fuzz {
 namespace {
 
-// While shrinking, a case is taken to hang sooner than in the campaign, or 30 s would see one candidate.
-// Cases that shrinking offers take milliseconds; what is left is confirmed against the full deadline.
+// While shrinking, a case is taken to hang sooner than in the campaign, or 30 s would see one
+// candidate. Cases that shrinking offers take milliseconds; what is left is confirmed against the full
+// deadline.
 constexpr std::chrono::milliseconds kShrinkDeadline{2'000};
 
 // Everything but the shrinking itself: what a stored case says of its origin.
-Case Describe(const Quarry& quarry, OwnedProblem problem, const Finding& finding, const CaseRunner& runner,
-              const Trophy& trophy) {
+Case Describe(const Quarry& quarry, OwnedProblem problem, const Finding& finding,
+              const CaseRunner& runner, const Trophy& trophy) {
   Case c;
   c.problem = std::move(problem);
   c.target = runner.target();
@@ -52,12 +53,13 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   trophy.finding = quarry.finding;
   trophy.values_before = trophy.values_after = ValueCount(quarry.problem);
 
-  // The judge of candidates. Once the run is interrupted or the target gone nothing more is accepted, and
-  // the shrinker comes to its end.
+  // The judge of candidates. Once the run is interrupted or the target gone nothing more is accepted,
+  // and the shrinker comes to its end.
   Judged::Kind state = Judged::Kind::kJudged;
   const StillFails still_fails = [&](const OwnedProblem& candidate) {
     if (state != Judged::Kind::kJudged) return false;
-    const Judged judged = runner->RunOnce(RequestFor(candidate, quarry.seed, /*arbiter=*/false), deadline);
+    const Judged judged =
+        runner->RunOnce(RequestFor(candidate, quarry.seed, /*arbiter=*/false), deadline);
     state = judged.kind;
     pursued.error = judged.error;
     return state == Judged::Kind::kJudged && FindSignature(judged.result, signature) != nullptr;
@@ -69,7 +71,8 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
     trophy.values_after = ValueCount(problem);
     if (!options.best_so_far.empty()) {
       std::string ignored;  // the next step, or the end, writes again
-      WriteCase(options.best_so_far, Describe(quarry, problem, quarry.finding, *runner, trophy), &ignored);
+      WriteCase(options.best_so_far, Describe(quarry, problem, quarry.finding, *runner, trophy),
+                &ignored);
     }
     if (options.on_smaller) options.on_smaller(trophy.values_after);
   };
@@ -89,8 +92,8 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   runner->Renew();
   const Judged last = runner->Run(RequestFor(shrunk.problem, quarry.seed, /*arbiter=*/true));
   if (last.kind != Judged::Kind::kJudged) {
-    pursued.kind =
-        last.kind == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted : Pursued::Kind::kUnavailable;
+    pursued.kind = last.kind == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted
+                                                           : Pursued::Kind::kUnavailable;
     pursued.error = last.error;
     return pursued;
   }
@@ -101,8 +104,8 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
     trophy.finding = *confirmed;
   } else if (pursued.harness_fault.empty()) {
     trophy.note = trophy.accepted == 0 ? "not seen again on the same problem: stored as it came"
-                  : hang ? "the small problem ends before the deadline: stored as it came"
-                         : "not confirmed on the small problem: stored as it came";
+                  : hang               ? "the small problem ends before the deadline: stored as it came"
+                                       : "not confirmed on the small problem: stored as it came";
     problem = quarry.problem;
     trophy.values_after = trophy.values_before;
   }
@@ -117,8 +120,9 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
 uint64_t SeedOf(const Case& c) {
   const Json* seed = c.extra.Find("seed");
   std::string ignored;
-  return seed != nullptr && seed->as_string() != nullptr ? ParseSeed(*seed->as_string(), &ignored).value_or(0)
-                                                         : 0;
+  return seed != nullptr && seed->as_string() != nullptr
+             ? ParseSeed(*seed->as_string(), &ignored).value_or(0)
+             : 0;
 }
 
 }  // namespace plumbline::fuzz

@@ -39,11 +39,11 @@ struct PursuitOptions {
 struct Pursued {
   enum class Kind : uint8_t { kCase, kInterrupted, kUnavailable };
   Kind kind = Kind::kCase;
-  std::string error;   // kUnavailable
-  Case stored;         // kCase; `extra` holds the shrink log, the seed and versions
-  Trophy trophy;       // kCase; `file` is left empty
-  // Not empty: reference and arbiter disagree on the small problem. The case is then the fault's witness,
-  // and its finding the last one that was confirmed.
+  std::string error;  // kUnavailable
+  Case stored;        // kCase; `extra` holds the shrink log, the seed and versions
+  Trophy trophy;      // kCase; `file` is left empty
+  // Not empty: reference and arbiter disagree on the small problem. The case is then the fault's
+  // witness, and its finding the last one that was confirmed.
   std::string harness_fault;
 };
 

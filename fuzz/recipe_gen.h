@@ -13,7 +13,8 @@
 
 namespace plumbline::fuzz {
 
-// Of one regime, or of all of them in equal parts where the name is empty. Built from pure combinators
+// Of one regime (std::invalid_argument names one that there is not), or of all of them in equal parts
+// where the name is empty. Built from pure combinators
 // only (gen::exec keeps a process-global stack). Does not shrink: fuzz/shrink.h does that, on tensors.
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 

@@ -22,7 +22,8 @@ struct Regime {
 std::span<const Regime> Regimes();
 
 // The index-th recipe of a campaign: a pure function of its arguments. With an empty regime, indices
-// walk over all regimes. The regime must be one of Regimes().
+// walk over all regimes. Throws std::invalid_argument for any other name that Regimes() does not have.
+// Any number of threads may draw at once.
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime = {});
 
 }  // namespace plumbline::fuzz

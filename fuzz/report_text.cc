@@ -18,7 +18,8 @@ double Percent(int64_t part, int64_t whole) {
 
 std::string Tightness(const std::map<std::string, double>& tightness) {
   std::string text;
-  for (const auto& [output, value] : tightness) text += (text.empty() ? "" : " ") + output + Text("=%.2g", value);
+  for (const auto& [output, value] : tightness)
+    text += (text.empty() ? "" : " ") + output + Text("=%.2g", value);
   return text.empty() ? "none judged" : text;
 }
 
@@ -34,10 +35,12 @@ bool IsNumber(const std::string& cell) {
 
 std::string Verdict(const std::string& target, const Tally& tally) {
   const int64_t judged = tally.pass + tally.fail;
-  if (tally.fail > 0) return Text("%s: %" PRId64 " of %" PRId64 " judged cases fail", target.c_str(), tally.fail, judged);
+  if (tally.fail > 0)
+    return Text("%s: %" PRId64 " of %" PRId64 " judged cases fail", target.c_str(), tally.fail, judged);
   if (judged == 0) return target + ": no case was judged, so nothing is known";
   // The rule of three: (1 - p)^n = 0.05 at p = 3/n, nearly (Hanley and Lippman-Hand, JAMA 1983).
-  return Text("%s: no failure in %" PRId64 " cases: with 95 %% confidence under %.2g per case of this mix",
+  return Text("%s: no failure in %" PRId64
+              " cases: with 95 %% confidence under %.2g per case of this mix",
               target.c_str(), judged, std::min(1.0, 3.0 / static_cast<double>(judged)));
 }
 
@@ -45,17 +48,21 @@ std::string Verdict(const std::string& target, const Tally& tally) {
 
 std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings) {
   return "plumb: verdict=" + std::string(Name(status)) +
-         Text(" cases=%" PRId64 " findings=%" PRId64 " status=%d", cases, findings, static_cast<int>(status));
+         Text(" cases=%" PRId64 " findings=%" PRId64 " status=%d", cases, findings,
+              static_cast<int>(status));
 }
 
 std::string StatusLine(const Progress& progress) {
   const Tally total = Total(progress.targets);
   const double seconds = Seconds(progress.elapsed);
-  std::string line = Text("%.0fs  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", seconds, total.cases,
-                          static_cast<double>(total.cases) / std::max(seconds, 1e-3), progress.findings);
+  std::string line =
+      Text("%.0fs  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", seconds, total.cases,
+           static_cast<double>(total.cases) / std::max(seconds, 1e-3), progress.findings);
   line += "  error/allowed " + Tightness(total.tightness);
-  const int64_t elements = total.elements[0] + total.elements[1] + total.elements[2] + total.elements[3];
-  line += Text("  %.1f%% vacuous  %" PRId64 " skipped", Percent(total.elements[2], elements), total.skipped);
+  const int64_t elements =
+      total.elements[0] + total.elements[1] + total.elements[2] + total.elements[3];
+  line += Text("  %.1f%% vacuous  %" PRId64 " skipped", Percent(total.elements[2], elements),
+               total.skipped);
   for (const std::string& activity : progress.activity) line += "  " + activity;
   return line;
 }
@@ -63,15 +70,16 @@ std::string StatusLine(const Progress& progress) {
 std::string ShellQuote(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(word);
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
 std::string Numbers(const Finding& f) {
-  if (f.kind != FindingKind::kBound && f.kind != FindingKind::kNonFinite && f.kind != FindingKind::kSign &&
-      f.kind != FindingKind::kNotZero) {
+  if (f.kind != FindingKind::kBound && f.kind != FindingKind::kNonFinite &&
+      f.kind != FindingKind::kSign && f.kind != FindingKind::kNotZero) {
     return {};
   }
   std::string text = Text("got %.9g, expected %.9g", f.got, f.expected);
@@ -88,21 +96,26 @@ std::string Numbers(const Finding& f) {
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out) {
   const Finding& finding = sighting.trophy ? sighting.trophy->finding : sighting.finding;
-  std::string text = Text("finding %" PRId64 ": ", number) + sighting.signature + " on " + sighting.target +
+  std::string text = Text("finding %" PRId64 ": ", number) + sighting.signature + " on " +
+                     sighting.target +
                      Text(", case %" PRId64 " after %.1f s\n", sighting.item, sighting.seconds);
   text += "  regime   " + sighting.regime + (why.empty() ? "" : ": " + std::string(why)) + "\n";
   text += "  wrong    " + finding.what + "\n";
-  if (const std::string numbers = Numbers(finding); !numbers.empty()) text += "           " + numbers + "\n";
+  if (const std::string numbers = Numbers(finding); !numbers.empty())
+    text += "           " + numbers + "\n";
   if (sighting.trophy) {
     const Trophy& t = *sighting.trophy;
-    text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64 " kept%s)\n",
+    text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64
+                 " kept%s)\n",
                  t.values_before, t.values_after, t.seconds, t.tried, t.accepted,
                  t.complete ? "" : ", stopped by a limit");
     if (!t.note.empty()) text += "           " + t.note + "\n";
-    text += "  again    " + ShellQuote(program) + " replay " + ShellQuote((out / t.file).string()) + "\n";
+    text +=
+        "  again    " + ShellQuote(program) + " replay " + ShellQuote((out / t.file).string()) + "\n";
   }
-  text += std::string(sighting.trophy ? "           " : "  again    ") + ShellQuote(program) + " fuzz --target " +
-          ShellQuote(sighting.target) + " --recipe " + ShellQuote(sighting.recipe) + "\n";
+  text += std::string(sighting.trophy ? "           " : "  again    ") + ShellQuote(program) +
+          " fuzz --target " + ShellQuote(sighting.target) + " --recipe " + ShellQuote(sighting.recipe) +
+          "\n";
   return text;
 }
 
@@ -132,8 +145,9 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
   for (const auto& [target, tally] : summary.targets) {
     const auto findings = std::count_if(summary.sightings.begin(), summary.sightings.end(),
                                         [&t = target](const Sighting& s) { return s.target == t; });
-    rows.push_back({target, std::to_string(tally.cases), std::to_string(tally.pass), std::to_string(tally.fail),
-                    std::to_string(tally.skipped), std::to_string(tally.vacuous), std::to_string(findings)});
+    rows.push_back({target, std::to_string(tally.cases), std::to_string(tally.pass),
+                    std::to_string(tally.fail), std::to_string(tally.skipped),
+                    std::to_string(tally.vacuous), std::to_string(findings)});
   }
   text += Table(rows);
   for (const auto& [target, tally] : summary.targets) {
@@ -142,11 +156,13 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
       text += Text("%s: %" PRId64 " skipped: ", target.c_str(), count) + reason + "\n";
     }
     if (tally.retried > 0) {
-      text += Text("%s: %" PRId64 " cases were run twice because a worker died or passed its deadline\n",
-                   target.c_str(), tally.retried);
+      text +=
+          Text("%s: %" PRId64 " cases were run twice because a worker died or passed its deadline\n",
+               target.c_str(), tally.retried);
     }
     if (tally.faults > 0) {
-      text += Text("%s: %" PRId64 " cases showed a fault of the harness, see ", target.c_str(), tally.faults) +
+      text += Text("%s: %" PRId64 " cases showed a fault of the harness, see ", target.c_str(),
+                   tally.faults) +
               (summary.options.out / "faults").string() + "\n";
     }
     for (const auto& [signature, count] : tally.signatures) {
@@ -155,11 +171,14 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
     text += Verdict(target, tally) + "\n";
   }
   for (const Sighting& sighting : summary.sightings) {
-    text += sighting.signature + " on " + sighting.target + ": " +
-            (sighting.trophy ? (summary.options.out / sighting.trophy->file).string() : "not stored yet") + "\n";
+    text +=
+        sighting.signature + " on " + sighting.target + ": " +
+        (sighting.trophy ? (summary.options.out / sighting.trophy->file).string() : "not stored yet") +
+        "\n";
   }
   if (!summary.options.out.empty()) {
-    text += Text("seed %" PRIu64 ", %.1f s; everything lies in ", summary.options.seed, Seconds(summary.elapsed)) +
+    text += Text("seed %" PRIu64 ", %.1f s; everything lies in ", summary.options.seed,
+                 Seconds(summary.elapsed)) +
             summary.options.out.string() + "\n";
   }
   if (summary.status == ExitStatus::kInterrupted) {

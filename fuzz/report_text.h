@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign says to a person, as text: the status line, a finding, the summary; and the last line,
-// which is for a machine.
+// What a campaign says to a person, as text: the status line, a finding, the summary; and the last
+// line, which is for a machine.
 
 #ifndef PLUMBLINE_FUZZ_REPORT_TEXT_H_
 #define PLUMBLINE_FUZZ_REPORT_TEXT_H_
@@ -28,8 +28,8 @@ std::string StatusLine(const Progress& progress);
 // A word that a POSIX shell reads as it is written here: quoted where it needs to be.
 std::string ShellQuote(std::string_view word);
 
-// A stored finding: what is wrong, why it matters, how small it became, and two lines that reproduce it.
-// `program`: how this program was called.
+// A stored finding: what is wrong, why it matters, how small it became, and two lines that reproduce
+// it. `program`: how this program was called.
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out);
 

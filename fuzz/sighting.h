@@ -18,22 +18,22 @@ namespace plumbline::fuzz {
 
 // A sighting once shrunk, confirmed and written to a file.
 struct Trophy {
-  std::string file;     // relative to the campaign's folder
-  Finding finding;      // on the stored problem, the arbiter asked
+  std::string file;  // relative to the campaign's folder
+  Finding finding;   // on the stored problem, the arbiter asked
   int64_t values_before = 0, values_after = 0;
   int64_t tried = 0, accepted = 0;
-  bool complete = false;   // shrinking ended at a fixpoint, not at a limit
-  double seconds = 0;      // spent shrinking
-  std::string note;        // why it is stored unshrunk, where it is
+  bool complete = false;  // shrinking ended at a fixpoint, not at a limit
+  double seconds = 0;     // spent shrinking
+  std::string note;       // why it is stored unshrunk, where it is
 };
 
 struct Sighting {
   std::string target;
-  std::string signature;   // Finding::Signature(), with " (once)" where a death was not reproduced
-  int64_t item = 0;        // work item of the campaign
+  std::string signature;  // Finding::Signature(), with " (once)" where a death was not reproduced
+  int64_t item = 0;       // work item of the campaign
   std::string recipe;
   std::string regime;
-  double seconds = 0;      // of the campaign's clock
+  double seconds = 0;  // of the campaign's clock
   Finding finding;
   bool reproduced = true;
   std::vector<std::string> more;  // recipes of up to kMoreRecipes later cases that showed it

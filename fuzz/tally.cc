@@ -14,9 +14,9 @@ void Raise(std::map<std::string, double>* tightness, const std::string& output, 
 }
 
 std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
-  for (const auto verdict : {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kSuspect,
-                             oracle::Verdict::kVacuous, oracle::Verdict::kUnspecified,
-                             oracle::Verdict::kSkipped}) {
+  for (const auto verdict :
+       {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kSuspect,
+        oracle::Verdict::kVacuous, oracle::Verdict::kUnspecified, oracle::Verdict::kSkipped}) {
     if (oracle::Name(verdict) == name) return verdict;
   }
   return std::nullopt;
@@ -32,7 +32,8 @@ CaseRecord RecordOf(const CaseResult& result, bool retried) {
   record.fault = !result.harness_fault.empty();
   for (const Finding& finding : result.findings) {
     std::string signature = finding.Signature();
-    if (std::find(record.signatures.begin(), record.signatures.end(), signature) == record.signatures.end()) {
+    if (std::find(record.signatures.begin(), record.signatures.end(), signature) ==
+        record.signatures.end()) {
       record.signatures.push_back(std::move(signature));
     }
   }
@@ -81,13 +82,15 @@ std::optional<CaseRecord> CaseRecordFromJson(const Json& json) {
   }
   record.retried = json.Find("retried") != nullptr;
   record.fault = json.Find("fault") != nullptr;
-  if (const Json* signatures = json.Find("f"); signatures != nullptr && signatures->as_array() != nullptr) {
+  if (const Json* signatures = json.Find("f");
+      signatures != nullptr && signatures->as_array() != nullptr) {
     for (const Json& signature : *signatures->as_array()) {
       if (signature.as_string() == nullptr) return std::nullopt;
       record.signatures.push_back(*signature.as_string());
     }
   }
-  if (const Json* tightness = json.Find("t"); tightness != nullptr && tightness->as_object() != nullptr) {
+  if (const Json* tightness = json.Find("t");
+      tightness != nullptr && tightness->as_object() != nullptr) {
     for (const auto& [output, value] : *tightness->as_object()) {
       const std::optional<double> number = value.as_number();
       if (!number) return std::nullopt;

@@ -37,6 +37,8 @@ class Target {
 
   const std::string& name() const { return name_; }  // as it was given to Load
   const Description& description() const { return description_; }
+  // What the target says of itself, in its own words: the JSON that description() was parsed from.
+  std::string_view description_text() const { return table_->describe(); }
 
   // In this process, on this thread. A target that crashes takes the process with it: campaigns run
   // this in a worker.

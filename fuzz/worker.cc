@@ -53,9 +53,14 @@ CaseResult Serve(const Request& request, const Target& target) {
   } catch (const std::bad_alloc&) {
     return Fault("out of memory while examining the case");
   }
-  if (std::string changed = FpEnvironmentFault(); !changed.empty() && result.harness_fault.empty()) {
-    // The oracle ran after the target, on the same thread: what it computed cannot be trusted.
-    result.harness_fault = "the target left the floating-point environment changed: " + changed;
+  if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
+    // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
+    Finding finding;
+    finding.kind = FindingKind::kStatus;
+    finding.what = "the target left the caller's floating-point environment changed: " + changed;
+    result = {};
+    result.verdict = oracle::Verdict::kFail;
+    result.findings.push_back(std::move(finding));
   }
   return result;
 }
@@ -63,9 +68,9 @@ CaseResult Serve(const Request& request, const Target& target) {
 }  // namespace
 
 int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
-  // Two guards against outliving the supervisor: the end of the socket while idle, and this signal while
-  // the target runs. The signal is asked for first and the parent looked at after, so that a death
-  // between the two is seen.
+  // Two guards against outliving the supervisor: the end of the socket while idle, and this signal
+  // while the target runs. The signal is asked for first and the parent looked at after, so that a
+  // death between the two is seen.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) return kFault;
   fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the line open
@@ -79,6 +84,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
     hello.name = target->description().name;
     hello.version = target->description().version;
     hello.device = target->description().device;
+    hello.description = target->description_text();
   } else if (hello.error.empty()) {
     hello.error = "target " + target_name + " did not load and gave no reason";
   }

@@ -69,7 +69,8 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
   const Patience patience{Clock::now() + spec.start_timeout, [&] { return worker->KeepWaiting(); }};
   const FrameStatus status = ReceiveFrame(worker->socket_, &bytes, patience);
   if (status != FrameStatus::kOk) {
-    *error = "target " + spec.target + ": the worker process did not get ready: " + worker->Ended(status).what;
+    *error = "target " + spec.target +
+             ": the worker process did not get ready: " + worker->Ended(status).what;
     return nullptr;
   }
   std::optional<Hello> hello = DecodeHello(bytes, error);
@@ -104,8 +105,8 @@ bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
   posix_spawn_file_actions_adddup2(&actions, log_, STDERR_FILENO);
   posix_spawn_file_actions_adddup2(&actions, child_socket, kWorkerSocket);
 
-  // A process group of its own: Ctrl-C must reach the supervisor alone, or it would look like a crash of
-  // the target; and killing the group takes a target's own children along.
+  // A process group of its own: Ctrl-C must reach the supervisor alone, or it would look like a crash
+  // of the target; and killing the group takes a target's own children along.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, defaults;
@@ -118,8 +119,8 @@ bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
 
-  std::vector<std::string> words = {"plumb",     "worker",  "--target", spec.target,
-                                    "--parent", std::to_string(getpid())};
+  std::vector<std::string> words = {"plumb",     "worker",   "--target",
+                                    spec.target, "--parent", std::to_string(getpid())};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -156,7 +157,10 @@ Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds dead
   std::optional<CaseResult> result = DecodeResult(bytes, &error);
   if (!result) {
     Kill();
-    return {.kind = Answer::Kind::kDied, .result = {}, .what = "sent no valid reply: " + error, .signal = 0};
+    return {.kind = Answer::Kind::kDied,
+            .result = {},
+            .what = "sent no valid reply: " + error,
+            .signal = 0};
   }
   answer.result = *std::move(result);
   return answer;
@@ -231,11 +235,13 @@ std::string WorkerProcess::LastWords() const {
   std::string text(static_cast<size_t>(size - begin), '\0');
   const ssize_t got = pread(log_, text.data(), text.size(), begin);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ' || text.back() == '\r')) text.pop_back();
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ' || text.back() == '\r'))
+    text.pop_back();
   if (const size_t newline = text.rfind('\n'); newline != std::string::npos) text.erase(0, newline + 1);
   if (text.size() > 200) text.resize(200);
   // What a target prints is not to be trusted with a terminal, nor with a JSON file: printable ASCII.
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
 }
 

@@ -48,10 +48,10 @@ struct Answer {
 
 class WorkerProcess {
  public:
-  // Null, with the target's own words where it does not load. `interrupt`, where set, must outlive this.
-  // The worker dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG).
-  static std::unique_ptr<WorkerProcess> Start(const WorkerSpec& spec, const std::atomic<bool>* interrupt,
-                                              std::string* error);
+  // Null, with the target's own words where it does not load. `interrupt`, where set, must outlive
+  // this. The worker dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG).
+  static std::unique_ptr<WorkerProcess> Start(const WorkerSpec& spec,
+                                              const std::atomic<bool>* interrupt, std::string* error);
   ~WorkerProcess();  // kills it, with everything in its process group, and reaps it
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;

@@ -46,6 +46,7 @@ std::vector<std::byte> Encode(const Hello& hello) {
   json["name"] = hello.name;
   json["version"] = hello.version;
   json["device"] = hello.device;
+  json["description"] = hello.description;
   return AsBytes(json.Dump());
 }
 
@@ -67,7 +68,8 @@ std::optional<Hello> DecodeHello(std::span<const std::byte> bytes, std::string* 
   return Hello{.error = Text(*json, "error"),
                .name = Text(*json, "name"),
                .version = Text(*json, "version"),
-               .device = Text(*json, "device")};
+               .device = Text(*json, "device"),
+               .description = Text(*json, "description")};
 }
 
 std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::string* error) {
@@ -81,7 +83,8 @@ std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::stri
   if (!json) return std::nullopt;
   const Json* seed = json->Find("seed");
   const Json* arbiter = json->Find("arbiter");
-  if (seed == nullptr || seed->as_int() == nullptr || arbiter == nullptr || arbiter->as_bool() == nullptr) {
+  if (seed == nullptr || seed->as_int() == nullptr || arbiter == nullptr ||
+      arbiter->as_bool() == nullptr) {
     *error = "the request lacks seed or arbiter";
     return std::nullopt;
   }

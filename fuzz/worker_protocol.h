@@ -27,6 +27,7 @@ inline constexpr int kWorkerUnavailable = 4;
 struct Hello {
   std::string error;  // empty: ready
   std::string name, version, device;
+  std::string description;  // JSON, in the target's own words
 };
 
 struct Request {

@@ -58,8 +58,8 @@ class Argument {
     int d = 0;
     for (int64_t extent : shape) {
       if (tensor_.shape[d++] != extent) {
-        return Fault(Shape() + ", expected " + List(shape.begin(), static_cast<int>(shape.size())) + " " +
-                     std::string(because));
+        return Fault(Shape() + ", expected " + List(shape.begin(), static_cast<int>(shape.size())) +
+                     " " + std::string(because));
       }
     }
     return *this;
@@ -70,8 +70,9 @@ class Argument {
     const bool last = tensor_.shape[1] <= 1 || tensor_.stride[1] == 1;
     const bool first = tensor_.shape[0] <= 1 || tensor_.stride[0] == 1;
     if (last || (first && first_allowed)) return *this;
-    return Fault("stride = " + List(tensor_.stride, 2) +
-                 (first_allowed ? " has no contiguous dimension" : ": the last dimension is not contiguous"));
+    return Fault(
+        "stride = " + List(tensor_.stride, 2) +
+        (first_allowed ? " has no contiguous dimension" : ": the last dimension is not contiguous"));
   }
 
   // No two elements of an output share memory, so far as strides can say: the larger stride steps over
@@ -88,8 +89,9 @@ class Argument {
       const int d = tensor_.rank == 1 || swapped ? step : 1 - step;
       if (tensor_.shape[d] == 1) continue;
       if (magnitude(d) < span) {
-        return Fault("stride = " + List(tensor_.stride, tensor_.rank) + " makes elements of the output of shape " +
-                     List(tensor_.shape, tensor_.rank) + " overlap");
+        return Fault("stride = " + List(tensor_.stride, tensor_.rank) +
+                     " makes elements of the output of shape " + List(tensor_.shape, tensor_.rank) +
+                     " overlap");
       }
       span += (tensor_.shape[d] - 1) * magnitude(d);
     }
@@ -98,13 +100,15 @@ class Argument {
 
   Argument& Data() {
     if (!fault_.empty() || tensor_.size() == 0) return *this;
-    if (tensor_.data == nullptr) return Fault("data = null with " + std::to_string(tensor_.size()) + " elements");
+    if (tensor_.data == nullptr)
+      return Fault("data = null with " + std::to_string(tensor_.size()) + " elements");
     const auto address = reinterpret_cast<uintptr_t>(tensor_.data);
     if (address % SizeOf(tensor_.dtype) != 0) {
       char text[32];
       std::snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(address));
       return Fault("data = " + std::string(text) + " is not aligned to the " +
-                   std::to_string(SizeOf(tensor_.dtype)) + " bytes of " + std::string(Name(tensor_.dtype)));
+                   std::to_string(SizeOf(tensor_.dtype)) + " bytes of " +
+                   std::string(Name(tensor_.dtype)));
     }
     return *this;
   }
@@ -163,7 +167,8 @@ std::string CheckTemperature(const ConstTensor& t, int64_t rows, bool data) {
   std::memcpy(&value, t.data, sizeof value);
   if (std::isfinite(value) && value > 0) return {};
   char text[64];
-  std::snprintf(text, sizeof text, "temperature = %.9g is not finite and positive", static_cast<double>(value));
+  std::snprintf(text, sizeof text, "temperature = %.9g is not finite and positive",
+                static_cast<double>(value));
   return text;
 }
 
@@ -178,8 +183,8 @@ std::string CheckInputs(const Problem& p, const Checks& checks) {
   labels.DTypeIn({DType::kI32, DType::kI64}).Rank(1);
   if (hidden.fault().empty() && weight.fault().empty()) {
     if (p.weight.dtype != p.hidden.dtype) {
-      return "weight.dtype = " + std::string(Name(p.weight.dtype)) + " differs from hidden.dtype = " +
-             std::string(Name(p.hidden.dtype));
+      return "weight.dtype = " + std::string(Name(p.weight.dtype)) +
+             " differs from hidden.dtype = " + std::string(Name(p.hidden.dtype));
     }
     weight.ShapeIs({p.weight.shape[0], p.hidden.shape[1]}, "to match the columns of hidden");
     labels.ShapeIs({p.hidden.shape[0]}, "to match the rows of hidden");
@@ -192,7 +197,8 @@ std::string CheckInputs(const Problem& p, const Checks& checks) {
     std::string fault = CheckTemperature(*p.temperature, p.rows(), checks.input_data);
     if (!fault.empty()) return fault;
   }
-  if (p.reduction != Reduction::kNone && p.reduction != Reduction::kSum && p.reduction != Reduction::kMean) {
+  if (p.reduction != Reduction::kNone && p.reduction != Reduction::kSum &&
+      p.reduction != Reduction::kMean) {
     return "reduction = " + std::to_string(static_cast<int>(p.reduction)) + " is not none, sum or mean";
   }
   return {};
@@ -220,7 +226,8 @@ std::string CheckGradients(const Problem& p, const Checks& checks) {
 }
 
 std::string CheckOutput(std::string_view name, const std::optional<Tensor>& tensor,
-                        std::initializer_list<DType> dtypes, std::initializer_list<int64_t> shape, bool data) {
+                        std::initializer_list<DType> dtypes, std::initializer_list<int64_t> shape,
+                        bool data) {
   if (!tensor) return {};
   Argument argument(name, AsConst(*tensor));
   argument.DTypeIn(dtypes).Rank(static_cast<int>(shape.size()));
@@ -239,7 +246,8 @@ std::string CheckForwardResults(const Problem& p, const Results& r, bool data) {
   if (fault.empty()) fault = CheckOutput("loss", r.loss, {DType::kF32}, {}, data);
   if (fault.empty()) fault = CheckOutput("entropy", r.entropy, {DType::kF32}, {n}, data);
   if (fault.empty()) fault = CheckOutput("lse", r.lse, {DType::kF32}, {n}, data);
-  if (fault.empty()) fault = CheckOutput("first_invalid_row", r.first_invalid_row, {DType::kI64}, {}, data);
+  if (fault.empty())
+    fault = CheckOutput("first_invalid_row", r.first_invalid_row, {DType::kI64}, {}, data);
   return fault;
 }
 
@@ -248,7 +256,8 @@ std::string CheckBackwardResults(const Problem& p, const Results& r, bool data) 
   std::string fault = CheckOutput("grad_hidden", r.grad_hidden, {dtype, DType::kF32},
                                   {p.rows(), p.hidden_size()}, data);
   if (fault.empty()) {
-    fault = CheckOutput("grad_weight", r.grad_weight, {dtype, DType::kF32}, {p.vocab(), p.hidden_size()}, data);
+    fault = CheckOutput("grad_weight", r.grad_weight, {dtype, DType::kF32},
+                        {p.vocab(), p.hidden_size()}, data);
   }
   return fault;
 }

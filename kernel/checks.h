@@ -2,8 +2,8 @@
 //
 // The faults that can be seen without reading a tensor's data: ranks, shapes, dtypes, strides, null or
 // misaligned data, and a scalar temperature in host memory. Everything that is refused is refused here,
-// before anything is written, with a message that names the argument and its value. What is refused, and
-// what is left to the caller, is listed in kernel/OPERATION.md, "Faults".
+// before anything is written, with a message that names the argument and its value. What is refused,
+// and what is left to the caller, is listed in kernel/OPERATION.md, "Faults".
 
 #ifndef PLUMBLINE_KERNEL_CHECKS_H_
 #define PLUMBLINE_KERNEL_CHECKS_H_
@@ -17,9 +17,9 @@ namespace plumbline::kernel {
 struct Checks {
   bool forward_results = false;   // logprob, loss, entropy, lse, first_invalid_row
   bool backward_results = false;  // grad_hidden, grad_weight
-  bool input_data = false;        // pointers of hidden, weight, labels, temperature; a scalar temperature
-  bool gradient_data = false;     // pointers of grad_logprob and grad_entropy
-  bool result_data = false;       // pointers of the results named above
+  bool input_data = false;     // pointers of hidden, weight, labels, temperature; a scalar temperature
+  bool gradient_data = false;  // pointers of grad_logprob and grad_entropy
+  bool result_data = false;    // pointers of the results named above
 };
 
 // kInvalidArgument for the first fault, else ok.

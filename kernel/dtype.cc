@@ -10,7 +10,8 @@ namespace {
 constexpr uint32_t kQuietBit = 0x0040'0000;
 constexpr uint32_t kInfinity = 0x7f80'0000;
 
-// The value of `magnitude` units of 2^-shift, rounded to nearest, ties to even, as a count of units of 1.
+// The value of `magnitude` units of 2^-shift, rounded to nearest, ties to even, as a count of units
+// of 1.
 constexpr uint32_t ShiftRightToNearestEven(uint32_t magnitude, int shift) {
   const uint32_t half = uint32_t{1} << (shift - 1);
   const uint32_t odd = (magnitude >> shift) & 1;
@@ -66,7 +67,8 @@ float ToFloat(Float16 value) {
 BFloat16 ToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & ~0x8000'0000) > kInfinity) return {static_cast<uint16_t>((bits | kQuietBit) >> 16)};
-  // Sign and magnitude, so a carry out of the fraction moves to the next binade and at last to infinity.
+  // Sign and magnitude, so a carry out of the fraction moves to the next binade and at last to
+  // infinity.
   return {static_cast<uint16_t>(ShiftRightToNearestEven(bits, 16))};
 }
 

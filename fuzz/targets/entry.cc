@@ -3,15 +3,8 @@
 #include "fuzz/targets/entry.h"
 
 #include <cstdio>
-#include <new>
 
 namespace plumbline::fuzz {
-namespace {
-
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
-
 int Report(const kernel::Status& status, char* error, size_t error_capacity) {
   if (!status.ok() && error != nullptr && error_capacity > 0) {
     std::snprintf(error, error_capacity, "%s", status.message.c_str());
@@ -29,11 +22,6 @@ int Report(const kernel::Status& status, char* error, size_t error_capacity) {
   }
   return PLUMBLINE_FAILED;
 }
-
-AlignedMemory::AlignedMemory(size_t size)
-    : memory_(size > 0 ? ::operator new(size, kAlignment) : nullptr) {}
-
-void AlignedMemory::Free::operator()(void* memory) const { ::operator delete(memory, kAlignment); }
 
 kernel::Results EveryResult(const kernel::Problem& problem, bool fp32_grads) {
   using kernel::DType;

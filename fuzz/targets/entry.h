@@ -4,6 +4,7 @@
 // each operator is a type with static members, and its table a constant:
 //
 //   struct Operator {
+//     static kernel::Status Run(const kernel::Problem&, const kernel::Results&);
 //     static kernel::Status GetSizes(const kernel::Problem&, const kernel::Results&, kernel::Sizes*);
 //     static kernel::Status Forward(const kernel::Problem&, const kernel::Results&, void* workspace,
 //     void* saved); static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
@@ -20,7 +21,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
-#include <memory>
 #include <string>
 
 #include "fuzz/abi.h"
@@ -31,19 +31,6 @@ namespace plumbline::fuzz {
 
 // An enum plumbline_status; the message goes to error, cut to its capacity.
 int Report(const kernel::Status& status, char* error, size_t error_capacity);
-
-// As kernel/linear_cross_entropy.h wants it: aligned to 64 bytes, null for size 0.
-class AlignedMemory {
- public:
-  explicit AlignedMemory(size_t size);
-  void* get() const { return memory_.get(); }
-
- private:
-  struct Free {
-    void operator()(void* memory) const;
-  };
-  std::unique_ptr<void, Free> memory_;
-};
 
 // Every result that the problem could ask for, with fp32 or input-dtype gradients, over memory that is
 // not there: for sizes(), which is asked before the results are known and must cover all of them.
@@ -74,18 +61,9 @@ class Entry {
 
   static int Run(const plumbline_problem* problem, plumbline_results* results, void*, char* error,
                  size_t error_capacity) {
-    return Guard(problem, results, error, error_capacity,
-                 [](const kernel::Problem& p, const kernel::Results& r) {
-                   kernel::Sizes sizes;
-                   if (kernel::Status s = Operator::GetSizes(p, r, &sizes); !s.ok()) return s;
-                   const AlignedMemory workspace(sizes.workspace), saved(sizes.saved);
-                   kernel::Status forward = Operator::Forward(p, r, workspace.get(), saved.get());
-                   // Invalid data is an error that leaves every output written: the gradients too.
-                   const bool goes_on = forward.ok() || forward.code == kernel::Code::kInvalidData;
-                   if (!goes_on || (!r.grad_hidden && !r.grad_weight)) return forward;
-                   kernel::Status backward = Operator::Backward(p, r, workspace.get(), saved.get());
-                   return forward.ok() ? backward : forward;
-                 });
+    return Guard(
+        problem, results, error, error_capacity,
+        [](const kernel::Problem& p, const kernel::Results& r) { return Operator::Run(p, r); });
   }
 
   static int Sizes(const plumbline_problem* problem, size_t* workspace, size_t* saved) {

@@ -4,6 +4,7 @@
 
 #include "fuzz/json.h"
 #include "fuzz/targets/entry.h"
+#include "fuzz/version.h"
 #include "kernel/linear_cross_entropy.h"
 
 namespace plumbline::fuzz {
@@ -12,6 +13,9 @@ namespace {
 using kernel::Problem, kernel::Results, kernel::Status;
 
 struct HostOperator {
+  static Status Run(const Problem& problem, const Results& results) {
+    return kernel::Run(problem, results);
+  }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
     return kernel::GetSizes(problem, results, {}, sizes);
   }
@@ -57,7 +61,7 @@ std::string HostDescription(std::string_view name) {
 
   Json description;
   description["name"] = name;
-  description["version"] = "0.1.0";
+  description["version"] = kVersion;
   description["device"] = "cpu";
   description["contract"] = contract;
   return description.Dump();

@@ -64,7 +64,8 @@ void WidenRun(const T* source, int64_t stride, int64_t count, float* out) {
 
 // Source contiguous along the depth: widened in runs, then turned around in registers and L1.
 template <class T>
-void PackAlongDepth(const T* source, int64_t column_stride, int64_t depth, int64_t columns, float* panel) {
+void PackAlongDepth(const T* source, int64_t column_stride, int64_t depth, int64_t columns,
+                    float* panel) {
   alignas(64) float square[kPanel][kPanel];
   for (int64_t k = 0; k < depth; k += kPanel) {
     const int64_t run = std::min(kPanel, depth - k);
@@ -95,6 +96,7 @@ void StoreRun(T* out, int64_t stride, int64_t count, const float* values) {
 }  // namespace
 
 void WidenRows(const Matrix& source, const int64_t* rows, int64_t count, int64_t columns, float* out) {
+  if (columns == 0) return;
   WithType(source.dtype, [&]<class T>(T*) {
     const T* const data = static_cast<const T*>(source.data);
     for (int64_t r = 0; r < count; ++r) {
@@ -130,10 +132,12 @@ void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, 
   });
 }
 
-void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count, const float* values) {
+void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count,
+              const float* values) {
   WithType(output.dtype, [&]<class T>(T*) {
     T* const data = static_cast<T*>(output.data);
-    StoreRun(data + row * output.stride[0] + column_begin * output.stride[1], output.stride[1], count, values);
+    StoreRun(data + row * output.stride[0] + column_begin * output.stride[1], output.stride[1], count,
+             values);
   });
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Between tensors as the caller stores them and fp32 blocks as the micro-kernel reads them. Widening is
-// exact; narrowing rounds once, to nearest, ties to even. Every NaN is stored as the one quiet NaN whose
-// fraction is its top bit: the payload that arithmetic propagates differs between instruction sets.
+// exact; narrowing rounds once, to nearest, ties to even. Every NaN is stored as the one quiet NaN
+// whose fraction is its top bit: the payload that arithmetic propagates differs between instruction
+// sets.
 
 #ifndef PLUMBLINE_KERNEL_HOST_CONVERT_H_
 #define PLUMBLINE_KERNEL_HOST_CONVERT_H_
@@ -27,14 +28,15 @@ struct Matrix {
 // Rows rows[0] .. rows[count-1] of source, all of their `columns` columns, to out[count][columns].
 void WidenRows(const Matrix& source, const int64_t* rows, int64_t count, int64_t columns, float* out);
 
-// Rows [depth_begin, depth_begin + depth) and columns [column_begin, column_begin + columns) of source to
-// panels out[ceil(columns / kPanel)][depth][kPanel]; columns past the last are +0. Where `rows` is given,
-// depth step k reads row rows[depth_begin + k].
+// Rows [depth_begin, depth_begin + depth) and columns [column_begin, column_begin + columns) of source
+// to panels out[ceil(columns / kPanel)][depth][kPanel]; columns past the last are +0. Where `rows` is
+// given, depth step k reads row rows[depth_begin + k].
 void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, int64_t depth,
                 int64_t column_begin, int64_t columns, float* out);
 
 // values[0 .. count-1] to elements (row, column_begin ...) of a rank 2 output.
-void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count, const float* values);
+void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count,
+              const float* values);
 
 // One value to every element of a row.
 void FillRow(const Tensor& output, int64_t row, float value);

@@ -50,8 +50,9 @@ std::string DescribeInvalidRow(const Problem& problem, int64_t i) {
   const Row row = ReadRow(problem, i);
   char text[128];
   if (row.label < 0 || row.label >= problem.vocab()) {
-    std::snprintf(text, sizeof text, "labels[%lld] = %lld is outside [0, %lld)", static_cast<long long>(i),
-                  static_cast<long long>(row.label), static_cast<long long>(problem.vocab()));
+    std::snprintf(text, sizeof text, "labels[%lld] = %lld is outside [0, %lld)",
+                  static_cast<long long>(i), static_cast<long long>(row.label),
+                  static_cast<long long>(problem.vocab()));
   } else {
     std::snprintf(text, sizeof text, "temperature[%lld] = %.9g is not finite and positive",
                   static_cast<long long>(i), static_cast<double>(row.temperature));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What each row of a problem is: its label, its temperature, its upstream gradients, and whether it
-// takes part. A label equal to ignore_index is judged first, even inside [0, V), and then nothing else of
-// the row is looked at; a label outside [0, V) or a temperature that is not finite and positive makes the
-// row invalid, whatever its gradients are.
+// takes part. A label equal to ignore_index is judged first, even inside [0, V), and then nothing else
+// of the row is looked at; a label outside [0, V) or a temperature that is not finite and positive
+// makes the row invalid, whatever its gradients are.
 
 #ifndef PLUMBLINE_KERNEL_HOST_ROWS_H_
 #define PLUMBLINE_KERNEL_HOST_ROWS_H_
@@ -34,8 +34,8 @@ RowCensus CountRows(const Problem& problem);
 // "labels[3] = 70000 is outside [0, 32000)", "temperature[2] = -1 is not finite and positive".
 std::string DescribeInvalidRow(const Problem& problem, int64_t i);
 
-// d objective / d logprob[i]: with reduction sum or mean the negated gradient of the loss, divided by the
-// rows counted for mean; 0 where absent. Likewise d objective / d entropy[i].
+// d objective / d logprob[i]: with reduction sum or mean the negated gradient of the loss, divided by
+// the rows counted for mean; 0 where absent. Likewise d objective / d entropy[i].
 float LogprobGradient(const Problem& problem, int64_t i, int64_t counted);
 float EntropyGradient(const Problem& problem, int64_t i);
 

@@ -125,8 +125,8 @@ void DotProducts(const DotBlock& block) {
 }
 
 // e^-t. With n = round(-t / ln 2) and r = -t - n ln 2 in two steps, |r| <= 0.3466; e^r by its Taylor
-// polynomial of degree 7, whose remainder is below 0.1 * 2^-24; then two exact scalings but for the last,
-// which rounds where the result is subnormal.
+// polynomial of degree 7, whose remainder is below 0.1 * 2^-24; then two exact scalings but for the
+// last, which rounds where the result is subnormal.
 HWY_INLINE Vec ExpOfMinus(Vec t) {
   constexpr float kMagic = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
   constexpr float kZeroBeyond = 105;   // e^-105 < 2^-151
@@ -137,11 +137,11 @@ HWY_INLINE Vec ExpOfMinus(Vec t) {
   // ln 2 = 0x1.62e4p-1 (15 bits: n times it is exact) + 0x1.7f7d1cp-20.
   Vec r = Fma(n, hn::Set(kFloats, -0x1.62e4p-1f), hn::Neg(bounded));
   r = Fma(n, hn::Set(kFloats, -0x1.7f7d1cp-20f), r);
-  Vec p = hn::Set(kFloats, 0x1.a01a02p-13f);          // 1/5040
-  p = Fma(p, r, hn::Set(kFloats, 0x1.6c16c2p-10f));   // 1/720
-  p = Fma(p, r, hn::Set(kFloats, 0x1.111112p-7f));    // 1/120
-  p = Fma(p, r, hn::Set(kFloats, 0x1.555556p-5f));    // 1/24
-  p = Fma(p, r, hn::Set(kFloats, 0x1.555556p-3f));    // 1/6
+  Vec p = hn::Set(kFloats, 0x1.a01a02p-13f);         // 1/5040
+  p = Fma(p, r, hn::Set(kFloats, 0x1.6c16c2p-10f));  // 1/720
+  p = Fma(p, r, hn::Set(kFloats, 0x1.111112p-7f));   // 1/120
+  p = Fma(p, r, hn::Set(kFloats, 0x1.555556p-5f));   // 1/24
+  p = Fma(p, r, hn::Set(kFloats, 0x1.555556p-3f));   // 1/6
   p = Fma(p, r, hn::Set(kFloats, 0.5f));
   p = Fma(p, r, hn::Set(kFloats, 1.0f));
   p = Fma(p, r, hn::Set(kFloats, 1.0f));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two loops that the time goes into, for whatever vector width the CPU has: a block of dot products
-// and a run of exponentials. Both give the same bits on every instruction set: every element is computed
-// by its own chain of correctly rounded operations, vector lanes are different elements, and where the
-// hardware has no fused multiply-add std::fma stands in.
+// and a run of exponentials. Both give the same bits on every instruction set: every element is
+// computed by its own chain of correctly rounded operations, vector lanes are different elements, and
+// where the hardware has no fused multiply-add std::fma stands in.
 //
 // Highway picks the instruction set at run time; CompiledTargets() says which ones there are.
 
@@ -19,24 +19,24 @@ inline constexpr int64_t kPanel = 16;  // columns of a packed panel: one cache l
 // c[r][j] = chain over k = 0 .. depth-1, ascending, of fma(a[r][k], b[k][j], .), which starts from
 // c[r][j] where `accumulate`, else from +0. Splitting the depth over several calls changes no bit.
 struct DotBlock {
-  const float* a;    // [rows][depth], a_stride floats from row to row
+  const float* a;  // [rows][depth], a_stride floats from row to row
   int64_t a_stride;
-  const float* b;    // [panels][depth][kPanel], 64-byte aligned
+  const float* b;  // [panels][depth][kPanel], 64-byte aligned
   int64_t depth;
   int64_t rows;
   int64_t panels;
-  float* c;          // [rows][panels * kPanel], c_stride floats from row to row
+  float* c;  // [rows][panels * kPanel], c_stride floats from row to row
   int64_t c_stride;
   bool accumulate;
 };
 void DotProducts(const DotBlock& block);
 
-// t = (m - z) / T, each operation rounded once (T = 1 divides exactly), and e = exp(-t), for count logits,
-// count a multiple of 16. A logit of -inf has t = +inf and e = 0 even where m is -inf as well.
+// t = (m - z) / T, each operation rounded once (T = 1 divides exactly), and e = exp(-t), for count
+// logits, count a multiple of 16. A logit of -inf has t = +inf and e = 0 even where m is -inf as well.
 //
 // Error of e for the t given: at most 2 * 2^-24 relative for t in [0, 87], and 2 * 2^-24 relative plus
-// 2^-150 beyond, where results become subnormal gradually and then 0; e(0) is exactly 1; a NaN stays one.
-// m must be at least every z that is not NaN, so t >= 0.
+// 2^-150 beyond, where results become subnormal gradually and then 0; e(0) is exactly 1; a NaN stays
+// one. m must be at least every z that is not NaN, so t >= 0.
 void Exponentials(const float* z, float m, float temperature, int64_t count, float* t, float* e);
 
 // Instruction sets that this library holds code for, as a mask of Highway's HWY_* bits.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "fuzz/campaign.h"
+#include "fuzz/recipe.h"
+#include "fuzz/regimes.h"
+
+namespace plumbline::fuzz {
+
+std::string Objection(const CampaignOptions& options) {
+  if (options.targets.empty()) return "no target is given";
+  for (size_t i = 0; i < options.targets.size(); ++i) {
+    if (std::count(options.targets.begin(), options.targets.end(), options.targets[i]) > 1) {
+      return "target " + options.targets[i] + " is given twice";
+    }
+  }
+  if (!options.regime.empty() && WhyOf(options.regime).empty()) {
+    std::string names;
+    for (const Regime& regime : Regimes())
+      names += (names.empty() ? "" : ", ") + std::string(regime.name);
+    return "regime '" + options.regime + "' is unknown; there are " + names;
+  }
+  Recipe recipe;
+  std::string error;
+  if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error)) return "recipe: " + error;
+  return {};
+}
+
+std::string WhyOf(std::string_view name) {
+  for (const Regime& regime : Regimes()) {
+    if (regime.name == name) return std::string(regime.why);
+  }
+  return {};
+}
+
+Json ToJson(const CampaignSummary& summary) {
+  Json json;
+  json["verdict"] = Name(summary.status);
+  json["status"] = static_cast<int>(summary.status);
+  if (!summary.error.empty()) json["error"] = summary.error;
+  json["out"] = summary.options.out.string();
+  json["campaign"] = ToJson(summary.options);
+  json["elapsed_seconds"] = std::chrono::duration<double>(summary.elapsed).count();
+  int64_t cases = 0;
+  json["targets"] = Json(Json::Array{});
+  for (const auto& [target, tally] : summary.targets) {
+    Json entry = ToJson(tally);
+    entry["target"] = target;
+    json["targets"].Append(std::move(entry));
+    cases += tally.cases;
+  }
+  json["cases"] = cases;
+  json["findings"] = Json(Json::Array{});
+  for (const Sighting& sighting : summary.sightings) json["findings"].Append(ToJson(sighting));
+  return json;
+}
+
+}  // namespace plumbline::fuzz

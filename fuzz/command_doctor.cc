@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <dlpack/dlpack.h>
+#include <gnu/libc-version.h>
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <thread>
+
+#include "fuzz/commands.h"
+#include "fuzz/fp_environment.h"
+#include "fuzz/report_text.h"
+#include "fuzz/text.h"
+#include "fuzz/version.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// The text after the colon of the first line of a /proc file that begins with `key`.
+std::string ProcField(const char* path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (!line.starts_with(key) || colon == std::string::npos) continue;
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
+}
+
+std::string Processor() {
+  const std::string model = ProcField("/proc/cpuinfo", "model name");
+  if (!model.empty()) return model;
+  const std::string part = ProcField("/proc/cpuinfo", "CPU part");  // what AArch64 kernels say instead
+  return part.empty() ? "not named by /proc/cpuinfo" : "part " + part;
+}
+
+std::string Disk() {
+  std::error_code code;
+  const std::filesystem::space_info space = std::filesystem::space(".", code);
+  if (code) return code.message();
+  return Text("%.1f GiB free here", static_cast<double>(space.available) / 0x1p30);
+}
+
+std::string Gpu() {
+  std::string found;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", code)) {
+    const std::string model = ProcField((entry.path() / "information").c_str(), "Model");
+    found += (found.empty() ? "" : ", ") + (model.empty() ? "unnamed" : model);
+  }
+  const std::string driver = ProcField("/proc/driver/nvidia/version", "NVRM version");
+  // Opened, not initialised: a device that hangs must not take the doctor with it.
+  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr) dlclose(library);
+  if (found.empty() && driver.empty() && library == nullptr) return "none found";
+  return (found.empty() ? "no device in /proc/driver/nvidia" : found) + "; driver " +
+         (driver.empty() ? "unknown" : driver) +
+         (library != nullptr ? "; libcuda present" : "; no libcuda");
+}
+
+}  // namespace
+
+ExitStatus CommandDoctor(const Console& console, std::string_view parser) {
+  const std::string fault = FpEnvironmentFault();
+  const std::vector<std::pair<std::string, std::string>> lines = {
+      {"plumb", std::string(kVersion)},
+      {"cpu", Processor()},
+      {"cores", std::to_string(std::thread::hardware_concurrency())},
+      {"arithmetic", fault.empty() ? "subnormals kept, rounding to nearest even" : fault},
+      {"compiler",
+#if defined(__clang__)
+       "clang " __clang_version__},
+#else
+       "g++ " __VERSION__},
+#endif
+      {"memory", ProcField("/proc/meminfo", "MemTotal") + " in all, " +
+                     ProcField("/proc/meminfo", "MemAvailable") + " available"},
+      {"disk", Disk()},
+      {"libraries", std::string("glibc ") + gnu_get_libc_version() +
+                        Text(", libstdc++ %d", _GLIBCXX_RELEASE) + Text(", DLPack %d", DLPACK_VERSION) +
+                        ", " + std::string(parser)},
+      {"gpu", Gpu()},
+  };
+  std::vector<std::vector<std::string>> rows;
+  Json report;
+  for (const auto& [key, value] : lines) {
+    rows.push_back({key, value});
+    report["machine"][key] = value;
+  }
+  console.Say(Table(rows));
+  return console.Finish(fault.empty() ? ExitStatus::kClean : ExitStatus::kFault, 0, 0,
+                        std::move(report));
+}
+
+}  // namespace plumbline::fuzz

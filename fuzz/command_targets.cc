@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/case_runner.h"
+#include "fuzz/commands.h"
+#include "fuzz/report_text.h"
+#include "fuzz/target.h"
+
+namespace plumbline::fuzz {
+
+ExitStatus CommandTargets(const std::string& target, const Console& console) {
+  Json report;
+  if (target.empty()) {
+    std::vector<std::vector<std::string>> rows;
+    for (const BuiltIn& built_in : BuiltInTargets()) {
+      rows.push_back({built_in.name, built_in.what});
+      Json entry;
+      entry["name"] = built_in.name;
+      entry["what"] = built_in.what;
+      report["targets"].Append(std::move(entry));
+    }
+    rows.push_back({"plugin:PATH.so", "a shared library of yours, see fuzz/target_abi.h"});
+    console.Say(Table(rows));
+    return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
+  }
+
+  // Asked of a worker: loading a foreign target runs its code.
+  WorkerSpec spec;
+  spec.target = target;
+  spec.program = console.worker_program;
+  CaseRunner runner(std::move(spec), std::chrono::seconds(20), console.interrupt);
+  std::string error;
+  if (!runner.Ready(&error)) {
+    const bool interrupted = console.interrupt->load();
+    console.Complain(interrupted ? "interrupted" : error);
+    return console.Finish(interrupted ? ExitStatus::kInterrupted : ExitStatus::kUnavailable, 0, 0);
+  }
+  const std::optional<Json> description = Json::Parse(runner.hello().description, &error);
+  if (!description) {  // the worker has parsed it before: this is not the target's fault
+    console.Complain("description: " + error);
+    return console.Finish(ExitStatus::kFault, 0, 0);
+  }
+  for (const BuiltIn& built_in : BuiltInTargets()) {
+    if (built_in.name == target) console.Say(target + ": " + built_in.what + "\n");
+  }
+  console.Say(description->Dump(2) +
+              "\nwhat is absent has the default of fuzz/target_description.md\n");
+  report["target"] = target;
+  report["description"] = *description;
+  return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <system_error>
+
+#include "fuzz/commands.h"
+#include "fuzz/report_text.h"
+
+namespace plumbline::fuzz {
+
+void Console::Say(std::string_view text) const {
+  std::fwrite(text.data(), 1, text.size(), human());
+  std::fflush(human());
+}
+
+void Console::Complain(std::string_view text) const {
+  const std::string line = "plumb: " + std::string(text) + "\n";
+  std::fflush(stdout);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+ExitStatus Console::Finish(ExitStatus status, int64_t cases, int64_t findings, Json result) const {
+  std::string line = VerdictLine(status, cases, findings);
+  if (json) {
+    result["verdict"] = Name(status);
+    result["status"] = static_cast<int>(status);
+    if (result.Find("cases") == nullptr) result["cases"] = cases;
+    if (result.Find("findings") == nullptr) result["findings"] = findings;
+    line = result.Dump();
+  }
+  line += "\n";
+  std::fflush(stderr);
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+  return status;
+}
+
+std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::is_regular_file(path, code)) return {path};
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator entry(path, code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (entry->path().extension() == ".safetensors" && entry->is_regular_file(code))
+      files.push_back(entry->path());
+  }
+  if (code) {
+    *error = path.string() + ": " + code.message();
+    return {};
+  }
+  if (files.empty()) *error = path.string() + ": no case (*.safetensors) in this folder";
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace plumbline::fuzz

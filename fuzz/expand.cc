@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fuzz/expand_values.h"
+#include "fuzz/owned_problem.h"
+#include "fuzz/philox.h"
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+namespace {
+
+using kernel::DType;
+using kernel::Reduction;
+
+constexpr int64_t kUsualIgnoreIndex = -100;
+
+bool Ignores(Labels labels) {
+  return labels == Labels::kSomeIgnored || labels == Labels::kAllIgnored ||
+         labels == Labels::kIgnoredNaN;
+}
+
+// Which rows are ignored: none; all; or a random half, with at least one in it and, from two rows on,
+// at least one out of it. Without a vocabulary there is no label to look up, so all.
+std::vector<bool> IgnoredRows(const Recipe& r) {
+  std::vector<bool> ignored(static_cast<size_t>(r.n), r.labels == Labels::kAllIgnored || r.v == 0);
+  if (r.n == 0 || r.v == 0 || !Ignores(r.labels) || r.labels == Labels::kAllIgnored) return ignored;
+  const Stream stream = StreamOf(r, Purpose::kIgnored);
+  for (int64_t i = 0; i < r.n; ++i) ignored[static_cast<size_t>(i)] = (stream.At(i, 1)[0] & 1) != 0;
+  const PhiloxBlock plan = stream.At(0);
+  const int64_t in = Below(plan[1], r.n);
+  ignored[static_cast<size_t>(in)] = true;
+  if (r.n > 1) ignored[static_cast<size_t>((in + 1 + Below(plan[2], r.n - 1)) % r.n)] = false;
+  return ignored;
+}
+
+// Mostly the usual one; where rows are ignored, half of the time a number that tempts: inside the
+// vocabulary, at either end of it, or just outside.
+int64_t IgnoreIndex(const Recipe& r) {
+  if (!Ignores(r.labels) || r.v < 2) return kUsualIgnoreIndex;
+  switch (Below(StreamOf(r, Purpose::kIgnored).At(0)[0], 8)) {
+    case 0:
+      return 0;
+    case 1:
+      return r.v - 1;
+    case 2:
+      return -1;
+    case 3:
+      return r.v;
+    default:
+      return kUsualIgnoreIndex;
+  }
+}
+
+// For each row the first column of the largest logit, in double. Columns outermost: each is decoded
+// once.
+std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
+  const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
+  std::vector<double> hidden(n * h), weight(h), largest(n, 0.0);
+  std::vector<int64_t> best(n, 0);
+  for (size_t k = 0; k < n * h; ++k) hidden[k] = problem.hidden.GetFloat(static_cast<int64_t>(k));
+  for (int64_t v = 0; v < problem.vocab(); ++v) {
+    for (size_t d = 0; d < h; ++d) {
+      weight[d] = problem.weight.GetFloat(v * problem.hidden_size() + static_cast<int64_t>(d));
+    }
+    for (size_t i = 0; i < n; ++i) {
+      double logit = 0;
+      for (size_t d = 0; d < h; ++d) logit += hidden[i * h + d] * weight[d];
+      if (v == 0 || logit > largest[i]) {
+        best[i] = v;
+        largest[i] = logit;
+      }
+    }
+  }
+  return best;
+}
+
+// The label of a row that is not ignored; V >= 1.
+int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t>& argmax,
+                int64_t row) {
+  switch (r.labels) {
+    case Labels::kArgmax:
+      return argmax[static_cast<size_t>(row)];
+    case Labels::kFirst:
+      return 0;
+    case Labels::kLast:
+      return r.v - 1;
+    case Labels::kRandom:
+    case Labels::kSomeIgnored:
+    case Labels::kAllIgnored:
+    case Labels::kIgnoredNaN:
+      break;
+  }
+  const int64_t label = Below(StreamOf(r, Purpose::kLabels).At(row)[0], r.v);
+  return label == ignore_index ? (label + 1) % r.v : label;
+}
+
+uint64_t NaNBits(DType dtype) {
+  return dtype == DType::kBf16 ? 0x7fc0 : dtype == DType::kF16 ? 0x7e00 : 0x7fc00000;
+}
+uint64_t InfinityBits(DType dtype) {
+  return dtype == DType::kBf16 ? 0x7f80 : dtype == DType::kF16 ? 0x7c00 : 0x7f800000;
+}
+
+// Fills an ignored row with what must reach nothing: NaN throughout, one NaN, one infinity of either
+// sign, or a mixture.
+void PoisonRow(const Recipe& r, int64_t row, HostTensor* hidden) {
+  const Stream stream = StreamOf(r, Purpose::kIgnoredValues);
+  const PhiloxBlock plan = stream.At(row);
+  const int64_t style = Below(plan[0], 5), place = r.h > 0 ? Below(plan[1], r.h) : 0;
+  const uint64_t nan = NaNBits(r.dtype), infinity = InfinityBits(r.dtype);
+  const uint64_t sign = uint64_t{1} << (8 * kernel::SizeOf(r.dtype) - 1);
+  const uint64_t mixture[] = {nan, infinity, infinity | sign};
+  for (int64_t d = 0; d < r.h; ++d) {
+    const int64_t index = row * r.h + d;
+    if (style == 0) {
+      hidden->SetBits(index, nan);
+    } else if (style == 4) {
+      hidden->SetBits(index, mixture[Below(stream.At(row, 1 + d)[0], 3)]);
+    } else if (d == place) {
+      hidden->SetBits(index, mixture[style - 1]);
+    }
+  }
+}
+
+// One element of an upstream gradient. `chosen` is the row of kOneHot.
+double GradOf(Grads kind, DType dtype, int64_t row, int64_t chosen, uint64_t bits) {
+  const double bell = Bell(bits);
+  const double random = bell == 0 ? 1 : bell;
+  switch (kind) {
+    case Grads::kNone:
+      return 0;
+    case Grads::kOnes:
+      return 1;
+    case Grads::kRandom:
+      return random;
+    case Grads::kFirstZero:
+      return row == 0 ? 0 : random;
+    case Grads::kWide: {
+      const int64_t highest = dtype == DType::kF16 ? 8 : 60;
+      const int exponent =
+          static_cast<int>(Below(static_cast<uint32_t>(bits >> 32), highest + 61) - 60);
+      return std::ldexp((bits & 1) != 0 ? -1.0 : 1.0, exponent);
+    }
+    case Grads::kOneHot:
+      return row == chosen ? random : 0;
+  }
+  return 0;
+}
+
+// [N], or a scalar holding what element 0 would. `poisoned` rows are NaN; a broadcast gradient never
+// is, for its element 0 is every row's.
+HostTensor MakeGrads(const Recipe& r, Grads kind, Purpose purpose, bool scalar,
+                     const std::vector<bool>& poisoned) {
+  HostTensor grads =
+      HostTensor::Zeros(DType::kF32, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{r.n});
+  const Stream stream = StreamOf(r, purpose);
+  const bool broadcast = scalar || r.grad_stride == 0;
+  const int64_t rows = broadcast ? 1 : r.n;
+  const int64_t chosen = rows > 0 ? Below(stream.At(0, 1)[0], rows) : 0;
+  for (int64_t i = 0; i < grads.size(); ++i) {
+    const int64_t row = broadcast ? 0 : i;
+    if (!broadcast && poisoned[static_cast<size_t>(i)]) {
+      grads.SetBits(i, NaNBits(DType::kF32));
+    } else {
+      grads.SetFloat(
+          i, static_cast<float>(GradOf(kind, r.dtype, row, chosen, RowBits(stream, row).Pair(0))));
+    }
+  }
+  return grads;
+}
+
+std::optional<HostTensor> MakeTemperature(const Recipe& r, const std::vector<bool>& poisoned) {
+  if (!r.temperature_per_row) {
+    if (r.temperature == 1) return std::nullopt;
+    HostTensor scalar = HostTensor::Zeros(DType::kF32, {});
+    scalar.SetFloat(0, r.temperature);
+    return scalar;
+  }
+  HostTensor temperature = HostTensor::Zeros(DType::kF32, {r.n});
+  const Stream stream = StreamOf(r, Purpose::kTemperature);
+  for (int64_t i = 0; i < r.n; ++i) {
+    const int exponent = static_cast<int>(Below(stream.At(i)[0], 3)) - 1;
+    temperature.SetFloat(i, std::ldexp(r.temperature, exponent));
+    if (poisoned[static_cast<size_t>(i)]) temperature.SetBits(i, NaNBits(DType::kF32));
+  }
+  return temperature;
+}
+
+}  // namespace
+
+OwnedProblem Expand(const Recipe& r) {
+  OwnedProblem problem;
+  problem.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
+  problem.weight = HostTensor::Zeros(r.dtype, {r.v, r.h});
+  FillValues(r, &problem.hidden, &problem.weight);
+
+  const std::vector<bool> ignored = IgnoredRows(r);
+  const std::vector<bool> poisoned =
+      r.labels == Labels::kIgnoredNaN ? ignored : std::vector<bool>(ignored.size(), false);
+  problem.ignore_index = IgnoreIndex(r);
+  problem.labels = HostTensor::Zeros(r.label_dtype, {r.n});
+  std::vector<int64_t> argmax;
+  if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem);
+  for (int64_t i = 0; i < r.n; ++i) {
+    const bool is_ignored = ignored[static_cast<size_t>(i)];
+    problem.labels.SetInt(
+        i, is_ignored ? problem.ignore_index : LabelOf(r, problem.ignore_index, argmax, i));
+    if (poisoned[static_cast<size_t>(i)]) PoisonRow(r, i, &problem.hidden);
+  }
+  problem.temperature = MakeTemperature(r, poisoned);
+
+  problem.reduction = r.reduction;
+  if (r.grads != Grads::kNone) {
+    const bool scalar = r.reduction != Reduction::kNone;
+    problem.grad_logprob = MakeGrads(r, r.grads, Purpose::kGrads, scalar, poisoned);
+  }
+  if (r.entropy_grads != Grads::kNone) {
+    problem.grad_entropy = MakeGrads(r, r.entropy_grads, Purpose::kEntropyGrads, false, poisoned);
+  }
+
+  problem.layout = {.weight_hidden_major = r.hidden_major,
+                    .hidden_padding = r.pad,
+                    .weight_padding = r.pad,
+                    .label_offset = r.pad,
+                    .grad_stride = r.grad_stride};
+  // Without an upstream gradient every gradient is zero: no backward pass is asked for.
+  const bool backward = problem.grad_logprob.has_value() || problem.grad_entropy.has_value();
+  problem.wanted.grad_hidden = backward;
+  problem.wanted.grad_weight = backward;
+  problem.wanted.fp32_grads = r.fp32_grads;
+  return problem;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/expand_values.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace plumbline::fuzz {
+
+namespace {
+
+void FillGaussian(const Recipe& r, int exp, HostTensor* hidden, HostTensor* weight) {
+  const double scale = std::ldexp(1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.h, 1))), exp);
+  Fill(hidden, [&](int64_t i) {
+    return [bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable { return Bell(bits.Pair(d)); };
+  });
+  Fill(weight, [&](int64_t v) {
+    return [scale, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
+      return scale * Bell(bits.Pair(d));
+    };
+  });
+}
+
+// A non-negative spread of mean 0.64 * scale over `dims` dimensions, split into its two factors.
+double SpreadHidden(uint64_t bits) { return std::fabs(Bell(bits)); }
+double SpreadWeight(uint64_t bits, double scale, int64_t dims) {
+  return std::fabs(Bell(bits)) * scale / static_cast<double>(dims);
+}
+
+// Dimension 0 carries the logit times the row's scale of 1, 1.25 or 1.5: 0 to -2 for up to three
+// columns, -2^exp to -1.5 * 2^exp for the others. The other dimensions lower each by about 0.3. So the
+// maximum is near 0 but never above it, and the columns that do not exist, read as 0, would weigh more
+// than all that do.
+void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const double depth = std::ldexp(1.0, HoldExp(r, 0, 60, 14));
+  const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
+  const int64_t near_count = 1 + Below(plan[3], 3);
+  int64_t near[3] = {-1, -1, -1};
+  for (int64_t k = 0; k < near_count; ++k) near[k] = Below(plan[static_cast<size_t>(k)], r.v);
+  Fill(hidden, [&](int64_t i) {
+    const double scale =
+        1 + static_cast<double>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) / 4;
+    return [scale, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
+      return d == 0 ? scale : SpreadHidden(bits.Pair(d));
+    };
+  });
+  Fill(weight, [&](int64_t v) {
+    const double unit = Unit(StreamOf(r, Purpose::kWeightPlan).At(v)[0]);
+    const bool is_near = v == near[0] || v == near[1] || v == near[2];
+    const double logit = is_near ? -2 * unit : -depth * (1 + unit / 2);
+    return [&, logit, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
+      return d == 0 ? logit : -SpreadWeight(bits.Pair(d), 0.5, r.h - 1);
+    };
+  });
+}
+
+// Dimension 0 is -2^exp in every column, dimension 1 a gap of 0 to -4, the rest lower each by about
+// 0.2. Alone, dimension 0 carries gaps of multiples of 2^(exp-7), which every dtype represents.
+void FillAllNegative(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const double depth = std::ldexp(1.0, HoldExp(r, -20, 100, 14));
+  Fill(hidden, [&](int64_t i) {
+    const double scale =
+        1 + static_cast<double>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 4)) / 4;
+    return [scale, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
+      return d == 0 ? scale : SpreadHidden(bits.Pair(d));
+    };
+  });
+  Fill(weight, [&](int64_t v) {
+    const uint32_t gap = StreamOf(r, Purpose::kWeightPlan).At(v)[0];
+    return [&, gap, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
+      if (r.h == 1) return -depth * (1 + static_cast<double>(Below(gap, 8)) / 128);
+      if (d == 0) return -depth;
+      if (d == 1) return -4 * Unit(gap);
+      return -SpreadWeight(bits.Pair(d), 0.25, r.h - 2);
+    };
+  });
+}
+
+// Two dimensions: w = (m, -(m + k)) 2^(exp-p) under equal h, m of p - 1 bits, so the pair leaves k of
+// its last bits.
+void FillCancelTwo(const Recipe& r, int exp, HostTensor* hidden, HostTensor* weight) {
+  const int precision = PrecisionOf(r.dtype);
+  Fill(hidden, [&](int64_t i) {
+    const double value = 1 + Unit(StreamOf(r, Purpose::kHidden).At(i)[0]);
+    return [value](int64_t) { return value; };
+  });
+  Fill(weight, [&](int64_t v) {
+    const PhiloxBlock bits = StreamOf(r, Purpose::kWeight).At(v);
+    const int64_t quarter = int64_t{1} << (precision - 2);
+    const int64_t large = quarter + Below(bits[0], quarter - 3), rest = Below(bits[1], 7) - 3;
+    return [=](int64_t d) {
+      return std::ldexp(static_cast<double>(d == 0 ? large : -(large + rest)), exp - precision);
+    };
+  });
+}
+
+// P pairs of dimensions, far apart, with equal h and opposite w; the pairs' magnitudes sum to about
+// 2^exp and cancel exactly. The last dimensions carry bell-shaped logits of standard deviation 1.
+void FillCancel(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const int exp = HoldExp(r, 0, 60, 15);
+  if (r.h < 2) return FillGaussian(r, 0, hidden, weight);  // nothing to cancel against
+  if (r.h == 2) return FillCancelTwo(r, exp, hidden, weight);
+  const int64_t pairs = (r.h - std::max<int64_t>(1, r.h / 4)) / 2, rest = r.h - 2 * pairs;
+  const double large = std::ldexp(1 / (4.0 * static_cast<double>(pairs)), exp);
+  const double small = 1 / std::sqrt(static_cast<double>(rest));
+  Fill(hidden, [&](int64_t i) {
+    return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
+      if (d >= 2 * pairs) return Bell(bits.Pair(d));
+      return 1 + Unit(static_cast<uint32_t>(bits.Pair(d % pairs) >> 32));
+    };
+  });
+  Fill(weight, [&](int64_t v) {
+    return [=, row = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
+      if (d >= 2 * pairs) return small * Bell(row.Pair(d));
+      const uint64_t bits = row.Pair(d % pairs);
+      const double sign = ((bits & 1) != 0) == (d < pairs) ? 1 : -1;
+      return sign * large * (1 + Unit(static_cast<uint32_t>(bits >> 32)));
+    };
+  });
+}
+
+// One large product c = +-(1 + k/128) 2^exp, and tails of half an ulp of it. c is even in its last bit,
+// so a tie rounds back to c: in fp32 every tail added to c alone is lost, H - 1 times u |c|. Tails
+// raise the larger logits and lower the smaller ones, which is the corner of the entropy's bound.
+void FillSwallow(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const int exp = HoldExp(r, -10, 60, 14);
+  const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
+  const double sign = (plan[0] & 1) != 0 ? -1 : 1;
+  // First: everything after it is swallowed. Elsewhere: what accumulates before it is not.
+  const int64_t place = (plan[0] & 2) != 0 && r.h > 0 ? Below(plan[1], r.h) : 0;
+  // 16-bit dtypes cannot hold 2^(exp-24) beside 2^exp in fp16: both factors take their share.
+  const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;
+  Fill(hidden, [&](int64_t i) {
+    const int scale = static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1;
+    return [=](int64_t d) { return std::ldexp(1.0, d == place ? scale : scale + share); };
+  });
+  Fill(weight, [&](int64_t v) {
+    const int64_t k = 1 + Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 127);
+    const double large = sign * std::ldexp(static_cast<double>(128 + k), exp - 7);
+    const double tail = std::ldexp((k >= 64) == (sign > 0) ? 1.0 : -1.0, exp - 24 - share);
+    return [=](int64_t d) { return d == place ? large : tail; };
+  });
+}
+
+}  // namespace
+
+void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  switch (r.values) {
+    case Values::kGaussian:
+      return FillGaussian(r, HoldExp(r, -100, 100, 10), hidden, weight);
+    case Values::kSmallLse:
+      return FillSmallLse(r, hidden, weight);
+    case Values::kAllNegative:
+      return FillAllNegative(r, hidden, weight);
+    case Values::kOffset:
+      return FillOffset(r, hidden, weight);
+    case Values::kConfident:
+      return FillConfident(r, hidden, weight);
+    case Values::kLattice:
+      return FillLattice(r, hidden, weight);
+    case Values::kCancel:
+      return FillCancel(r, hidden, weight);
+    case Values::kSwallow:
+      return FillSwallow(r, hidden, weight);
+    case Values::kConstant:
+      return FillConstant(r, hidden, weight);
+  }
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a recipe's hidden and weight are filled: one function a kind of values. Internal to Expand.
+//
+// Only integer and exactly rounded operations (+ - * / sqrt ldexp): no libm function whose last bit may
+// differ between machines. What is written is finite: rounded to the dtype, clamped to its largest.
+
+#ifndef PLUMBLINE_FUZZ_EXPAND_VALUES_H_
+#define PLUMBLINE_FUZZ_EXPAND_VALUES_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "fuzz/owned_problem.h"
+#include "fuzz/philox.h"
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+// What a stream of random bits is for. Numbers are part of the expansion: never reuse or renumber one.
+enum class Purpose : uint32_t {
+  kHidden = 1,
+  kWeight = 2,
+  kHiddenPlan = 3,  // per row
+  kWeightPlan = 4,  // per vocabulary column
+  kPlan = 5,        // per problem
+  kLabels = 6,
+  kIgnored = 7,
+  kIgnoredValues = 8,
+  kTemperature = 9,
+  kGrads = 10,
+  kEntropyGrads = 11,
+};
+
+inline Stream StreamOf(const Recipe& recipe, Purpose purpose) {
+  return {recipe.seed, static_cast<uint32_t>(purpose)};
+}
+
+inline RowBits BitsOf(const Recipe& recipe, Purpose purpose, int64_t row) {
+  return {StreamOf(recipe, purpose), row};
+}
+
+// Significant bits, and the largest finite value as a double.
+inline int PrecisionOf(kernel::DType dtype) {
+  return dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
+}
+inline double LargestOf(kernel::DType dtype) {
+  return dtype == kernel::DType::kBf16  ? 0x1.fep127
+         : dtype == kernel::DType::kF16 ? 65504.0
+                                        : 0x1.fffffep127;
+}
+
+// recipe.exp held to what the kind of values can express, the upper end apart for fp16's range.
+inline int HoldExp(const Recipe& recipe, int low, int high, int high_fp16) {
+  return std::clamp(recipe.exp, low, recipe.dtype == kernel::DType::kF16 ? high_fp16 : high);
+}
+
+// tensor(i, j) = row_of(i)(j), rounded; j ascends, so that a row may walk along its bits.
+template <class RowOf>
+void Fill(HostTensor* tensor, RowOf row_of) {
+  const double largest = LargestOf(tensor->dtype);
+  const int64_t rows = tensor->shape[0], columns = tensor->shape[1];
+  for (int64_t i = 0; i < rows; ++i) {
+    auto row = row_of(i);
+    for (int64_t j = 0; j < columns; ++j) {
+      tensor->SetFloat(i * columns + j, static_cast<float>(std::clamp(row(j), -largest, largest)));
+    }
+  }
+}
+
+// hidden [N, H] and weight [V, H] of the recipe's shape and dtype, all zero on entry.
+void FillValues(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The kinds whose dot products are exact in fp32 whatever the order of summation: every product is a
+// multiple of some 2^q and the sum of magnitudes is at most 2^(q+24).
+void FillOffset(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillConfident(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillLattice(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillConstant(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_EXPAND_VALUES_H_

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/ledger.h"
+
+#include <algorithm>
+
+#include "fuzz/recipe.h"
+#include "fuzz/regimes.h"
+
+namespace plumbline::fuzz {
+
+Ledger::Ledger(const CampaignOptions& options, JournalState state, std::unique_ptr<Journal> journal)
+    : options_(options),
+      before_(state.elapsed),
+      journal_(std::move(journal)),
+      state_(std::move(state)),
+      faults_(state_.faults) {
+  for (const auto& [key, sighting] : state_.sightings) {
+    if (!sighting.trophy) pending_.push_back(key);
+  }
+  std::sort(pending_.begin(), pending_.end(), [this](const SightingKey& a, const SightingKey& b) {
+    return state_.sightings.at(a).item > state_.sightings.at(b).item;
+  });
+}
+
+std::chrono::milliseconds Ledger::Elapsed() const {
+  return before_ + std::chrono::duration_cast<std::chrono::milliseconds>(
+                       std::chrono::steady_clock::now() - begin_);
+}
+
+bool Ledger::Full() const {
+  const int64_t limit = options_.GetStopAfter();
+  return limit > 0 && static_cast<int64_t>(state_.sightings.size()) >= limit;
+}
+
+std::optional<Item> Ledger::NextItem() {
+  Item item;
+  {
+    const std::lock_guard lock(mutex_);
+    if (Full()) return std::nullopt;
+    while (state_.Done(next_)) ++next_;
+    const std::optional<int64_t> cases = options_.Cases();
+    if (cases ? next_ >= *cases : Elapsed() >= options_.GetBudget().time) return std::nullopt;
+    item.number = next_++;
+  }
+  const auto targets = static_cast<int64_t>(options_.targets.size());
+  item.target = static_cast<size_t>(item.number % targets);
+  Recipe recipe;
+  if (options_.recipe.empty()) {
+    recipe = DrawRecipe(options_.seed, static_cast<uint64_t>(item.number / targets), options_.regime);
+    item.recipe = Format(recipe);
+  } else {
+    std::string unused;  // Objection() has parsed it before
+    Parse(options_.recipe, &recipe, &unused);
+    item.recipe = options_.recipe;
+  }
+  item.regime = recipe.regime;
+  item.seed = recipe.seed;
+  return item;
+}
+
+std::optional<Sighting> Ledger::NextPending() {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty()) return std::nullopt;
+  const SightingKey key = pending_.back();
+  pending_.pop_back();
+  return state_.sightings.at(key);
+}
+
+std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
+  const std::string& target = options_.targets[item.target];
+  const CaseRecord record = RecordOf(judged.result, judged.retried);
+  std::vector<Sighting> fresh;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& signature : record.signatures) {
+    if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
+    const Finding& finding = *FindSignature(judged.result, signature);
+    const bool once = finding.kind == FindingKind::kCrash && !judged.reproduced;
+    const SightingKey key(target, once ? signature + std::string(kOnce) : signature);
+    if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
+      Sighting& sighting = known->second;
+      // The same item again: the session before ended between its sighting and its end.
+      if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes) continue;
+      journal_->More(key, item.recipe);
+      sighting.more.push_back(item.recipe);
+      continue;
+    }
+    if (Full()) continue;
+    Sighting sighting;
+    sighting.target = target;
+    sighting.signature = key.second;
+    sighting.item = item.number;
+    sighting.recipe = item.recipe;
+    sighting.regime = item.regime;
+    sighting.seconds = std::chrono::duration<double>(Elapsed()).count();
+    sighting.finding = finding;
+    sighting.reproduced = !once;
+    journal_->Sighted(sighting);
+    state_.sightings.emplace(key, sighting);
+    fresh.push_back(std::move(sighting));
+  }
+  journal_->Done(item.number, target, Elapsed(), record);
+  state_.tallies[target].Add(record);
+  for (auto sighting = fresh.rbegin(); sighting != fresh.rend(); ++sighting) {
+    pending_.emplace_back(target, sighting->signature);
+  }
+  return fresh;
+}
+
+Sighting Ledger::Store(const Sighting& sighting, Trophy trophy) {
+  const SightingKey key(sighting.target, sighting.signature);
+  const std::lock_guard lock(mutex_);
+  journal_->Stored(key, trophy);
+  Sighting& stored = state_.sightings.at(key);
+  stored.trophy = std::move(trophy);
+  return stored;
+}
+
+int64_t Ledger::CountFault(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  journal_->Fault(what);
+  return ++faults_;
+}
+
+std::vector<std::pair<std::string, Tally>> Ledger::Tallies() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, Tally>> tallies;
+  for (const std::string& target : options_.targets)
+    tallies.emplace_back(target, state_.tallies[target]);
+  return tallies;
+}
+
+std::vector<Sighting> Ledger::Sightings() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Sighting> sightings;
+  for (const auto& [key, sighting] : state_.sightings) sightings.push_back(sighting);
+  std::stable_sort(sightings.begin(), sightings.end(),
+                   [](const Sighting& a, const Sighting& b) { return a.item < b.item; });
+  return sightings;
+}
+
+int64_t Ledger::Faults() {
+  const std::lock_guard lock(mutex_);
+  return faults_;
+}
+
+}  // namespace plumbline::fuzz

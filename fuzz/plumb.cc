@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program: reads the command line and hands over to fuzz/commands.h.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fuzz/commands.h"
+#include "fuzz/fp_environment.h"
+#include "fuzz/version.h"
+#include "fuzz/worker.h"
+#include "fuzz/worker_protocol.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+// The first signal asks for an orderly end; SA_RESETHAND lets the second one end the process at once.
+void WatchSignals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+// Text that one of our parsers reads; its refusal becomes the command line's.
+template <class Value>
+CLI::Option* AddParsed(CLI::App* app, const std::string& name, Value* value,
+                       std::optional<std::remove_reference_t<Value>> (*parse)(std::string_view,
+                                                                              std::string*),
+                       const std::string& what) {
+  return app->add_option_function<std::string>(
+      name,
+      [value, parse, name](const std::string& text) {
+        std::string error;
+        const auto parsed = parse(text, &error);
+        if (!parsed) throw CLI::ValidationError(name, error);
+        *value = *parsed;
+      },
+      what);
+}
+
+std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error) {
+  const std::optional<Budget> budget = ParseBudget(text, error);
+  if (!budget) return std::nullopt;
+  if (budget->cases == 0) return budget->time;
+  *error = "'" + std::string(text) + "': the unit is one of ms, s, m, h";
+  return std::nullopt;
+}
+
+struct Line {
+  CLI::App app{
+      "plumb: finds, shrinks and keeps the inputs on which a fused linear cross-entropy is wrong",
+      "plumb"};
+  Console console;
+  std::function<ExitStatus()> command;
+
+  CampaignOptions fuzz;
+  CaseFiles replay, show;
+  ShrinkCommand shrink;
+  SelftestCommand selftest;
+  std::string target;
+  std::string worker_target;
+  pid_t parent = 0;
+
+  CLI::App* Add(const std::string& name, const std::string& what, const std::string& example, bool json,
+                std::function<ExitStatus()> run) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->footer("Example:\n  " + example);
+    if (json) sub->add_flag("--json", console.json, "one JSON object as the last line of stdout");
+    sub->callback([this, run = std::move(run)] { command = run; });
+    return sub;
+  }
+
+  void AddFuzz() {
+    CLI::App* sub = Add("fuzz", "Hunt: case after case until the budget ends",
+                        "plumb fuzz --target host --budget 60s --seed 1 --out hunt", true, [this] {
+                          if (fuzz.targets.empty() && !fuzz.resume) {
+                            throw CLI::RequiredError("--target, or --resume");
+                          }
+                          return CommandFuzz(fuzz, console);
+                        });
+    auto* targets =
+        sub->add_option("--target", fuzz.targets,
+                        "host, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
+    targets->allow_extra_args(false);
+    AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
+                        "90s, 10m, 2h or 5000cases (for each target) [60s]");
+    auto* seed =
+        AddParsed(sub, "--seed", &fuzz.seed, ParseSeed, "decimal or 0x hexadecimal [random, printed]");
+    auto* regime = sub->add_option("--regime", fuzz.regime, "this family of recipes only");
+    auto* recipe =
+        sub->add_option("--recipe", fuzz.recipe, "this one case only, as a finding prints it");
+    auto* out = sub->add_option("--out", fuzz.out, "folder for all that is found [plumb-out-TIME]");
+    sub->add_option("--jobs", fuzz.jobs, "cases at the same time [one a hardware thread]")
+        ->check(CLI::Range(1, 1024));
+    sub->add_option_function<int64_t>(
+           "--stop-after", [this](int64_t count) { fuzz.stop_after = count; },
+           "distinct findings; 0: no limit")
+        ->check(CLI::NonNegativeNumber);
+    AddOptional<std::chrono::milliseconds>(sub, "--case-timeout", &fuzz.case_timeout, ParseTime,
+                                           "a case that takes longer is a hang [20s]");
+    auto* resume = sub->add_option_function<std::string>(
+        "--resume",
+        [this](const std::string& dir) {
+          fuzz.resume = true;
+          fuzz.out = dir;
+        },
+        "go on with the campaign in this folder");
+    for (CLI::Option* other : {targets, seed, regime, recipe, out}) resume->excludes(other);
+    recipe->excludes(regime);
+    seed_option = seed;
+  }
+
+  template <class Value>
+  static void AddOptional(CLI::App* sub, const std::string& name, std::optional<Value>* value,
+                          std::optional<Value> (*parse)(std::string_view, std::string*),
+                          const std::string& what) {
+    sub->add_option_function<std::string>(
+        name,
+        [value, parse, name](const std::string& text) {
+          std::string error;
+          *value = parse(text, &error);
+          if (!*value) throw CLI::ValidationError(name, error);
+        },
+        what);
+  }
+
+  void AddCases() {
+    CLI::App* sub = Add("replay", "Run stored cases and say whether they still fail",
+                        "plumb replay corpus --target host", true,
+                        [this] { return CommandReplay(replay, console); });
+    sub->add_option("path", replay.paths, "case files, or folders of them")->required();
+    sub->add_option("--target", replay.target, "instead of the target that each case names");
+    AddParsed(sub, "--case-timeout", &replay.case_timeout, ParseTime,
+              "a case that takes longer is a hang [20s]");
+
+    sub = Add("show", "Print stored cases: shapes, options, values, what was expected and what came",
+              "plumb show hunt/findings", false, [this] { return CommandShow(show, console); });
+    sub->add_option("path", show.paths, "case files, or folders of them")->required();
+
+    sub = Add("shrink", "Shrink a stored case further",
+              "plumb shrink case.safetensors --target mutant:tail-unmasked --out small.safetensors",
+              true, [this] { return CommandShrink(shrink, console); });
+    sub->add_option("file", shrink.file, "a case file")->required()->check(CLI::ExistingFile);
+    sub->add_option("--target", shrink.target, "instead of the target that the case names");
+    sub->add_option("--out", shrink.out, "the file to write [beside FILE, named after its content]");
+    AddParsed(sub, "--time", &shrink.time, ParseTime, "at most this long [30s]");
+    AddParsed(sub, "--case-timeout", &shrink.case_timeout, ParseTime,
+              "a case that takes longer is a hang [20s]");
+  }
+
+  void AddRest() {
+    CLI::App* sub =
+        Add("targets", "List the built-in targets, or print what one target says of itself",
+            "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
+    sub->add_option("target", target, "host, mutant:NAME or plugin:PATH.so");
+
+    sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
+              "plumb selftest --mutant tail-unmasked", true,
+              [this] { return CommandSelftest(selftest, console); });
+    sub->add_option("--mutant", selftest.mutant, "this one only");
+    AddParsed(sub, "--seed", &selftest.seed, ParseSeed, "decimal or 0x hexadecimal [1]");
+    AddParsed(sub, "--budget", &selftest.budget, ParseBudget,
+              "for each mutant and for host [1000cases]");
+    sub->add_option("--out", selftest.out, "keep everything in this folder");
+
+    Add("doctor", "Describe this machine and check its arithmetic", "plumb doctor --json", true,
+        [this] { return CommandDoctor(console, "CLI11 " CLI11_VERSION); });
+
+    // What the supervisor starts; not for people, so it is in no help.
+    sub = app.add_subcommand("worker", "")->group("");
+    sub->add_option("--target", worker_target)->required();
+    sub->add_option("--parent", parent)->required();
+  }
+
+  CLI::Option* seed_option = nullptr;
+};
+
+ExitStatus Usage(const Line& line, const CLI::App* nearest, const std::string& message) {
+  line.console.Complain(message);
+  std::fputs(("\n" + nearest->help()).c_str(), stderr);
+  return line.console.Finish(ExitStatus::kUsage, 0, 0);
+}
+
+int Main(int argc, char** argv) {
+  Line line;
+  line.console.program = argc > 0 ? argv[0] : "plumb";
+  line.console.interrupt = &interrupted;
+  line.app.set_version_flag("--version", "plumb " + std::string(kVersion));
+  line.app.require_subcommand(1);
+  line.app.footer(
+      "Exit status: 0 clean, 1 findings, 2 usage, 3 fault of the harness, 4 target unavailable,\n"
+      "5 interrupted. `plumb COMMAND --help` explains a command.");
+  line.AddFuzz();
+  line.AddCases();
+  line.AddRest();
+
+  // The command nearest to what went wrong, for its help.
+  const auto nearest = [&]() -> const CLI::App* {
+    const auto parsed = line.app.get_subcommands();
+    return parsed.empty() ? &line.app : parsed.front();
+  };
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help and --version
+    return line.app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(Usage(line, nearest(), error.what()));
+  }
+  if (line.app.got_subcommand("worker"))
+    return RunWorker(line.worker_target, line.parent, kWorkerSocket);
+
+  WatchSignals();
+  if (const std::string fault = FpEnvironmentFault();
+      !fault.empty() && !line.app.got_subcommand("doctor")) {
+    line.console.Complain("this machine's arithmetic: " + fault);
+    return static_cast<int>(line.console.Finish(ExitStatus::kFault, 0, 0));
+  }
+  if (line.seed_option->count() == 0) {
+    std::random_device device;
+    line.fuzz.seed = device();
+  }
+  try {
+    return static_cast<int>(line.command());
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(Usage(line, nearest(), error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
+
+int main(int argc, char** argv) { return plumbline::fuzz::Main(argc, argv); }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/regimes.h"
+
+#include <rapidcheck.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "fuzz/philox.h"
+#include "fuzz/recipe_gen.h"
+
+namespace plumbline::fuzz {
+
+namespace {
+
+constexpr std::array<Regime, 8> kRegimes = {{
+    {"ragged-tail",
+     "V is no multiple of a tile and lse is small: a column past the end, read as 0, outweighs the "
+     "real ones"},
+    {"all-negative",
+     "every logit is far below 0: a running maximum that starts at 0 underflows all of them"},
+    {"common-offset",
+     "exact integer logits share a large offset: x_y - lse keeps only what the offset leaves of 24 "
+     "bits"},
+    {"confident-label",
+     "the label has all but 2^-k of the probability: p rounded before 1 is subtracted loses the "
+     "gradient"},
+    {"exact-dot",
+     "every dot product is exact in any order: one rounding of a logit is farther off than the bound"},
+    {"cancellation",
+     "products are far larger than their sum, or too small to be added one by one: order and width "
+     "matter"},
+    {"ignored-rows",
+     "ignored rows hold NaN and infinities: a row that is multiplied by zero instead of left out "
+     "leaks"},
+    {"upstream-gradients",
+     "upstream gradients differ by row, in scale and in stride: element 0 or stride 1 read for all "
+     "shows"},
+}};
+
+// The generators of Regimes(), in order. Built once: a draw then costs microseconds.
+const std::vector<rc::Gen<Recipe>>& Generators() {
+  static const auto* const generators = [] {
+    auto* built = new std::vector<rc::Gen<Recipe>>;
+    for (const Regime& regime : kRegimes) built->push_back(RecipeGen(regime.name));
+    return built;
+  }();
+  return *generators;
+}
+
+size_t IndexOf(std::string_view regime) {
+  for (size_t i = 0; i < kRegimes.size(); ++i) {
+    if (kRegimes[i].name == regime) return i;
+  }
+  throw std::invalid_argument("regime '" + std::string(regime) + "': there is none of that name");
+}
+
+// A 256-bit key; Philox is a bijection of the counter, so no two indices of a seed share one.
+rc::Random::Key KeyOf(uint64_t seed, uint64_t index) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const auto low = static_cast<uint32_t>(index), high = static_cast<uint32_t>(index >> 32);
+  constexpr uint32_t kDrawRecipe = 0x72656370;  // "recp": apart from the streams of expansion
+  const PhiloxBlock a = Philox4x32({low, high, kDrawRecipe, 0}, key);
+  const PhiloxBlock b = Philox4x32({low, high, kDrawRecipe, 1}, key);
+  const auto join = [](uint32_t x, uint32_t y) { return uint64_t{x} << 32 | y; };
+  return {join(a[0], a[1]), join(a[2], a[3]), join(b[0], b[1]), join(b[2], b[3])};
+}
+
+}  // namespace
+
+std::span<const Regime> Regimes() { return kRegimes; }
+
+Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime) {
+  const size_t which = regime.empty() ? index % kRegimes.size() : IndexOf(regime);
+  const rc::Random random(KeyOf(campaign_seed, index));
+  return Generators()[which](random, rc::kNominalSize).value();
+}
+
+}  // namespace plumbline::fuzz

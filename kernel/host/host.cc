@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernel/host/host.h"
+
+#include <cstdio>
+
+#include "kernel/host/operator.h"
+
+namespace plumbline::kernel::host {
+
+Status PlanFor(const Problem& problem, const Results& results, int threads, Plan* plan) {
+  if (threads < 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "execution.threads = " + std::to_string(threads) + " is negative");
+  }
+  const std::optional<Plan> made = MakePlan(problem, results, threads);
+  if (!made) {
+    return Status::Error(Code::kInvalidArgument,
+                         "hidden.shape = [" + std::to_string(problem.rows()) + ", " +
+                             std::to_string(problem.hidden_size()) +
+                             "] with weight.shape[0] = " + std::to_string(problem.vocab()) +
+                             " needs a workspace of more than 2^62 bytes");
+  }
+  *plan = *made;
+  return Status::Ok();
+}
+
+Status CheckMemory(const char* name, const void* memory, size_t bytes) {
+  if (bytes == 0) return Status::Ok();
+  if (memory == nullptr) {
+    return Status::Error(Code::kInvalidArgument,
+                         std::string(name) + " = null, " + std::to_string(bytes) + " bytes are needed");
+  }
+  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
+    char text[32];
+    std::snprintf(text, sizeof text, " = %p is not", memory);
+    return Status::Error(Code::kInvalidArgument, name + std::string(text) + " aligned to " +
+                                                     std::to_string(kAlignment) + " bytes");
+  }
+  return Status::Ok();
+}
+
+Status DataStatus(const Problem& problem, const RowCensus& census) {
+  if (census.first_invalid < 0) return Status::Ok();
+  return Status::Error(Code::kInvalidData, DescribeInvalidRow(problem, census.first_invalid));
+}
+
+Status GetSizes(const Problem& problem, const Results& results, int threads, Sizes* sizes) {
+  Plan plan;
+  Status status = Check(problem, results, {.forward_results = true, .backward_results = true});
+  if (status.ok()) status = PlanFor(problem, results, threads, &plan);
+  if (status.ok()) *sizes = {plan.workspace_bytes, plan.saved_bytes};
+  return status;
+}
+
+Status Forward(const Problem& problem, const Results& results, int threads, void* workspace,
+               void* saved) {
+  return ForwardImpl(problem, results, threads, workspace, saved, NoDefects());
+}
+
+Status Backward(const Problem& problem, const Results& results, int threads, void* workspace,
+                const void* saved) {
+  return BackwardImpl(problem, results, threads, workspace, saved, NoDefects());
+}
+
+Status Run(const Problem& problem, const Results& results, int threads) {
+  return RunImpl(problem, results, threads, NoDefects());
+}
+
+}  // namespace plumbline::kernel::host

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operator on the host, without defects: what kernel/linear_cross_entropy.h calls for
+// Device::kHost. Same arguments and errors, `threads` in the place of the execution.
+
+#ifndef PLUMBLINE_KERNEL_HOST_HOST_H_
+#define PLUMBLINE_KERNEL_HOST_HOST_H_
+
+#include "kernel/linear_cross_entropy.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::host {
+
+Status GetSizes(const Problem& problem, const Results& results, int threads, Sizes* sizes);
+Status Forward(const Problem& problem, const Results& results, int threads, void* workspace,
+               void* saved);
+Status Backward(const Problem& problem, const Results& results, int threads, void* workspace,
+                const void* saved);
+Status Run(const Problem& problem, const Results& results, int threads);
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_HOST_H_

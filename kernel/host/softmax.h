@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps on a SoftmaxState, and what a finished row gives:
+//   l = ln s,  logprob = 0 - (t_y + l),  entropy = l + q / s,  lse = m / T + l
+// logprob is never positive and entropy never negative, without a clamp: the maximum is one of the very
+// values summed, so s >= 1 and l >= 0, and t_y comes from the same bits of the label's logit.
+
+#ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
+#define PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
+
+#include <algorithm>
+#include <limits>
+
+#include "kernel/host/defects.h"
+#include "kernel/host/natural_log.h"
+#include "kernel/host/simd.h"
+#include "kernel/host/softmax_state.h"
+#include "kernel/host/tiling.h"
+
+namespace plumbline::kernel::host {
+
+// The larger of the two; NaN if either is.
+inline float LargerOrNaN(float a, float b) { return b > a || b != b ? b : a; }
+
+inline float TileMaximum(const float* z) {
+  float lane[kLanes];
+  std::copy_n(z, kLanes, lane);
+  for (int64_t i = kLanes; i < kTile; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) lane[j] = LargerOrNaN(lane[j], z[i + j]);
+  }
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lane[j] = LargerOrNaN(lane[j], lane[j + width]);
+  }
+  return lane[0];
+}
+
+inline float TileSum(const float* x) {
+  float lane[kLanes];
+  std::copy_n(x, kLanes, lane);
+  for (int64_t i = kLanes; i < kTile; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) lane[j] += x[i + j];
+  }
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lane[j] += lane[j + width];
+  }
+  return lane[0];
+}
+
+template <class Defects>
+SoftmaxState EmptyState(const Defects& defects) {
+  SoftmaxState state;
+  if (defects.Has(Defect::kMaxFromZero)) state.m = 0;
+  return state;
+}
+
+// Moves the state's maximum to m, which is at least state.m, or NaN.
+template <class Defects>
+void MoveMaximum(SoftmaxState& state, float m, float temperature, const Defects& defects) {
+  if (m == state.m) return;
+  float from[kLanes], distance[kLanes], factor[kLanes];
+  std::fill_n(from, kLanes, state.m);
+  Exponentials(from, m, temperature, kLanes, distance, factor);
+  const float d = distance[0];
+  const float f = factor[0];
+  const float moved = f == 0 ? 0 : f * d;
+  state.q = defects.Has(Defect::kEntropyNotRebased) ? f * state.q : f * state.q + moved * state.s;
+  state.s = f * state.s;
+  state.m = m;
+}
+
+// Adds the kTile logits z, in which -inf stands for "no column".
+template <class Defects>
+void AddTile(SoftmaxState& state, const float* z, float temperature, const Defects& defects) {
+  MoveMaximum(state, LargerOrNaN(state.m, TileMaximum(z)), temperature, defects);
+  alignas(64) float t[kTile];
+  alignas(64) float e[kTile];
+  Exponentials(z, state.m, temperature, kTile, t, e);
+  for (int64_t j = 0; j < kTile; ++j) t[j] = e[j] == 0 ? 0 : e[j] * t[j];
+  state.s += TileSum(e);
+  state.q += TileSum(t);
+}
+
+template <class Defects>
+void MergeState(SoftmaxState& state, SoftmaxState next, float temperature, const Defects& defects) {
+  const float m = LargerOrNaN(state.m, next.m);
+  MoveMaximum(state, m, temperature, defects);
+  MoveMaximum(next, m, temperature, defects);
+  state.s += next.s;
+  state.q += next.q;
+}
+
+struct RowResult {
+  float logprob, entropy, lse;
+  float log_s;
+};
+
+template <class Defects>
+RowResult FinishRow(const SoftmaxState& state, float label_logit, float temperature,
+                    const Defects& defects) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  if (!(state.s > 0)) return {kNaN, kNaN, kNaN, kNaN};
+  RowResult row;
+  row.log_s = NaturalLog(state.s);
+  const float t_label = (state.m - label_logit) / temperature;
+  row.logprob = 0 - (t_label + row.log_s);
+  row.entropy = row.log_s + state.q / state.s;
+  row.lse = state.m / temperature + row.log_s;
+  if (defects.Has(Defect::kPlainLogprob)) row.logprob = label_logit / temperature - row.lse;
+  return row;
+}
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_SOFTMAX_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The online softmax of one row: the state (m, s, q) with
+//   m = the largest logit so far, before the division by the temperature T
+//   s = sum of exp(-t),  q = sum of t exp(-t),  t = (m - z) / T
+//
+// Columns come in tiles of kTile. A tile first moves the maximum, once, and is then summed by kLanes
+// partial sums and a fixed tree, so that the depth of the sum is 7 within a tile and one more for each
+// tile. Moving the maximum by d = (m' - m) / T, with f = exp(-d):
+//   q <- f q + (f d) s,   s <- f s,   f d read as 0 where f = 0 (d may be infinite)
+//
+// NaN is never lost: a maximum drops it only if asked to, and this one does not. Emptiness is s = 0 at
+// the end, which gives NaN; m = -inf says nothing, as a tile of -inf logits has it too.
+
+#ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_
+#define PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_
+
+#include <limits>
+
+namespace plumbline::kernel::host {
+
+struct SoftmaxState {
+  float m = -std::numeric_limits<float>::infinity();
+  float s = 0;
+  float q = 0;
+};
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_

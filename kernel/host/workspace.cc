@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernel/host/workspace.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "kernel/host/parallel.h"
+
+namespace plumbline::kernel::host {
+namespace {
+
+// Hands out consecutive aligned regions; with a null base it only adds up their sizes.
+class Arena {
+ public:
+  explicit Arena(void* base) : base_(static_cast<std::byte*>(base)) {}
+
+  // product(extents) elements of T.
+  template <class T>
+  T* Take(std::initializer_list<int64_t> extents) {
+    int64_t bytes = static_cast<int64_t>(sizeof(T));
+    for (int64_t extent : extents) overflow_ |= __builtin_mul_overflow(bytes, extent, &bytes);
+    overflow_ |= __builtin_add_overflow(bytes, int64_t{kAlignment - 1}, &bytes);
+    bytes &= ~int64_t{kAlignment - 1};
+    T* const region = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    overflow_ |= __builtin_add_overflow(used_, bytes, &used_);
+    return region;
+  }
+
+  int64_t used() const { return used_; }
+  bool overflow() const { return overflow_; }
+
+ private:
+  std::byte* base_;
+  int64_t used_ = 0;
+  bool overflow_ = false;
+};
+
+Scratch TakeScratch(Arena& arena, const Plan& plan) {
+  Scratch scratch;
+  scratch.rows = arena.Take<float>({kRowBlock, std::max(plan.h, kDepthBlock)});
+  scratch.panels = arena.Take<float>({kDepthBlock, kTile});
+  scratch.product = arena.Take<float>({kRowBlock, kColumnGroup});
+  return scratch;
+}
+
+ForwardMemory TakeForward(Arena& arena, const Plan& plan) {
+  ForwardMemory memory;
+  memory.rows = arena.Take<int64_t>({plan.n});
+  memory.label_logit = arena.Take<float>({plan.n});
+  memory.logprob = arena.Take<float>({plan.n});
+  memory.states = arena.Take<SoftmaxState>({plan.tiling.splits, plan.n});
+  return memory;
+}
+
+BackwardMemory TakeBackward(Arena& arena, const Plan& plan) {
+  BackwardMemory memory;
+  memory.rows = arena.Take<int64_t>({plan.n});
+  memory.g = arena.Take<float>({plan.n});
+  memory.k = arena.Take<float>({plan.n});
+  memory.d_logits = arena.Take<float>({plan.n, plan.chunk});
+  memory.grad_hidden = nullptr;
+  if (plan.with_grad_hidden) memory.grad_hidden = arena.Take<float>({plan.n, RoundUp(plan.h, kTile)});
+  return memory;
+}
+
+template <class Float>
+SavedRows<Float> TakeSaved(Arena& arena, int64_t n) {
+  SavedRows<Float> saved;
+  for (Float** region : {&saved.m, &saved.s, &saved.log_s, &saved.entropy}) {
+    *region = arena.Take<float>({n});
+  }
+  return saved;
+}
+
+}  // namespace
+
+Scratch Plan::ScratchOf(void* workspace, int worker) const {
+  Arena arena(static_cast<std::byte*>(workspace) + static_cast<size_t>(worker) * scratch_bytes);
+  return TakeScratch(arena, *this);
+}
+
+ForwardMemory Plan::Forward(void* workspace) const {
+  Arena arena(static_cast<std::byte*>(workspace) + static_cast<size_t>(threads) * scratch_bytes);
+  return TakeForward(arena, *this);
+}
+
+BackwardMemory Plan::Backward(void* workspace) const {
+  Arena arena(static_cast<std::byte*>(workspace) + static_cast<size_t>(threads) * scratch_bytes);
+  return TakeBackward(arena, *this);
+}
+
+SavedRows<float> Plan::Saved(void* saved) const {
+  Arena arena(saved);
+  return TakeSaved<float>(arena, n);
+}
+
+SavedRows<const float> Plan::Saved(const void* saved) const {
+  // The arena only computes addresses; what comes back is const.
+  Arena arena(const_cast<void*>(saved));
+  return TakeSaved<const float>(arena, n);
+}
+
+std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads) {
+  Plan plan;
+  plan.n = problem.rows();
+  plan.v = problem.vocab();
+  plan.h = problem.hidden_size();
+  constexpr int64_t kLargest = int64_t{1} << 62;
+  if (plan.v > kLargest || plan.h > kLargest) return std::nullopt;
+  plan.tiling = VocabTiling(plan.v);
+  plan.chunk = std::min(kChunkColumns, RoundUp(plan.v, kTile));
+  const bool backward = results.grad_hidden || results.grad_weight;
+  plan.with_grad_hidden = results.grad_hidden.has_value();
+  const bool empty = plan.n == 0;
+  if (empty) return plan;
+
+  // The exponential costs about as much as 32 multiply-adds.
+  plan.threads = ThreadsFor(threads, static_cast<double>(plan.n) * static_cast<double>(plan.v) *
+                                         (static_cast<double>(plan.h) + 32));
+  Arena scratch(nullptr);
+  TakeScratch(scratch, plan);
+  Arena forward_arena(nullptr);
+  TakeForward(forward_arena, plan);
+  Arena backward_arena(nullptr);
+  if (backward) TakeBackward(backward_arena, plan);
+  Arena saved(nullptr);
+  if (backward) TakeSaved<float>(saved, plan.n);
+
+  int64_t total = 0;
+  bool overflow = scratch.overflow() || forward_arena.overflow() || backward_arena.overflow() ||
+                  saved.overflow() ||
+                  __builtin_mul_overflow(scratch.used(), int64_t{plan.threads}, &total);
+  overflow |=
+      __builtin_add_overflow(total, std::max(forward_arena.used(), backward_arena.used()), &total);
+  if (overflow || total > kLargest) return std::nullopt;
+  plan.scratch_bytes = static_cast<size_t>(scratch.used());
+  plan.workspace_bytes = static_cast<size_t>(total);
+  plan.saved_bytes = static_cast<size_t>(saved.used());
+  return plan;
+}
+
+}  // namespace plumbline::kernel::host

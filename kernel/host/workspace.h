@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where everything lies that the host implementation keeps in the caller's memory. The plan is a
+// function of shapes, of which gradients are asked for and of the number of threads; never of contents.
+// With n, v, h the problem's sizes, c = min(1024, v rounded up to 64), S = splits <= 8 and t threads:
+//
+//   workspace = t * scratch + max(forward, backward), every region rounded up to 64 bytes
+//   scratch   = 4 * (96 * max(h, 256) + 256 * 64 + 96 * 512)
+//   forward   = n * (8 + 4 + 4 + 12 S)
+//   backward  = n * (8 + 4 + 4 + 4 c) [+ n * 4 * (h rounded up to 64) with grad_hidden]
+//   saved     = 4 arrays of n floats where a gradient is asked for
+//
+// Forward and backward share the memory after the scratch: each starts anew.
+
+#ifndef PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
+#define PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernel/host/softmax_state.h"
+#include "kernel/host/tiling.h"
+#include "kernel/problem.h"
+
+namespace plumbline::kernel::host {
+
+inline constexpr size_t kAlignment = 64;
+
+// A thread's own.
+struct Scratch {
+  float* rows;     // [kRowBlock][max(h, kDepthBlock)]: the left operand
+  float* panels;   // [kDepthBlock][kTile]: the right operand, packed
+  float* product;  // [kRowBlock][kColumnGroup]
+};
+
+struct ForwardMemory {
+  int64_t* rows;         // [n] those that are computed, ascending
+  float* label_logit;    // [n] by position in rows
+  float* logprob;        // [n] by row, for the loss
+  SoftmaxState* states;  // [splits][n]
+};
+
+struct BackwardMemory {
+  int64_t* rows;       // [n] those that take part, ascending
+  float* g;            // [n] by position in rows
+  float* k;            // [n]
+  float* d_logits;     // [n][chunk]
+  float* grad_hidden;  // [n][h rounded up to kTile]; null where not asked for
+};
+
+// What forward leaves for backward, by row.
+template <class Float>
+struct SavedRows {
+  Float* m;  // the largest logit, before the temperature
+  Float* s;  // sum of exp(-t)
+  Float* log_s;
+  Float* entropy;
+};
+
+struct Plan {
+  int64_t n = 0, v = 0, h = 0;
+  VocabTiling tiling{0};
+  int64_t chunk = 0;  // columns of d_logits held at a time
+  int threads = 1;
+  size_t scratch_bytes = 0;  // of one thread
+  size_t workspace_bytes = 0;
+  size_t saved_bytes = 0;
+  bool with_grad_hidden = false;
+
+  Scratch ScratchOf(void* workspace, int worker) const;
+  ForwardMemory Forward(void* workspace) const;
+  BackwardMemory Backward(void* workspace) const;
+  SavedRows<float> Saved(void* saved) const;
+  SavedRows<const float> Saved(const void* saved) const;
+};
+
+// nullopt where a size does not fit in 62 bits. `threads` as in Execution.
+std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads);
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_WORKSPACE_H_

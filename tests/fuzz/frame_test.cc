@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/frame.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace plumbline::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::byte> Bytes(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+class Frame : public ::testing::Test {
+ protected:
+  Frame() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_.data()), 0); }
+  ~Frame() override {
+    for (const int end : ends_) {
+      if (end >= 0) close(end);
+    }
+  }
+  void CloseSender() {
+    close(ends_[0]);
+    ends_[0] = -1;
+  }
+  void SendRaw(std::span<const std::byte> bytes) {
+    ASSERT_EQ(write(ends_[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+
+  std::array<int, 2> ends_{-1, -1};
+  std::vector<std::byte> got_;
+};
+
+// Kills: a length in the wrong unit or byte order, a payload joined with the next one, an empty payload
+// taken for the end, a size that only works while it fits the socket's buffer.
+TEST_F(Frame, PayloadsOfEverySizeArriveWholeAndInOrder) {
+  std::vector<std::vector<std::byte>> sent;
+  for (const size_t size : {0UL, 1UL, 255UL, 256UL, 65'537UL, 5'000'000UL}) {
+    std::vector<std::byte> payload(size);
+    for (size_t i = 0; i < size; ++i) payload[i] = static_cast<std::byte>(i * 131 + size);
+    sent.push_back(std::move(payload));
+  }
+  std::thread sender([&] {
+    for (const auto& payload : sent) EXPECT_EQ(SendFrame(ends_[0], payload), FrameStatus::kOk);
+  });
+  for (const auto& payload : sent) {
+    EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kOk);
+    EXPECT_EQ(got_, payload);
+  }
+  sender.join();
+}
+
+// Kills: half a message handed on as a whole one. The cut runs over every byte of a frame.
+TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
+  ASSERT_EQ(SendFrame(ends_[0], Bytes("hello")), FrameStatus::kOk);
+  std::array<std::byte, 17> whole;
+  ASSERT_EQ(recv(ends_[1], whole.data(), whole.size(), MSG_WAITALL), 17);
+  for (size_t cut = 0; cut < whole.size(); ++cut) {
+    std::array<int, 2> pair;
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    ASSERT_EQ(write(pair[0], whole.data(), cut), static_cast<ssize_t>(cut));
+    close(pair[0]);
+    EXPECT_EQ(ReceiveFrame(pair[1], &got_), cut == 0 ? FrameStatus::kClosed : FrameStatus::kBroken) << cut;
+    EXPECT_TRUE(got_.empty());
+    close(pair[1]);
+  }
+}
+
+// Kills: text on the line read as a length (a target that writes into the descriptor), and memory asked
+// for before the bytes are there.
+TEST_F(Frame, WhatIsNoFrameIsRefused) {
+  SendRaw(Bytes("PLB2\1\0\0\0\0\0\0\0 and so on"));
+  EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kBroken);
+}
+
+TEST_F(Frame, ALengthBeyondTheLimitIsRefused) {
+  std::vector<std::byte> header = Bytes("PLB1");
+  for (int i = 0; i < 8; ++i) header.push_back(std::byte{0x7F});
+  SendRaw(header);
+  EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kBroken);
+}
+
+// Kills: a wait without a deadline; the test would not end.
+TEST_F(Frame, TheDeadlineEndsTheWait) {
+  const Patience patience{std::chrono::steady_clock::now() + 50ms, nullptr};
+  EXPECT_EQ(ReceiveFrame(ends_[1], &got_, patience), FrameStatus::kTimedOut);
+  // A peer that does not read: far more than a socket buffer holds.
+  EXPECT_EQ(SendFrame(ends_[0], std::vector<std::byte>(50'000'000), patience), FrameStatus::kTimedOut);
+}
+
+TEST_F(Frame, KeepWaitingEndsTheWait) {
+  int asked = 0;
+  const Patience patience{std::chrono::steady_clock::time_point::max(), [&] { return ++asked < 3; }};
+  EXPECT_EQ(ReceiveFrame(ends_[1], &got_, patience), FrameStatus::kGivenUp);
+  EXPECT_EQ(asked, 3);
+}
+
+// Kills: a SIGPIPE that ends the supervisor when a worker dies before it has read its request.
+TEST_F(Frame, SendingToADeadPeerIsAStatus) {
+  close(ends_[1]);
+  ends_[1] = -1;
+  EXPECT_EQ(SendFrame(ends_[0], std::vector<std::byte>(1'000'000)), FrameStatus::kClosed);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

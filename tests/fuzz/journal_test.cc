@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/journal.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "fuzz/ledger.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string Slurp(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+CampaignOptions Options() {
+  CampaignOptions options;
+  options.targets = {"host", "plugin:./a b.so"};
+  options.seed = 0xFFFF'FFFF'FFFF'FFFE;  // beyond int64
+  options.regime = "ragged-tail";
+  options.budget = Budget{.time = 0ms, .cases = 7};
+  options.stop_after = 3;
+  options.case_timeout = 1500ms;
+  options.started = "20250131T235959Z";
+  return options;
+}
+
+CaseRecord Failing() {
+  CaseRecord record;
+  record.verdict = oracle::Verdict::kFail;
+  record.signatures = {"bound:logprob", "sign:entropy"};
+  record.tightness = {{"logprob", std::numeric_limits<double>::infinity()}, {"lse", 0x1.8p-7}};
+  record.elements = {5, 2, 1, 4};
+  return record;
+}
+
+Sighting Seen(const std::string& signature, int64_t item) {
+  Sighting sighting;
+  sighting.target = "host";
+  sighting.signature = signature;
+  sighting.item = item;
+  sighting.recipe = "v1 regime=ragged-tail seed=7";
+  sighting.regime = "ragged-tail";
+  sighting.seconds = 1.25;
+  sighting.finding.output = "logprob";
+  sighting.finding.row = 3;
+  sighting.finding.got = -0.1;
+  sighting.finding.what = "logprob[3] is off";
+  return sighting;
+}
+
+class JournalTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Journal> Create() {
+    auto journal = Journal::Create(work_.path(), Options(), &error_);
+    EXPECT_TRUE(journal) << error_;
+    return journal;
+  }
+  std::filesystem::path File() const { return work_ / kJournalName; }
+
+  testing::Workplace work_;
+  std::string error_;
+  JournalState state_;
+};
+
+// Kills: a field that is written and not read, or read as another; a seed squeezed through a signed or
+// floating number; an infinity lost in JSON.
+TEST_F(JournalTest, WhatIsWrittenComesBack) {
+  Trophy trophy;
+  trophy.file = "findings/x.safetensors";
+  trophy.finding = Seen("bound:logprob", 2).finding;
+  trophy.values_before = 900;
+  trophy.values_after = 12;
+  trophy.tried = 40;
+  trophy.accepted = 9;
+  trophy.complete = true;
+  trophy.seconds = 0.5;
+  trophy.note = "a note";
+  {
+    auto journal = Create();
+    journal->Start(0);
+    journal->Done(0, "host", 120ms, CaseRecord{});
+    journal->Start(1);
+    journal->Start(2);
+    journal->Sighted(Seen("bound:logprob", 2));
+    journal->Sighted(Seen("sign:entropy", 2));
+    journal->Done(2, "host", 340ms, Failing());
+    journal->Stored({"host", "bound:logprob"}, trophy);
+    journal->More({"host", "bound:logprob"}, "v1 seed=8");
+    journal->Fault("reference and arbiter disagree");
+    journal->Clock(400ms);
+    EXPECT_EQ(journal->Failure(), "");
+  }
+  ASSERT_TRUE(Journal::Read(work_.path(), &state_, &error_)) << error_;
+  EXPECT_EQ(state_.options.targets, Options().targets);
+  EXPECT_EQ(state_.options.seed, Options().seed);
+  EXPECT_EQ(state_.options.regime, "ragged-tail");
+  EXPECT_EQ(state_.options.budget, Options().budget);
+  EXPECT_EQ(state_.options.stop_after, 3);
+  EXPECT_EQ(state_.options.case_timeout, 1500ms);
+  EXPECT_EQ(state_.options.started, "20250131T235959Z");
+  EXPECT_TRUE(state_.Done(0));
+  EXPECT_FALSE(state_.Done(1));
+  EXPECT_TRUE(state_.Done(2));
+  EXPECT_FALSE(state_.Done(1'000'000));
+  EXPECT_EQ(state_.unfinished, std::vector<int64_t>{1});
+  EXPECT_EQ(state_.elapsed, 400ms);
+  EXPECT_EQ(state_.faults, 1);
+  EXPECT_EQ(state_.note, "");
+
+  const Tally& tally = state_.tallies.at("host");
+  EXPECT_EQ(tally.cases, 2);
+  EXPECT_EQ(tally.pass, 1);
+  EXPECT_EQ(tally.fail, 1);
+  EXPECT_EQ(tally.elements, (std::array<int64_t, 4>{5, 2, 1, 4}));
+  EXPECT_EQ(tally.tightness.at("logprob"), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(tally.tightness.at("lse"), 0x1.8p-7);
+  EXPECT_EQ(tally.signatures.at("sign:entropy"), 1);
+
+  ASSERT_EQ(state_.sightings.size(), 2U);
+  const Sighting& first = state_.sightings.at({"host", "bound:logprob"});
+  EXPECT_EQ(first.item, 2);
+  EXPECT_EQ(first.recipe, "v1 regime=ragged-tail seed=7");
+  EXPECT_EQ(first.finding.what, "logprob[3] is off");
+  EXPECT_EQ(first.finding.got, -0.1);
+  EXPECT_TRUE(first.reproduced);
+  EXPECT_EQ(first.more, std::vector<std::string>{"v1 seed=8"});
+  ASSERT_TRUE(first.trophy);
+  EXPECT_EQ(ToJson(*first.trophy), ToJson(trophy));
+  EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).trophy);
+}
+
+// Kills: a torn line that makes the whole campaign unreadable, or that the next append is glued to. The cut
+// runs over every byte of the last line.
+TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
+  {
+    auto journal = Create();
+    journal->Done(0, "host", 10ms, CaseRecord{});
+    journal->Done(1, "host", 20ms, Failing());
+  }
+  const std::string whole = Slurp(File());
+  const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (size_t size = last + 1; size < whole.size(); ++size) {
+    std::ofstream(File(), std::ios::trunc) << whole.substr(0, size);
+    JournalState state;
+    {
+      auto journal = Journal::Open(work_.path(), &state, &error_);
+      ASSERT_TRUE(journal) << error_;
+      EXPECT_TRUE(state.Done(0));
+      EXPECT_FALSE(state.Done(1)) << size;
+      EXPECT_NE(state.note.find("torn"), std::string::npos);
+      journal->Done(1, "host", 30ms, CaseRecord{});
+    }
+    JournalState again;
+    ASSERT_TRUE(Journal::Read(work_.path(), &again, &error_)) << error_;
+    EXPECT_EQ(again.note, "");
+    EXPECT_EQ(again.tallies.at("host").cases, 2);
+    EXPECT_EQ(again.tallies.at("host").fail, 0);
+  }
+}
+
+// Kills: damage in the middle taken for an end, by which the cases behind it would be forgotten.
+TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
+  {
+    auto journal = Create();
+    for (int i = 0; i < 3; ++i) journal->Done(i, "host", 10ms, CaseRecord{});
+  }
+  const std::string whole = Slurp(File());
+  std::string damaged = whole;
+  damaged[whole.find('\n') + 3] = '}';
+  std::ofstream(File(), std::ios::trunc) << damaged;
+  EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_));
+  EXPECT_NE(error_.find("line 2"), std::string::npos) << error_;
+
+  for (const std::string& text : {std::string(), std::string("{\"journal\":2}\n"), whole.substr(0, 40)}) {
+    std::ofstream(File(), std::ios::trunc) << text;
+    EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_)) << text;
+  }
+}
+
+// Kills: a campaign written over another, and two supervisors that share one journal.
+TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
+  auto journal = Create();
+  EXPECT_FALSE(Journal::Create(work_.path(), Options(), &error_));
+  EXPECT_NE(error_.find("--resume"), std::string::npos) << error_;
+  EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_));
+  EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
+  journal.reset();
+  EXPECT_TRUE(Journal::Open(work_.path(), &state_, &error_)) << error_;
+}
+
+// Kills: a case counted twice when its "done" is there twice.
+TEST_F(JournalTest, AnItemCountsOnce) {
+  {
+    auto journal = Create();
+    for (int i = 0; i < 2; ++i) journal->Done(4, "host", 10ms, Failing());
+  }
+  ASSERT_TRUE(Journal::Read(work_.path(), &state_, &error_));
+  EXPECT_EQ(state_.tallies.at("host").cases, 1);
+}
+
+Judged FailedWith(const std::string& output) {
+  Judged judged;
+  judged.result.verdict = oracle::Verdict::kFail;
+  Finding finding;
+  finding.output = output;
+  judged.result.findings = {finding, finding};
+  return judged;
+}
+
+class LedgerTest : public JournalTest {
+ protected:
+  // A ledger that goes on with the journal, or begins it.
+  std::unique_ptr<Ledger> Session() {
+    JournalState state;
+    auto journal = std::filesystem::exists(File()) ? Journal::Open(work_.path(), &state, &error_) : Create();
+    return std::make_unique<Ledger>(options_, std::move(state), std::move(journal));
+  }
+  CampaignOptions options_ = [] {
+    CampaignOptions options = Options();
+    options.stop_after = 0;
+    return options;
+  }();
+};
+
+// Kills: an index that is skipped or drawn twice over a resume, targets that see different recipes, a
+// budget that counts anew in each session.
+TEST_F(LedgerTest, SessionsShareOneRowOfItems) {
+  std::vector<std::pair<size_t, std::string>> all;
+  {
+    auto ledger = Session();
+    while (const auto item = ledger->NextItem()) all.emplace_back(item->target, item->recipe);
+  }
+  ASSERT_EQ(all.size(), 14U);  // 7 cases on each of 2 targets
+  for (size_t i = 0; i < all.size(); i += 2) {
+    EXPECT_EQ(all[i].first, 0U);
+    EXPECT_EQ(all[i + 1].first, 1U);
+    EXPECT_EQ(all[i].second, all[i + 1].second);
+  }
+  EXPECT_NE(all[0].second, all[2].second);
+  {
+    auto ledger = Session();
+    for (int i = 0; i < 5; ++i) {
+      const auto item = ledger->NextItem();
+      ledger->Start(*item);
+      if (i != 1) ledger->Record(*item, Judged{});  // item 1 is in flight when the session ends
+    }
+  }
+  auto ledger = Session();
+  std::vector<int64_t> rest;
+  while (const auto item = ledger->NextItem()) rest.push_back(item->number);
+  EXPECT_EQ(rest, (std::vector<int64_t>{1, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
+}
+
+// Kills: a finding lost between its sighting and its storing, pursued twice, or counted as new again.
+TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
+  Item item;
+  item.recipe = "v1 seed=1";
+  {
+    auto ledger = Session();
+    EXPECT_EQ(ledger->Record(item, FailedWith("logprob")).size(), 1U);
+    item.number = 2;
+    item.recipe = "v1 seed=2";
+    EXPECT_EQ(ledger->Record(item, FailedWith("logprob")).size(), 0U);
+    EXPECT_EQ(ledger->Tallies()[0].second.signatures.at("bound:logprob"), 2);
+  }
+  {
+    auto ledger = Session();
+    const auto pending = ledger->NextPending();
+    ASSERT_TRUE(pending);
+    EXPECT_EQ(pending->recipe, "v1 seed=1");
+    EXPECT_EQ(pending->more, std::vector<std::string>{"v1 seed=2"});
+    EXPECT_FALSE(ledger->NextPending());
+    Trophy trophy;
+    trophy.file = "findings/a";
+    EXPECT_EQ(ledger->Store(*pending, trophy).trophy->file, "findings/a");
+  }
+  auto ledger = Session();
+  EXPECT_FALSE(ledger->NextPending());
+  ASSERT_EQ(ledger->Sightings().size(), 1U);
+  EXPECT_EQ(ledger->Sightings()[0].trophy->file, "findings/a");
+}
+
+// Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
+TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
+  options_.stop_after = 2;
+  auto ledger = Session();
+  Item item;
+  ledger->Record(item, FailedWith("logprob"));
+  EXPECT_TRUE(ledger->NextItem());
+  item.number = 1;
+  Judged many = FailedWith("lse");
+  many.result.findings.push_back(FailedWith("entropy").result.findings[0]);
+  EXPECT_EQ(ledger->Record(item, many).size(), 1U);
+  EXPECT_FALSE(ledger->NextItem());
+}
+
+// Kills: a case on which reference and arbiter disagree reported as the target's fault.
+TEST_F(LedgerTest, NothingIsAFindingWhereTheOracleContradictsItself) {
+  auto ledger = Session();
+  Judged judged = FailedWith("lse");
+  judged.result.harness_fault = "disagree";
+  EXPECT_TRUE(ledger->Record(Item{}, judged).empty());
+  EXPECT_EQ(ledger->Tallies()[0].second.faults, 1);
+  EXPECT_EQ(ledger->Tallies()[0].second.fail, 0);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

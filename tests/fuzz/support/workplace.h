@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder that goes away with the test, and plug-ins compiled into it.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
+
+#include <filesystem>
+#include <string>
+
+namespace plumbline::fuzz::testing {
+
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  // "plugin:PATH" of tests/fuzz/plugins/misbehaving.c, compiled with -DBEHAVIOUR=behaviour.
+  std::string Misbehaving(const std::string& behaviour, const std::string& flags = "") const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
