@@ -36,8 +36,12 @@ constexpr size_t kMaxBand = 4096;
 constexpr size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 void Fill(std::byte* begin, std::byte* end, Pattern pattern) {
+  const auto length = static_cast<size_t>(end - begin);
   const std::byte bytes[2] = {std::byte(pattern & 0xff), std::byte(pattern >> 8)};
-  for (std::byte* p = begin; p < end; ++p) *p = bytes[static_cast<size_t>(p - begin) % 2];
+  std::memcpy(begin, bytes, std::min<size_t>(length, 2));
+  for (size_t done = 2; done < length; done *= 2) {
+    std::memcpy(begin + done, begin, std::min(done, length - done));
+  }
 }
 
 // [begin, end) holds the pattern from its first byte on.
@@ -120,7 +124,7 @@ struct Placement::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  size_t Reserve(std::string_view name, DType dtype, const Shape2& shape, int64_t offset, bool input);
+  void Reserve(std::string_view name, DType dtype, const Shape2& shape, int64_t offset, bool input);
   void ReserveInputs(const OwnedProblem& p);
   void ReserveOutputs(const OwnedProblem& p);
   void CopyIn(const Region& region, const HostTensor& from, bool transposed);
@@ -135,7 +139,7 @@ struct Placement::State {
   kernel::Results results;
 };
 
-size_t Placement::State::Reserve(std::string_view name, DType dtype, const Shape2& shape,
+void Placement::State::Reserve(std::string_view name, DType dtype, const Shape2& shape,
                                  int64_t offset, bool input) {
   const size_t element = kernel::SizeOf(dtype);
   Region r;
@@ -149,7 +153,6 @@ size_t Placement::State::Reserve(std::string_view name, DType dtype, const Shape
   r.end = RoundUp(r.data + r.Extent() + band);
   used = r.end;
   (input ? inputs : outputs).push_back(r);
-  return used;
 }
 
 void Placement::State::ReserveInputs(const OwnedProblem& p) {

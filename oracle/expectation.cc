@@ -33,10 +33,17 @@ Element Bounded(double value, double radius, double bound, double range) {
 }
 
 // A gradient element: rounded to its dtype; unspecified where it may overflow it.
-Element Stored(double value, double radius, double bound, double range, const Rounding& rounding,
-               bool rounded) {
+// `errors` bounds the products and sums; `underflow` is added where there are any. What is below the
+// dtype's own resolution is not vacuous: a gradient that is far from 0 still shows.
+Element Stored(double value, double radius, double errors, double underflow, double range,
+               const Rounding& rounding, bool rounded) {
   if (std::isnan(value)) return NotANumber();
+  if (errors == 0) return {Expect::kFinite, value, 0, 0};  // every product is exactly 0
+  double bound = errors + underflow;
+  range = std::max(range, 4 * (underflow + rounding.eta));
+  // 0 * infinity: the row's budget says nothing, so neither does this.
   if (std::isnan(bound)) bound = kInfinity;
+  if (std::isnan(radius)) radius = kInfinity;
   if (std::fabs(value) + bound > rounding.largest && bound < kInfinity) return Unspecified();
   if (rounded) bound += rounding.u * (std::fabs(value) + bound) + rounding.eta;
   return Bounded(value, radius, bound, range);
@@ -183,11 +190,11 @@ void Builder::BackwardRow(int64_t i) {
     const Rounding rounding = RoundingOf(dtype);
     const double underflow = static_cast<double>(in_.v + 1) * target_.eta +
                              2 * target_.chunks_hidden * target_.accumulator.eta;
-    const double mass = (2 * std::fabs(g) + 2 * std::fabs(k) * log_v_) / row_.temperature;
+    const double mass =
+        (2 * std::fabs(g) + 2 * std::fabs(k) * std::max(log_v_, 0.5)) / row_.temperature;
     for (size_t d = 0; d < h; ++d) {
       Put(&out_[Output::kGradHidden], i * in_.h + static_cast<int64_t>(d),
-          Stored(value[d], ratio * bound[d], bound[d] + underflow,
-                 std::max(mass * column_max_[d], 4 * underflow), rounding,
+          Stored(value[d], ratio * bound[d], bound[d], underflow, mass * column_max_[d], rounding,
                  dtype != kernel::DType::kF32));
     }
   }
@@ -196,7 +203,7 @@ void Builder::BackwardRow(int64_t i) {
         weight_ratio_,
         coefficients(target_.dot_grad_weight, reference_.dot_grad_weight, target_.chunks_weight));
     const double* x = in_.hidden.data() + r * h;
-    const double mass = (std::fabs(g) + std::fabs(k) * (0.37 + log_v_)) / row_.temperature;
+    const double mass = (std::fabs(g) + std::fabs(k) * (0.5 + log_v_)) / row_.temperature;
     for (size_t c = 0; c < v; ++c) {
       for (size_t d = 0; d < h; ++d) {
         const double abs_x = std::fabs(x[d]);
@@ -242,13 +249,12 @@ void Builder::FinishGradWeight() {
   const double underflow = static_cast<double>(in_.n + 1) * target_.eta +
                            2 * target_.chunks_weight * target_.accumulator.eta;
   for (size_t e = 0; e < t.elements.size(); ++e) {
-    t.elements[e] =
-        weight_nan_           ? NotANumber()
-        : weight_unspecified_ ? Unspecified()
-        : active_rows_ == 0
-            ? PlusZero()
-            : Stored(weight_value_[e], weight_ratio_ * weight_bound_[e], weight_bound_[e] + underflow,
-                     std::max(weight_range_[e], 4 * underflow), rounding, rounded);
+    t.elements[e] = weight_nan_           ? NotANumber()
+                    : weight_unspecified_ ? Unspecified()
+                    : active_rows_ == 0
+                        ? PlusZero()
+                        : Stored(weight_value_[e], weight_ratio_ * weight_bound_[e], weight_bound_[e],
+                                 underflow, weight_range_[e], rounding, rounded);
   }
 }
 

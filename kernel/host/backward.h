@@ -109,10 +109,8 @@ inline void GradWeightItem(const BackwardState& state, const Scratch& scratch, i
   const int64_t rows = end - begin;
   for (int64_t k = 0; k < state.count; k += kDepthBlock) {
     const int64_t depth = std::min(kDepthBlock, state.count - k);
-    for (int64_t j = 0; j < depth; ++j) {
-      const float* const dz = state.memory.d_logits + (k + j) * plan.chunk + begin;
-      for (int64_t r = 0; r < rows; ++r) scratch.rows[r * kDepthBlock + j] = dz[r];
-    }
+    Transpose(state.memory.d_logits + k * plan.chunk + begin, plan.chunk, depth, rows, scratch.rows,
+              kDepthBlock);
     for (int64_t j = 0; j < width; j += kTile) {
       const int64_t tile = std::min(kTile, width - j);
       PackPanels(Matrix::Of(state.problem.hidden), state.memory.rows, k, depth, column + j, tile,
@@ -121,10 +119,8 @@ inline void GradWeightItem(const BackwardState& state, const Scratch& scratch, i
                    scratch.product + j, kColumnGroup, k > 0});
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    StoreRow(*state.results.grad_weight, state.first + begin + r, column, width,
-             scratch.product + r * kColumnGroup);
-  }
+  StoreBlock(*state.results.grad_weight, state.first + begin, rows, column, width, scratch.product,
+             kColumnGroup);
 }
 
 // One chunk: its d_logits, then its part of both gradients.
@@ -171,7 +167,7 @@ inline void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, c
   int64_t at = 0;
   for (int64_t i = 0; i < plan.n; ++i) {
     if (at < count && memory.rows[at] == i) {
-      StoreRow(grad_hidden, i, 0, plan.h, memory.grad_hidden + at * stride);
+      StoreBlock(grad_hidden, i, 1, 0, plan.h, memory.grad_hidden + at * stride, stride);
       ++at;
     } else {
       const bool invalid = ReadRow(problem, i).kind == RowKind::kInvalid;

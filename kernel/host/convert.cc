@@ -132,12 +132,48 @@ void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, 
   });
 }
 
-void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count,
-              const float* values) {
+void Transpose(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride) {
+  // In squares that fit in registers and L1: either side alone would touch a new line for each element.
+  constexpr int64_t kSide = 16;
+  for (int64_t r = 0; r < rows; r += kSide) {
+    const int64_t height = std::min(kSide, rows - r);
+    for (int64_t c = 0; c < columns; c += kSide) {
+      const int64_t width = std::min(kSide, columns - c);
+      alignas(64) float square[kSide][kSide] = {};
+      for (int64_t i = 0; i < height; ++i)
+        std::copy_n(from + (r + i) * from_stride + c, width, square[i]);
+      for (int64_t j = 0; j < width; ++j) {
+        float* const out = to + (c + j) * to_stride + r;
+        for (int64_t i = 0; i < height; ++i) out[i] = square[i][j];
+      }
+    }
+  }
+}
+
+void StoreBlock(const Tensor& output, int64_t row_begin, int64_t rows, int64_t column_begin,
+                int64_t columns, const float* values, int64_t stride) {
   WithType(output.dtype, [&]<class T>(T*) {
-    T* const data = static_cast<T*>(output.data);
-    StoreRun(data + row * output.stride[0] + column_begin * output.stride[1], output.stride[1], count,
-             values);
+    T* const corner =
+        static_cast<T*>(output.data) + row_begin * output.stride[0] + column_begin * output.stride[1];
+    if (output.stride[0] != 1 || columns == 1) {
+      for (int64_t r = 0; r < rows; ++r) {
+        StoreRun(corner + r * output.stride[0], output.stride[1], columns, values + r * stride);
+      }
+      return;
+    }
+    // Hidden-major: turned around so that what is stored together lies together.
+    alignas(64) float turned[kTile * kRowBlock];
+    for (int64_t r = 0; r < rows; r += kRowBlock) {
+      const int64_t height = std::min(kRowBlock, rows - r);
+      for (int64_t c = 0; c < columns; c += kTile) {
+        const int64_t width = std::min(kTile, columns - c);
+        Transpose(values + r * stride + c, stride, height, width, turned, kRowBlock);
+        for (int64_t j = 0; j < width; ++j) {
+          StoreRun(corner + r + (c + j) * output.stride[1], 1, height, turned + j * kRowBlock);
+        }
+      }
+    }
   });
 }
 
@@ -145,7 +181,7 @@ void FillRow(const Tensor& output, int64_t row, float value) {
   float values[kTile];
   std::fill_n(values, kTile, value);
   for (int64_t j = 0; j < output.shape[1]; j += kTile) {
-    StoreRow(output, row, j, std::min(kTile, output.shape[1] - j), values);
+    StoreBlock(output, row, 1, j, std::min(kTile, output.shape[1] - j), values, kTile);
   }
 }
 

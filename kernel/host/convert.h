@@ -34,9 +34,13 @@ void WidenRows(const Matrix& source, const int64_t* rows, int64_t count, int64_t
 void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, int64_t depth,
                 int64_t column_begin, int64_t columns, float* out);
 
-// values[0 .. count-1] to elements (row, column_begin ...) of a rank 2 output.
-void StoreRow(const Tensor& output, int64_t row, int64_t column_begin, int64_t count,
-              const float* values);
+// to[c * to_stride + r] = from[r * from_stride + c] for r < rows, c < columns.
+void Transpose(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
+               int64_t to_stride);
+
+// values[r * stride + c] to elements (row_begin + r, column_begin + c) of a rank 2 output.
+void StoreBlock(const Tensor& output, int64_t row_begin, int64_t rows, int64_t column_begin,
+                int64_t columns, const float* values, int64_t stride);
 
 // One value to every element of a row.
 void FillRow(const Tensor& output, int64_t row, float value);

@@ -155,18 +155,69 @@ HWY_INLINE Vec ExpOfMinus(Vec t) {
   return hn::Mul(hn::Mul(p, first), second);
 }
 
-void Exponentials(const float* z, float m, float temperature, int64_t count, float* t, float* e) {
+// (m - z) / T, and +inf at a logit of -inf.
+HWY_INLINE Vec Distance(Vec logit, float m, float temperature) {
   const Vec infinity = hn::Set(kFloats, std::numeric_limits<float>::infinity());
-  const Vec shift = hn::Set(kFloats, m);
-  const Vec divisor = hn::Set(kFloats, temperature);
+  Vec distance = hn::Sub(hn::Set(kFloats, m), logit);
+  if (temperature != 1) distance = hn::Div(distance, hn::Set(kFloats, temperature));
+  return hn::IfThenElse(hn::Eq(logit, hn::Neg(infinity)), infinity, distance);
+}
+
+void Exponentials(const float* z, float m, float temperature, int64_t count, float* t, float* e) {
   for (int64_t i = 0; i < count; i += kVecLanes) {
-    const Vec logit = hn::LoadU(kFloats, z + i);
-    Vec distance = hn::Sub(shift, logit);
-    if (temperature != 1) distance = hn::Div(distance, divisor);
-    distance = hn::IfThenElse(hn::Eq(logit, hn::Neg(infinity)), infinity, distance);
+    const Vec distance = Distance(hn::LoadU(kFloats, z + i), m, temperature);
     hn::StoreU(distance, kFloats, t + i);
     hn::StoreU(ExpOfMinus(distance), kFloats, e + i);
   }
+}
+
+// The larger of the two; NaN if either is, where a hardware maximum would drop one of them. IsNaN and not
+// Ne(b, b): in Highway 1.0 the latter compares ordered on AVX2, and is false for NaN.
+HWY_INLINE Vec LargerOrNaN(Vec a, Vec b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+}
+
+float TileMaximum(const float* z) {
+  alignas(64) float lane[kLanes];
+  for (int64_t j = 0; j < kLanes; j += kVecLanes) {
+    Vec largest = hn::LoadU(kFloats, z + j);
+    for (int64_t i = kLanes; i < kTile; i += kLanes) {
+      largest = LargerOrNaN(largest, hn::LoadU(kFloats, z + i + j));
+    }
+    hn::Store(largest, kFloats, lane + j);
+  }
+  float result = lane[0];
+  for (int64_t j = 1; j < kLanes; ++j)
+    result = lane[j] > result || lane[j] != lane[j] ? lane[j] : result;
+  return result;
+}
+
+// Lanes j and j + width are added for width 8, 4, 2, 1.
+HWY_INLINE float SumOfLanes(float* lane) {
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) lane[j] += lane[j + width];
+  }
+  return lane[0];
+}
+
+TileSums SumTile(const float* z, float m, float temperature) {
+  alignas(64) float weight_lane[kLanes];
+  alignas(64) float moment_lane[kLanes];
+  const Vec zero = hn::Zero(kFloats);
+  for (int64_t j = 0; j < kLanes; j += kVecLanes) {
+    Vec weights = zero;
+    Vec moments = zero;
+    for (int64_t i = j; i < kTile; i += kLanes) {
+      const Vec distance = Distance(hn::LoadU(kFloats, z + i), m, temperature);
+      const Vec weight = ExpOfMinus(distance);
+      const Vec moment = hn::IfThenElse(hn::Eq(weight, zero), zero, hn::Mul(weight, distance));
+      weights = hn::Add(weights, weight);
+      moments = hn::Add(moments, moment);
+    }
+    hn::Store(weights, kFloats, weight_lane + j);
+    hn::Store(moments, kFloats, moment_lane + j);
+  }
+  return {SumOfLanes(weight_lane), SumOfLanes(moment_lane)};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -178,11 +229,19 @@ namespace plumbline::kernel::host {
 
 HWY_EXPORT(DotProducts);
 HWY_EXPORT(Exponentials);
+HWY_EXPORT(TileMaximum);
+HWY_EXPORT(SumTile);
 
 void DotProducts(const DotBlock& block) { HWY_DYNAMIC_DISPATCH(DotProducts)(block); }
 
 void Exponentials(const float* z, float m, float temperature, int64_t count, float* t, float* e) {
   HWY_DYNAMIC_DISPATCH(Exponentials)(z, m, temperature, count, t, e);
+}
+
+float TileMaximum(const float* z) { return HWY_DYNAMIC_DISPATCH(TileMaximum)(z); }
+
+TileSums SumTile(const float* z, float m, float temperature) {
+  return HWY_DYNAMIC_DISPATCH(SumTile)(z, m, temperature);
 }
 
 int64_t CompiledTargets() { return HWY_TARGETS; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two loops that the time goes into, for whatever vector width the CPU has: a block of dot products
-// and a run of exponentials. Both give the same bits on every instruction set: every element is
-// computed by its own chain of correctly rounded operations, vector lanes are different elements, and
-// where the hardware has no fused multiply-add std::fma stands in.
+// The loops that the time goes into, for whatever vector width the CPU has: blocks of dot products,
+// runs of exponentials, and the maximum and the sums of a tile. All give the same bits on every
+// instruction set: every element is computed by its own chain of correctly rounded operations, vector
+// lanes are different elements, and where the hardware has no fused multiply-add std::fma stands in.
 //
 // Highway picks the instruction set at run time; CompiledTargets() says which ones there are.
 
@@ -12,9 +12,9 @@
 
 #include <cstdint>
 
-namespace plumbline::kernel::host {
+#include "kernel/host/tiling.h"
 
-inline constexpr int64_t kPanel = 16;  // columns of a packed panel: one cache line a depth step
+namespace plumbline::kernel::host {
 
 // c[r][j] = chain over k = 0 .. depth-1, ascending, of fma(a[r][k], b[k][j], .), which starts from
 // c[r][j] where `accumulate`, else from +0. Splitting the depth over several calls changes no bit.
@@ -38,6 +38,17 @@ void DotProducts(const DotBlock& block);
 // 2^-150 beyond, where results become subnormal gradually and then 0; e(0) is exactly 1; a NaN stays
 // one. m must be at least every z that is not NaN, so t >= 0.
 void Exponentials(const float* z, float m, float temperature, int64_t count, float* t, float* e);
+
+// The largest of kTile logits; NaN if any is.
+float TileMaximum(const float* z);
+
+// Over kTile logits, with t and e as above: s = sum of e, q = sum of the rounded products e t, read as
+// 0 where e = 0. Lane j of kLanes adds columns j, j + 16, j + 32, j + 48 in this order; then lanes j
+// and j + 8, j + 4, j + 2, j + 1 are added: depth 7.
+struct TileSums {
+  float s, q;
+};
+TileSums SumTile(const float* z, float m, float temperature);
 
 // Instruction sets that this library holds code for, as a mask of Highway's HWY_* bits.
 int64_t CompiledTargets();

@@ -22,30 +22,6 @@ namespace plumbline::kernel::host {
 // The larger of the two; NaN if either is.
 inline float LargerOrNaN(float a, float b) { return b > a || b != b ? b : a; }
 
-inline float TileMaximum(const float* z) {
-  float lane[kLanes];
-  std::copy_n(z, kLanes, lane);
-  for (int64_t i = kLanes; i < kTile; i += kLanes) {
-    for (int64_t j = 0; j < kLanes; ++j) lane[j] = LargerOrNaN(lane[j], z[i + j]);
-  }
-  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (int64_t j = 0; j < width; ++j) lane[j] = LargerOrNaN(lane[j], lane[j + width]);
-  }
-  return lane[0];
-}
-
-inline float TileSum(const float* x) {
-  float lane[kLanes];
-  std::copy_n(x, kLanes, lane);
-  for (int64_t i = kLanes; i < kTile; i += kLanes) {
-    for (int64_t j = 0; j < kLanes; ++j) lane[j] += x[i + j];
-  }
-  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (int64_t j = 0; j < width; ++j) lane[j] += lane[j + width];
-  }
-  return lane[0];
-}
-
 template <class Defects>
 SoftmaxState EmptyState(const Defects& defects) {
   SoftmaxState state;
@@ -72,12 +48,9 @@ void MoveMaximum(SoftmaxState& state, float m, float temperature, const Defects&
 template <class Defects>
 void AddTile(SoftmaxState& state, const float* z, float temperature, const Defects& defects) {
   MoveMaximum(state, LargerOrNaN(state.m, TileMaximum(z)), temperature, defects);
-  alignas(64) float t[kTile];
-  alignas(64) float e[kTile];
-  Exponentials(z, state.m, temperature, kTile, t, e);
-  for (int64_t j = 0; j < kTile; ++j) t[j] = e[j] == 0 ? 0 : e[j] * t[j];
-  state.s += TileSum(e);
-  state.q += TileSum(t);
+  const TileSums sums = SumTile(z, state.m, temperature);
+  state.s += sums.s;
+  state.q += sums.q;
 }
 
 template <class Defects>

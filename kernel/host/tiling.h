@@ -6,8 +6,8 @@
 //   * those that shape sums (kTile, kLanes, kMaxSplits). They depend on V alone, so the bits of a row
 //     depend neither on the batch it is in nor on the machine. They are part of the published contract:
 //     changing one changes results.
-//   * those that only shape work (kRowBlock, kDepthBlock, kChunkColumns, kColumnGroup). Every dot
-//   product
+//   * those that only shape work (kPanel, kRowBlock, kDepthBlock, kChunkColumns, kColumnGroup). Every
+//   dot product
 //     is one chain in ascending order whatever they are, so they change no bit.
 
 #ifndef PLUMBLINE_KERNEL_HOST_TILING_H_
@@ -22,8 +22,9 @@ inline constexpr int64_t kTile = 64;      // columns that share one step of the 
 inline constexpr int64_t kLanes = 16;     // partial sums within a tile: the virtual vector
 inline constexpr int64_t kMaxSplits = 8;  // runs of tiles with a state of their own, merged in order
 
-inline constexpr int64_t kRowBlock = 96;        // rows a work item; a multiple of the micro-kernel's 6
-inline constexpr int64_t kDepthBlock = 256;     // packed at a time: 256 x 64 floats are 64 KiB, in L2
+inline constexpr int64_t kPanel = 16;        // columns of a packed panel: one cache line a depth step
+inline constexpr int64_t kRowBlock = 96;     // rows a work item; a multiple of the micro-kernel's 6
+inline constexpr int64_t kDepthBlock = 256;  // packed at a time: 256 x 64 floats are 64 KiB, in L2
 inline constexpr int64_t kChunkColumns = 1024;  // columns of d_logits held at a time in backward
 inline constexpr int64_t kColumnGroup = 512;    // columns of grad_weight a work item
 

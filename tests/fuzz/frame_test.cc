@@ -80,7 +80,7 @@ TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
 // Kills: text on the line read as a length (a target that writes into the descriptor), and memory asked
 // for before the bytes are there.
 TEST_F(Frame, WhatIsNoFrameIsRefused) {
-  SendRaw(Bytes("PLB2\1\0\0\0\0\0\0\0 and so on"));
+  SendRaw(Bytes("a line that some target printed\n"));
   EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kBroken);
 }
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/shrink.h"
+
+#include <algorithm>
+
+#include "fuzz/shrink_delete.h"
+#include "fuzz/shrink_elements.h"
+#include "fuzz/shrink_fold.h"
+#include "fuzz/shrink_options.h"
+#include "fuzz/shrink_select.h"
+#include "fuzz/shrink_session.h"
+#include "fuzz/shrink_tensors.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr Axis kAxes[] = {Axis::kRows, Axis::kVocab, Axis::kHidden};
+
+// Coarse runs and chunks: 1/16 of the extent, so a pass costs about 32 tries whatever the size.
+int64_t Coarse(int64_t extent) { return std::max<int64_t>(1, extent / 16); }
+
+bool Coarsely(ShrinkSession& session) {
+  bool changed = SimplifyOptions(session);
+  changed |= KeepOneRow(session);
+  for (const Axis axis : kAxes) {
+    changed |= KeepFew(session, axis);
+    changed |= KeepResidues(session, axis);
+    changed |= DeleteChunks(session, axis, Coarse(Extent(session.best(), axis)));
+  }
+  changed |= Fold(session);
+  changed |= SimplifyTensors(session);
+  const OwnedProblem& p = session.best();
+  changed |= Neutralise(session, Coarse(std::max({p.rows(), p.vocab(), p.hidden_size()})));
+  return changed;
+}
+
+bool Finely(ShrinkSession& session) {
+  bool changed = false;
+  for (const Axis axis : kAxes) changed |= DeleteChunks(session, axis, 1);
+  changed |= Neutralise(session, 1);
+  changed |= LowerLabels(session);
+  changed |= ShiftColumns(session);
+  changed |= Rescale(session);
+  changed |= SimplifyDuplicates(session);
+  const OwnedProblem& p = session.best();
+  changed |= SimplifyRuns(session, Coarse(std::max(p.hidden.size(), p.weight.size())));
+  changed |= SimplifyElements(session);
+  return changed;
+}
+
+}  // namespace
+
+ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const StillFails& still_fails,
+                    const ShrinkOptions& options) {
+  ShrinkSession session(problem, FocusOf(hint, problem), still_fails, options);
+  ShrinkResult result;
+  if (session.Confirm()) {
+    KeepCorner(session);
+    while (!session.Exhausted()) {
+      // Fine passes only over what coarse ones have nothing more to take from.
+      if (Coarsely(session) || Finely(session)) continue;
+      // A pass that ran out of time found nothing, which is no fixpoint.
+      result.complete = !session.Exhausted();
+      break;
+    }
+  }
+  result.problem = session.best();
+  result.tried = session.tried();
+  result.accepted = session.accepted();
+  result.seconds = session.Seconds();
+  return result;
+}
+
+}  // namespace plumbline::fuzz

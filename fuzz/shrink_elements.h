@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shrinker passes on single values, and on all values of the same magnitude together: where a bug needs
+// two values to be equal, or opposite, no single one of them can change.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_
+#define PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_
+
+#include "fuzz/shrink_session.h"
+
+namespace plumbline::fuzz {
+
+// Over hidden and weight together, then tensor by tensor.
+bool SimplifyDuplicates(ShrinkSession& session);
+
+// Every element, those of high rank first.
+bool SimplifyElements(ShrinkSession& session);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_

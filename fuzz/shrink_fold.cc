@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/shrink_fold.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "fuzz/shrink_order.h"
+#include "fuzz/shrink_select.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+void ScaleColumn(HostTensor& matrix, int64_t column, int power) {
+  for (int64_t i = column; i < matrix.size(); i += matrix.shape[1]) {
+    matrix.SetFloat(i, std::ldexp(matrix.GetFloat(i), power));
+  }
+}
+
+// The exponent of the largest finite element of a column; 0 if there is none but zeros.
+int LeadingExponent(const HostTensor& matrix, int64_t column) {
+  float largest = 0;
+  for (int64_t i = column; i < matrix.size(); i += matrix.shape[1]) {
+    const float magnitude = std::abs(matrix.GetFloat(i));
+    if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+  }
+  return largest > 0 ? std::ilogb(largest) : 0;
+}
+
+// hidden's column, or weight's, gets leading exponent 0, and the other one what it had.
+void Balance(OwnedProblem& p, int64_t column, bool hidden_to_one) {
+  const int power = LeadingExponent(hidden_to_one ? p.hidden : p.weight, column);
+  if (power == 0) return;
+  ScaleColumn(p.hidden, column, hidden_to_one ? -power : power);
+  ScaleColumn(p.weight, column, hidden_to_one ? power : -power);
+}
+
+void SwapRows(HostTensor& matrix, int64_t a, int64_t b) {
+  const auto bytes =
+      static_cast<std::ptrdiff_t>(matrix.shape[1] * static_cast<int64_t>(kernel::SizeOf(matrix.dtype)));
+  std::swap_ranges(matrix.bytes.begin() + a * bytes, matrix.bytes.begin() + (a + 1) * bytes,
+                   matrix.bytes.begin() + b * bytes);
+}
+
+bool IsValid(const OwnedProblem& p, int64_t label) {
+  return label != p.ignore_index && label >= 0 && label < p.vocab();
+}
+
+}  // namespace
+
+OwnedProblem FoldHidden(const OwnedProblem& p) {
+  const int64_t n = p.rows();
+  OwnedProblem folded = p;
+  folded.hidden = HostTensor::Zeros(p.hidden.dtype, {n, n});
+  folded.weight = HostTensor::Zeros(p.weight.dtype, {p.vocab(), n});
+  for (int64_t i = 0; i < n; ++i) {
+    folded.hidden.SetFloat(i * n + i, 1);
+    const std::vector<double> logits = Logits(p, i);
+    for (int64_t v = 0; v < p.vocab(); ++v) {
+      folded.weight.SetFloat(v * n + i, static_cast<float>(logits[static_cast<size_t>(v)]));
+    }
+  }
+  return folded;
+}
+
+bool Fold(ShrinkSession& session) {
+  const OwnedProblem& p = session.best();
+  // With more rows than columns the identity would be the larger matrix.
+  if (p.rows() == 0 || p.rows() > p.hidden_size()) return false;
+  Focus focus = session.focus();
+  focus.column = -1;
+  return session.Try(FoldHidden(p), &focus);
+}
+
+bool Rescale(ShrinkSession& session) {
+  bool changed = false;
+  for (const bool hidden_to_one : {true, false}) {
+    OwnedProblem all = session.best();
+    for (int64_t d = 0; d < all.hidden_size(); ++d) Balance(all, d, hidden_to_one);
+    if (session.Try(std::move(all))) changed = true;
+    for (int64_t d = 0; d < session.best().hidden_size() && !session.Exhausted(); ++d) {
+      OwnedProblem one = session.best();
+      Balance(one, d, hidden_to_one);
+      if (session.Try(std::move(one))) changed = true;
+    }
+  }
+  const auto& temperature = session.best().temperature;
+  if (temperature && temperature->shape.empty()) {
+    OwnedProblem p = session.best();
+    const float t = p.temperature->GetFloat(0);
+    for (int64_t i = 0; i < p.hidden.size(); ++i) p.hidden.SetFloat(i, p.hidden.GetFloat(i) / t);
+    p.temperature.reset();
+    if (session.Try(std::move(p))) changed = true;
+  }
+  return changed;
+}
+
+bool ShiftColumns(ShrinkSession& session) {
+  constexpr int64_t kBases = 4;  // elements of the column that become 0
+  bool changed = false;
+  for (int64_t d = 0; d < session.best().hidden_size(); ++d) {
+    for (int64_t v = 0; v < std::min(session.best().vocab(), kBases) && !session.Exhausted(); ++v) {
+      OwnedProblem p = session.best();
+      const int64_t width = p.hidden_size();
+      const float base = p.weight.GetFloat(v * width + d);
+      if (base == 0 || !std::isfinite(base)) continue;
+      for (int64_t i = d; i < p.weight.size(); i += width) {
+        p.weight.SetFloat(i, p.weight.GetFloat(i) - base);
+      }
+      if (session.Try(std::move(p))) changed = true;
+    }
+  }
+  return changed;
+}
+
+bool LowerLabels(ShrinkSession& session) {
+  bool changed = false;
+  OwnedProblem all = session.best();
+  for (int64_t i = 0; i < all.rows(); ++i) {
+    if (IsValid(all, all.labels.GetInt(i))) all.labels.SetInt(i, 0);
+  }
+  if (session.Try(std::move(all))) changed = true;
+  for (int64_t i = 0; i < session.best().rows() && !session.Exhausted(); ++i) {
+    const OwnedProblem& p = session.best();
+    const int64_t label = p.labels.GetInt(i);
+    if (LabelRank(label, p.ignore_index) <= 1) continue;
+    OwnedProblem lower = p;
+    // The smallest invalid label stays invalid.
+    lower.labels.SetInt(i, IsValid(p, label) ? 0 : p.vocab());
+    if (session.Try(std::move(lower))) {
+      changed = true;
+      continue;
+    }
+    if (!IsValid(p, label)) continue;
+    OwnedProblem swapped = p;
+    SwapRows(swapped.weight, 0, label);
+    for (int64_t k = 0; k < swapped.rows(); ++k) {
+      const int64_t other = swapped.labels.GetInt(k);
+      if (!IsValid(p, other)) continue;
+      if (other == label) swapped.labels.SetInt(k, 0);
+      if (other == 0) swapped.labels.SetInt(k, label);
+    }
+    if (session.Try(std::move(swapped))) changed = true;
+  }
+  return changed;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/shrink_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+
+constexpr uint32_t kSubnormal = 400, kInfinity = 1000, kNaN = 1100;
+
+int64_t Departure(int64_t value) { return std::clamp<int64_t>(value, 0, 2); }
+
+int64_t LayoutScore(const Layout& layout) {
+  int64_t score = layout.weight_hidden_major ? 1 : 0;
+  score += Departure(layout.hidden_padding) + Departure(layout.weight_padding);
+  score += Departure(layout.label_offset);
+  // A broadcast is less usual than a stride.
+  return score + (layout.grad_stride == 1 ? 0 : layout.grad_stride == 0 ? 2 : 1);
+}
+
+int64_t DTypeScore(DType dtype) { return dtype == DType::kBf16 ? 0 : dtype == DType::kF16 ? 1 : 2; }
+
+uint64_t RankSum(const HostTensor& tensor) {
+  uint64_t sum = 0;
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i) sum += FloatRank(tensor.GetFloat(i));
+  return sum;
+}
+
+}  // namespace
+
+int SignificantBits(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t exponent = (bits >> 23) & 0xff;
+  const uint32_t significand = (bits & 0x007f'ffff) | (exponent != 0 ? 0x0080'0000 : 0);
+  if (significand == 0) return 0;
+  return std::bit_width(significand) - std::countr_zero(significand);
+}
+
+uint32_t FloatRank(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fff'ffff, sign = bits >> 31;
+  if (magnitude == 0) return sign == 0 ? 0 : 3;
+  if (magnitude > 0x7f80'0000) return kNaN;
+  if (magnitude == 0x7f80'0000) return kInfinity + sign;
+  const int significant = SignificantBits(value);
+  const int leading = magnitude < 0x0080'0000 ? std::bit_width(magnitude) - 150
+                                              : static_cast<int>(magnitude >> 23) - 127;
+  uint32_t cost = 3 * static_cast<uint32_t>(significant - 1) + static_cast<uint32_t>(std::abs(leading));
+  // leading - significant + 1 is the exponent of the last significant bit.
+  if (leading - significant + 1 < 0) cost += 4;
+  if (magnitude < 0x0080'0000) cost += kSubnormal;
+  return 1 + 2 * cost + sign;
+}
+
+uint64_t LabelRank(int64_t label, int64_t ignore_index) {
+  if (label == ignore_index) return 1;
+  if (label == 0) return 0;
+  constexpr int64_t kCap = int64_t{1} << 40;
+  if (label < 0) return static_cast<uint64_t>(kCap + std::min(kCap, -(label + 1)));
+  return static_cast<uint64_t>(1 + std::min(kCap, label));
+}
+
+int64_t OptionsScore(const OwnedProblem& p) {
+  int64_t score = LayoutScore(p.layout) + DTypeScore(p.hidden.dtype);
+  score += static_cast<int64_t>(p.reduction);
+  if (p.temperature) score += p.temperature->shape.empty() ? 1 : 2;
+  for (const bool present :
+       {p.grad_logprob.has_value(), p.grad_entropy.has_value(), p.wanted.entropy, p.wanted.lse,
+        p.wanted.grad_hidden, p.wanted.grad_weight, p.wanted.fp32_grads, p.labels.dtype == DType::kI32,
+        p.ignore_index != -100}) {
+    score += present ? 1 : 0;
+  }
+  return score;
+}
+
+uint64_t RankSum(const OwnedProblem& p) {
+  uint64_t sum = RankSum(p.hidden) + RankSum(p.weight);
+  for (const auto* tensor : {&p.temperature, &p.grad_logprob, &p.grad_entropy}) {
+    if (tensor->has_value()) sum += RankSum(**tensor);
+  }
+  for (int64_t i = 0; i < p.labels.size(); ++i) sum += LabelRank(p.labels.GetInt(i), p.ignore_index);
+  return sum;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What "simpler" means to the shrinker: a total preorder on problems, compared by
+//   1. options that differ from their defaults (OptionsScore),
+//   2. the number of values (ValueCount),
+//   3. the sum of the ranks of all values (RankSum).
+// Only a strictly simpler problem is ever accepted, so shrinking ends and never goes round in circles.
+//
+// Ranks of floats follow Hypothesis' order of simplicity: 0, 1, -1, small integers and powers of two,
+// then more significant bits and larger exponents; subnormals, infinities and NaN last.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_ORDER_H_
+#define PLUMBLINE_FUZZ_SHRINK_ORDER_H_
+
+#include <cstdint>
+
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+// 0 for the simplest float, +0.
+uint32_t FloatRank(float value);
+
+// Significant bits of a finite float: 1 for a power of two, 0 for zero.
+int SignificantBits(float value);
+
+// 0 for label 0; an ignored row comes just after it.
+uint64_t LabelRank(int64_t label, int64_t ignore_index);
+
+// 0: bf16, contiguous, vocab-major, int64 labels, no temperature, no upstream gradient, reduction none,
+// logprob the only output. Each departure adds 1 or 2.
+int64_t OptionsScore(const OwnedProblem& problem);
+
+uint64_t RankSum(const OwnedProblem& problem);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_ORDER_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of a problem: some rows, some vocabulary entries, some hidden columns, and which of them look
+// as if the finding depended on them.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_SELECT_H_
+#define PLUMBLINE_FUZZ_SHRINK_SELECT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+#include "fuzz/shrink_session.h"
+
+namespace plumbline::fuzz {
+
+enum class Axis : uint8_t { kRows, kVocab, kHidden };
+
+int64_t Extent(const OwnedProblem& problem, Axis axis);
+
+// Whether every index of the axis may go: rows and hidden columns always; the vocabulary only where no
+// row has a label to look up.
+bool MayBeEmpty(const OwnedProblem& problem, Axis axis);
+
+// The problem with these indices alone, ascending. A label whose vocabulary entry goes moves to the
+// next entry that stays, or to the last; ignored and invalid labels keep their value.
+OwnedProblem Keep(const OwnedProblem& problem, Axis axis, const std::vector<int64_t>& indices);
+Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices);
+
+// All indices of the axis, the ones most likely needed first: the focus, labels, the largest and the
+// smallest logit, both ends, then by logit (vocabulary) or by the largest product (hidden).
+std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const Focus& focus);
+
+// hidden[row] . weight^T in fp64.
+std::vector<double> Logits(const OwnedProblem& problem, int64_t row);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_SELECT_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the passes of the shrinker share: the best problem so far, and the one way to replace it. A
+// candidate reaches the predicate only if it is consistent, strictly simpler than the best
+// (fuzz/shrink_order.h), was never judged before, and the limits of time and steps allow it.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_SESSION_H_
+#define PLUMBLINE_FUZZ_SHRINK_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <unordered_set>
+
+#include "fuzz/shrink.h"
+
+namespace plumbline::fuzz {
+
+// Where in the best problem the finding is thought to be; -1: not known. A guess that orders
+// candidates, never a condition.
+struct Focus {
+  int64_t row = -1, vocab = -1, column = -1;
+};
+
+// The hint, read as rows of hidden, rows of weight and columns of both.
+Focus FocusOf(const ShrinkHint& hint, const OwnedProblem& problem);
+
+class ShrinkSession {
+ public:
+  // All arguments but focus must outlive the session.
+  ShrinkSession(const OwnedProblem& problem, const Focus& focus, const StillFails& still_fails,
+                const ShrinkOptions& options);
+
+  // Whether the problem that shrinking starts from fails at all. Called once, before anything else.
+  bool Confirm();
+
+  // True if the candidate was accepted; it is then the best. `focus` is where the finding would be in
+  // it; null: where it is now.
+  bool Try(OwnedProblem candidate, const Focus* focus = nullptr);
+
+  const OwnedProblem& best() const { return best_; }
+  const Focus& focus() const { return focus_; }
+  int64_t tried() const { return tried_; }
+  int64_t accepted() const { return accepted_; }
+  double Seconds() const;
+  bool Exhausted() const;  // a limit is reached; no candidate will be judged any more
+
+ private:
+  bool IsSimpler(const OwnedProblem& candidate, uint64_t* rank_sum) const;
+
+  OwnedProblem best_;
+  Focus focus_;
+  const StillFails& still_fails_;
+  const ShrinkOptions& options_;
+  const std::chrono::steady_clock::time_point start_;
+  std::unordered_set<uint64_t> judged_;
+  int64_t tried_ = 0, accepted_ = 0;
+  int64_t options_score_ = 0, value_count_ = 0;
+  uint64_t rank_sum_ = 0;
+};
+
+// A 64-bit hash of everything that a predicate can see.
+uint64_t Fingerprint(const OwnedProblem& problem);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_SESSION_H_

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/description.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using kernel::Reduction;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Description Parsed(const std::string& json) {
+  std::string error;
+  const auto description = ParseDescription(json, &error);
+  EXPECT_TRUE(description.has_value()) << json << ": " << error;
+  return description.value_or(Description());
+}
+
+std::string Refusal(const std::string& json) {
+  std::string error;
+  EXPECT_FALSE(ParseDescription(json, &error).has_value()) << json;
+  return error;
+}
+
+// {"name":"x","capabilities":{KEY:VALUE}} for "capabilities.KEY", and so on.
+std::string With(const std::string& path, const std::string& value) {
+  const size_t dot = path.find('.');
+  if (dot == path.npos) {
+    return path == "name" ? "{\"name\":" + value + "}"
+                          : "{\"name\":\"x\",\"" + path + "\":" + value + "}";
+  }
+  return "{\"name\":\"x\",\"" + path.substr(0, dot) + "\":{\"" + path.substr(dot + 1) + "\":" + value +
+         "}}";
+}
+
+// Every key, a value that is not its default, and the one field that it must change. Read back through
+// the struct, not through the parser.
+struct Row {
+  const char* path;
+  const char* value;
+  std::function<bool(const Description&)> changed;
+};
+
+const std::vector<Row>& Rows() {
+  using D = const Description&;
+  static const std::vector<Row> rows = {
+      {"name", "\"y\"", [](D d) { return d.name == "y"; }},
+      {"version", "\"2.1\"", [](D d) { return d.version == "2.1"; }},
+      {"device", "\"cuda\"", [](D d) { return d.device == "cuda"; }},
+      {"capabilities.dtypes", "[\"fp16\"]",
+       [](D d) { return d.capabilities.dtypes == std::vector{DType::kF16}; }},
+      {"capabilities.weight_layouts", "[\"hidden_major\"]",
+       [](D d) { return !d.capabilities.vocab_major && d.capabilities.hidden_major; }},
+      {"capabilities.label_dtypes", "[\"int32\"]",
+       [](D d) { return d.capabilities.label_int32 && !d.capabilities.label_int64; }},
+      {"capabilities.temperature", "\"scalar\"",
+       [](D d) { return d.capabilities.temperature == TemperatureSupport::kScalar; }},
+      {"capabilities.reductions", "[\"mean\",\"none\"]",
+       [](D d) {
+         return d.capabilities.reductions == std::vector{Reduction::kMean, Reduction::kNone};
+       }},
+      {"capabilities.hidden_multiple", "8", [](D d) { return d.capabilities.hidden_multiple == 8; }},
+      {"capabilities.vocab_multiple", "128", [](D d) { return d.capabilities.vocab_multiple == 128; }},
+      {"capabilities.rows_multiple", "2", [](D d) { return d.capabilities.rows_multiple == 2; }},
+      {"capabilities.entropy", "false", [](D d) { return !d.capabilities.entropy; }},
+      {"capabilities.lse", "false", [](D d) { return !d.capabilities.lse; }},
+      {"capabilities.grad_hidden", "false", [](D d) { return !d.capabilities.grad_hidden; }},
+      {"capabilities.grad_weight", "false", [](D d) { return !d.capabilities.grad_weight; }},
+      {"capabilities.fp32_grads", "false", [](D d) { return !d.capabilities.fp32_grads; }},
+      {"capabilities.strided_inputs", "false", [](D d) { return !d.capabilities.strided_inputs; }},
+      {"capabilities.zero_stride_grads", "false",
+       [](D d) { return !d.capabilities.zero_stride_grads; }},
+      {"capabilities.ignore_index", "false", [](D d) { return !d.capabilities.ignore_index; }},
+      {"capabilities.invalid_labels", "false", [](D d) { return !d.capabilities.invalid_labels; }},
+      {"capabilities.special_values", "false", [](D d) { return !d.capabilities.special_values; }},
+      {"capabilities.deterministic", "false", [](D d) { return !d.capabilities.deterministic; }},
+      {"capabilities.batch_invariant", "false", [](D d) { return !d.capabilities.batch_invariant; }},
+      {"contract.accumulate", "\"tensor_core\"",
+       [](D d) { return d.contract.accumulate == oracle::Accumulate::kTensorCore; }},
+      {"contract.block", "8", [](D d) { return d.contract.block == 8; }},
+      {"contract.extra_bits", "1", [](D d) { return d.contract.extra_bits == 1; }},
+      {"contract.split", "4", [](D d) { return d.contract.split == 4; }},
+      {"contract.input_rounding", "0.00048828125",
+       [](D d) { return d.contract.input_rounding == 0x1p-11; }},
+      {"contract.flush", "\"operands\"",
+       [](D d) { return d.contract.flush == oracle::Flush::kOperands; }},
+      {"contract.scale", "\"after\"", [](D d) { return d.contract.scale == oracle::Scale::kAfter; }},
+      {"contract.scale_roundings", "2.5", [](D d) { return d.contract.scale_roundings == 2.5; }},
+      {"contract.shift", "\"fused_stored\"",
+       [](D d) { return d.contract.shift == oracle::Shift::kFusedStored; }},
+      {"contract.exp_error", "2", [](D d) { return d.contract.exp_error == 2; }},
+      {"contract.exp_gradual", "true", [](D d) { return d.contract.exp_gradual; }},
+      {"contract.argument_roundings", "1", [](D d) { return d.contract.argument_roundings == 1; }},
+      {"contract.log_error_absolute", "0", [](D d) { return d.contract.log_error_absolute == 0; }},
+      {"contract.log_error_relative", "1.1", [](D d) { return d.contract.log_error_relative == 1.1; }},
+      {"contract.division_error", "1", [](D d) { return d.contract.division_error == 1; }},
+      {"contract.tile", "64", [](D d) { return d.contract.tile == 64; }},
+      {"contract.tile_depth", "7", [](D d) { return d.contract.tile_depth == 7; }},
+      {"contract.splits", "8", [](D d) { return d.contract.splits == 8; }},
+      {"contract.label_logit_separate", "false", [](D d) { return !d.contract.label_logit_separate; }},
+      {"contract.plain_logprob", "true", [](D d) { return d.contract.plain_logprob; }},
+      {"contract.plain_entropy", "true", [](D d) { return d.contract.plain_entropy; }},
+      {"contract.recompute_same_bits", "true", [](D d) { return d.contract.recompute_same_bits; }},
+      {"contract.probability", "\"ratio\"",
+       [](D d) { return d.contract.probability == oracle::Probability::kRatio; }},
+      {"contract.d_logits", "\"bf16\"", [](D d) { return d.contract.d_logits == DType::kBf16; }},
+      {"contract.accumulator", "\"bf16\"", [](D d) { return d.contract.accumulator == DType::kBf16; }},
+      {"contract.vocab_chunk", "4096", [](D d) { return d.contract.vocab_chunk == 4096; }},
+      {"contract.row_chunk", "1024", [](D d) { return d.contract.row_chunk == 1024; }},
+  };
+  return rows;
+}
+
+// Fails if a key is not read, is read into another field, or two keys share one: each value must set
+// its own field and leave every other field as a silent description leaves it.
+TEST(Description, EveryKeySetsItsOwnField) {
+  const Description silent = Parsed(R"({"name":"x"})");
+  for (const Row& row : Rows()) EXPECT_FALSE(row.changed(silent)) << row.path << " is at " << row.value;
+  for (const Row& row : Rows()) {
+    const Description description = Parsed(With(row.path, row.value));
+    for (const Row& other : Rows()) {
+      EXPECT_EQ(other.changed(description), &other == &row) << row.path << " and " << other.path;
+    }
+  }
+}
+
+// The rows of the tables in fuzz/target_description.md: key and the cell that says what absent means.
+std::map<std::string, std::string> DocumentedKeys() {
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/target_description.md");
+  EXPECT_TRUE(file.is_open());
+  std::map<std::string, std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| `")) continue;
+    const size_t end = line.find('`', 3), cell = line.rfind(" | ");
+    std::string absent = line.substr(cell + 3);
+    absent.resize(absent.rfind(" |"));
+    keys[line.substr(3, end - 3)] = absent;
+  }
+  return keys;
+}
+
+// Fails if a key is documented but not there, there but not documented, or its default is not the one
+// that the document gives: with all documented defaults spelled out, a description says what a silent
+// one says.
+TEST(Description, DocumentAndProgramAgree) {
+  std::map<std::string, std::string> documented = DocumentedKeys();
+  documented.erase("capabilities");  // the row of the two objects themselves
+  std::set<std::string> keys, known;
+  for (const auto& [key, absent] : documented) keys.insert(key);
+  for (const Row& row : Rows()) known.insert(row.path);
+  EXPECT_EQ(keys, known);
+
+  for (const Row& row : Rows()) {
+    const std::string absent = documented[row.path];
+    if (absent == "required" || absent.starts_with("*absent*")) continue;
+    ASSERT_GT(absent.size(), 2u) << row.path;
+    const Description spelled = Parsed(With(row.path, absent.substr(1, absent.size() - 2)));
+    const Description silent = Parsed(R"({"name":"x"})");
+    // Field by field, through what the struct prints as: Description has no equality of its own.
+    const auto fields = [](const Description& d) {
+      const auto& c = d.capabilities;
+      const auto& k = d.contract;
+      return std::make_tuple(
+          d.version, d.device, c.dtypes, c.vocab_major, c.hidden_major, c.label_int32, c.label_int64,
+          c.temperature, c.reductions,
+          std::vector<bool>{c.ignore_index, c.entropy, c.lse, c.grad_hidden, c.grad_weight,
+                            c.fp32_grads, c.strided_inputs, c.zero_stride_grads, c.special_values,
+                            c.invalid_labels, c.deterministic, c.batch_invariant, k.exp_gradual,
+                            k.label_logit_separate, k.plain_logprob, k.plain_entropy,
+                            k.recompute_same_bits},
+          std::vector<int64_t>{c.hidden_multiple, c.vocab_multiple, c.rows_multiple, k.block,
+                               k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
+                               k.row_chunk},
+          std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
+                              k.log_error_absolute, k.log_error_relative, k.division_error},
+          k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator);
+    };
+    EXPECT_EQ(fields(spelled), fields(silent)) << row.path << " documented as " << absent;
+  }
+}
+
+// Each fails if a spelling of an enumerator is dropped or stands for another.
+TEST(Description, EverySpelling) {
+  const auto contract = [](const char* key, const char* value) {
+    return Parsed(With(std::string("contract.") + key, value)).contract;
+  };
+  using namespace oracle;
+  EXPECT_EQ(contract("accumulate", "\"unknown\"").accumulate, Accumulate::kUnknown);
+  EXPECT_EQ(contract("accumulate", "\"fp32\"").accumulate, Accumulate::kFp32);
+  EXPECT_EQ(contract("accumulate", "\"fp32_truncated\"").accumulate, Accumulate::kFp32Truncated);
+  EXPECT_EQ(contract("flush", "\"results\"").flush, Flush::kResults);
+  EXPECT_EQ(contract("shift", "\"exact_max\"").shift, Shift::kExactMax);
+  EXPECT_EQ(contract("d_logits", "\"fp32\"").d_logits, DType::kF32);
+  EXPECT_EQ(contract("d_logits", "\"fp16\"").d_logits, DType::kF16);
+  EXPECT_EQ(Parsed(With("capabilities.temperature", "\"none\"")).capabilities.temperature,
+            TemperatureSupport::kNone);
+  EXPECT_THAT(Parsed(With("capabilities.reductions", "[\"sum\"]")).capabilities.reductions,
+              ElementsAre(Reduction::kSum));
+  EXPECT_THAT(Parsed(With("capabilities.dtypes", "[\"fp32\",\"bf16\"]")).capabilities.dtypes,
+              ElementsAre(DType::kF32, DType::kBf16));
+}
+
+// Each fails if what it names is let through; the message must name the key and the value.
+TEST(Description, Refusals) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> rows = {
+      {"", {"not JSON"}},
+      {"[]", {"description", "[]"}},
+      {"{}", {"description.name", "missing"}},
+      {R"({"name":""})", {"description.name", "\"\""}},
+      {R"({"name":3})", {"description.name", "3"}},
+      {R"({"name":"x","nmae":1})", {"description.nmae", "unknown key", "1"}},
+      {With("device", "\"tpu\""), {"description.device", "\"tpu\"", "cpu, cuda"}},
+      {With("capabilities", "[]"), {"capabilities", "[]"}},
+      {With("capabilities.dtype", "[\"fp32\"]"), {"capabilities.dtype", "unknown key"}},
+      {With("capabilities.dtypes", "[]"), {"capabilities.dtypes", "[]"}},
+      {With("capabilities.dtypes", "\"fp32\""), {"capabilities.dtypes", "\"fp32\""}},
+      {With("capabilities.dtypes", "[\"fp64\"]"), {"capabilities.dtypes", "fp64", "bf16, fp16, fp32"}},
+      {With("capabilities.dtypes", "[\"fp32\",\"fp32\"]"),
+       {"capabilities.dtypes", "without repetition"}},
+      {With("capabilities.label_dtypes", "[\"int16\"]"), {"capabilities.label_dtypes", "int16"}},
+      {With("capabilities.entropy", "1"), {"capabilities.entropy", "1", "a boolean"}},
+      {With("capabilities.entropy", "null"), {"capabilities.entropy", "null"}},
+      {With("capabilities.hidden_multiple", "0"), {"capabilities.hidden_multiple", "0"}},
+      {With("capabilities.hidden_multiple", "8.0"), {"capabilities.hidden_multiple", "8.0"}},
+      {With("contract.tile", "0"), {"contract.tile", "0"}},
+      {With("contract.block", "4294967312"), {"contract.block", "4294967312"}},
+      {With("contract.exp_error", "-1"), {"contract.exp_error", "-1"}},
+      {With("contract.exp_error", "\"nan\""), {"contract.exp_error", "nan"}},
+      {With("contract.exp_error", "\"inf\""), {"contract.exp_error", "inf"}},
+      {With("contract.input_rounding", "1.5"), {"contract.input_rounding", "1.5"}},
+      {With("contract.accumulate", "\"FP32\""), {"contract.accumulate", "FP32", "tensor_core"}},
+      {With("contract.d_logits", "\"int32\""), {"contract.d_logits", "int32"}},
+      {With("contract.h_s", "7"), {"contract.h_s", "unknown key"}},
+  };
+  for (const auto& [json, names] : rows) {
+    const std::string error = Refusal(json);
+    for (const std::string& name : names) EXPECT_THAT(error, HasSubstr(name)) << json;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

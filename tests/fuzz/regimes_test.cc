@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/regimes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fuzz/recipe_gen.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr uint64_t kFnvBasis = 0xcbf29ce484222325u;
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo).
+template <class Bytes>
+uint64_t Fnv1a(const Bytes& bytes, uint64_t hash) {
+  for (const auto byte : bytes) {
+    hash ^= static_cast<uint64_t>(static_cast<unsigned char>(byte));
+    hash *= 0x100000001b3u;
+  }
+  return hash;
+}
+
+// The first 1 000 recipes of seed 1, as lines and as expanded bytes. A recipe line in a report, a
+// corpus or somebody's notebook must mean the same tensors tomorrow and on another machine, so:
+//   kGoldenBytes may change only together with the version word of the grammar (v1 -> v2);
+//   kGoldenLines may change whenever the regimes do, or RapidCheck's mapping: campaigns then draw other
+//   cases, but no line changes its meaning. Say so in the change that does it.
+// Fails for a libm function, an unfused multiply-add that the compiler fused, or a standard
+// distribution on the way from recipe to bits, as soon as it is run on a machine or compiler that
+// differs.
+constexpr uint64_t kGoldenLines = 0x45f8f543f06dc93au;
+constexpr uint64_t kGoldenBytes = 0x83bcfcab52230b69u;
+
+TEST(RegimesTest, GoldenRecipes) {
+  uint64_t lines = kFnvBasis, bytes = kFnvBasis;
+  for (uint64_t index = 0; index < 1000; ++index) {
+    const Recipe recipe = DrawRecipe(1, index);
+    lines = Fnv1a(Format(recipe) + "\n", lines);
+    const OwnedProblem problem = Expand(recipe);
+    bytes = Fnv1a(problem.hidden.bytes, bytes);
+    bytes = Fnv1a(problem.weight.bytes, bytes);
+    bytes = Fnv1a(problem.labels.bytes, bytes);
+    for (const auto* tensor : {&problem.temperature, &problem.grad_logprob, &problem.grad_entropy}) {
+      if (tensor->has_value()) bytes = Fnv1a((*tensor)->bytes, bytes);
+    }
+  }
+  EXPECT_EQ(lines, kGoldenLines) << std::hex << "0x" << lines;
+  EXPECT_EQ(bytes, kGoldenBytes) << std::hex << "0x" << bytes;
+}
+
+// Fails if the drawn line does not come back as the recipe, for example because a generator leaves the
+// grammar's ranges.
+TEST(RegimesTest, DrawnRecipesSurviveTheirLine) {
+  for (uint64_t index = 0; index < 4000; ++index) {
+    const Recipe recipe = DrawRecipe(2, index);
+    Recipe parsed;
+    std::string error;
+    ASSERT_TRUE(Parse(Format(recipe), &parsed, &error)) << error;
+    ASSERT_EQ(parsed, recipe) << Format(recipe);
+  }
+}
+
+// Fails if a regime has no line of its own, or a draw carries another regime's name.
+TEST(RegimesTest, EveryRegimeHasANameAReasonAndAGenerator) {
+  std::set<std::string_view> names, whys;
+  const auto regimes = Regimes();
+  EXPECT_EQ(regimes.size(), 8u);
+  for (size_t i = 0; i < regimes.size(); ++i) {
+    names.insert(regimes[i].name);
+    whys.insert(regimes[i].why);
+    EXPECT_THAT(std::string(regimes[i].why), ::testing::Not(::testing::HasSubstr("\n")));
+    for (uint64_t index = 0; index < 20; ++index) {
+      EXPECT_EQ(DrawRecipe(3, index, regimes[i].name).regime, regimes[i].name);
+    }
+    EXPECT_EQ(DrawRecipe(3, i).regime, regimes[i].name) << "indices walk over the regimes";
+    EXPECT_EQ(DrawRecipe(3, i + 8 * 5).regime, regimes[i].name);
+    EXPECT_EQ(DrawRecipe(3, i), DrawRecipe(3, i, regimes[i].name));
+  }
+  EXPECT_EQ(names.size(), 8u);
+  EXPECT_EQ(whys.size(), 8u);
+}
+
+TEST(RegimesTest, UnknownNamesAreRefusedByName) {
+  EXPECT_THAT([] { DrawRecipe(1, 1, "ragged"); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("'ragged'")));
+  EXPECT_THAT([] { RecipeGen("ragged"); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("'ragged'")));
+}
+
+// Fails if seed or index, either half of them, does not reach the draw.
+TEST(RegimesTest, SeedAndIndexBothMatter) {
+  std::set<uint64_t> seeds;
+  for (const uint64_t seed : {uint64_t{1}, uint64_t{2}, uint64_t{1} << 40}) {
+    for (const uint64_t index : {uint64_t{0}, uint64_t{8}, uint64_t{8} << 40}) {
+      seeds.insert(DrawRecipe(seed, index).seed);
+    }
+  }
+  EXPECT_EQ(seeds.size(), 9u);
+}
+
+// Fails under the thread sanitizer, or here, if drawing shares state between threads.
+TEST(RegimesTest, ThreadsDrawTheSameRecipes) {
+  constexpr uint64_t kCount = 2000;
+  std::vector<std::vector<Recipe>> drawn(4);
+  std::vector<std::thread> threads;
+  for (std::vector<Recipe>& mine : drawn) {
+    threads.emplace_back([&mine] {
+      for (uint64_t index = 0; index < kCount; ++index) mine.push_back(DrawRecipe(4, index));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (uint64_t index = 0; index < kCount; ++index) {
+    const Recipe alone = DrawRecipe(4, index);
+    for (const std::vector<Recipe>& mine : drawn) ASSERT_EQ(mine[index], alone);
+  }
+}
+
+// Cheap by construction: half of the cases below 100 000 multiply-adds of N x V x H, none beyond 3
+// million (but for a single row of a large vocabulary, which is not cut), and sizes that take every
+// path of a tiled kernel. Fails if shapes drift to where a campaign crawls, or never leaves the first
+// tile.
+TEST(RegimesTest, SizesAreSmallAndVaried) {
+  constexpr uint64_t kCount = 20'000;
+  std::vector<int64_t> costs;
+  std::map<std::string, int64_t> seen;
+  for (uint64_t index = 0; index < kCount; ++index) {
+    const Recipe recipe = DrawRecipe(5, index);
+    const int64_t cost = recipe.n * recipe.v * recipe.h;
+    ASSERT_LE(cost, 3'000'000) << Format(recipe);
+    costs.push_back(cost);
+    seen["n = 0"] += recipe.n == 0 ? 1 : 0;
+    seen["n > 90"] += recipe.n > 90 ? 1 : 0;
+    seen["h = 0"] += recipe.h == 0 ? 1 : 0;
+    seen["h = 1"] += recipe.h == 1 ? 1 : 0;
+    seen["h > 256"] += recipe.h > 256 ? 1 : 0;
+    seen["v = 0"] += recipe.v == 0 ? 1 : 0;
+    seen["v = 1"] += recipe.v == 1 ? 1 : 0;
+    seen["v % 64 = 1"] += recipe.v % 64 == 1 ? 1 : 0;
+    seen["v % 64 = 63"] += recipe.v % 64 == 63 ? 1 : 0;
+    seen["v % 64 = 0"] += recipe.v % 64 == 0 ? 1 : 0;
+    seen["v > 1024"] += recipe.v > 1024 ? 1 : 0;
+    seen["v = 5000"] += recipe.v == 5000 ? 1 : 0;
+    seen["512 < v"] += recipe.v > 512 ? 1 : 0;
+  }
+  for (const auto& [what, count] : seen) EXPECT_GE(count, 5) << what;
+  EXPECT_GE(seen["512 < v"], static_cast<int64_t>(kCount / 10));
+  std::nth_element(costs.begin(), costs.begin() + kCount / 2, costs.end());
+  EXPECT_GE(costs[kCount / 2], 5'000);
+  EXPECT_LE(costs[kCount / 2], 100'000);
+}
+
+// What each regime is about, in each of its draws or a fair share of them. Fails if a regime loses its
+// point to the background.
+TEST(RegimesTest, RegimesKeepTheirPoint) {
+  constexpr uint64_t kCount = 2000;
+  const auto share = [](std::string_view regime, auto&& predicate) {
+    int64_t count = 0;
+    for (uint64_t index = 0; index < kCount; ++index) {
+      count += predicate(DrawRecipe(6, index, regime)) ? 1 : 0;
+    }
+    return static_cast<double>(count) / static_cast<double>(kCount);
+  };
+  EXPECT_EQ(share("ragged-tail", [](const Recipe& r) { return r.v % 16 != 0; }), 1);
+  EXPECT_GE(share("ragged-tail", [](const Recipe& r) { return r.values == Values::kSmallLse; }), 0.6);
+  EXPECT_GE(share("all-negative", [](const Recipe& r) { return r.exp >= 7; }), 0.6);
+  EXPECT_EQ(share("all-negative", [](const Recipe& r) { return r.values == Values::kAllNegative; }), 1);
+  EXPECT_GE(share("common-offset", [](const Recipe& r) { return r.exp >= 10; }), 0.5);
+  EXPECT_GE(
+      share("confident-label",
+            [](const Recipe& r) { return r.labels == Labels::kArgmax && r.grads != Grads::kNone; }),
+      0.6);
+  EXPECT_GE(share("exact-dot", [](const Recipe& r) { return r.values == Values::kLattice; }), 0.8);
+  EXPECT_GE(share("cancellation", [](const Recipe& r) { return r.values == Values::kSwallow; }), 0.2);
+  EXPECT_GE(share("cancellation", [](const Recipe& r) { return r.values == Values::kCancel; }), 0.5);
+  EXPECT_GE(share("ignored-rows", [](const Recipe& r) { return r.labels == Labels::kIgnoredNaN; }),
+            0.3);
+  EXPECT_GE(share("ignored-rows", [](const Recipe& r) { return r.labels == Labels::kAllIgnored; }),
+            0.05);
+  EXPECT_GE(share("upstream-gradients", [](const Recipe& r) { return r.grads == Grads::kFirstZero; }),
+            0.1);
+  EXPECT_GE(
+      share("upstream-gradients",
+            [](const Recipe& r) { return r.grads == Grads::kNone && r.entropy_grads != Grads::kNone; }),
+      0.05);
+  EXPECT_EQ(
+      share("upstream-gradients",
+            [](const Recipe& r) { return r.grads == Grads::kNone && r.entropy_grads == Grads::kNone; }),
+      0);
+}
+
+// Every option varies in the background of every regime. Fails if a regime fixes one.
+TEST(RegimesTest, BackgroundVariesEverywhere) {
+  using kernel::DType;
+  using kernel::Reduction;
+  for (const Regime& regime : Regimes()) {
+    std::map<std::string, int64_t> seen;
+    for (uint64_t index = 0; index < 3000; ++index) {
+      const Recipe r = DrawRecipe(7, index, regime.name);
+      seen["bf16"] += r.dtype == DType::kBf16 ? 1 : 0;
+      seen["fp16"] += r.dtype == DType::kF16 ? 1 : 0;
+      seen["fp32"] += r.dtype == DType::kF32 ? 1 : 0;
+      seen["int32"] += r.label_dtype == DType::kI32 ? 1 : 0;
+      seen["int64"] += r.label_dtype == DType::kI64 ? 1 : 0;
+      seen["hidden-major"] += r.hidden_major ? 1 : 0;
+      seen["vocab-major"] += r.hidden_major ? 0 : 1;
+      seen["pad"] += r.pad > 0 ? 1 : 0;
+      seen["no pad"] += r.pad == 0 ? 1 : 0;
+      seen["temperature"] += r.temperature != 1 ? 1 : 0;
+      seen["no temperature"] += r.temperature == 1 && !r.temperature_per_row ? 1 : 0;
+      seen["temperature per row"] += r.temperature_per_row ? 1 : 0;
+      seen["sum"] += r.reduction == Reduction::kSum ? 1 : 0;
+      seen["mean"] += r.reduction == Reduction::kMean ? 1 : 0;
+      seen["stride 0"] += r.grad_stride == 0 ? 1 : 0;
+      seen["stride 2"] += r.grad_stride == 2 ? 1 : 0;
+      seen["fp32 grads"] += r.fp32_grads ? 1 : 0;
+      seen["entropy grads"] += r.entropy_grads != Grads::kNone ? 1 : 0;
+    }
+    for (const auto& [what, count] : seen) EXPECT_GE(count, 60) << regime.name << ": " << what;
+  }
+}
+
+// The generator behind a property test draws whole recipes at every size, not only at RapidCheck's
+// largest: fails if small sizes collapse to one shape.
+RC_GTEST_PROP(RegimesTest, GeneratorIgnoresSize, ()) {
+  const auto seed = *rc::gen::arbitrary<uint64_t>();
+  const rc::Random random(seed);
+  RC_ASSERT(RecipeGen("exact-dot")(random, 0).value() ==
+            RecipeGen("exact-dot")(random, rc::kNominalSize).value());
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

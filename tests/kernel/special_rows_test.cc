@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table "Rows and values that are special" of kernel/OPERATION.md, row by row, and the faults that
+// only the data show.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernel/linear_cross_entropy.h"
+#include "tests/kernel/test_problem.h"
+
+namespace plumbline::kernel {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr uint32_t kNaNBits = 0x7fc0'0000;
+
+TestValues Base(DType dtype = DType::kF32) { return TestValues::Random(dtype, 6, 77, 10, 21); }
+
+// Rows other than `except` have the bits that they have in `want`.
+void ExpectOtherRowsEqual(const TestOutputs& got, const TestOutputs& want, size_t except, size_t h) {
+  for (size_t i = 0; i < got.lse.size(); ++i) {
+    if (i == except) continue;
+    if (!got.logprob.empty()) {
+      EXPECT_EQ(got.logprob[i], want.logprob[i]) << "row " << i;
+    }
+    EXPECT_EQ(got.entropy[i], want.entropy[i]) << "row " << i;
+    EXPECT_EQ(got.lse[i], want.lse[i]) << "row " << i;
+    for (size_t d = 0; d < h; ++d) {
+      EXPECT_EQ(got.grad_hidden[i * h + d], want.grad_hidden[i * h + d]) << "row " << i;
+    }
+  }
+}
+
+void ExpectRow(const TestOutputs& got, size_t row, size_t h, uint32_t forward, uint32_t gradient) {
+  if (!got.logprob.empty()) {
+    EXPECT_EQ(got.logprob[row], forward);
+  }
+  EXPECT_EQ(got.entropy[row], forward);
+  EXPECT_EQ(got.lse[row], forward);
+  for (size_t d = 0; d < h; ++d) EXPECT_EQ(got.grad_hidden[row * h + d], gradient);
+}
+
+// An ignored row full of NaN, with a NaN temperature and NaN gradients: zeros, and grad_weight as if
+// the row were not there. Fails if it is multiplied by zero, counted, or judged before its label.
+TEST(SpecialRowsTest, IgnoredRowsReachNothing) {
+  TestValues values = Base(DType::kBf16);
+  values.temperature.assign(6, 1.5f);
+  const TestOutputs clean = Computed(values);
+  for (int64_t d = 0; d < 10; ++d) values.Hidden(2, d) = d % 2 == 0 ? kNaN : kInf;
+  values.labels[2] = -100;
+  values.temperature[2] = values.g[2] = values.k[2] = kNaN;
+  const TestOutputs out = Computed(values);
+  ExpectRow(out, 2, 10, 0, 0);
+  ExpectOtherRowsEqual(out, clean, 2, 10);
+  EXPECT_EQ(out.grad_weight, Computed(values.Rows({0, 1, 3, 4, 5})).grad_weight);
+  EXPECT_EQ(out.first_invalid_row, -1);
+}
+
+// ignore_index may be a valid label. Fails if the range is checked first, or the label is looked up.
+TEST(SpecialRowsTest, IgnoreIndexInsideTheVocabulary) {
+  TestValues values = Base();
+  values.ignore_index = 5;
+  values.labels = {5, 1, 5, 2, 3, 4};
+  const TestOutputs out = Computed(values);
+  ExpectRow(out, 0, 10, 0, 0);
+  ExpectRow(out, 2, 10, 0, 0);
+  EXPECT_NE(out.logprob[1], 0u);
+}
+
+// All rows ignored, under every reduction; also the only way that V = 0 is valid. Fails if a gradient
+// is left unwritten, a loss is 0/0, or a zero is negative.
+TEST(SpecialRowsTest, AllRowsIgnored) {
+  for (const Reduction reduction : {Reduction::kNone, Reduction::kSum, Reduction::kMean}) {
+    for (const int64_t v : {int64_t{0}, int64_t{9}}) {
+      TestValues values = TestValues::Random(DType::kF32, 3, v, 4, 1);
+      values.labels.assign(3, -100);
+      values.reduction = reduction;
+      if (reduction != Reduction::kNone) values.g = {1};
+      PlacedProblem placed(values);
+      const Status status = Compute(placed);
+      ASSERT_TRUE(status.ok()) << status.message;
+      const TestOutputs out = placed.Outputs();
+      for (const auto* bits :
+           {&out.logprob, &out.loss, &out.entropy, &out.lse, &out.grad_hidden, &out.grad_weight}) {
+        for (uint32_t b : *bits) EXPECT_EQ(b, 0u);
+      }
+      EXPECT_EQ(out.grad_weight.size(), static_cast<size_t>(4 * v));
+    }
+  }
+}
+
+// No rows: a loss of 0, grad_weight all +0. Fails if anything present is left as it was.
+TEST(SpecialRowsTest, NoRows) {
+  TestValues values = TestValues::Random(DType::kBf16, 0, 12, 4, 1);
+  values.reduction = Reduction::kMean;
+  values.g = {1};
+  const TestOutputs out = Computed(values);
+  EXPECT_EQ(out.loss, std::vector<uint32_t>{0});
+  EXPECT_EQ(out.grad_weight, std::vector<uint32_t>(48, 0));
+  EXPECT_EQ(out.first_invalid_row, -1);
+}
+
+// g = k = 0, of either sign, leaves a row of NaN out of backward alone. Fails if it is multiplied in.
+TEST(SpecialRowsTest, ZeroGradientsLeaveARowOut) {
+  TestValues values = Base();
+  const TestOutputs clean = Computed(values);
+  values.Hidden(4, 3) = kNaN;
+  values.g[4] = -0.0f;
+  values.k[4] = 0;
+  const TestOutputs out = Computed(values);
+  ExpectRow(out, 4, 10, kNaNBits, 0);
+  ExpectOtherRowsEqual(out, clean, 4, 10);
+  EXPECT_EQ(out.grad_weight, Computed(values.Rows({0, 1, 2, 3, 5})).grad_weight);
+}
+
+// NaN or infinity in a hidden row stay in that row. Fails if a maximum drops the NaN or a neighbour is
+// hit.
+TEST(SpecialRowsTest, BadHiddenStaysInItsRow) {
+  for (const float bad : {kNaN, kInf, -kInf}) {
+    TestValues values = Base();
+    const TestOutputs clean = Computed(values);
+    values.Hidden(1, 3) = bad;
+    const TestOutputs out = Computed(values);
+    ExpectRow(out, 1, 10, kNaNBits, kNaNBits);  // random weights: logits of both infinite signs
+    ExpectOtherRowsEqual(out, clean, 1, 10);
+  }
+}
+
+// One NaN column is found wherever it lies: in a tile of its own past 64, beside others, in any split.
+// Fails where a maximum prefers numbers, or emptiness is told by m = -inf.
+TEST(SpecialRowsTest, NaNWeightRowReachesEveryRow) {
+  for (const int64_t v : {65, 129, 1025}) {
+    for (const int64_t bad : {int64_t{0}, int64_t{63}, v - 1}) {
+      TestValues values = TestValues::Random(DType::kF32, 3, v, 4, 2);
+      values.Weight(bad, 1) = kNaN;
+      const TestOutputs out = Computed(values);
+      for (size_t i = 0; i < 3; ++i) ExpectRow(out, i, 4, kNaNBits, kNaNBits);
+    }
+  }
+}
+
+// The other columns all -inf, and one NaN: still NaN.
+TEST(SpecialRowsTest, NaNAmongMinusInfinities) {
+  TestValues values = TestValues::Random(DType::kF32, 1, 130, 1, 2);
+  values.hidden = {1};
+  values.weight.assign(130, -kInf);
+  values.weight[129] = kNaN;
+  values.labels = {0};
+  ExpectRow(Computed(values), 0, 1, kNaNBits, kNaNBits);
+}
+
+// A logit of -inf has weight exactly 0: the row is what it is without the column, tile by tile. Fails
+// with
+// (-inf) - (-inf), 0 * inf in the entropy, or a whole tile of -inf that poisons the state.
+TEST(SpecialRowsTest, MinusInfinityHasNoWeight) {
+  TestValues values = TestValues::Random(DType::kF32, 1, 200, 2, 3);
+  values.hidden = {1, 0.5f};
+  values.labels = {150};
+  values.g = {0.7f};
+  values.k = {0.3f};
+  for (int64_t j = 0; j < 200; ++j) {
+    values.Weight(j, 0) = j < 128 || j % 3 != 0 ? -kInf : 0.1f * static_cast<float>(j - 150);
+    values.Weight(j, 1) = 1;
+  }
+  TestValues kept = values;
+  kept.v = 0;
+  kept.weight.clear();
+  for (int64_t j = 0; j < 200; ++j) {
+    if (std::isinf(values.Weight(j, 0))) continue;
+    if (j == 150) kept.labels = {kept.v};
+    kept.weight.insert(kept.weight.end(), {values.Weight(j, 0), values.Weight(j, 1)});
+    ++kept.v;
+  }
+  const TestOutputs out = Computed(values), want = Computed(kept);
+  const auto close = [](uint32_t a, uint32_t b) {  // another grouping of 24 terms: 24 roundings at most
+    const float x = TestOutputs::Float(a), y = TestOutputs::Float(b);
+    return std::fabs(x - y) <= 24 * 0x1p-23f * std::max(std::fabs(x), std::fabs(y));
+  };
+  EXPECT_TRUE(close(out.logprob[0], want.logprob[0]));
+  EXPECT_TRUE(close(out.entropy[0], want.entropy[0]));
+  EXPECT_TRUE(close(out.lse[0], want.lse[0]));
+  for (int64_t j = 0; j < 200; ++j) {
+    if (!std::isinf(values.Weight(j, 0))) continue;
+    EXPECT_EQ(TestOutputs::Float(out.grad_weight[static_cast<size_t>(2 * j)]), 0) << j;
+  }
+  EXPECT_EQ(out.grad_hidden[0], kNaNBits) << "0 * inf in the column where weight is infinite";
+  EXPECT_FALSE(std::isnan(TestOutputs::Float(out.grad_hidden[1])));
+}
+
+// As the label it gives logprob -inf and no gradient; the entropy is that of the rest.
+TEST(SpecialRowsTest, MinusInfinityAsTheLabel) {
+  TestValues values = TestValues::Random(DType::kF32, 1, 3, 1, 3);
+  values.hidden = {1};
+  values.weight = {0, -kInf, 0};
+  values.labels = {1};
+  values.g = {1};
+  values.k = {0};
+  const TestOutputs out = Computed(values);
+  EXPECT_EQ(TestOutputs::Float(out.logprob[0]), -kInf);
+  EXPECT_EQ(TestOutputs::Float(out.entropy[0]), 0x1.62e430p-1f);  // ln 2
+  EXPECT_EQ(TestOutputs::Float(out.grad_weight[0]), -0.5f);
+  EXPECT_EQ(TestOutputs::Float(out.grad_weight[1]), 0);
+}
+
+// All -inf, or +inf among the logits: NaN, in tiles and splits alike. Fails if an empty sum passes
+// for 1.
+TEST(SpecialRowsTest, NoSoftmaxGivesNaN) {
+  for (const int64_t v : {1, 64, 700}) {
+    for (const bool all : {true, false}) {
+      TestValues values = TestValues::Random(DType::kBf16, 1, v, 1, 3);
+      values.hidden = {1};
+      if (all) {
+        values.weight.assign(static_cast<size_t>(v), -kInf);
+      } else {
+        values.weight.back() = kInf;
+      }
+      values.labels = {0};
+      ExpectRow(Computed(values), 0, 1, kNaNBits, kNaNBits);
+    }
+  }
+}
+
+// Logits near the ends of fp32 are numbers like any others. Fails with a sentinel such as -1e30, or
+// where the maximum starts from 0.
+TEST(SpecialRowsTest, HugeLogits) {
+  for (const float scale : {-1e37f, 1e37f}) {
+    TestValues values = TestValues::Random(DType::kF32, 1, 66, 1, 3);
+    values.hidden = {scale};
+    values.weight.assign(66, 2);
+    values.weight[65] = scale > 0 ? 3 : 1;
+    values.labels = {65};
+    values.g = {1};
+    values.k = {1};
+    const TestOutputs out = Computed(values);
+    EXPECT_EQ(out.logprob[0], 0u);
+    EXPECT_EQ(out.entropy[0], 0u);
+    EXPECT_EQ(TestOutputs::Float(out.lse[0]), scale * values.weight[65]);
+  }
+}
+
+struct BadRow {
+  int64_t label;
+  float temperature;
+  const char* message;
+};
+
+class InvalidRow : public testing::TestWithParam<BadRow> {};
+
+// Exactly that row is NaN, as are grad_weight and the loss; the others keep their bits; the message
+// names the argument and its value. Fails if the fault is silent, stops the others, or is judged by its
+// gradients.
+TEST_P(InvalidRow, IsNaNAndReported) {
+  TestValues values = Base();
+  values.temperature.assign(6, 2);
+  const TestOutputs clean = Computed(values);
+  values.labels[3] = GetParam().label;
+  values.temperature[3] = GetParam().temperature;
+  values.g[3] = values.k[3] = 0;
+  PlacedProblem placed(values);
+  const Status status = Compute(placed);
+  EXPECT_EQ(status.code, Code::kInvalidData);
+  EXPECT_EQ(status.message, GetParam().message);
+  const TestOutputs out = placed.Outputs();
+  EXPECT_EQ(out.first_invalid_row, 3);
+  ExpectRow(out, 3, 10, kNaNBits, kNaNBits);
+  ExpectOtherRowsEqual(out, clean, 3, 10);
+  for (uint32_t bits : out.grad_weight) EXPECT_EQ(bits, kNaNBits);
+
+  values.reduction = Reduction::kSum;
+  values.g = {1};
+  EXPECT_EQ(Computed(values).loss, std::vector<uint32_t>{kNaNBits});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    SpecialRows, InvalidRow,
+    testing::Values(BadRow{77, 2, "labels[3] = 77 is outside [0, 77)"},
+                    BadRow{-1, 2, "labels[3] = -1 is outside [0, 77)"},
+                    BadRow{INT64_MIN, 2, "labels[3] = -9223372036854775808 is outside [0, 77)"},
+                    BadRow{5, 0, "temperature[3] = 0 is not finite and positive"},
+                    BadRow{5, -2, "temperature[3] = -2 is not finite and positive"},
+                    BadRow{5, kInf, "temperature[3] = inf is not finite and positive"},
+                    BadRow{5, kNaN, "temperature[3] = nan is not finite and positive"}));
+
+// V = 0 with a label to look up is that label's fault; no gradient of such a row is left unwritten.
+TEST(SpecialRowsTest, EmptyVocabularyWithALabel) {
+  TestValues values = TestValues::Random(DType::kF32, 2, 0, 3, 1);
+  values.labels = {-100, 0};
+  PlacedProblem placed(values);
+  const Status status = Compute(placed);
+  EXPECT_EQ(status.code, Code::kInvalidData);
+  EXPECT_EQ(status.message, "labels[1] = 0 is outside [0, 0)");
+  ExpectRow(placed.Outputs(), 0, 3, 0, 0);
+  ExpectRow(placed.Outputs(), 1, 3, kNaNBits, kNaNBits);
+}
+
+// No upstream gradient at all: every gradient +0, written.
+TEST(SpecialRowsTest, AbsentUpstreamGradients) {
+  TestValues values = Base();
+  values.g.clear();
+  values.k.clear();
+  const TestOutputs out = Computed(values);
+  for (uint32_t bits : out.grad_hidden) EXPECT_EQ(bits, 0u);
+  for (uint32_t bits : out.grad_weight) EXPECT_EQ(bits, 0u);
+}
+
+// Subnormal operands count. Fails if they are flushed: every logit would be 0.
+TEST(SpecialRowsTest, SubnormalInputsAreHonoured) {
+  TestValues values = TestValues::Random(DType::kF32, 1, 2, 1, 1);
+  values.hidden = {0x1p-130f};
+  values.weight = {0x1p127f, 0};
+  values.temperature = {0x1p-3f};
+  values.labels = {0};
+  const float expected = -std::log1p(std::exp(-1.0f));
+  EXPECT_NEAR(TestOutputs::Float(Computed(values).logprob[0]), expected, 2e-7f);
+  TestValues half = TestValues::Random(DType::kF16, 1, 2, 1, 1);
+  half.hidden = {0x1p-24f};
+  half.weight = {0x1p15f, 0};
+  half.temperature = {0x1p-9f};
+  half.labels = {0};
+  EXPECT_NEAR(TestOutputs::Float(Computed(half).logprob[0]), expected, 2e-7f);
+}
+
+}  // namespace
+}  // namespace plumbline::kernel
