@@ -42,8 +42,8 @@ struct Outcome {
 Outcome Compare(const Case& c, const CaseResult& result) {
   if (!result.harness_fault.empty()) return {"fault", result.harness_fault};
   if (const Finding* same = FindSignature(result, c.finding.Signature())) {
-    const std::string numbers = Numbers(*same);
-    return {"still fails", same->what + (numbers.empty() ? "" : "; " + numbers)};
+    return {"still fails",
+            same->what + (same->arbiter.empty() ? "" : "; the arbiter: " + same->arbiter)};
   }
   if (!result.findings.empty()) {
     const Finding& worst = result.findings.front();

@@ -215,7 +215,11 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help and --version
     return line.app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(Usage(line, nearest(), error.what()));
+    // CLI11 would say that a command is missing, not that there is none of this name.
+    const std::string first = argc > 1 ? argv[1] : "";
+    const bool unknown = !first.empty() && first.front() != '-' && line.app.get_subcommands().empty();
+    return static_cast<int>(
+        Usage(line, nearest(), unknown ? "there is no command '" + first + "'" : error.what()));
   }
   if (line.app.got_subcommand("worker"))
     return RunWorker(line.worker_target, line.parent, kWorkerSocket);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cmath>
 
 #include "fuzz/text.h"
 
@@ -77,22 +76,6 @@ std::string ShellQuote(std::string_view word) {
   return quoted + "'";
 }
 
-std::string Numbers(const Finding& f) {
-  if (f.kind != FindingKind::kBound && f.kind != FindingKind::kNonFinite &&
-      f.kind != FindingKind::kSign && f.kind != FindingKind::kNotZero) {
-    return {};
-  }
-  std::string text = Text("got %.9g, expected %.9g", f.got, f.expected);
-  if (!f.arbiter.empty()) text += " (arbiter " + f.arbiter + ")";
-  text += Text(", allowed error %.3g", f.bound);
-  if (std::isfinite(f.tightness)) {
-    text += Text(", error/allowed %.4g", f.tightness);
-  } else {
-    text += Text(", off by %.3g", std::fabs(f.got - f.expected));
-  }
-  return text;
-}
-
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out) {
   const Finding& finding = sighting.trophy ? sighting.trophy->finding : sighting.finding;
@@ -101,8 +84,7 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
                      Text(", case %" PRId64 " after %.1f s\n", sighting.item, sighting.seconds);
   text += "  regime   " + sighting.regime + (why.empty() ? "" : ": " + std::string(why)) + "\n";
   text += "  wrong    " + finding.what + "\n";
-  if (const std::string numbers = Numbers(finding); !numbers.empty())
-    text += "           " + numbers + "\n";
+  if (!finding.arbiter.empty()) text += "           the arbiter's value: " + finding.arbiter + "\n";
   if (sighting.trophy) {
     const Trophy& t = *sighting.trophy;
     text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64

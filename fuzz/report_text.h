@@ -33,9 +33,6 @@ std::string ShellQuote(std::string_view word);
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out);
 
-// "got 3.2, expected 1.5 (arbiter 1.49999...), allowed 1e-7, error / allowed 1.7e7"
-std::string Numbers(const Finding& finding);
-
 // Columns padded to their widest cell, two spaces between; numbers to the right.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arbiter: any single output element to more than 300 decimal digits, straight from the definitions
-// in kernel/OPERATION.md, sharing no formula, helper or loop with the fp64 reference, not even the
+// The arbiter: any single output element to at least 40 digits, straight from the definitions in
+// kernel/OPERATION.md, sharing no formula, helper or loop with the fp64 reference, not even the
 // decoding of the inputs. Slow on purpose: it exists so that a verdict rests on two independent
 // derivations. Nothing is called a finding, and nothing is stored, before it has spoken.
 //
-// Invariant: with |x| <= 2^126 in a row of fewer than 2^32 logits, its absolute error is below 2^-1100
-// in logprob, entropy, lse and loss, and in the gradients below 2^-1100 times what (|g| + |k|) / T and
-// the other factor of each product amount to. A relative bound at 256 bits would not do: 1 - p_y of a
-// confident row cancels down to 2^-1074 before fp64 takes it for zero.
+// Invariant: the weights e^(x - max x) are right to 2^-240 relative, and what is computed from them is
+// right to 2^-1100 absolute in logprob, entropy, lse and loss, and in d objective / d logit per unit of
+// (|g| + |k|) / T, for |x| <= 2^126 and fewer than 2^32 columns. A bound relative to the largest term
+// of a sum would not do, however many digits it had: 1 - p_y of a confident row cancels down to 2^-1075
+// before fp64 takes it for zero, and the reference gets it right.
 
 #ifndef PLUMBLINE_ORACLE_ARBITER_H_
 #define PLUMBLINE_ORACLE_ARBITER_H_
@@ -48,8 +49,7 @@ class Arbiter {
   ArbiterValue Evaluate(Output output, int64_t row, int64_t column);
 
   // What Evaluate would still spend on rows that it has not seen and on the element itself, in units of
-  // which about 5e6 are done in a second: 2 for each product in a logit, 400 for each logit, 1600 a
-  // row.
+  // which about 5e6 are done in a second: 1.5 for each product in a logit, 200 a logit, 2000 a row.
   double Cost(Output output, int64_t row, int64_t column) const;
 
  private:

@@ -71,7 +71,8 @@ TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
     ASSERT_EQ(write(pair[0], whole.data(), cut), static_cast<ssize_t>(cut));
     close(pair[0]);
-    EXPECT_EQ(ReceiveFrame(pair[1], &got_), cut == 0 ? FrameStatus::kClosed : FrameStatus::kBroken) << cut;
+    EXPECT_EQ(ReceiveFrame(pair[1], &got_), cut == 0 ? FrameStatus::kClosed : FrameStatus::kBroken)
+        << cut;
     EXPECT_TRUE(got_.empty());
     close(pair[1]);
   }

@@ -139,8 +139,8 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).trophy);
 }
 
-// Kills: a torn line that makes the whole campaign unreadable, or that the next append is glued to. The cut
-// runs over every byte of the last line.
+// Kills: a torn line that makes the whole campaign unreadable, or that the next append is glued to. The
+// cut runs over every byte of the last line.
 TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
   {
     auto journal = Create();
@@ -181,7 +181,8 @@ TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_));
   EXPECT_NE(error_.find("line 2"), std::string::npos) << error_;
 
-  for (const std::string& text : {std::string(), std::string("{\"journal\":2}\n"), whole.substr(0, 40)}) {
+  for (const std::string& text :
+       {std::string(), std::string("{\"journal\":2}\n"), whole.substr(0, 40)}) {
     std::ofstream(File(), std::ios::trunc) << text;
     EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_)) << text;
   }
@@ -222,7 +223,8 @@ class LedgerTest : public JournalTest {
   // A ledger that goes on with the journal, or begins it.
   std::unique_ptr<Ledger> Session() {
     JournalState state;
-    auto journal = std::filesystem::exists(File()) ? Journal::Open(work_.path(), &state, &error_) : Create();
+    auto journal =
+        std::filesystem::exists(File()) ? Journal::Open(work_.path(), &state, &error_) : Create();
     return std::make_unique<Ledger>(options_, std::move(state), std::move(journal));
   }
   CampaignOptions options_ = [] {

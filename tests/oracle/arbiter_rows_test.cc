@@ -315,7 +315,7 @@ TEST(ArbiterRows, Cost) {
   p.labels[2] = -100;
   Arbiter arbiter(p.View());
   const double one = arbiter.Cost(Output::kGradHidden, 0, 0);
-  EXPECT_GT(one, 4 * 400);
+  EXPECT_GT(one, 4 * 100);
   EXPECT_GT(arbiter.Cost(Output::kGradWeight, 0, 0), 1.9 * (one - 100));
   EXPECT_LT(arbiter.Cost(Output::kGradHidden, 2, 0), 10);
   arbiter.Evaluate(Output::kLogprob, 0, 0);

@@ -23,8 +23,9 @@ Workplace::~Workplace() {
 std::string Workplace::Misbehaving(const std::string& behaviour, const std::string& flags) const {
   const std::string root = PLUMBLINE_SOURCE_DIR;
   const std::string library = (path_ / (behaviour + ".so")).string();
-  const std::string command = "cc -shared -fPIC -O1 -I" + root + " -DBEHAVIOUR=" + behaviour + " " + flags + " " +
-                              root + "/tests/fuzz/plugins/misbehaving.c -o " + library + " -lm";
+  const std::string command = "cc -shared -fPIC -O1 -I" + root + " -DBEHAVIOUR=" + behaviour + " " +
+                              flags + " " + root + "/tests/fuzz/plugins/misbehaving.c -o " + library +
+                              " -lm";
   if (std::system(command.c_str()) != 0) throw std::runtime_error(command);
   return "plugin:" + library;
 }

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/campaign.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "fuzz/case_file.h"
+#include "fuzz/case_runner.h"
+#include "fuzz/journal.h"
+#include "fuzz/pursuit.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+// Sets the interrupt at the n-th sighting or stored finding.
+class Watcher : public CampaignObserver {
+ public:
+  void OnSighting(const Sighting& sighting, const std::string& why) override {
+    seen.push_back(sighting.signature);
+    EXPECT_NE(why, "");
+    if (interrupt_at_sighting) interrupt = true;
+  }
+  void OnStored(const Sighting& sighting, const std::string&) override {
+    stored.push_back(sighting.signature);
+  }
+  void OnNote(const std::string& note) override { notes.push_back(note); }
+
+  bool interrupt_at_sighting = false;
+  std::atomic<bool> interrupt{false};
+  std::vector<std::string> seen, stored, notes;
+};
+
+class CampaignTest : public ::testing::Test {
+ protected:
+  CampaignOptions Options(const std::string& target, int64_t cases, const std::string& out) const {
+    CampaignOptions options;
+    options.targets = {target};
+    options.seed = 1;
+    options.budget = Budget{.time = 0ms, .cases = cases};
+    options.out = work_ / out;
+    options.program = PLUMB_PROGRAM;
+    options.case_timeout = 120s;
+    options.jobs = 1;
+    return options;
+  }
+  static std::set<SightingKey> Keys(const CampaignSummary& summary) {
+    std::set<SightingKey> keys;
+    for (const Sighting& s : summary.sightings) keys.emplace(s.target, s.signature);
+    return keys;
+  }
+
+  testing::Workplace work_;
+  Watcher watcher_;
+};
+
+// Kills: a loop that reports clean without having judged anything, and a finding on the clean operator.
+TEST_F(CampaignTest, TheHostIsCleanAndWasJudged) {
+  const CampaignSummary summary =
+      RunCampaign(Options("host", 40, "out"), watcher_.interrupt, &watcher_);
+  EXPECT_EQ(summary.status, ExitStatus::kClean) << summary.error;
+  ASSERT_EQ(summary.targets.size(), 1U);
+  const Tally& tally = summary.targets[0].second;
+  EXPECT_EQ(tally.cases, 40);
+  EXPECT_GE(tally.pass, 35);
+  EXPECT_GT(tally.elements[0], 1'000);
+  EXPECT_FALSE(tally.tightness.empty());
+  EXPECT_TRUE(std::filesystem::exists(work_ / "out" / "summary.json"));
+}
+
+// Kills: a finding that is not shrunk, whose file does not show it, or whose recipe line does not; a
+// case that does not say where it came from.
+TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
+  CampaignOptions options = Options("mutant:plain-logprob", 400, "out");
+  options.stop_after = 1;
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_EQ(summary.sightings.size(), 1U);
+  const Sighting& sighting = summary.sightings[0];
+  ASSERT_TRUE(sighting.trophy);
+  EXPECT_EQ(sighting.trophy->note, "");
+  EXPECT_LE(sighting.trophy->values_after, 64);
+  EXPECT_LT(sighting.trophy->values_after, sighting.trophy->values_before);
+  EXPECT_EQ(watcher_.stored, std::vector<std::string>{sighting.signature});
+
+  std::string error;
+  const auto c = ReadCase(options.out / sighting.trophy->file, &error);
+  ASSERT_TRUE(c) << error;
+  EXPECT_EQ(c->target, "mutant:plain-logprob");
+  EXPECT_EQ(c->recipe, sighting.recipe);
+  EXPECT_EQ(c->why, WhyOf(sighting.regime));
+  EXPECT_EQ(c->finding.Signature(), sighting.signature);
+  EXPECT_NE(c->finding.arbiter, "");
+  EXPECT_EQ(ValueCount(c->problem), sighting.trophy->values_after);
+  EXPECT_TRUE(std::filesystem::is_empty(options.out / "shrinking"));
+
+  WorkerSpec spec;
+  spec.target = c->target;
+  spec.program = PLUMB_PROGRAM;
+  CaseRunner runner(spec, 120s, &watcher_.interrupt);
+  EXPECT_TRUE(
+      FindSignature(runner.Run(RequestFor(c->problem, SeedOf(*c), true)).result, sighting.signature));
+  CampaignOptions again = Options("mutant:plain-logprob", 1, "again");
+  again.recipe = sighting.recipe;
+  again.stop_after = 1;
+  const CampaignSummary one = RunCampaign(again, watcher_.interrupt, &watcher_);
+  EXPECT_EQ(one.targets[0].second.cases, 1);
+  EXPECT_EQ(Keys(one), Keys(summary));
+}
+
+// Kills: a resume that counts a case twice, skips one, or forgets a finding; and one that depends on
+// where the interrupt fell. The reference is the same campaign in one piece.
+TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
+  const CampaignSummary whole =
+      RunCampaign(Options("mutant:logits-rounded", 60, "whole"), watcher_.interrupt, &watcher_);
+  ASSERT_EQ(whole.status, ExitStatus::kFindings) << whole.error;
+  ASSERT_GE(whole.sightings.size(), 2U);
+
+  Watcher stopping;
+  stopping.interrupt_at_sighting = true;
+  const CampaignSummary first =
+      RunCampaign(Options("mutant:logits-rounded", 60, "parts"), stopping.interrupt, &stopping);
+  ASSERT_EQ(first.status, ExitStatus::kInterrupted);
+  EXPECT_LT(first.targets[0].second.cases, 60);
+  EXPECT_FALSE(first.sightings.at(0).trophy);
+
+  CampaignOptions resume;
+  resume.resume = true;
+  resume.out = work_ / "parts";
+  resume.program = PLUMB_PROGRAM;
+  resume.jobs = 1;
+  Watcher resuming;
+  const CampaignSummary second = RunCampaign(resume, resuming.interrupt, &resuming);
+  EXPECT_EQ(second.status, ExitStatus::kFindings) << second.error;
+  EXPECT_EQ(second.options.seed, 1U);
+  EXPECT_EQ(ToJson(second.targets[0].second), ToJson(whole.targets[0].second));
+  EXPECT_EQ(Keys(second), Keys(whole));
+  for (const Sighting& sighting : second.sightings) {
+    ASSERT_TRUE(sighting.trophy) << sighting.signature;
+    EXPECT_TRUE(std::filesystem::exists(work_ / "parts" / sighting.trophy->file));
+  }
+  // A finished campaign, resumed: nothing is left, nothing is added.
+  const CampaignSummary third = RunCampaign(resume, resuming.interrupt, &resuming);
+  EXPECT_EQ(ToJson(third.targets[0].second), ToJson(whole.targets[0].second));
+}
+
+// Kills: more cases than asked for, fewer, or other ones, with several threads.
+TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
+  const CampaignSummary one =
+      RunCampaign(Options("mutant:first-grad-for-all", 60, "one"), watcher_.interrupt, &watcher_);
+  CampaignOptions options = Options("mutant:first-grad-for-all", 60, "three");
+  options.jobs = 3;
+  const CampaignSummary three = RunCampaign(options, watcher_.interrupt, &watcher_);
+  EXPECT_EQ(ToJson(one.targets[0].second), ToJson(three.targets[0].second));
+  EXPECT_EQ(Keys(one), Keys(three));
+}
+
+// Kills: a campaign that ends with its first crash, a crash that is not shrunk, and one whose stored
+// case does not crash.
+TEST_F(CampaignTest, ACrashIsShrunkAndTheCampaignGoesOn) {
+  const std::string target = work_.Misbehaving("CRASH");
+  const CampaignSummary summary =
+      RunCampaign(Options(target, 30, "out"), watcher_.interrupt, &watcher_);
+  ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  const Tally& tally = summary.targets[0].second;
+  EXPECT_EQ(tally.cases, 30);
+  EXPECT_GE(tally.fail, 2);
+  EXPECT_GE(tally.skipped, 2);
+  EXPECT_EQ(tally.fail + tally.skipped, 30);
+  EXPECT_EQ(tally.skip_reasons.begin()->first, "the target: declined");
+  ASSERT_EQ(summary.sightings.size(), 1U);
+  EXPECT_EQ(summary.sightings[0].signature, "crash");
+  EXPECT_EQ(summary.sightings[0].more.size(), std::min<size_t>(3, static_cast<size_t>(tally.fail) - 1));
+  std::string error;
+  const auto c = ReadCase(work_ / "out" / summary.sightings[0].trophy->file, &error);
+  ASSERT_TRUE(c) << error;
+  EXPECT_EQ(c->problem.vocab() % 4, 1);
+  EXPECT_LE(ValueCount(c->problem), 64);
+}
+
+// Kills: a hang pursued with the campaign's whole deadline for each candidate, and one that is not
+// stored.
+TEST_F(CampaignTest, AHangIsStored) {
+  const std::string target = work_.Misbehaving("HANG");
+  CampaignOptions options = Options(target, 1, "out");
+  options.recipe = "v1 regime=ragged-tail seed=1 n=2 v=5 h=3";
+  options.case_timeout = 200ms;
+  options.shrink_time = 1s;
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_EQ(summary.sightings.size(), 1U);
+  EXPECT_EQ(summary.sightings[0].signature, "hang");
+  EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].trophy->file));
+}
+
+// Kills: a death that did not happen again merged with those that do, or handed to the shrinker.
+TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
+  const std::string target = work_.Misbehaving("CRASH_ONCE");
+  CampaignOptions options = Options(target, 60, "out");
+  options.stop_after = 1;
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_EQ(summary.sightings.size(), 1U);
+  EXPECT_EQ(summary.sightings[0].signature, "crash (once)");
+  ASSERT_TRUE(summary.sightings[0].trophy);
+  EXPECT_THAT(summary.sightings[0].trophy->note, HasSubstr("not seen again"));
+}
+
+// Kills: a refusal that has already written into the folder, or that comes without its reason.
+TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
+  const auto refused = [&](const CampaignOptions& options, ExitStatus status, const std::string& word) {
+    const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+    EXPECT_EQ(summary.status, status);
+    EXPECT_THAT(summary.error, HasSubstr(word));
+    EXPECT_FALSE(std::filesystem::exists(work_ / "out"));
+  };
+  refused(Options("mutant:nope", 5, "out"), ExitStatus::kUnavailable, "nope");
+  CampaignOptions options = Options("host", 5, "out");
+  options.regime = "no-such-regime";
+  refused(options, ExitStatus::kUsage, "ragged-tail");
+  options = Options("host", 5, "out");
+  options.recipe = "v1 n=two";
+  refused(options, ExitStatus::kUsage, "two");
+  options = Options("host", 5, "out");
+  options.targets = {"host", "host"};
+  refused(options, ExitStatus::kUsage, "twice");
+  options = Options("host", 5, "out");
+  options.targets.clear();
+  refused(options, ExitStatus::kUsage, "target");
+  options.resume = true;
+  refused(options, ExitStatus::kUsage, "journal");
+
+  RunCampaign(Options("host", 1, "taken"), watcher_.interrupt, &watcher_);
+  EXPECT_EQ(RunCampaign(Options("host", 1, "taken"), watcher_.interrupt, &watcher_).status,
+            ExitStatus::kUsage);
+}
+
+// Kills: a unit read as another, a number that wraps around, and text after the unit that is ignored.
+TEST(Budgets, AreReadAsWritten) {
+  std::string error;
+  EXPECT_EQ(ParseBudget("60s", &error), (Budget{60'000ms, 0}));
+  EXPECT_EQ(ParseBudget("10m", &error), (Budget{600'000ms, 0}));
+  EXPECT_EQ(ParseBudget("2h", &error), (Budget{7'200'000ms, 0}));
+  EXPECT_EQ(ParseBudget("250ms", &error), (Budget{250ms, 0}));
+  EXPECT_EQ(ParseBudget("5000cases", &error), (Budget{0ms, 5000}));
+  for (const char* bad : {"", "s", "60", "0s", "-5s", "60 s", "60sec", "1.5h", "5cases!",
+                          "99999999999999999999s", "9223372036854775807h", "0cases"}) {
+    EXPECT_FALSE(ParseBudget(bad, &error)) << bad;
+    EXPECT_THAT(error, HasSubstr(bad));
+  }
+  for (const char* text : {"60s", "90s", "2h", "250ms", "5000cases"}) {
+    const auto budget = ParseBudget(text, &error);
+    EXPECT_EQ(ParseBudget(Format(*budget), &error), budget) << text;
+  }
+}
+
+TEST(Seeds, AreDecimalOrHexadecimal) {
+  std::string error;
+  EXPECT_EQ(ParseSeed("18446744073709551615", &error), ~uint64_t{0});
+  EXPECT_EQ(ParseSeed("0xFFFFFFFFFFFFFFFE", &error), ~uint64_t{1});
+  EXPECT_EQ(ParseSeed("10", &error), 10U);
+  for (const char* bad : {"", "0x", "-1", "1x", "18446744073709551616", " 1"}) {
+    EXPECT_FALSE(ParseSeed(bad, &error)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuzz/examine.h"
+#include "fuzz/regimes.h"
+#include "kernel/host/tiling.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using kernel::Tensor;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using testing::Workplace;
+
+std::unique_ptr<Target> Loaded(const std::string& name) {
+  std::string error;
+  auto target = Target::Load(name, &error);
+  EXPECT_NE(target, nullptr) << error;
+  return target;
+}
+
+std::string Refusal(const std::string& name) {
+  std::string error;
+  EXPECT_EQ(Target::Load(name, &error), nullptr) << name;
+  return error;
+}
+
+// tests/fuzz/plugins/table.c, compiled with these flags.
+std::string Table(const Workplace& place, const std::string& flags,
+                  const std::string& compiler = "cc") {
+  static int count = 0;
+  const std::string library = (place / ("table" + std::to_string(count++) + ".so")).string();
+  const std::string command = compiler + " -shared -fPIC -I" PLUMBLINE_SOURCE_DIR " " + flags +
+                              " " PLUMBLINE_SOURCE_DIR "/tests/fuzz/plugins/table.c -o " + library;
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return "plugin:" + library;
+}
+
+// One row over the vocabulary {0, 0, 0, 0}: every result is known in closed form.
+struct Ties {
+  std::vector<float> hidden{0}, weight{1, 2, 3, 4}, g{1};
+  std::vector<int64_t> labels{2};
+  float logprob = NAN, entropy = NAN, lse = NAN, grad_hidden = NAN;
+  std::vector<float> grad_weight = std::vector<float>(4, NAN);
+  int64_t first_invalid_row = -9;
+
+  kernel::Problem problem() const {
+    kernel::Problem p;
+    p.hidden = {hidden.data(), DType::kF32, 2, {1, 1}, {1, 1}};
+    p.weight = {weight.data(), DType::kF32, 2, {4, 1}, {1, 1}};
+    p.labels = {labels.data(), DType::kI64, 1, {1, 1}, {1, 1}};
+    p.grad_logprob = {g.data(), DType::kF32, 1, {1, 1}, {1, 1}};
+    return p;
+  }
+  kernel::Results results() {
+    kernel::Results r;
+    r.logprob = {&logprob, DType::kF32, 1, {1, 1}, {1, 1}};
+    r.entropy = {&entropy, DType::kF32, 1, {1, 1}, {1, 1}};
+    r.lse = {&lse, DType::kF32, 1, {1, 1}, {1, 1}};
+    r.grad_hidden = {&grad_hidden, DType::kF32, 2, {1, 1}, {1, 1}};
+    r.grad_weight = {grad_weight.data(), DType::kF32, 2, {4, 1}, {1, 1}};
+    r.first_invalid_row = {&first_invalid_row, DType::kI64, 0, {}, {}};
+    return r;
+  }
+  void ExpectRight() const {
+    const float ln4 = 1.3862944F;  // nearest fp32 to 1.386294361119890618...
+    EXPECT_FLOAT_EQ(logprob, -ln4);
+    EXPECT_FLOAT_EQ(entropy, ln4);
+    EXPECT_FLOAT_EQ(lse, ln4);
+    EXPECT_EQ(grad_hidden, 3 - 2.5F);  // w_y minus the mean of the weights
+    EXPECT_EQ(grad_weight, std::vector<float>(4, 0));
+    EXPECT_EQ(first_invalid_row, -1);
+  }
+};
+
+// Fails if a tensor reaches the operator in another's place, or an output is not passed on.
+TEST(Target, HostComputes) {
+  const auto host = Loaded("host");
+  Ties ties;
+  const RunOutcome outcome = host->Run(ties.problem(), ties.results());
+  EXPECT_EQ(outcome.status, RunStatus::kOk) << outcome.message;
+  ties.ExpectRight();
+}
+
+// Fails if a refusal loses its words or its kind: both kinds of invalid input are kInvalid.
+TEST(Target, HostRefuses) {
+  const auto host = Loaded("host");
+  Ties ties;
+  ties.labels[0] = 70000;
+  RunOutcome outcome = host->Run(ties.problem(), ties.results());
+  EXPECT_EQ(outcome.status, RunStatus::kInvalid);
+  EXPECT_THAT(outcome.message, HasSubstr("70000"));
+  EXPECT_TRUE(std::isnan(ties.logprob));
+  EXPECT_EQ(ties.first_invalid_row, 0);
+
+  kernel::Problem broken = ties.problem();
+  broken.labels.dtype = DType::kF32;
+  outcome = host->Run(broken, ties.results());
+  EXPECT_EQ(outcome.status, RunStatus::kInvalid);
+  EXPECT_THAT(outcome.message, HasSubstr("labels"));
+}
+
+// Fails if the claim and the implementation part ways: bounds would then be judged for another
+// summation.
+TEST(Target, HostClaimsItsOwnTiling) {
+  const oracle::Contract contract = Loaded("host")->description().contract;
+  EXPECT_EQ(contract.tile, kernel::host::kTile);
+  EXPECT_EQ(contract.splits, kernel::host::kMaxSplits);
+  // Lanes: each lane adds tile/lanes elements, then a tree halves the lanes.
+  EXPECT_EQ(contract.tile_depth, kernel::host::kTile / kernel::host::kLanes - 1 +
+                                     static_cast<int64_t>(std::log2(kernel::host::kLanes)));
+}
+
+// Fails if a built-in cannot be loaded by the name it is listed under, two share a name, or a mutant
+// claims another contract than host's (a looser one would hide its defect).
+TEST(Target, EveryBuiltInLoads) {
+  const std::string host_text(Loaded("host")->description_text());
+  std::set<std::string> names;
+  for (const BuiltIn& built_in : BuiltInTargets()) {
+    EXPECT_TRUE(names.insert(built_in.name).second) << built_in.name;
+    EXPECT_FALSE(built_in.what.empty());
+    const auto target = Loaded(built_in.name);
+    ASSERT_NE(target, nullptr);
+    EXPECT_EQ(target->name(), built_in.name);
+    EXPECT_EQ(target->description().name, built_in.name);
+    std::string text(target->description_text());
+    text.replace(text.find("\"" + built_in.name + "\""), built_in.name.size() + 2, "\"host\"");
+    EXPECT_EQ(text, host_text);
+  }
+  EXPECT_EQ(names.size(), 9u);
+}
+
+// Fails if the error does not help: it must repeat the name and list the ones there are.
+TEST(Target, UnknownNames) {
+  for (const char* name : {"", "hots", "mutant:", "mutant:nothing", "mutant:host", "HOST"}) {
+    EXPECT_THAT(Refusal(name), AllOf(HasSubstr("\"" + std::string(name) + "\""), HasSubstr("host"),
+                                     HasSubstr("mutant:tail-unmasked"), HasSubstr("plugin:PATH.so")));
+  }
+}
+
+// Fails if a library's fault is not said in words that lead to it.
+TEST(Target, RefusesWhatIsNoPlugin) {
+  const Workplace place;
+  EXPECT_THAT(Refusal("plugin:" + (place / "none.so").string()),
+              AllOf(HasSubstr("none.so"), HasSubstr("No such file")));
+  std::ofstream(place / "text.so") << "not a library\n";
+  EXPECT_THAT(Refusal("plugin:" + (place / "text.so").string()), HasSubstr("text.so"));
+  EXPECT_THAT(Refusal(Table(place, "-DNO_SYMBOL")), EndsWith("exports no plumbline_target()"));
+  // What is not resolved when it is loaded would crash in the middle of a campaign.
+  EXPECT_THAT(Refusal(Table(place,
+                            "-DSTATUS='missing_function()' -Dmissing_function=absent_function "
+                            "-Wno-implicit-function-declaration")),
+              HasSubstr("absent_function"));
+}
+
+// Each fails if the table's fault named is not looked for before the table is used.
+TEST(Target, RefusesBrokenTables) {
+  const Workplace place;
+  EXPECT_THAT(Refusal(Table(place, "-DABI=2")), HasSubstr("abi_version is 2"));
+  EXPECT_THAT(Refusal(Table(place, "-DABI=0")), HasSubstr("abi_version is 0"));
+  EXPECT_THAT(Refusal(Table(place, "-DSIZE=24")), HasSubstr("struct_size is 24"));
+  EXPECT_THAT(Refusal(Table(place, "-DRUN=NULL")), HasSubstr("run is null"));
+  EXPECT_THAT(Refusal(Table(place, "-DDESCRIBE=NULL")), HasSubstr("describe is null"));
+  EXPECT_THAT(Refusal(Table(place, "-DTABLE=NULL")), HasSubstr("plumbline_target() returned null"));
+  EXPECT_THAT(Refusal(Table(place, "-DSIZES=Sizes")), HasSubstr("all three or none"));
+  EXPECT_THAT(Refusal(Table(place, "-DTEXT=NULL")), HasSubstr("describe() returned null"));
+  EXPECT_THAT(Refusal(Table(place, R"(-DTEXT='"{}"')")), HasSubstr("description.name"));
+  EXPECT_THAT(Refusal(Table(place, R"(-DTEXT='"{\"name\":\"x\",\"device\":\"cuda\"}"')")),
+              HasSubstr("device is \"cuda\""));
+  // A table of a later version is longer, and loads.
+  EXPECT_NE(Loaded(Table(place, "-DSIZE=sizeof\\(plumbline_target_v1\\)+8")), nullptr);
+}
+
+// Fails if a status is taken for another, one that is none passes as success, or words are lost.
+TEST(Target, StatusesOfPlugins) {
+  const Workplace place;
+  const auto run = [&](const std::string& flags, const std::string& compiler = "cc") {
+    const auto target = Loaded(Table(place, flags, compiler));
+    Ties ties;
+    return target->Run(ties.problem(), ties.results());
+  };
+  EXPECT_EQ(run("").status, RunStatus::kOk);
+  EXPECT_EQ(run("-DSTATUS=1").status, RunStatus::kUnsupported);
+  EXPECT_EQ(run("-DSTATUS=2").status, RunStatus::kInvalid);
+  EXPECT_EQ(run("-DSTATUS=3").status, RunStatus::kFailed);
+  for (const char* status : {"4", "-1", "17"}) {
+    const RunOutcome outcome = run("-DSTATUS=" + std::string(status));
+    EXPECT_EQ(outcome.status, RunStatus::kFailed);
+    EXPECT_THAT(outcome.message, HasSubstr("returned " + std::string(status)));
+  }
+  // Text that fills the buffer to its last byte must be cut, not read past.
+  const RunOutcome shouting = run("-DSTATUS=3 -DSAYS=\"'x'\"");
+  EXPECT_EQ(shouting.message.find_first_not_of('x'), std::string::npos);
+  EXPECT_GT(shouting.message.size(), 100u);
+  EXPECT_LT(shouting.message.size(), 5000u);
+  // An exception that comes through the C interface is the plug-in's failure, not the end of the
+  // process.
+  const RunOutcome thrown = run("'-DSTATUS=(throw 1),0'", "c++ -x c++");
+  EXPECT_EQ(thrown.status, RunStatus::kFailed);
+  EXPECT_THAT(thrown.message, HasSubstr("threw"));
+}
+
+// The example as its own first lines say it is built. Fails if the command, the example or the header
+// no longer fit together.
+std::string Example(const Workplace& place) {
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/examples/plugin.c");
+  std::string line;
+  while (std::getline(file, line) && !line.starts_with(" *   cc ")) {
+  }
+  const size_t output = line.find("plugin.so");
+  EXPECT_NE(output, std::string::npos) << "no command in fuzz/examples/plugin.c";
+  if (output == std::string::npos) return "";
+  const std::string library = (place / "plugin.so").string();
+  line.replace(output, 9, library);
+  const std::string command = "cd " PLUMBLINE_SOURCE_DIR " && " + line.substr(5);
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return "plugin:" + library;
+}
+
+TEST(ExamplePlugin, Computes) {
+  const Workplace place;
+  const auto target = Loaded(Example(place));
+  ASSERT_NE(target, nullptr);
+  Ties ties;
+  EXPECT_EQ(target->Run(ties.problem(), ties.results()).status, RunStatus::kOk);
+  ties.ExpectRight();
+}
+
+// Held to what it declares, over what it declares: fails if its arithmetic is not that of its contract,
+// or its limits are not the ones that it needs.
+TEST(ExamplePlugin, KeepsItsContract) {
+  const Workplace place;
+  const auto target = Loaded(Example(place));
+  ASSERT_NE(target, nullptr);
+  int judged = 0;
+  for (uint64_t i = 0; i < 80; ++i) {
+    Recipe recipe = DrawRecipe(7, i);
+    recipe.dtype = DType::kF32;
+    recipe.label_dtype = DType::kI64;
+    recipe.hidden_major = false;
+    recipe.temperature = 1;
+    recipe.temperature_per_row = false;
+    recipe.reduction = kernel::Reduction::kNone;
+    recipe.pad = 0;
+    recipe.grad_stride = 1;
+    const CaseResult result = Examine(Expand(recipe), *target, {.seed = i});
+    EXPECT_EQ(result.harness_fault, "");
+    for (const Finding& finding : result.findings)
+      ADD_FAILURE() << finding.what << "\n" << Format(recipe);
+    judged += result.verdict == oracle::Verdict::kPass;
+  }
+  EXPECT_GE(judged, 40) << "the rest may have ignored rows, which it does not do";
+}
+
+// Fewer than 60 lines is what the README promises of an example.
+TEST(ExamplePlugin, IsShort) {
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/examples/plugin.c");
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_GT(lines, 0);
+  EXPECT_LE(lines, 60);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
