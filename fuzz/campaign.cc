@@ -133,7 +133,13 @@ Crew::Runners Crew::MakeRunners(int job) const {
 
 bool Crew::RunItem(const Item& item, CaseRunner* runner) {
   ledger_.Start(item);
-  const Judged judged = runner->Run(RequestFor(item.recipe, item.seed, /*arbiter=*/true));
+  const Request request = RequestFor(item.recipe, item.seed);
+  Judged judged = runner->Run(request);
+  // The arbiter speaks before anything becomes a finding. What is known already is only counted: asking
+  // for each of thousands of failing cases would take minutes where judging takes milliseconds.
+  if (judged.kind == Judged::Kind::kJudged && ledger_.ShowsNew(item, judged.result)) {
+    judged = runner->Confirm(request, std::move(judged));
+  }
   if (judged.kind != Judged::Kind::kJudged) {
     const bool gone = judged.kind == Judged::Kind::kUnavailable;
     End(gone ? ExitStatus::kUnavailable : ExitStatus::kInterrupted, judged.error);
@@ -187,7 +193,7 @@ Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) 
     const milliseconds left = options_.GetBudget().time - ledger_.Elapsed();
     pursuit.shrink_time = std::min(pursuit.shrink_time, std::max(left, kLeastShrinkTime));
   }
-  // A death that did not happen again gives the shrinker nothing to hold on to.
+  // What did not happen again gives the shrinker nothing to hold on to.
   if (!sighting.reproduced) pursuit.shrink_time = milliseconds(0);
   std::error_code ignored;
   std::filesystem::create_directories(options_.out / "shrinking", ignored);

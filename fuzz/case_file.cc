@@ -44,7 +44,7 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
   return {};
 }
 
-// A tensor without elements costs a file nothing, whatever its extents ([2^62, 0] is a valid weight
+// A tensor without elements costs a file nothing, whatever its extents ([2^40, 0] is a valid weight
 // that would be judged for ever), and padding none at all. Cases are held to the size that recipes are
 // held to.
 std::string TooLarge(const OwnedProblem& p) {

@@ -17,6 +17,10 @@ CaseResult Death(FindingKind kind, std::string what) {
   return result;
 }
 
+// 13 elements of at most ExamineOptions::arbiter_cost are a minute's work; this leaves room for a busy
+// machine and a sanitizer.
+constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
+
 bool IsDeath(const CaseResult& result) {
   return !result.findings.empty() && (result.findings.front().kind == FindingKind::kCrash ||
                                       result.findings.front().kind == FindingKind::kHang);
@@ -33,6 +37,11 @@ bool CaseRunner::Ready(std::string* error) {
 
 Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal) {
   Judged judged;
+  // Answers that come at once never look at the flag while they are waited for.
+  if (interrupt_ != nullptr && interrupt_->load()) {
+    judged.kind = Judged::Kind::kInterrupted;
+    return judged;
+  }
   if (!Ready(&judged.error)) {
     judged.kind = interrupt_ != nullptr && interrupt_->load() ? Judged::Kind::kInterrupted
                                                               : Judged::Kind::kUnavailable;
@@ -76,12 +85,40 @@ Judged CaseRunner::Run(const Request& request) {
   if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty()))
     return second;
   first.retried = true;
-  first.reproduced = false;
+  first.once.insert(first.result.findings.front().Signature());
   first.result.findings.front().what += "; it did not die again when the case was run alone";
   // What the second attempt found stands beside the death.
   for (Finding& finding : second.result.findings) first.result.findings.push_back(std::move(finding));
   first.result.outputs = std::move(second.result.outputs);
   return first;
+}
+
+Judged CaseRunner::Confirm(Request request, Judged first) {
+  if (first.kind != Judged::Kind::kJudged || !first.once.empty() || first.result.findings.empty() ||
+      IsDeath(first.result) || !first.result.harness_fault.empty()) {
+    return first;
+  }
+  request.arbiter = true;
+  int signal = 0;
+  Judged second = Attempt(request, kArbiterDeadline, &signal);
+  if (second.kind != Judged::Kind::kJudged) return second;
+  second.retried = first.retried;
+  if (IsDeath(second.result) && second.result.findings.front().kind == FindingKind::kHang) {
+    first.result.harness_fault =
+        "the arbiter did not come to an end within " + std::to_string(kArbiterDeadline.count()) + " ms";
+    return first;
+  }
+  // A target that gives other results from run to run: what it showed before still counts, but as seen
+  // once, and there is nothing to ask the arbiter about.
+  for (Finding& finding : first.result.findings) {
+    std::string signature = finding.Signature();
+    if (FindSignature(second.result, signature) != nullptr) continue;
+    second.once.insert(std::move(signature));
+    finding.what += "; it was not seen again on the same case";
+    second.result.findings.push_back(std::move(finding));
+    second.result.verdict = oracle::Verdict::kFail;
+  }
+  return second;
 }
 
 const Finding* FindSignature(const CaseResult& result, std::string_view signature) {

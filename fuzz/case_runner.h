@@ -9,6 +9,9 @@
 //                         that is the kernel short of memory, or a person.
 //   past its deadline     killed and run again, alone. Again: a kHang finding. Not again: counted as
 //                         retried, for a busy machine looks the same.
+//
+// The arbiter may take longer than a target's deadline, and its time is not the target's: a case that
+// fails is judged once more for it, under a deadline of its own.
 
 #ifndef PLUMBLINE_FUZZ_CASE_RUNNER_H_
 #define PLUMBLINE_FUZZ_CASE_RUNNER_H_
@@ -17,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,10 +32,10 @@ namespace plumbline::fuzz {
 struct Judged {
   enum class Kind : uint8_t { kJudged, kUnavailable, kInterrupted };
   Kind kind = Kind::kJudged;
-  CaseResult result;       // kJudged
-  std::string error;       // kUnavailable: the target's own words
-  bool retried = false;    // the first attempt died or passed its deadline
-  bool reproduced = true;  // false: a crash that did not happen again
+  CaseResult result;           // kJudged
+  std::string error;           // kUnavailable: the target's own words
+  bool retried = false;        // the first attempt died or passed its deadline
+  std::set<std::string> once;  // signatures that were seen and, on the same case, not seen again
 };
 
 class CaseRunner {
@@ -41,8 +45,13 @@ class CaseRunner {
 
   // Starts the worker if none runs. False: the target is not available, and why.
   bool Ready(std::string* error);
-  // As above, with the second attempt.
+  // Judges a case, with a second attempt where the first one dies; the arbiter is not asked.
   Judged Run(const Request& request);
+  // A case that Run found failing, now with the arbiter: nothing is a finding before it has spoken.
+  // What passed, was skipped, or died comes back as it is.
+  Judged Confirm(Request request, Judged first);
+  // Both.
+  Judged RunAndConfirm(const Request& request) { return Confirm(request, Run(request)); }
   // One attempt: while shrinking, a death is an answer like any other.
   Judged RunOnce(const Request& request, std::chrono::milliseconds deadline);
   // The next case starts in a fresh worker.

@@ -81,8 +81,7 @@ ExitStatus CommandReplay(const CaseFiles& files, const Console& console) {
         return console.Finish(ExitStatus::kUsage, cases, failing, std::move(report));
       }
       const std::string& target = files.target.empty() ? c->target : files.target;
-      const Judged judged =
-          runners.For(target).Run(RequestFor(c->problem, SeedOf(*c), /*arbiter=*/true));
+      const Judged judged = runners.For(target).RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));
       if (judged.kind == Judged::Kind::kInterrupted) {
         return console.Finish(ExitStatus::kInterrupted, cases, failing, std::move(report));
       }
@@ -142,7 +141,7 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
   }
   Runners runners(console, command.case_timeout);
   CaseRunner& runner = runners.For(command.target.empty() ? c->target : command.target);
-  const Judged judged = runner.Run(RequestFor(c->problem, SeedOf(*c), /*arbiter=*/true));
+  const Judged judged = runner.RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));
   if (judged.kind != Judged::Kind::kJudged) {
     const bool gone = judged.kind == Judged::Kind::kUnavailable;
     if (gone) console.Complain(judged.error);

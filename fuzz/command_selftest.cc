@@ -31,7 +31,7 @@ struct Kill {
 
 // Whether the request, judged in full, still shows the signature.
 std::string Reproduce(const Request& request, const std::string& signature, CaseRunner* runner) {
-  const Judged judged = runner->Run(request);
+  const Judged judged = runner->RunAndConfirm(request);
   if (judged.kind == Judged::Kind::kInterrupted) return "interrupted";
   if (judged.kind == Judged::Kind::kUnavailable) return judged.error;
   if (!judged.result.harness_fault.empty()) return judged.result.harness_fault;
@@ -75,7 +75,7 @@ Kill Hunt(const std::string& target, const SelftestCommand& command, const std::
   }
   if (!kill.sighting.trophy->note.empty()) kill.trouble = kill.sighting.trophy->note;
   const std::string& signature = kill.sighting.signature;
-  if (std::string why = Reproduce(RequestFor(c->problem, SeedOf(*c), true), signature, &runner);
+  if (std::string why = Reproduce(RequestFor(c->problem, SeedOf(*c)), signature, &runner);
       !why.empty()) {
     kill.trouble = "replay of the file: " + why;
   }
@@ -84,7 +84,7 @@ Kill Hunt(const std::string& target, const SelftestCommand& command, const std::
   if (!Parse(kill.sighting.recipe, &recipe, &error)) {
     kill.trouble = "recipe: " + error;
   } else if (std::string why =
-                 Reproduce(RequestFor(kill.sighting.recipe, recipe.seed, true), signature, &runner);
+                 Reproduce(RequestFor(kill.sighting.recipe, recipe.seed), signature, &runner);
              !why.empty()) {
     kill.trouble = "replay of the recipe: " + why;
   }

@@ -66,6 +66,15 @@ std::optional<Sighting> Ledger::NextPending() {
   return state_.sightings.at(key);
 }
 
+bool Ledger::ShowsNew(const Item& item, const CaseResult& result) {
+  const std::string& target = options_.targets[item.target];
+  const std::lock_guard lock(mutex_);
+  return !Full() &&
+         std::any_of(result.findings.begin(), result.findings.end(), [&](const Finding& finding) {
+           return !state_.sightings.contains({target, finding.Signature()});
+         });
+}
+
 std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
   const std::string& target = options_.targets[item.target];
   const CaseRecord record = RecordOf(judged.result, judged.retried);
@@ -74,7 +83,7 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
   for (const std::string& signature : record.signatures) {
     if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
     const Finding& finding = *FindSignature(judged.result, signature);
-    const bool once = finding.kind == FindingKind::kCrash && !judged.reproduced;
+    const bool once = judged.once.contains(signature);
     const SightingKey key(target, once ? signature + std::string(kOnce) : signature);
     if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
       Sighting& sighting = known->second;

@@ -47,6 +47,8 @@ class Ledger {
   // A sighting that is to be shrunk and stored, taken off the list; in order of their being seen.
   std::optional<Sighting> NextPending();
 
+  // Whether the result holds a signature that would become a sighting.
+  bool ShowsNew(const Item& item, const CaseResult& result);
   // A judged case: journaled, counted, and what it showed for the first time, worst first, also put on
   // the list of NextPending.
   std::vector<Sighting> Record(const Item& item, const Judged& judged);

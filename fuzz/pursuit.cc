@@ -58,8 +58,7 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   Judged::Kind state = Judged::Kind::kJudged;
   const StillFails still_fails = [&](const OwnedProblem& candidate) {
     if (state != Judged::Kind::kJudged) return false;
-    const Judged judged =
-        runner->RunOnce(RequestFor(candidate, quarry.seed, /*arbiter=*/false), deadline);
+    const Judged judged = runner->RunOnce(RequestFor(candidate, quarry.seed), deadline);
     state = judged.kind;
     pursued.error = judged.error;
     return state == Judged::Kind::kJudged && FindSignature(judged.result, signature) != nullptr;
@@ -90,7 +89,7 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   }
 
   runner->Renew();
-  const Judged last = runner->Run(RequestFor(shrunk.problem, quarry.seed, /*arbiter=*/true));
+  const Judged last = runner->RunAndConfirm(RequestFor(shrunk.problem, quarry.seed));
   if (last.kind != Judged::Kind::kJudged) {
     pursued.kind = last.kind == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted
                                                            : Pursued::Kind::kUnavailable;
@@ -100,7 +99,7 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   pursued.harness_fault = last.result.harness_fault;
   const Finding* confirmed = FindSignature(last.result, signature);
   OwnedProblem problem = std::move(shrunk.problem);
-  if (confirmed != nullptr && last.reproduced) {
+  if (confirmed != nullptr && !last.once.contains(signature)) {
     trophy.finding = *confirmed;
   } else if (pursued.harness_fault.empty()) {
     trophy.note = trophy.accepted == 0 ? "not seen again on the same problem: stored as it came"

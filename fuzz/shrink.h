@@ -31,6 +31,8 @@ struct ShrinkHint {
 struct ShrinkOptions {
   std::chrono::milliseconds time_limit{30'000};
   int64_t max_accepted = 5'000;
+  // Asked before every try: true ends shrinking as a limit does.
+  std::function<bool()> should_stop;
   // Called with every accepted candidate, so that the best so far is never lost.
   std::function<void(const OwnedProblem&)> on_accept;
 };

@@ -32,7 +32,7 @@ Indices FirstSorted(const Indices& order, int64_t count) {
 }
 
 bool TryKeep(ShrinkSession& session, Axis axis, const Indices& indices) {
-  if (indices.empty() && !MayBeEmpty(session.best(), axis)) return false;
+  if (indices.empty()) return false;
   const Focus focus = Follow(session.focus(), axis, indices);
   return session.Try(Keep(session.best(), axis, indices), &focus);
 }
@@ -160,8 +160,6 @@ bool KeepCorner(ShrinkSession& session) {
 bool KeepFew(ShrinkSession& session, Axis axis) {
   const Indices order = ByImportance(session.best(), axis, session.focus());
   const auto extent = static_cast<int64_t>(order.size());
-  if (extent == 0) return false;
-  if (TryKeep(session, axis, {})) return true;
   // 1, 2, 3, 4, 6, 8, 12, 16, ...
   for (int64_t power = 1; power < extent && !session.Exhausted(); power *= 2) {
     if (TryCount(session, axis, order, power)) return true;

@@ -6,6 +6,10 @@
 // (KeepFew: a bug that needs little is small at once); the extent's residues modulo usual tile sizes
 // (KeepResidues: a bug of the ragged tail needs the remainder, not the size); and delta debugging
 // (DeleteChunks: Zeller and Hildebrandt 2002, with chunks that gallop).
+//
+// No axis is emptied: kernels treat an extent of 0 as a case of its own, and many refuse it, so a
+// problem of one row, one entry and one column is the smallest that still says something about the
+// others.
 
 #ifndef PLUMBLINE_FUZZ_SHRINK_DELETE_H_
 #define PLUMBLINE_FUZZ_SHRINK_DELETE_H_
@@ -28,7 +32,7 @@ bool KeepResidues(ShrinkSession& session, Axis axis);
 // Halves the chunk from half the extent down to `smallest`.
 bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest);
 
-// One row at most: each row of a batch alone, then none.
+// One row: the most important ones of a batch, each alone.
 bool KeepOneRow(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz

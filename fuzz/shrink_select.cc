@@ -37,7 +37,7 @@ OwnedProblem KeepVocab(const OwnedProblem& problem, const std::vector<int64_t>& 
   OwnedProblem kept = problem;
   kept.weight = Gather(problem.weight, indices, false);
   const auto count = static_cast<int64_t>(indices.size());
-  for (int64_t i = 0; i < problem.rows() && count > 0; ++i) {
+  for (int64_t i = 0; i < problem.rows(); ++i) {
     const int64_t label = problem.labels.GetInt(i);
     if (label == problem.ignore_index || label < 0 || label >= problem.vocab()) continue;
     const int64_t next = std::lower_bound(indices.begin(), indices.end(), label) - indices.begin();
@@ -137,14 +137,6 @@ int64_t Extent(const OwnedProblem& problem, Axis axis) {
       return problem.hidden_size();
   }
   return 0;
-}
-
-bool MayBeEmpty(const OwnedProblem& problem, Axis axis) {
-  if (axis != Axis::kVocab) return true;
-  for (int64_t i = 0; i < problem.rows(); ++i) {
-    if (problem.labels.GetInt(i) != problem.ignore_index) return false;
-  }
-  return true;
 }
 
 OwnedProblem Keep(const OwnedProblem& problem, Axis axis, const std::vector<int64_t>& indices) {

@@ -18,12 +18,8 @@ enum class Axis : uint8_t { kRows, kVocab, kHidden };
 
 int64_t Extent(const OwnedProblem& problem, Axis axis);
 
-// Whether every index of the axis may go: rows and hidden columns always; the vocabulary only where no
-// row has a label to look up.
-bool MayBeEmpty(const OwnedProblem& problem, Axis axis);
-
-// The problem with these indices alone, ascending. A label whose vocabulary entry goes moves to the
-// next entry that stays, or to the last; ignored and invalid labels keep their value.
+// The problem with these indices alone, ascending, at least one. A label whose vocabulary entry goes
+// moves to the next entry that stays, or to the last; ignored and invalid labels keep their value.
 OwnedProblem Keep(const OwnedProblem& problem, Axis axis, const std::vector<int64_t>& indices);
 Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices);
 

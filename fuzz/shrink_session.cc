@@ -93,7 +93,7 @@ double ShrinkSession::Seconds() const {
 }
 
 bool ShrinkSession::Exhausted() const {
-  return accepted_ >= options_.max_accepted ||
+  return accepted_ >= options_.max_accepted || (options_.should_stop && options_.should_stop()) ||
          std::chrono::steady_clock::now() - start_ >= options_.time_limit;
 }
 

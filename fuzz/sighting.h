@@ -29,7 +29,7 @@ struct Trophy {
 
 struct Sighting {
   std::string target;
-  std::string signature;  // Finding::Signature(), with " (once)" where a death was not reproduced
+  std::string signature;  // Finding::Signature(), with kOnce where it was not seen again on the same case
   int64_t item = 0;       // work item of the campaign
   std::string recipe;
   std::string regime;

@@ -29,15 +29,15 @@ std::string Text(const Json& json, std::string_view key) {
 
 }  // namespace
 
-Request RequestFor(const OwnedProblem& problem, uint64_t seed, bool arbiter) {
+Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
   Case c;
   c.problem = problem;
   c.extra = Json(Json::Object{});
-  return {.recipe = {}, .case_file = SerializeCase(c), .seed = seed, .arbiter = arbiter};
+  return {.recipe = {}, .case_file = SerializeCase(c), .seed = seed};
 }
 
-Request RequestFor(std::string recipe_line, uint64_t seed, bool arbiter) {
-  return {.recipe = std::move(recipe_line), .case_file = {}, .seed = seed, .arbiter = arbiter};
+Request RequestFor(std::string recipe_line, uint64_t seed) {
+  return {.recipe = std::move(recipe_line), .case_file = {}, .seed = seed};
 }
 
 std::vector<std::byte> Encode(const Hello& hello) {

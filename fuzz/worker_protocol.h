@@ -34,11 +34,11 @@ struct Request {
   std::string recipe;                // a recipe line; or, if empty,
   std::vector<std::byte> case_file;  // SerializeCase
   uint64_t seed = 0;                 // ExamineOptions::seed
-  bool arbiter = true;               // ExamineOptions::arbiter
+  bool arbiter = false;              // ExamineOptions::arbiter
 };
 
-Request RequestFor(const OwnedProblem& problem, uint64_t seed, bool arbiter);
-Request RequestFor(std::string recipe_line, uint64_t seed, bool arbiter);
+Request RequestFor(const OwnedProblem& problem, uint64_t seed);
+Request RequestFor(std::string recipe_line, uint64_t seed);
 
 std::vector<std::byte> Encode(const Hello& hello);
 std::vector<std::byte> Encode(const Request& request);

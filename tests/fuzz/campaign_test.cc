@@ -105,8 +105,8 @@ TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
   spec.target = c->target;
   spec.program = PLUMB_PROGRAM;
   CaseRunner runner(spec, 120s, &watcher_.interrupt);
-  EXPECT_TRUE(
-      FindSignature(runner.Run(RequestFor(c->problem, SeedOf(*c), true)).result, sighting.signature));
+  EXPECT_TRUE(FindSignature(runner.RunAndConfirm(RequestFor(c->problem, SeedOf(*c))).result,
+                            sighting.signature));
   CampaignOptions again = Options("mutant:plain-logprob", 1, "again");
   again.recipe = sighting.recipe;
   again.stop_after = 1;

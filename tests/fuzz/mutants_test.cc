@@ -66,7 +66,7 @@ std::vector<Exhibit> Exhibits() {
   };
 }
 
-std::vector<uint32_t> Run(const std::string& name, const Exhibit& e) {
+std::vector<uint32_t> BitsOf(const std::string& name, const Exhibit& e) {
   const auto n = static_cast<int64_t>(e.hidden.size()), v = static_cast<int64_t>(e.weight.size());
   kernel::Problem p;
   p.hidden = {e.hidden.data(), DType::kF32, 2, {n, 1}, {1, 1}};
@@ -105,9 +105,9 @@ TEST(Mutants, EachHasItsOwnDefectAndNoOther) {
   const std::vector<Exhibit> exhibits = Exhibits();
   ASSERT_EQ(exhibits.size(), Mutants().size());
   for (const Exhibit& exhibit : exhibits) {
-    const std::vector<uint32_t> host = Run("host", exhibit);
+    const std::vector<uint32_t> host = BitsOf("host", exhibit);
     for (const Mutant& mutant : Mutants()) {
-      const bool same = Run("mutant:" + std::string(mutant.name), exhibit) == host;
+      const bool same = BitsOf("mutant:" + std::string(mutant.name), exhibit) == host;
       EXPECT_EQ(same, mutant.name != exhibit.mutant)
           << mutant.name << " on the exhibit of " << exhibit.mutant;
     }

@@ -268,7 +268,7 @@ TEST(ExamplePlugin, KeepsItsContract) {
   EXPECT_GE(judged, 40) << "the rest may have ignored rows, which it does not do";
 }
 
-// Fewer than 60 lines is what the README promises of an example.
+// Fails if the example outgrows what the header calls it: 60 lines.
 TEST(ExamplePlugin, IsShort) {
   std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/examples/plugin.c");
   int lines = 0;

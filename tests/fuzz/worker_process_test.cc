@@ -43,7 +43,7 @@ class Workers : public ::testing::Test {
   CaseRunner Runner(const std::string& target, std::chrono::milliseconds deadline = kLong) const {
     return {Spec(target), deadline, &interrupt_};
   }
-  static Request Line(const char* recipe) { return RequestFor(recipe, 1, true); }
+  static Request Line(const char* recipe) { return RequestFor(recipe, 1); }
 
   testing::Workplace work_;
   std::atomic<bool> interrupt_{false};
@@ -61,8 +61,8 @@ TEST_F(Workers, ARecipeAndItsStoredProblemAreJudgedAlike) {
         " v=" + std::to_string(60 + seed);
     Recipe recipe;
     ASSERT_TRUE(Parse(line, &recipe, &error_)) << error_;
-    const Judged a = runner.Run(RequestFor(line, 1, true));
-    const Judged b = runner.Run(RequestFor(Expand(recipe), 1, true));
+    const Judged a = runner.Run(RequestFor(line, 1));
+    const Judged b = runner.Run(RequestFor(Expand(recipe), 1));
     ASSERT_EQ(a.kind, Judged::Kind::kJudged) << a.error;
     EXPECT_EQ(a.result.harness_fault, "");
     ASSERT_EQ(a.result.findings.size(), b.result.findings.size());
@@ -100,7 +100,7 @@ TEST_F(Workers, ACrashIsAFinding) {
   const Judged judged = runner.Run(Line(kBad));
   ASSERT_EQ(judged.kind, Judged::Kind::kJudged);
   EXPECT_TRUE(judged.retried);
-  EXPECT_TRUE(judged.reproduced);
+  EXPECT_TRUE(judged.once.empty());
   ASSERT_EQ(judged.result.findings.size(), 1U);
   EXPECT_EQ(judged.result.findings[0].kind, FindingKind::kCrash);
   EXPECT_THAT(judged.result.findings[0].what, HasSubstr("signal 6"));
@@ -144,7 +144,7 @@ TEST_F(Workers, ADeathThatDoesNotHappenAgainIsMarked) {
   const Judged second = runner.Run(Line(kBad));
   ASSERT_FALSE(second.result.findings.empty());
   EXPECT_EQ(second.result.findings[0].kind, FindingKind::kCrash);
-  EXPECT_FALSE(second.reproduced);
+  EXPECT_EQ(second.once, std::set<std::string>{"crash"});
   EXPECT_THAT(second.result.findings[0].what, HasSubstr("did not die again"));
 
   CaseRunner killed = Runner(work_.Misbehaving("KILLED_ONCE"));
@@ -152,6 +152,16 @@ TEST_F(Workers, ADeathThatDoesNotHappenAgainIsMarked) {
   const Judged again = killed.Run(Line(kBad));
   EXPECT_TRUE(again.result.findings.empty());
   EXPECT_TRUE(again.retried);
+}
+
+// Kills: a finding dropped because the second look, for the arbiter, did not see it.
+TEST_F(Workers, AFindingThatIsNotSeenAgainIsMarked) {
+  CaseRunner runner = Runner(work_.Misbehaving("FAIL_ONCE"));
+  const Judged judged = runner.RunAndConfirm(Line(kBad));
+  ASSERT_EQ(judged.result.findings.size(), 1U);
+  EXPECT_EQ(judged.result.verdict, oracle::Verdict::kFail);
+  EXPECT_EQ(judged.result.findings[0].kind, FindingKind::kStatus);
+  EXPECT_EQ(judged.once, std::set<std::string>{"status"});
 }
 
 // Kills: output of a target that reaches the protocol, and a log that grows without end. The target

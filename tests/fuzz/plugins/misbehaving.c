@@ -2,6 +2,7 @@
  *
  * Targets that treat their process badly, one for each BEHAVIOUR. What they do, they do where V % 4 is 1;
  * every other problem they decline, so that a campaign goes on and a shrinker has something to keep.
+ * -DALWAYS=1: they do it everywhere.
  */
 #include <fenv.h>
 #include <signal.h>
@@ -12,7 +13,11 @@
 
 #include "fuzz/target_abi.h"
 
-enum { CRASH, CRASH_ONCE, HANG, EXIT, CLOSE, CHATTY, ROUND_UP, GRANDCHILD, KILLED_ONCE };
+enum { CRASH, CRASH_ONCE, HANG, EXIT, CLOSE, CHATTY, ROUND_UP, GRANDCHILD, KILLED_ONCE, FAIL_ONCE };
+
+#ifndef ALWAYS
+#define ALWAYS 0
+#endif
 
 #ifdef ROUND_UP_WHEN_LOADED
 __attribute__((constructor)) static void Loaded(void) { fesetround(FE_UPWARD); }
@@ -20,7 +25,7 @@ __attribute__((constructor)) static void Loaded(void) { fesetround(FE_UPWARD); }
 
 static const char* Describe(void) { return "{\"name\": \"misbehaving\", \"version\": \"1\"}"; }
 
-static void Misbehave(void) {
+static int Misbehave(void) {
   static int calls = 0;
   ++calls;
   if (BEHAVIOUR == CRASH) {
@@ -52,15 +57,16 @@ static void Misbehave(void) {
     }
     abort();
   }
+  if (BEHAVIOUR == FAIL_ONCE && calls == 1) return PLUMBLINE_FAILED;
+  return PLUMBLINE_UNSUPPORTED;
 }
 
 static int Run(const plumbline_problem* problem, plumbline_results* results, void* stream, char* error,
                size_t error_capacity) {
   (void)results;
   (void)stream;
-  if (problem->weight->shape[0] % 4 == 1) Misbehave();
   snprintf(error, error_capacity, "declined");
-  return PLUMBLINE_UNSUPPORTED;
+  return ALWAYS || problem->weight->shape[0] % 4 == 1 ? Misbehave() : PLUMBLINE_UNSUPPORTED;
 }
 
 const plumbline_target_v1* plumbline_target(void) {

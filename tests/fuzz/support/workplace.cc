@@ -20,14 +20,18 @@ Workplace::~Workplace() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string Workplace::Misbehaving(const std::string& behaviour, const std::string& flags) const {
+std::string Workplace::Plugin(const std::string& source, const std::string& name,
+                              const std::string& flags) const {
   const std::string root = PLUMBLINE_SOURCE_DIR;
-  const std::string library = (path_ / (behaviour + ".so")).string();
-  const std::string command = "cc -shared -fPIC -O1 -I" + root + " -DBEHAVIOUR=" + behaviour + " " +
-                              flags + " " + root + "/tests/fuzz/plugins/misbehaving.c -o " + library +
-                              " -lm";
+  const std::string library = (path_ / (name + ".so")).string();
+  const std::string command = "cc -shared -fPIC -O1 -I" + root + " " + flags + " " + root +
+                              "/tests/fuzz/plugins/" + source + " -o " + library + " -lm";
   if (std::system(command.c_str()) != 0) throw std::runtime_error(command);
   return "plugin:" + library;
+}
+
+std::string Workplace::Misbehaving(const std::string& behaviour, const std::string& flags) const {
+  return Plugin("misbehaving.c", behaviour, "-DBEHAVIOUR=" + behaviour + " " + flags);
 }
 
 }  // namespace plumbline::fuzz::testing

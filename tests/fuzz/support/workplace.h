@@ -20,6 +20,10 @@ class Workplace {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
+  // "plugin:PATH" of tests/fuzz/plugins/SOURCE, compiled with these flags under this name.
+  std::string Plugin(const std::string& source, const std::string& name,
+                     const std::string& flags) const;
+
   // "plugin:PATH" of tests/fuzz/plugins/misbehaving.c, compiled with -DBEHAVIOUR=behaviour.
   std::string Misbehaving(const std::string& behaviour, const std::string& flags = "") const;
 

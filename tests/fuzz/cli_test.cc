@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program, from outside: exit statuses, last lines, what a signal does.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "fuzz/json.h"
+#include "fuzz/report_text.h"
+#include "fuzz/version.h"
+#include "tests/fuzz/support/workplace.h"
+
+extern char** environ;
+
+namespace plumbline::fuzz {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string out;   // stdout
+  std::string last;  // its last line
+};
+
+std::string Slurp(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  // `arguments` as a shell reads them; stderr goes to the file "err".
+  Outcome Run(const std::string& arguments) const {
+    const std::string command =
+        "cd " + work_.path().string() + " && " + PLUMB_PROGRAM + " " + arguments + " 2> err";
+    Outcome outcome;
+    std::FILE* pipe = popen(command.c_str(), "r");
+    std::array<char, 4096> buffer;
+    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+      outcome.out.append(buffer.data(), got);
+    }
+    const int status = pclose(pipe);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (!outcome.out.empty()) {
+      const std::string body = outcome.out.substr(0, outcome.out.size() - 1);
+      outcome.last = body.substr(body.rfind('\n') + 1);
+    }
+    return outcome;
+  }
+  std::string Err() const { return Slurp(work_ / "err"); }
+
+  // Starts the program without waiting for it.
+  pid_t Start(std::vector<std::string> words) const {
+    words.insert(words.begin(), "plumb");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    pid_t pid = -1;
+    EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+  }
+  // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
+  void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
+    for (;;) {
+      const std::string journal = Slurp(work_ / dir / "journal.jsonl");
+      int seen = 0;
+      for (size_t at = journal.find(text); at != std::string::npos; at = journal.find(text, at + 1))
+        ++seen;
+      if (seen >= count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  testing::Workplace work_;
+};
+
+// Kills: a status or a last line that does not say what happened; the keys are an interface for
+// scripts.
+TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
+  Outcome o = Run("fuzz --target host --budget 5cases --seed 1 --out clean");
+  EXPECT_EQ(o.status, 0) << Err();
+  EXPECT_EQ(o.last, "plumb: verdict=clean cases=5 findings=0 status=0");
+  EXPECT_THAT(o.out, HasSubstr("with 95 % confidence under"));
+
+  o =
+      Run("fuzz --target mutant:tail-unmasked --budget 50cases --seed 1 --stop-after 1 --jobs 1 --out "
+          "found");
+  EXPECT_EQ(o.status, 1) << Err();
+  EXPECT_TRUE(
+      std::regex_match(o.last, std::regex("plumb: verdict=findings cases=[0-9]+ findings=1 status=1")))
+      << o.last;
+
+  for (const char* usage :
+       {"", "hunt", "fuzz", "fuzz --target host --budget 60", "fuzz --target host --seed x",
+        "fuzz --target host --budgte 5cases", "fuzz --target host --regime nope --out n",
+        "fuzz --target host --recipe 'v2' --out n", "fuzz --target host --jobs 0",
+        "fuzz --resume clean --seed 3", "fuzz --resume nowhere", "replay", "replay nowhere",
+        "fuzz --target host --out clean", "replay clean/findings", "selftest --mutant nope"}) {
+    o = Run(usage);
+    EXPECT_EQ(o.status, 2) << usage;
+    EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 findings=0 status=2") << usage;
+    EXPECT_THAT(Err(), StartsWith("plumb: ")) << usage;
+  }
+  EXPECT_FALSE(std::filesystem::exists(work_ / "n"));
+
+  for (const char* absent : {"fuzz --target mutant:nope --out n", "targets plugin:/nowhere.so"}) {
+    o = Run(absent);
+    EXPECT_EQ(o.status, 4) << absent;
+    EXPECT_EQ(o.last, "plumb: verdict=unavailable cases=0 findings=0 status=4");
+  }
+}
+
+// Kills: an option without a word, help that does not help with the command that was meant.
+TEST_F(Cli, HelpNamesTheOptionsAndAnExample) {
+  for (const char* command : {"fuzz", "replay", "show", "shrink", "targets", "selftest", "doctor"}) {
+    const Outcome o = Run(std::string(command) + " --help");
+    EXPECT_EQ(o.status, 0) << command;
+    EXPECT_THAT(o.out, HasSubstr(std::string("plumb ") + command)) << command;
+    EXPECT_THAT(o.out, HasSubstr("Example")) << command;
+  }
+  Run("replay --taget host x");
+  EXPECT_THAT(Err(), HasSubstr("--taget"));
+  EXPECT_THAT(Err(),
+              HasSubstr("instead of the target"));  // of replay's help, not of the whole program's
+  Run("replya x");
+  EXPECT_THAT(Err(), HasSubstr("there is no command 'replya'"));
+  EXPECT_THAT(Run("--help").out, ::testing::Not(HasSubstr("worker")));
+}
+
+// Kills: a version that the build and the program do not agree on.
+TEST_F(Cli, TheVersionIsTheProjects) {
+  const std::string cmake = Slurp(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "CMakeLists.txt");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(cmake, match, std::regex("project\\(plumbline VERSION ([0-9.]+)")));
+  EXPECT_EQ(match[1].str(), kVersion);
+  EXPECT_EQ(Run("--version").out, "plumb " + std::string(kVersion) + "\n");
+}
+
+// Kills: printed lines that do not reproduce what they stand under. They are run as they are printed.
+TEST_F(Cli, AFindingsTwoLinesReproduceIt) {
+  const Outcome found =
+      Run("fuzz --target mutant:plain-logprob --budget 200cases --seed 1 --stop-after 1 --jobs 1 --out "
+          "'a dir'");
+  ASSERT_EQ(found.status, 1) << Err();
+  int lines = 0;
+  std::istringstream text(found.out);
+  for (std::string line; std::getline(text, line);) {
+    const size_t begin = line.find(PLUMB_PROGRAM);
+    if (begin == std::string::npos) continue;
+    ++lines;
+    const std::string arguments = line.substr(begin + std::string(PLUMB_PROGRAM).size() + 1);
+    EXPECT_EQ(Run(arguments).status, 1) << line << Err();
+  }
+  EXPECT_EQ(lines, 2) << found.out;
+}
+
+// Kills: a replay that calls any failure "still fails", or a passing case clean without having run it.
+TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
+  ASSERT_EQ(
+      Run("fuzz --target mutant:ignored-row-leaks --budget 300cases --seed 1 --stop-after 1 --out o")
+          .status,
+      1);
+  Outcome o = Run("replay o/findings");
+  EXPECT_EQ(o.status, 1);
+  EXPECT_THAT(o.out, StartsWith("still fails: o/findings/"));
+  EXPECT_EQ(o.last, "plumb: verdict=findings cases=1 findings=1 status=1");
+  o = Run("replay o --target host");
+  EXPECT_EQ(o.status, 0);
+  EXPECT_THAT(o.out, StartsWith("passes: "));
+  const std::string rounds = work_.Misbehaving("ROUND_UP", "-DALWAYS=1");
+  o = Run("replay o --target " + rounds);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_THAT(o.out, StartsWith("fails differently: "));
+
+  o = Run("show o");
+  EXPECT_EQ(o.status, 0);
+  EXPECT_THAT(o.out, HasSubstr("mutant:ignored-row-leaks"));
+  o = Run("shrink o/findings/*.safetensors --out smaller.safetensors");
+  EXPECT_EQ(o.status, 1) << Err();
+  EXPECT_EQ(Run("replay smaller.safetensors").status, 1);
+  o = Run("shrink o/findings/*.safetensors --target host");
+  EXPECT_EQ(o.status, 0);
+  EXPECT_THAT(o.out, HasSubstr("nothing to shrink"));
+
+  std::ofstream(work_ / "bad.safetensors") << "no case";
+  EXPECT_EQ(Run("replay bad.safetensors").status, 2);
+  EXPECT_THAT(Err(), HasSubstr("bad.safetensors"));
+}
+
+// Kills: text between the braces, or a summary that does not hold what the text says.
+TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
+  for (const char* command :
+       {"doctor", "targets", "targets host", "fuzz --target host --budget 3cases --seed 1 --out j",
+        "selftest --mutant tail-unmasked", "fuzz --target nope --out k"}) {
+    const Outcome o = Run(std::string(command) + " --json");
+    std::string error;
+    const auto json = Json::Parse(o.out.substr(0, o.out.size() - 1), &error);
+    ASSERT_TRUE(json) << command << error << o.out;
+    ASSERT_TRUE(json->Find("status") && json->Find("verdict") && json->Find("cases")) << command;
+    EXPECT_EQ(*json->Find("status")->as_int(), o.status) << command;
+  }
+  std::string error;
+  const auto json =
+      Json::Parse(Run("fuzz --target host --budget 7cases --seed 1 --out l --json").last, &error);
+  ASSERT_TRUE(json) << error;
+  const Json& tally = json->Find("targets")->as_array()->at(0);
+  EXPECT_EQ(*tally.Find("cases")->as_int(), 7);
+  EXPECT_EQ(*tally.Find("pass")->as_int() + *tally.Find("vacuous")->as_int(), 7);
+  EXPECT_GT(tally.Find("tightness")->as_object()->size(), 3U);
+}
+
+// Kills: a mutant hunt that says "killed" of a campaign that found nothing.
+TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
+  Outcome o = Run("selftest --mutant max-from-zero --budget 1cases --seed 1 --out s");
+  EXPECT_EQ(o.status, 1) << o.out;
+  EXPECT_THAT(o.out, HasSubstr("ALIVE"));
+  o = Run("selftest --mutant tail-unmasked --out t");
+  EXPECT_EQ(o.status, 0) << o.out;
+  EXPECT_THAT(o.out, HasSubstr("killed"));
+}
+
+// Kills: a Ctrl-C that loses what was done, that is taken for a crash of the target, or whose printed
+// line does not go on with it.
+TEST_F(Cli, ASignalSavesAndSaysHowToGoOn) {
+  const pid_t pid = Start(
+      {"fuzz", "--target", "host", "--budget", "1000000cases", "--seed", "1", "--out", work_ / "i"});
+  AwaitJournal("i", "\"done\"", 5);
+  kill(pid, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+  const std::string out = Slurp(work_ / "started");
+  EXPECT_THAT(out, HasSubstr("fuzz --resume"));
+  EXPECT_THAT(out, HasSubstr("verdict=interrupted"));
+  EXPECT_THAT(out, HasSubstr("findings=0"));
+  const Outcome o = Run("fuzz --resume i --budget 3cases");
+  EXPECT_EQ(o.status, 0) << Err();
+}
+
+// Kills: a journal that a killed supervisor leaves unusable, cases that the resume forgets or counts
+// twice. The reference is the same campaign in one piece.
+TEST_F(Cli, AKilledSupervisorLosesNothing) {
+  const std::string what = "--target mutant:max-from-zero --seed 5";
+  ASSERT_EQ(Run("fuzz " + what + " --budget 80cases --out whole").status, 1) << Err();
+  const pid_t pid = Start({"fuzz", "--target", "mutant:max-from-zero", "--seed", "5", "--budget",
+                           "80cases", "--out", work_ / "parts"});
+  AwaitJournal("parts", "\"done\"", 20);
+  kill(pid, SIGKILL);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  const Outcome o = Run("fuzz --resume parts");
+  EXPECT_EQ(o.status, 1) << Err();
+  std::string error;
+  const auto whole = Json::Parse(Slurp(work_ / "whole" / "summary.json"), &error);
+  const auto parts = Json::Parse(Slurp(work_ / "parts" / "summary.json"), &error);
+  ASSERT_TRUE(whole && parts) << error;
+  EXPECT_EQ(*whole->Find("targets"), *parts->Find("targets"));
+  EXPECT_EQ(whole->Find("findings")->as_array()->size(), parts->Find("findings")->as_array()->size());
+}
+
+// Kills: a worker in an endless loop that outlives its supervisor.
+TEST_F(Cli, WorkersDieWithTheSupervisor) {
+  const std::string target = work_.Misbehaving("HANG");
+  const pid_t pid = Start({"fuzz", "--target", target, "--recipe", "v1 v=5", "--case-timeout", "1h",
+                           "--jobs", "1", "--out", work_ / "h"});
+  AwaitJournal("h", "\"start\"", 1);
+  const auto worker = [&]() -> std::string {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string stat = Slurp(entry.path() / "stat");
+      const size_t end = stat.rfind(") ");  // of the name; then state and parent
+      if (end == std::string::npos) continue;
+      std::istringstream rest(stat.substr(end + 2));
+      char state = 0;
+      pid_t parent = 0;
+      rest >> state >> parent;
+      if (parent == pid && state != 'Z') return entry.path();
+    }
+    return {};
+  }();
+  ASSERT_NE(worker, "");
+  kill(pid, SIGKILL);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  // Gone, or a zombie that nobody has reaped yet. A worker that lives on keeps the test here for ever.
+  for (;;) {
+    const std::string stat = Slurp(std::filesystem::path(worker) / "stat");
+    if (stat.find(") ") == std::string::npos || stat.substr(stat.rfind(") ") + 2, 1) == "Z") break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// Kills: a quote that ends early; the shell itself is the judge.
+TEST_F(Cli, QuotedWordsReachTheProgramWhole) {
+  for (const std::string word :
+       {"plain-1.2:x=y", "two words", "it's", "$HOME `id` \\ \"q\"", "", "*"}) {
+    std::FILE* pipe = popen(("printf %s " + ShellQuote(word)).c_str(), "r");
+    std::array<char, 256> buffer{};
+    const size_t got = fread(buffer.data(), 1, buffer.size(), pipe);
+    pclose(pipe);
+    EXPECT_EQ(std::string(buffer.data(), got), word);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every check of Examine, against a target with exactly the fault that the check is for, and the same
+// target without it. Kills: a check that is never reached, one that blames the wrong output or row, and
+// one that cries wolf.
+
+#include "fuzz/examine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "fuzz/target.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// Two rows, three columns; the first row has no upstream gradient, so its grad_hidden must be +0.
+OwnedProblem Problem() {
+  OwnedProblem p;
+  p.hidden = HostTensor::Zeros(kernel::DType::kF32, {2, 2});
+  p.weight = HostTensor::Zeros(kernel::DType::kF32, {3, 2});
+  p.labels = HostTensor::Zeros(kernel::DType::kI64, {2});
+  p.grad_logprob = HostTensor::Zeros(kernel::DType::kF32, {2});
+  const float hidden[] = {0.5f, -1, 2, 0.25f}, weight[] = {1, 0.5f, -1, 2, 0.75f, -0.5f};
+  for (int i = 0; i < 4; ++i) p.hidden.SetFloat(i, hidden[i]);
+  for (int i = 0; i < 6; ++i) p.weight.SetFloat(i, weight[i]);
+  p.labels.SetInt(1, 2);
+  p.grad_logprob->SetFloat(1, 1);
+  return p;
+}
+
+class Examined : public ::testing::Test {
+ protected:
+  CaseResult On(const std::string& fault, const ExamineOptions& options = {}) {
+    std::string error;
+    target_ = Target::Load(workplace_.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
+    EXPECT_TRUE(target_) << error;
+    return Examine(Problem(), *target_, options);
+  }
+  std::string Signature(const std::string& fault) {
+    const CaseResult result = On(fault);
+    EXPECT_EQ(result.harness_fault, "");
+    EXPECT_EQ(result.verdict,
+              result.findings.empty() ? oracle::Verdict::kPass : oracle::Verdict::kFail);
+    return result.findings.empty() ? "" : result.findings.front().Signature();
+  }
+
+ private:
+  testing::Workplace workplace_;
+  std::unique_ptr<Target> target_;
+};
+
+TEST_F(Examined, NoFaultNoFinding) { EXPECT_EQ(Signature("NO_FAULT"), ""); }
+TEST_F(Examined, AWritePastTheEnd) { EXPECT_EQ(Signature("PAST_THE_END"), "guard-band"); }
+TEST_F(Examined, AWriteIntoAnInput) {
+  const CaseResult result = On("INTO_THE_INPUT");
+  bool found = false;
+  for (const Finding& f : result.findings) found = found || f.kind == FindingKind::kInputWritten;
+  EXPECT_TRUE(found);
+}
+TEST_F(Examined, AnOutputLeftUnwritten) {
+  const CaseResult result = On("NOT_WRITTEN");
+  bool found = false;
+  for (const Finding& f : result.findings) found = found || f.Signature() == "unwritten:logprob";
+  EXPECT_TRUE(found);
+}
+TEST_F(Examined, OtherBitsEachRun) {
+  EXPECT_EQ(Signature("OTHER_BITS_EACH_RUN"), "nondeterministic:lse");
+}
+TEST_F(Examined, OtherBitsInABatch) {
+  EXPECT_EQ(Signature("OTHER_BITS_IN_A_BATCH"), "batch-variant:lse");
+}
+TEST_F(Examined, ATargetThatFails) { EXPECT_EQ(Signature("FAILS"), "status"); }
+TEST_F(Examined, AValidProblemRefused) { EXPECT_EQ(Signature("REFUSES"), "status"); }
+TEST_F(Examined, APositiveLogprob) { EXPECT_EQ(Signature("POSITIVE_LOGPROB"), "sign:logprob"); }
+TEST_F(Examined, ANaN) { EXPECT_EQ(Signature("NAN_ENTROPY"), "non-finite:entropy"); }
+TEST_F(Examined, MinusZeroWherePlusZeroIsPromised) {
+  EXPECT_EQ(Signature("MINUS_ZERO"), "not-zero:grad_hidden");
+}
+TEST_F(Examined, AWrongInvalidRow) { EXPECT_EQ(Signature("INVALID_ROW"), "status:first_invalid_row"); }
+
+TEST_F(Examined, ADeclinedProblemIsSkippedNotPassed) {
+  const CaseResult result = On("DECLINES");
+  EXPECT_EQ(result.verdict, oracle::Verdict::kSkipped);
+  EXPECT_NE(result.skip_reason.find("because"), std::string::npos);
+}
+
+TEST_F(Examined, AValueOutOfBoundsIsConfirmedByTheArbiter) {
+  const CaseResult result = On("LSE_OFF");
+  ASSERT_EQ(result.findings.size(), 1u);
+  const Finding& f = result.findings.front();
+  EXPECT_EQ(f.Signature(), "bound:lse");
+  EXPECT_EQ(f.row, 1);
+  EXPECT_GT(f.tightness, 10);
+  EXPECT_EQ(f.arbiter.substr(0, 8), std::to_string(f.expected).substr(0, 8));
+  EXPECT_TRUE(On("LSE_OFF", {.arbiter = false}).findings.front().arbiter.empty());
+}
+
+// Kills: a field that is written under one name and read under another, an infinity that becomes null.
+TEST_F(Examined, ResultsSurviveTheirJson) {
+  for (const char* fault : {"LSE_OFF", "NAN_ENTROPY", "DECLINES"}) {
+    const CaseResult result = On(fault);
+    const Json json = ToJson(result);
+    std::string error;
+    const auto parsed = Json::Parse(json.Dump(), &error);
+    ASSERT_TRUE(parsed) << error;
+    const auto back = CaseResultFromJson(*parsed);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(ToJson(*back).Dump(), json.Dump());
+  }
+  EXPECT_FALSE(CaseResultFromJson(Json(Json::Object{{"verdict", Json("maybe")}})));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The example plug-in with one fault, chosen by -DFAULT=…, for tests of what a case is examined for.
+ */
+#define table example_table
+#define plumbline_target example_target
+#include "fuzz/examples/plugin.c"
+#undef table
+#undef plumbline_target
+
+enum {
+  NO_FAULT,
+  PAST_THE_END,
+  INTO_THE_INPUT,
+  NOT_WRITTEN,
+  OTHER_BITS_EACH_RUN,
+  OTHER_BITS_IN_A_BATCH,
+  FAILS,
+  REFUSES,
+  DECLINES,
+  POSITIVE_LOGPROB,
+  NAN_ENTROPY,
+  LSE_OFF,
+  MINUS_ZERO,
+  INVALID_ROW
+};
+
+static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* stream, char* why,
+                     size_t size) {
+  static int runs = 0;
+  float *logprob = Data(r->logprob), *lse = Data(r->lse), *grad_hidden = Data(r->grad_hidden);
+  const float poison = logprob ? logprob[0] : 0;
+  ++runs;
+  snprintf(why, size, "because");
+  if (FAULT == FAILS) return PLUMBLINE_FAILED;
+  if (FAULT == REFUSES) return PLUMBLINE_INVALID;
+  if (FAULT == DECLINES) return PLUMBLINE_UNSUPPORTED;
+  const int status = Run(p, r, stream, why, size);
+  const int64_t n = p->hidden->shape[0];
+  if (FAULT == PAST_THE_END) lse[n] = 0;
+  if (FAULT == INTO_THE_INPUT) ((float*)Data(p->weight))[0] += 1;
+  if (FAULT == NOT_WRITTEN) memcpy(&logprob[0], &poison, sizeof poison);
+  if (FAULT == OTHER_BITS_EACH_RUN && runs % 2 == 0) lse[0] = nextafterf(lse[0], 100);
+  if (FAULT == OTHER_BITS_IN_A_BATCH && n > 1)
+    lse[0] = nextafterf(lse[0], 100), lse[1] = nextafterf(lse[1], 100);
+  if (FAULT == POSITIVE_LOGPROB) logprob[0] = 1e-30f;
+  if (FAULT == NAN_ENTROPY) ((float*)Data(r->entropy))[0] = NAN;
+  if (FAULT == LSE_OFF) lse[1] += 1e-3f;
+  if (FAULT == MINUS_ZERO) grad_hidden[0] = -0.0f;
+  if (FAULT == INVALID_ROW) *(int64_t*)Data(r->first_invalid_row) = 1;
+  return status;
+}
+
+static const plumbline_target_v1 table = {1, sizeof(table), Describe, FaultyRun, NULL, NULL, NULL};
+const plumbline_target_v1* plumbline_target(void) { return &table; }
