@@ -27,7 +27,7 @@ constexpr int64_t kMostFaults = 10;
 // Shrinking under a budget of time may overrun it by this much, or the last finding would stay large.
 constexpr milliseconds kLeastShrinkTime{5'000};
 
-// The threads of one session. Each has a worker of its own for every target, takes what is to be shrunk
+// The threads of one run. Each has a worker of its own for every target, takes what is to be shrunk
 // before it takes a new case, and ends when there is neither.
 class Crew {
  public:
@@ -36,7 +36,7 @@ class Crew {
       : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {}
 
   void Run();
-  // Why the session ended early; kClean if it did not, kInterrupted if work was left behind.
+  // Why the run ended early; kClean if it did not, kInterrupted if work was left behind.
   ExitStatus status() const {
     return failed_ != ExitStatus::kClean ? failed_
            : cut_short_                  ? ExitStatus::kInterrupted
@@ -206,7 +206,7 @@ Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) 
                          std::to_string(now) + " values");
   };
 
-  // Where an interrupted session had got to, if that still fails.
+  // Where an interrupted run had got to, if that still fails.
   if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
     Quarry smaller = quarry;
     smaller.problem = best->problem;
@@ -316,7 +316,7 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     if (!state.note.empty()) observer->OnNote(state.note);
     for (const int64_t item : state.unfinished) {
       observer->OnNote("item " + std::to_string(item) +
-                       " was in flight when the last session ended: it runs again");
+                       " was in flight when the last run ended: it runs again");
     }
   } else if (std::filesystem::exists(options.out / kJournalName)) {
     return Refused(ExitStatus::kUsage,

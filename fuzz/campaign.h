@@ -29,7 +29,7 @@
 namespace plumbline::fuzz {
 
 struct Progress {
-  std::chrono::milliseconds elapsed{0};  // over all sessions
+  std::chrono::milliseconds elapsed{0};  // over all runs
   std::vector<std::pair<std::string, Tally>> targets;
   int64_t findings = 0;
   std::vector<std::string> activity;  // "shrinking bound:logprob: 31840 -> 52 values"

@@ -49,7 +49,7 @@ struct CampaignOptions {
   std::chrono::milliseconds shrink_time{30'000};
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
-  std::string started;  // UTC, of the campaign's first session
+  std::string started;  // UTC, of the campaign's first run
 
   Budget GetBudget() const { return budget.value_or(Budget{}); }
   int64_t GetStopAfter() const { return stop_after.value_or(0); }

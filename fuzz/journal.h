@@ -10,7 +10,7 @@
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
 //   {"stored":{"target":T,"signature":S,"trophy":{...}}}   shrunk, confirmed, written
 //   {"fault":WHAT}                                         of the harness; its witness lies in faults/
-//   {"clock":ELAPSED}                                      a session's end
+//   {"clock":ELAPSED}                                      a run's end
 //
 // Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A
 // torn last line is cut off when the journal is opened again. An item is done when its "done" line is

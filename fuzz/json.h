@@ -7,10 +7,12 @@
 #define PLUMBLINE_FUZZ_JSON_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,7 +27,8 @@ class Json {
   Json(bool value) : value_(value) {}
   Json(int64_t value) : value_(value) {}
   Json(int value) : value_(int64_t{value}) {}
-  Json(double value) : value_(value) {}  // NaN and infinities are written as strings "nan", "inf", "-inf"
+  Json(double value)
+      : value_(value) {}  // NaN and infinities are written as strings "nan", "inf", "-inf"
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
   Json(const char* value) : value_(std::string(value)) {}

@@ -87,7 +87,7 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
     const SightingKey key(target, once ? signature + std::string(kOnce) : signature);
     if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
       Sighting& sighting = known->second;
-      // The same item again: the session before ended between its sighting and its end.
+      // The same item again: the run before ended between its sighting and its end.
       if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes) continue;
       journal_->More(key, item.recipe);
       sighting.more.push_back(item.recipe);

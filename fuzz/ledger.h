@@ -39,7 +39,7 @@ class Ledger {
   // `options` must outlive the ledger and not change.
   Ledger(const CampaignOptions& options, JournalState state, std::unique_ptr<Journal> journal);
 
-  std::chrono::milliseconds Elapsed() const;  // over all sessions
+  std::chrono::milliseconds Elapsed() const;  // over all runs
   // The next item within budget and stop_after; nullopt when there is none.
   std::optional<Item> NextItem();
   // To be called before the item is run.
@@ -59,7 +59,7 @@ class Ledger {
 
   // Why the journal cannot be written; empty while it can.
   std::string Failure() { return journal_->Failure(); }
-  // Ends the session.
+  // Ends the run.
   void Close() { journal_->Clock(Elapsed()); }
 
   std::vector<std::pair<std::string, Tally>> Tallies();  // in the order of the targets
@@ -71,7 +71,7 @@ class Ledger {
 
   const CampaignOptions& options_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  const std::chrono::milliseconds before_;  // elapsed in earlier sessions
+  const std::chrono::milliseconds before_;  // elapsed in earlier runs
   std::unique_ptr<Journal> journal_;
   std::mutex mutex_;
   JournalState state_;

@@ -43,8 +43,6 @@ bool Finely(ShrinkSession& session) {
   changed |= ShiftColumns(session);
   changed |= Rescale(session);
   changed |= SimplifyDuplicates(session);
-  const OwnedProblem& p = session.best();
-  changed |= SimplifyRuns(session, Coarse(std::max(p.hidden.size(), p.weight.size())));
   changed |= SimplifyElements(session);
   return changed;
 }

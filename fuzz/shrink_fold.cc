@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,22 +21,30 @@ void ScaleColumn(HostTensor& matrix, int64_t column, int power) {
   }
 }
 
-// The exponent of the largest finite element of a column; 0 if there is none but zeros.
-int LeadingExponent(const HostTensor& matrix, int64_t column) {
-  float largest = 0;
-  for (int64_t i = column; i < matrix.size(); i += matrix.shape[1]) {
-    const float magnitude = std::abs(matrix.GetFloat(i));
-    if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+// Powers of two by which a column of hidden may be multiplied, and the same one of weight divided, so
+// that the largest or the smallest element of one of them comes near 1.
+std::set<int> Powers(const OwnedProblem& p, int64_t column) {
+  std::set<int> powers;
+  for (const HostTensor* matrix : {&p.hidden, &p.weight}) {
+    float smallest = std::numeric_limits<float>::infinity(), largest = 0;
+    for (int64_t i = column; i < matrix->size(); i += matrix->shape[1]) {
+      const float magnitude = std::abs(matrix->GetFloat(i));
+      if (magnitude == 0 || !std::isfinite(magnitude)) continue;
+      smallest = std::min(smallest, magnitude);
+      largest = std::max(largest, magnitude);
+    }
+    if (largest == 0) continue;
+    for (const float magnitude : {smallest, largest}) {
+      powers.insert(matrix == &p.hidden ? -std::ilogb(magnitude) : std::ilogb(magnitude));
+    }
   }
-  return largest > 0 ? std::ilogb(largest) : 0;
+  powers.erase(0);
+  return powers;
 }
 
-// hidden's column, or weight's, gets leading exponent 0, and the other one what it had.
-void Balance(OwnedProblem& p, int64_t column, bool hidden_to_one) {
-  const int power = LeadingExponent(hidden_to_one ? p.hidden : p.weight, column);
-  if (power == 0) return;
-  ScaleColumn(p.hidden, column, hidden_to_one ? -power : power);
-  ScaleColumn(p.weight, column, hidden_to_one ? power : -power);
+void Move(OwnedProblem& p, int64_t column, int power) {
+  ScaleColumn(p.hidden, column, power);
+  ScaleColumn(p.weight, column, -power);
 }
 
 void SwapRows(HostTensor& matrix, int64_t a, int64_t b) {
@@ -76,14 +86,15 @@ bool Fold(ShrinkSession& session) {
 
 bool Rescale(ShrinkSession& session) {
   bool changed = false;
-  for (const bool hidden_to_one : {true, false}) {
-    OwnedProblem all = session.best();
-    for (int64_t d = 0; d < all.hidden_size(); ++d) Balance(all, d, hidden_to_one);
-    if (session.Try(std::move(all))) changed = true;
-    for (int64_t d = 0; d < session.best().hidden_size() && !session.Exhausted(); ++d) {
-      OwnedProblem one = session.best();
-      Balance(one, d, hidden_to_one);
-      if (session.Try(std::move(one))) changed = true;
+  // All columns as the first of them may be scaled, then each by itself.
+  const int64_t columns = session.best().hidden_size();
+  for (const bool together : {true, false}) {
+    for (int64_t d = 0; d < (together ? std::min<int64_t>(1, columns) : columns); ++d) {
+      for (const int power : Powers(session.best(), d)) {
+        OwnedProblem p = session.best();
+        for (int64_t c = d; c < (together ? columns : d + 1); ++c) Move(p, c, power);
+        if (session.Try(std::move(p))) changed = true;
+      }
     }
   }
   const auto& temperature = session.best().temperature;

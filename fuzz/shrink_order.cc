@@ -11,7 +11,7 @@ namespace {
 
 using kernel::DType;
 
-constexpr uint32_t kSubnormal = 400, kInfinity = 1000, kNaN = 1100;
+constexpr uint32_t kSubnormal = 400, kInfinity = 5000, kNaN = 6000;
 
 int64_t Departure(int64_t value) { return std::clamp<int64_t>(value, 0, 2); }
 

@@ -19,23 +19,18 @@ namespace {
 
 constexpr int kTemperature = 2;
 
-// One candidate: the best problem with tensor `number` mapped element by element over [begin, end). A
-// temperature that was positive stays so: zero is another finding, invalid data.
+// One candidate: the best problem with tensor `number` mapped element by element. A temperature that
+// was positive stays so: zero is another finding, invalid data.
 template <class F>
-bool TryMap(ShrinkSession& session, int number, int64_t begin, int64_t end, F map) {
+bool TryMap(ShrinkSession& session, int number, F map) {
   OwnedProblem candidate = session.best();
   HostTensor& tensor = *FloatTensor(candidate, number);
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = 0; i < tensor.size(); ++i) {
     const float before = tensor.GetFloat(i);
     tensor.SetFloat(i, map(before));
     if (number == kTemperature && before > 0 && !(tensor.GetFloat(i) > 0)) return false;
   }
   return session.Try(std::move(candidate));
-}
-
-template <class F>
-bool TryMapAll(ShrinkSession& session, int number, F map) {
-  return TryMap(session, number, 0, FloatTensor(session.best(), number)->size(), map);
 }
 
 // The most frequent values of a tensor, the more frequent first.
@@ -60,7 +55,7 @@ bool MakeConstant(ShrinkSession& session, int number) {
   const std::vector<float> common = CommonValues(*FloatTensor(session.best(), number));
   constants.insert(constants.end(), common.begin(), common.end());
   for (const float constant : constants) {
-    if (TryMapAll(session, number, [&](float) { return constant; })) return true;
+    if (TryMap(session, number, [&](float) { return constant; })) return true;
   }
   return false;
 }
@@ -69,7 +64,7 @@ bool FewerBits(ShrinkSession& session, int number) {
   for (int bits = 1; bits < 24; bits += bits < 8 ? 1 : 4) {
     for (const bool toward_zero : {false, true}) {
       const auto round = [&](float x) { return RoundToBits(x, bits, toward_zero); };
-      if (TryMapAll(session, number, round)) return true;
+      if (TryMap(session, number, round)) return true;
     }
   }
   return false;
@@ -84,7 +79,7 @@ bool SmallerExponent(ShrinkSession& session, int number) {
     if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
   }
   for (int power = largest > 0 ? -std::ilogb(largest) : 0; power != 0; power /= 2) {
-    if (TryMapAll(session, number, [&](float x) { return std::ldexp(x, power); })) return true;
+    if (TryMap(session, number, [&](float x) { return std::ldexp(x, power); })) return true;
   }
   return false;
 }
@@ -93,20 +88,20 @@ bool SimplifyTensor(ShrinkSession& session, int number) {
   if (MakeConstant(session, number)) return true;
   bool changed = false;
   const auto sign = [](float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; };
-  if (TryMapAll(session, number, sign)) return true;
-  if (TryMapAll(session, number, [](float x) { return std::abs(x); })) changed = true;
+  if (TryMap(session, number, sign)) return true;
+  if (TryMap(session, number, [](float x) { return std::abs(x); })) changed = true;
   if (FewerBits(session, number)) changed = true;
   if (SmallerExponent(session, number)) changed = true;
-  if (TryMapAll(session, number, [](float x) { return std::nearbyint(x); })) changed = true;
-  if (TryMapAll(session, number, [](float x) { return std::trunc(x); })) changed = true;
+  if (TryMap(session, number, [](float x) { return std::nearbyint(x); })) changed = true;
+  if (TryMap(session, number, [](float x) { return std::trunc(x); })) changed = true;
   return changed;
 }
 
-// Calls attempt(begin, end) over [0, extent) in runs of `largest`, half of it, ..., `smallest`.
-bool OverRuns(ShrinkSession& session, int64_t extent, int64_t largest, int64_t smallest,
+// Calls attempt(begin, end) over [0, extent) in runs of all of it, half of it, ..., `smallest`.
+bool OverRuns(ShrinkSession& session, int64_t extent, int64_t smallest,
               const std::function<bool(int64_t, int64_t)>& attempt) {
   bool changed = false;
-  for (int64_t run = largest; run >= smallest && run > 0; run /= 2) {
+  for (int64_t run = extent; run >= smallest && run > 0; run /= 2) {
     for (int64_t begin = 0; begin < extent && !session.Exhausted(); begin += run) {
       if (attempt(begin, std::min(extent, begin + run))) changed = true;
     }
@@ -207,41 +202,16 @@ bool Neutralise(ShrinkSession& session, int64_t smallest) {
     for (const bool zeros : {true, false}) {
       const int64_t source = zeros ? -1 : PlainestRow(*FloatTensor(session.best(), number));
       if (!zeros && source < 0) continue;
-      changed |= OverRuns(session, rows, rows, smallest, [&](int64_t begin, int64_t end) {
+      changed |= OverRuns(session, rows, smallest, [&](int64_t begin, int64_t end) {
         return CoverRows(session, number, source, begin, end);
       });
     }
   }
   const int64_t columns = session.best().hidden_size();
   for (const auto& [hidden, weight] : {std::pair{true, true}, {true, false}, {false, true}}) {
-    changed |= OverRuns(session, columns, columns, smallest, [&](int64_t begin, int64_t end) {
+    changed |= OverRuns(session, columns, smallest, [&](int64_t begin, int64_t end) {
       return ZeroColumns(session, hidden, weight, begin, end);
     });
-  }
-  return changed;
-}
-
-bool SimplifyRuns(ShrinkSession& session, int64_t smallest) {
-  using Map = float (*)(float);
-  constexpr Map kMaps[] = {
-      [](float) { return 0.0f; },
-      [](float x) { return x == 0 ? 0.0f : 1.0f; },
-      [](float x) { return x > 0   ? 1.0f
-                           : x < 0 ? -1.0f
-                                   : x; },
-      [](float x) { return RoundToBits(x, 1, false); },
-      [](float x) { return std::nearbyint(x); },
-  };
-  bool changed = false;
-  for (int number = 0; number < kFloatTensors; ++number) {
-    if (FloatTensor(session.best(), number) == nullptr) continue;
-    const int64_t size = FloatTensor(session.best(), number)->size();
-    for (const Map map : kMaps) {
-      // From halves on: the whole tensor is for SimplifyTensors.
-      changed |= OverRuns(session, size, size / 2, smallest, [&](int64_t begin, int64_t end) {
-        return TryMap(session, number, begin, end, map);
-      });
-    }
   }
   return changed;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shrinker passes on many values at once: a whole tensor becomes constant, or is rounded to few bits;
-// runs of rows, columns or elements are made plain. What a bug does not need is gone after these;
+// runs of rows and columns are made plain. What a bug does not need is gone after these;
 // single values are fuzz/shrink_elements.h.
 //
 // Neutralising differs from deleting: the shape stays, and with it the ragged tail that a bug may need.
@@ -30,9 +30,6 @@ bool SimplifyTensors(ShrinkSession& session);
 // Rows of weight and hidden become zero or a copy of a plain row; hidden columns become zero. Runs of
 // half the extent down to `smallest`.
 bool Neutralise(ShrinkSession& session, int64_t smallest);
-
-// Runs of elements in row-major order become 0, 1, their sign, a power of two, an integer.
-bool SimplifyRuns(ShrinkSession& session, int64_t smallest);
 
 }  // namespace plumbline::fuzz
 

@@ -275,6 +275,10 @@ void Arbiter::State::Differentiate(int64_t i, const std::vector<Extended>& x,
   const Real temperature = Temperature(i);
   row->d_logits.reserve(x.size());
   for (size_t v = 0; v < x.size(); ++v) {
+    if (x[v].kind == Class::kMinusInf) {  // no part in anything, at the label either
+      row->d_logits.push_back(0);
+      continue;
+    }
     Real dx = g * ((v == label ? 1 : 0) - p[v]);
     if (p[v] != 0) dx -= k * p[v] * (x[v].value - row->lse + row->entropy);
     row->d_logits.push_back(dx / temperature);

@@ -43,9 +43,8 @@ class Arbiter {
   // One element. (row, column) is (i, unused) for logprob, entropy and lse; unused for loss;
   // (i, d) for grad_hidden; (v, d) for grad_weight. A row whose label is invalid gives NaN.
   // An ignored row gives 0, as does a gradient row with g = k = 0. A g or k that is not finite gives
-  // NaN. Where the operation is silent this goes on with its formulas: finite inputs of any size are
-  // computed, a label whose logit is -inf has d objective / d logit = g. Bits of -0 are not told from
-  // +0.
+  // NaN. Where values are unspecified this goes on with the formulas: finite inputs of any size are
+  // computed. -0 is not told from +0.
   ArbiterValue Evaluate(Output output, int64_t row, int64_t column);
 
   // What Evaluate would still spend on rows that it has not seen and on the element itself, in units of

@@ -168,6 +168,7 @@ void BudgetGradient(const Row& row, const Arithmetic& a, double g, double k, dou
   const double m_rounding = a.scale_before ? 0 : 1.1 * u * std::fabs(row.max_x);
   b->d_logits.resize(n);
   b->d_logits_value.resize(n);
+  b->d_logits_overflow = false;
   for (size_t v = 0; v < n; ++v) {
     if (row.t[v] == kInfinity) {  // weight exactly 0: dz is exactly 0
       b->d_logits[v] = b->d_logits_value[v] = 0;
@@ -205,7 +206,8 @@ void BudgetGradient(const Row& row, const Arithmetic& a, double g, double k, dou
     const double dz = (dx_nll + dx_entropy) * inverse;
     bound = bound * inverse * (1 + 2 * u) + 2 * u * std::fabs(dz) + a.result_underflow;
     if (a.d_logits.u > 0) {
-      if (std::fabs(dz) + bound > a.d_logits.largest) bound = kInfinity;
+      const double widest = (abs_g + abs_k * (0.5 + std::log(static_cast<double>(n)))) * inverse;
+      if (std::fabs(dz) + std::min(bound, widest) > a.d_logits.largest) b->d_logits_overflow = true;
       bound += a.d_logits.u * (std::fabs(dz) + bound) + a.d_logits.eta;
     }
     bound *= kEvaluation;

@@ -35,6 +35,7 @@ struct RowBudget {
   // Set by BudgetGradient.
   std::vector<double> d_logits;        // [V] of dz as stored
   std::vector<double> d_logits_value;  // [V] exact dz
+  bool d_logits_overflow = false;      // some dz may be beyond the dtype that it is stored in
 };
 
 // The row must be kFinite. Reuses the memory of *budget.

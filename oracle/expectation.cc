@@ -44,7 +44,8 @@ Element Stored(double value, double radius, double errors, double underflow, dou
   // 0 * infinity: the row's budget says nothing, so neither does this.
   if (std::isnan(bound)) bound = kInfinity;
   if (std::isnan(radius)) radius = kInfinity;
-  if (std::fabs(value) + bound > rounding.largest && bound < kInfinity) return Unspecified();
+  // What may overflow its dtype may be infinite; an infinite bound still leaves the output's range.
+  if (std::fabs(value) + std::min(bound, range) > rounding.largest) return Unspecified();
   if (rounded) bound += rounding.u * (std::fabs(value) + bound) + rounding.eta;
   return Bounded(value, radius, bound, range);
 }
@@ -160,6 +161,10 @@ void Builder::BackwardRow(int64_t i) {
   BudgetGradient(row_, target_, g, k, mean ? target_.u : 0, &bound_);
   BudgetGradient(row_, reference_, g, k, mean ? reference_.u : 0, &radius_);
   const std::vector<double>& dz = bound_.d_logits_value;
+  if (bound_.d_logits_overflow) {  // the row's gradient keeps the Unspecified that it was filled with
+    weight_unspecified_ = true;
+    return;
+  }
 
   // One coefficient a column: the error of dz, and of multiplying and adding it.
   const auto coefficients = [&](double dot_target, double dot_reference, double chunks) {

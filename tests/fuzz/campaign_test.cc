@@ -154,8 +154,8 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
 // Kills: more cases than asked for, fewer, or other ones, with several threads.
 TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
   const CampaignSummary one =
-      RunCampaign(Options("mutant:first-grad-for-all", 60, "one"), watcher_.interrupt, &watcher_);
-  CampaignOptions options = Options("mutant:first-grad-for-all", 60, "three");
+      RunCampaign(Options("mutant:first-grad-for-all", 24, "one"), watcher_.interrupt, &watcher_);
+  CampaignOptions options = Options("mutant:first-grad-for-all", 24, "three");
   options.jobs = 3;
   const CampaignSummary three = RunCampaign(options, watcher_.interrupt, &watcher_);
   EXPECT_EQ(ToJson(one.targets[0].second), ToJson(three.targets[0].second));

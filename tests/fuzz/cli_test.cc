@@ -285,7 +285,7 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
   const pid_t pid = Start({"fuzz", "--target", target, "--recipe", "v1 v=5", "--case-timeout", "1h",
                            "--jobs", "1", "--out", work_ / "h"});
   AwaitJournal("h", "\"start\"", 1);
-  const auto worker = [&]() -> std::string {
+  const auto find_worker = [&]() -> std::string {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string stat = Slurp(entry.path() / "stat");
       const size_t end = stat.rfind(") ");  // of the name; then state and parent
@@ -297,8 +297,9 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
       if (parent == pid && state != 'Z') return entry.path();
     }
     return {};
-  }();
-  ASSERT_NE(worker, "");
+  };
+  std::string worker;
+  while ((worker = find_worker()).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(pid, SIGKILL);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
   // Gone, or a zombie that nobody has reaped yet. A worker that lives on keeps the test here for ever.

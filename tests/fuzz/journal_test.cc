@@ -221,7 +221,7 @@ Judged FailedWith(const std::string& output) {
 class LedgerTest : public JournalTest {
  protected:
   // A ledger that goes on with the journal, or begins it.
-  std::unique_ptr<Ledger> Session() {
+  std::unique_ptr<Ledger> Reopen() {
     JournalState state;
     auto journal =
         std::filesystem::exists(File()) ? Journal::Open(work_.path(), &state, &error_) : Create();
@@ -235,11 +235,11 @@ class LedgerTest : public JournalTest {
 };
 
 // Kills: an index that is skipped or drawn twice over a resume, targets that see different recipes, a
-// budget that counts anew in each session.
-TEST_F(LedgerTest, SessionsShareOneRowOfItems) {
+// budget that counts anew in each run.
+TEST_F(LedgerTest, RunsShareOneRowOfItems) {
   std::vector<std::pair<size_t, std::string>> all;
   {
-    auto ledger = Session();
+    auto ledger = Reopen();
     while (const auto item = ledger->NextItem()) all.emplace_back(item->target, item->recipe);
   }
   ASSERT_EQ(all.size(), 14U);  // 7 cases on each of 2 targets
@@ -250,14 +250,14 @@ TEST_F(LedgerTest, SessionsShareOneRowOfItems) {
   }
   EXPECT_NE(all[0].second, all[2].second);
   {
-    auto ledger = Session();
+    auto ledger = Reopen();
     for (int i = 0; i < 5; ++i) {
       const auto item = ledger->NextItem();
       ledger->Start(*item);
-      if (i != 1) ledger->Record(*item, Judged{});  // item 1 is in flight when the session ends
+      if (i != 1) ledger->Record(*item, Judged{});  // item 1 is in flight when the run ends
     }
   }
-  auto ledger = Session();
+  auto ledger = Reopen();
   std::vector<int64_t> rest;
   while (const auto item = ledger->NextItem()) rest.push_back(item->number);
   EXPECT_EQ(rest, (std::vector<int64_t>{1, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
@@ -268,7 +268,7 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   Item item;
   item.recipe = "v1 seed=1";
   {
-    auto ledger = Session();
+    auto ledger = Reopen();
     EXPECT_EQ(ledger->Record(item, FailedWith("logprob")).size(), 1U);
     item.number = 2;
     item.recipe = "v1 seed=2";
@@ -276,7 +276,7 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
     EXPECT_EQ(ledger->Tallies()[0].second.signatures.at("bound:logprob"), 2);
   }
   {
-    auto ledger = Session();
+    auto ledger = Reopen();
     const auto pending = ledger->NextPending();
     ASSERT_TRUE(pending);
     EXPECT_EQ(pending->recipe, "v1 seed=1");
@@ -286,7 +286,7 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
     trophy.file = "findings/a";
     EXPECT_EQ(ledger->Store(*pending, trophy).trophy->file, "findings/a");
   }
-  auto ledger = Session();
+  auto ledger = Reopen();
   EXPECT_FALSE(ledger->NextPending());
   ASSERT_EQ(ledger->Sightings().size(), 1U);
   EXPECT_EQ(ledger->Sightings()[0].trophy->file, "findings/a");
@@ -295,7 +295,7 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
 // Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
 TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
   options_.stop_after = 2;
-  auto ledger = Session();
+  auto ledger = Reopen();
   Item item;
   ledger->Record(item, FailedWith("logprob"));
   EXPECT_TRUE(ledger->NextItem());
@@ -308,7 +308,7 @@ TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
 
 // Kills: a case on which reference and arbiter disagree reported as the target's fault.
 TEST_F(LedgerTest, NothingIsAFindingWhereTheOracleContradictsItself) {
-  auto ledger = Session();
+  auto ledger = Reopen();
   Judged judged = FailedWith("lse");
   judged.result.harness_fault = "disagree";
   EXPECT_TRUE(ledger->Record(Item{}, judged).empty());

@@ -172,7 +172,8 @@ TEST(ArbiterRows, InfiniteHidden) {
 }
 
 // A weight row of -inf: where the logit is -inf, the column does not exist for the row, but grad_hidden
-// meets 0 * inf in that column of the weight. Fails if -inf - max or p ln p makes a NaN.
+// meets 0 * inf in that column of the weight. Fails if -inf - max or p ln p makes a NaN, or if a label
+// at -inf is given g * (1 - 0).
 TEST(ArbiterRows, LogitOfMinusInfinity) {
   SmallProblem p = Three();
   p.weight[2] = BitsOf({-kInf})[0];  // column 1; row 0 has hidden 1 there, rows 1 and 2 0.25 and -1.5
@@ -191,6 +192,10 @@ TEST(ArbiterRows, LogitOfMinusInfinity) {
   one.labels = {1};
   EXPECT_EQ(Digits(&one, Output::kLogprob), "-inf");
   EXPECT_EQ(Digits(&one, Output::kEntropy), Digits(&three, Output::kEntropy));
+  // Column 0 is not the label in either problem, and has the same p.
+  EXPECT_EQ(Digits(&one, Output::kGradWeight, 0), Digits(&three, Output::kGradWeight, 0));
+  EXPECT_EQ(Digits(&one, Output::kGradWeight, 1, 0), "0");
+  EXPECT_EQ(Digits(&one, Output::kGradHidden, 0, 0), "nan");
   one.reduction = Reduction::kSum;
   EXPECT_EQ(Digits(&one, Output::kLoss), "inf");
 }

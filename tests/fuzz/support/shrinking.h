@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For the tests of the shrinker. Predicates whose simplest failing problem is known by hand stand in
+// for targets, so every expectation is written down, not computed by the shrinker's own order.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+#include "fuzz/shrink.h"
+#include "kernel/dtype.h"
+
+namespace plumbline::fuzz {
+
+// Multiples of 1/64 in (-2, 2), exact in every dtype, and every option away from its default.
+OwnedProblem Busy(int64_t n, int64_t v, int64_t h, kernel::DType dtype = kernel::DType::kBf16);
+
+// All bytes that a predicate can see, for telling candidates apart without the shrinker's hash.
+std::string Everything(const OwnedProblem& problem);
+
+// Shrinks, and holds every run to what any run must keep: candidates are consistent and none is judged
+// twice, what is accepted fails, the counts and the result are those of the calls that were seen.
+ShrinkResult Checked(const OwnedProblem& start, const ShrinkHint& hint, const StillFails& still_fails,
+                     ShrinkOptions options = {});
+
+std::vector<float> Floats(const HostTensor& tensor);
+float Largest(const HostTensor& tensor);  // minus infinity if it has no elements
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
