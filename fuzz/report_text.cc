@@ -57,12 +57,13 @@ std::string StatusLine(const Progress& progress) {
   std::string line =
       Text("%.0fs  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", seconds, total.cases,
            static_cast<double>(total.cases) / std::max(seconds, 1e-3), progress.findings);
+  // Before what is long: a terminal shows the first 118 characters.
+  for (const std::string& activity : progress.activity) line += "  " + activity;
   line += "  error/allowed " + Tightness(total.tightness);
   const int64_t elements =
       total.elements[0] + total.elements[1] + total.elements[2] + total.elements[3];
   line += Text("  %.1f%% vacuous  %" PRId64 " skipped", Percent(total.elements[2], elements),
                total.skipped);
-  for (const std::string& activity : progress.activity) line += "  " + activity;
   return line;
 }
 

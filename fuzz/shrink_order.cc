@@ -25,6 +25,9 @@ int64_t LayoutScore(const Layout& layout) {
 
 int64_t DTypeScore(DType dtype) { return dtype == DType::kBf16 ? 0 : dtype == DType::kF16 ? 1 : 2; }
 
+// The library's own returns the type of its argument in some standard libraries, int in others.
+int Width(uint32_t bits) { return static_cast<int>(std::bit_width(bits)); }
+
 uint64_t RankSum(const HostTensor& tensor) {
   uint64_t sum = 0;
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) sum += FloatRank(tensor.GetFloat(i));
@@ -38,7 +41,7 @@ int SignificantBits(float value) {
   const uint32_t exponent = (bits >> 23) & 0xff;
   const uint32_t significand = (bits & 0x007f'ffff) | (exponent != 0 ? 0x0080'0000 : 0);
   if (significand == 0) return 0;
-  return std::bit_width(significand) - std::countr_zero(significand);
+  return Width(significand) - std::countr_zero(significand);
 }
 
 uint32_t FloatRank(float value) {
@@ -48,8 +51,8 @@ uint32_t FloatRank(float value) {
   if (magnitude > 0x7f80'0000) return kNaN;
   if (magnitude == 0x7f80'0000) return kInfinity + sign;
   const int significant = SignificantBits(value);
-  const int leading = magnitude < 0x0080'0000 ? std::bit_width(magnitude) - 150
-                                              : static_cast<int>(magnitude >> 23) - 127;
+  const int leading =
+      magnitude < 0x0080'0000 ? Width(magnitude) - 150 : static_cast<int>(magnitude >> 23) - 127;
   uint32_t cost = 3 * static_cast<uint32_t>(significant - 1) + static_cast<uint32_t>(std::abs(leading));
   // leading - significant + 1 is the exponent of the last significant bit.
   if (leading - significant + 1 < 0) cost += 4;

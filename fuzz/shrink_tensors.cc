@@ -208,9 +208,10 @@ bool Neutralise(ShrinkSession& session, int64_t smallest) {
     }
   }
   const int64_t columns = session.best().hidden_size();
-  for (const auto& [hidden, weight] : {std::pair{true, true}, {true, false}, {false, true}}) {
+  const std::pair<bool, bool> which[] = {{true, true}, {true, false}, {false, true}};
+  for (const auto& pair : which) {
     changed |= OverRuns(session, columns, smallest, [&](int64_t begin, int64_t end) {
-      return ZeroColumns(session, hidden, weight, begin, end);
+      return ZeroColumns(session, pair.first, pair.second, begin, end);
     });
   }
   return changed;

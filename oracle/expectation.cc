@@ -277,8 +277,8 @@ Expectation Builder::Build() {
     }
     ComputeRow(in_, i, &row_);
     const bool left_out = in_.LeftOut(i);
-    const bool gradient_known = row_.row_class == RowClass::kFinite && std::isfinite(in_.g[r]) &&
-                                std::isfinite(in_.k[r]) && row_.logprob != -kInfinity;
+    const bool gradient_known =
+        row_.row_class == RowClass::kFinite && std::isfinite(in_.g[r]) && std::isfinite(in_.k[r]);
     const Element gradient = left_out                           ? PlusZero()
                              : row_.row_class == RowClass::kNaN ? NotANumber()
                                                                 : Unspecified();
