@@ -50,8 +50,9 @@ Json ToJson(const CampaignSummary& summary) {
     cases += tally.cases;
   }
   json["cases"] = cases;
-  json["findings"] = Json(Json::Array{});
-  for (const Sighting& sighting : summary.sightings) json["findings"].Append(ToJson(sighting));
+  json["findings"] = static_cast<int64_t>(summary.sightings.size());
+  json["sightings"] = Json(Json::Array{});
+  for (const Sighting& sighting : summary.sightings) json["sightings"].Append(ToJson(sighting));
   return json;
 }
 

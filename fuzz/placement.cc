@@ -139,8 +139,8 @@ struct Placement::State {
   kernel::Results results;
 };
 
-void Placement::State::Reserve(std::string_view name, DType dtype, const Shape2& shape,
-                                 int64_t offset, bool input) {
+void Placement::State::Reserve(std::string_view name, DType dtype, const Shape2& shape, int64_t offset,
+                               bool input) {
   const size_t element = kernel::SizeOf(dtype);
   Region r;
   r.name = name;

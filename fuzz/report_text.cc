@@ -29,7 +29,7 @@ Tally Total(const std::vector<std::pair<std::string, Tally>>& targets) {
 }
 
 bool IsNumber(const std::string& cell) {
-  return !cell.empty() && cell.find_first_not_of("0123456789.+-einfa%") == std::string::npos;
+  return !cell.empty() && cell.find_first_not_of("0123456789.") == std::string::npos;
 }
 
 std::string Verdict(const std::string& target, const Tally& tally) {

@@ -14,6 +14,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -28,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kRooms = {"kernel", "oracle", "fuzz", "tests", "bench"};
 constexpr size_t kMaxLines = 450;
+constexpr std::string_view kUnlisted = "is in no CMakeLists.txt";
 
 struct Scan {
   std::set<std::string> rooms_seen;
@@ -134,6 +136,19 @@ void CheckSource(const fs::path& root, const std::string& name, const std::strin
   }
 }
 
+// A source that no CMakeLists.txt lists is not built; a test that is not built cannot fail.
+void CheckListed(const fs::path& root, const std::string& name, Scan* scan) {
+  fs::path folder = fs::path(name).parent_path();
+  while (!folder.empty() && !fs::exists(root / folder / "CMakeLists.txt"))
+    folder = folder.parent_path();
+  const std::string stem =
+      fs::path(name).lexically_relative(folder).replace_extension().generic_string();
+  const std::regex listed("(^|[ \t\n(])" + stem + "(\\.cc)?[ \t\n)]");
+  if (!std::regex_search(ReadAll(root / folder / "CMakeLists.txt"), listed)) {
+    scan->violations.push_back(name + ": " + std::string(kUnlisted));
+  }
+}
+
 void CheckLicence(const std::string& name, const std::string& text, Scan* scan) {
   // A script's first line is its interpreter's.
   const size_t start = text.starts_with("#!") ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
@@ -175,6 +190,7 @@ Scan FindViolations(const fs::path& root) {
     if (!source && !build && extension != ".py") continue;
     const std::string text = ReadAll(root / path);
     if (source) CheckSource(root, name, text, &scan);
+    if (extension == ".cc") CheckListed(root, name, &scan);
     if (build) CheckBuildFile(name, text, &scan);
     if (extension != ".json") CheckLicence(name, text, &scan);
   }
@@ -201,7 +217,6 @@ class SyntheticTree {
     std::string pattern = (fs::temp_directory_path() / "plumbline-structure-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw fs::filesystem_error("mkdtemp", pattern, {});
     root_ = pattern;
-    Write("CMakeLists.txt", "# SPDX-License-Identifier: Apache-2.0\n");
     Write("kernel/problem.h", Source(""));
     Write("kernel/host/exp.h", Source("#include \"kernel/problem.h\"\n"));
     Write("oracle/row.h", Source("#include \"kernel/problem.h\"\n"));
@@ -217,14 +232,21 @@ class SyntheticTree {
   static std::string Source(const std::string& body) {
     return "// SPDX-License-Identifier: Apache-2.0\n" + body;
   }
-  void Write(const std::string& name, const std::string& text) {
+  // A .cc is also entered into its room's CMakeLists.txt, unless it is to be missing there.
+  void Write(const std::string& name, const std::string& text, bool listed = true) {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << text;
+    if (!listed || fs::path(name).extension() != ".cc") return;
+    const std::string room = RoomOf(name);
+    sources_[room] += " " + name.substr(room.size() + 1);
+    std::ofstream(root_ / room / "CMakeLists.txt")
+        << "# SPDX-License-Identifier: Apache-2.0\nadd_library(x" << sources_[room] << ")\n";
   }
   const fs::path& root() const { return root_; }
 
  private:
   fs::path root_;
+  std::map<std::string, std::string> sources_;
 };
 
 struct Offence {
@@ -240,7 +262,7 @@ class StructureControl : public testing::TestWithParam<Offence> {};
 TEST_P(StructureControl, IsReportedAlone) {
   SyntheticTree tree;
   ASSERT_THAT(FindViolations(tree.root()).violations, testing::IsEmpty());
-  tree.Write(GetParam().file, GetParam().text);
+  tree.Write(GetParam().file, GetParam().text, GetParam().report != kUnlisted);
   EXPECT_THAT(FindViolations(tree.root()).violations,
               testing::ElementsAre(testing::AllOf(testing::HasSubstr(GetParam().file),
                                                   testing::HasSubstr(GetParam().report))));
@@ -275,6 +297,9 @@ std::vector<Offence> Offences() {
   all.push_back({"", "fuzz/run", "#!/bin/bash\necho\n", "no SPDX"});
   all.push_back(
       {"", "tests/m.cc", SyntheticTree::Source(std::string(kMaxLines, '\n')), "two concepts"});
+  for (const char* file : {"kernel/n.cc", "oracle/sub/iter.cc", "tests/x_tes.cc"}) {
+    all.push_back({"", file, SyntheticTree::Source(""), std::string(kUnlisted)});
+  }
   for (const std::string flag : {"-ffast-math", "-march=native", "-Ofast"}) {
     all.push_back({"", "kernel/CMakeLists.txt",
                    "# SPDX-License-Identifier: Apache-2.0\nadd_compile_options(" + flag + ")\n",

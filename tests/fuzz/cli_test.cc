@@ -218,6 +218,7 @@ TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
     const auto json = Json::Parse(o.out.substr(0, o.out.size() - 1), &error);
     ASSERT_TRUE(json) << command << error << o.out;
     ASSERT_TRUE(json->Find("status") && json->Find("verdict") && json->Find("cases")) << command;
+    ASSERT_TRUE(json->Find("findings") && json->Find("findings")->as_int()) << command;
     EXPECT_EQ(*json->Find("status")->as_int(), o.status) << command;
   }
   std::string error;
@@ -276,7 +277,7 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   const auto parts = Json::Parse(Slurp(work_ / "parts" / "summary.json"), &error);
   ASSERT_TRUE(whole && parts) << error;
   EXPECT_EQ(*whole->Find("targets"), *parts->Find("targets"));
-  EXPECT_EQ(whole->Find("findings")->as_array()->size(), parts->Find("findings")->as_array()->size());
+  EXPECT_EQ(whole->Find("sightings")->as_array()->size(), parts->Find("sightings")->as_array()->size());
 }
 
 // Kills: a worker in an endless loop that outlives its supervisor.

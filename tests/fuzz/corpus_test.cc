@@ -44,7 +44,8 @@ TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
   const auto stored = ReadCase(GetParam(), &error);
   ASSERT_TRUE(stored) << error;
   EXPECT_EQ(GetParam().filename().string(), CaseFileName(*stored));
-  EXPECT_LE(ValueCount(stored->problem), 64);
+  // host moves its maximum between tiles of 64 columns: a defect in that move needs V = 65, and 67 values.
+  EXPECT_LE(ValueCount(stored->problem), stored->target == "mutant:entropy-not-rebased" ? 67 : 64);
 
   const CaseResult on_host = On("host", stored->problem);
   EXPECT_EQ(on_host.verdict, oracle::Verdict::kPass);

@@ -325,8 +325,9 @@ TEST(Placement, DamageNamesTheByte) {
   hidden[1] = std::byte{0x77};
   EXPECT_THAT(Lines(placement, Kind::kInputWritten),
               testing::ElementsAre("hidden: byte +1 (line 0) holds 0x77, was 0x3f"));  // 1.0 is 0x3f80
-  placement.Poison(0);
+  // Both kinds at once, one line each.
   hidden[-2] = std::byte{0x77};
+  EXPECT_THAT(Lines(placement, Kind::kInputWritten), testing::SizeIs(1));
   EXPECT_THAT(
       Lines(placement, Kind::kGuardBand),
       testing::ElementsAre(HasSubstr("hidden: byte -2 (2 bytes before its first element) holds 0x77")));

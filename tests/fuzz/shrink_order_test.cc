@@ -39,6 +39,7 @@ TEST(FloatRank, SimplestFirst) {
   EXPECT_EQ(FloatRank(0), 0u);
 }
 
+// Fails if zeros at either end are counted, or a subnormal gets the hidden bit.
 TEST(SignificantBits, CountsFromTheFirstToTheLastOne) {
   EXPECT_EQ(SignificantBits(0), 0);
   EXPECT_EQ(SignificantBits(-8), 1);
@@ -61,6 +62,7 @@ TEST(RoundToBits, NearestAndTowardZero) {
   EXPECT_TRUE(std::isnan(RoundToBits(std::numeric_limits<float>::quiet_NaN(), 1, false)));
 }
 
+// Fails if a label far out is taken for simpler than a near one, or the arithmetic overflows.
 TEST(LabelRank, ZeroThenIgnoredThenUpwardThenNegative) {
   EXPECT_EQ(LabelRank(0, -100), 0u);
   EXPECT_LT(LabelRank(0, -100), LabelRank(-100, -100));
@@ -72,7 +74,8 @@ TEST(LabelRank, ZeroThenIgnoredThenUpwardThenNegative) {
   EXPECT_LE(LabelRank(INT64_MAX, -100), LabelRank(INT64_MIN, -100));
 }
 
-// Each option away from its default costs, and nothing else does.
+// Each option away from its default costs, and nothing else does. Fails if values enter, or one does
+// not.
 TEST(OptionsScore, CountsDepartures) {
   OwnedProblem p = Busy(3, 4, 5);
   const int64_t busy = OptionsScore(p);
