@@ -180,12 +180,12 @@ Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) 
   Recipe recipe;
   std::string unused;
   Parse(sighting.recipe, &recipe, &unused);
-  const Quarry quarry{.problem = Expand(recipe),
-                      .finding = sighting.finding,
-                      .recipe = sighting.recipe,
-                      .why = WhyOf(sighting.regime),
-                      .seed = recipe.seed};
-  const int64_t values = ValueCount(quarry.problem);
+  const FailingProblem start{.problem = Expand(recipe),
+                             .finding = sighting.finding,
+                             .recipe = sighting.recipe,
+                             .why = WhyOf(sighting.regime),
+                             .seed = recipe.seed};
+  const int64_t values = ValueCount(start.problem);
 
   PursuitOptions pursuit;
   pursuit.shrink_time = options_.shrink_time;
@@ -208,14 +208,14 @@ Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) 
 
   // Where an interrupted run had got to, if that still fails.
   if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
-    Quarry smaller = quarry;
+    FailingProblem smaller = start;
     smaller.problem = best->problem;
     smaller.finding = best->finding;
     Pursued pursued = Pursue(smaller, runner, pursuit);
-    pursued.trophy.values_before = values;
-    if (pursued.kind != Pursued::Kind::kCase || pursued.trophy.note.empty()) return pursued;
+    pursued.kept.values_before = values;
+    if (pursued.kind != Pursued::Kind::kCase || pursued.kept.note.empty()) return pursued;
   }
-  return Pursue(quarry, runner, pursuit);
+  return Pursue(start, runner, pursuit);
 }
 
 void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
@@ -231,8 +231,8 @@ void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
     End(ExitStatus::kFault, error);
     return;
   }
-  pursued.trophy.file = "findings/" + name;
-  const Sighting stored = ledger_.Store(sighting, std::move(pursued.trophy));
+  pursued.kept.file = "findings/" + name;
+  const Sighting stored = ledger_.Store(sighting, std::move(pursued.kept));
   const std::lock_guard lock(observer_mutex_);
   observer_.OnStored(stored, WhyOf(stored.regime));
 }

@@ -42,7 +42,7 @@ class CampaignObserver {
   virtual void OnNote(const std::string&) {}
   // A sighting, before it is shrunk.
   virtual void OnSighting(const Sighting&, const std::string& /*why of the regime*/) {}
-  // The same once it is stored: sighting.trophy is there.
+  // The same once it is stored: sighting.kept is there.
   virtual void OnStored(const Sighting&, const std::string& /*why of the regime*/) {}
   virtual void OnFault(const std::string& /*what*/, const std::filesystem::path& /*file*/) {}
   // About five times a second.

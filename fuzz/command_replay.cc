@@ -157,14 +157,14 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
     return console.Finish(ExitStatus::kClean, 1, 0);
   }
   const Finding* same = FindSignature(judged.result, c->finding.Signature());
-  const Quarry quarry{.problem = c->problem,
-                      .finding = same != nullptr ? *same : judged.result.findings.front(),
-                      .recipe = c->recipe,
-                      .why = c->why,
-                      .seed = SeedOf(*c)};
+  const FailingProblem start{.problem = c->problem,
+                             .finding = same != nullptr ? *same : judged.result.findings.front(),
+                             .recipe = c->recipe,
+                             .why = c->why,
+                             .seed = SeedOf(*c)};
   PursuitOptions options;
   options.shrink_time = command.time;
-  const Pursued pursued = Pursue(quarry, &runner, options);
+  const Pursued pursued = Pursue(start, &runner, options);
   if (pursued.kind != Pursued::Kind::kCase) {
     const bool gone = pursued.kind == Pursued::Kind::kUnavailable;
     if (gone) console.Complain(pursued.error);
@@ -182,11 +182,11 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
   }
   Json report;
   report["file"] = out.string();
-  report["shrink"] = ToJson(pursued.trophy);
-  console.Say("shrunk " + std::to_string(pursued.trophy.values_before) + " -> " +
-              std::to_string(pursued.trophy.values_after) + " values: " + out.string() + "\n" +
-              pursued.trophy.finding.what + "\n");
-  if (!pursued.trophy.note.empty()) console.Say(pursued.trophy.note + "\n");
+  report["shrink"] = ToJson(pursued.kept);
+  console.Say("shrunk " + std::to_string(pursued.kept.values_before) + " -> " +
+              std::to_string(pursued.kept.values_after) + " values: " + out.string() + "\n" +
+              pursued.kept.finding.what + "\n");
+  if (!pursued.kept.note.empty()) console.Say(pursued.kept.note + "\n");
   return console.Finish(ExitStatus::kFindings, 1, 1, std::move(report));
 }
 

@@ -68,12 +68,12 @@ Kill Hunt(const std::string& target, const SelftestCommand& command, const std::
   spec.program = console.worker_program;
   CaseRunner runner(std::move(spec), options.GetCaseTimeout(), console.interrupt);
   std::string error;
-  const std::optional<Case> c = ReadCase(options.out / kill.sighting.trophy->file, &error);
+  const std::optional<Case> c = ReadCase(options.out / kill.sighting.kept->file, &error);
   if (!c) {
     kill.trouble = "stored case: " + error;
     return kill;
   }
-  if (!kill.sighting.trophy->note.empty()) kill.trouble = kill.sighting.trophy->note;
+  if (!kill.sighting.kept->note.empty()) kill.trouble = kill.sighting.kept->note;
   const std::string& signature = kill.sighting.signature;
   if (std::string why = Reproduce(RequestFor(c->problem, SeedOf(*c)), signature, &runner);
       !why.empty()) {
@@ -107,11 +107,11 @@ Json ToJson(const Kill& kill) {
 std::vector<std::string> Row(const Kill& kill) {
   std::vector<std::string> row = {kill.target,
                                   kill.trouble.empty() ? "killed" : "ALIVE: " + kill.trouble};
-  if (!kill.sighting.trophy) return row;
-  const Trophy& trophy = *kill.sighting.trophy;
+  if (!kill.sighting.kept) return row;
+  const StoredFinding& kept = *kill.sighting.kept;
   for (std::string cell : {kill.sighting.regime, kill.sighting.signature, std::to_string(kill.cases),
-                           Text("%.2f", kill.seconds), std::to_string(trophy.values_before),
-                           std::to_string(trophy.values_after), Text("%.2f", trophy.seconds)}) {
+                           Text("%.2f", kill.seconds), std::to_string(kept.values_before),
+                           std::to_string(kept.values_after), Text("%.2f", kept.seconds)}) {
     row.push_back(std::move(cell));
   }
   return row;

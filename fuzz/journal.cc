@@ -157,10 +157,10 @@ class Reader {
   bool Stored(const Json& line, std::string* why) {
     Sighting* sighting = Known(line, why);
     if (sighting == nullptr) return false;
-    const Json* trophy = line.Find("trophy");
-    sighting->trophy = trophy != nullptr ? TrophyFromJson(*trophy) : std::nullopt;
-    if (!sighting->trophy) *why = "not a valid \"stored\" line";
-    return sighting->trophy.has_value();
+    const Json* kept = line.Find("kept");
+    sighting->kept = kept != nullptr ? StoredFindingFromJson(*kept) : std::nullopt;
+    if (!sighting->kept) *why = "not a valid \"stored\" line";
+    return sighting->kept.has_value();
   }
 
   bool Clock(int64_t ms) {
@@ -298,11 +298,11 @@ void Journal::More(const SightingKey& key, const std::string& recipe) {
   Append(line);
 }
 
-void Journal::Stored(const SightingKey& key, const Trophy& trophy) {
+void Journal::Stored(const SightingKey& key, const StoredFinding& kept) {
   Json line;
   line["stored"]["target"] = key.first;
   line["stored"]["signature"] = key.second;
-  line["stored"]["trophy"] = ToJson(trophy);
+  line["stored"]["kept"] = ToJson(kept);
   Append(line);
 }
 

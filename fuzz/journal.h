@@ -8,7 +8,7 @@
 //   {"done":ITEM,"target":T,"ms":ELAPSED,"r":{...}}        after it: its CaseRecord
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
-//   {"stored":{"target":T,"signature":S,"trophy":{...}}}   shrunk, confirmed, written
+//   {"stored":{"target":T,"signature":S,"kept":{...}}}   shrunk, confirmed, written
 //   {"fault":WHAT}                                         of the harness; its witness lies in faults/
 //   {"clock":ELAPSED}                                      a run's end
 //
@@ -78,7 +78,7 @@ class Journal {
             const CaseRecord& record);
   void Sighted(const Sighting& sighting);
   void More(const SightingKey& key, const std::string& recipe);
-  void Stored(const SightingKey& key, const Trophy& trophy);
+  void Stored(const SightingKey& key, const StoredFinding& kept);
   void Fault(const std::string& what);
   void Clock(std::chrono::milliseconds elapsed);
 

@@ -15,7 +15,7 @@ Ledger::Ledger(const CampaignOptions& options, JournalState state, std::unique_p
       state_(std::move(state)),
       faults_(state_.faults) {
   for (const auto& [key, sighting] : state_.sightings) {
-    if (!sighting.trophy) pending_.push_back(key);
+    if (!sighting.kept) pending_.push_back(key);
   }
   std::sort(pending_.begin(), pending_.end(), [this](const SightingKey& a, const SightingKey& b) {
     return state_.sightings.at(a).item > state_.sightings.at(b).item;
@@ -115,12 +115,12 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
   return fresh;
 }
 
-Sighting Ledger::Store(const Sighting& sighting, Trophy trophy) {
+Sighting Ledger::Store(const Sighting& sighting, StoredFinding kept) {
   const SightingKey key(sighting.target, sighting.signature);
   const std::lock_guard lock(mutex_);
-  journal_->Stored(key, trophy);
+  journal_->Stored(key, kept);
   Sighting& stored = state_.sightings.at(key);
-  stored.trophy = std::move(trophy);
+  stored.kept = std::move(kept);
   return stored;
 }
 

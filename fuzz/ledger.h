@@ -52,8 +52,8 @@ class Ledger {
   // A judged case: journaled, counted, and what it showed for the first time, worst first, also put on
   // the list of NextPending.
   std::vector<Sighting> Record(const Item& item, const Judged& judged);
-  // The sighting as it is now, with its trophy.
-  Sighting Store(const Sighting& sighting, Trophy trophy);
+  // The sighting as it is now, with its kept.
+  Sighting Store(const Sighting& sighting, StoredFinding kept);
   // The number of faults of the harness so far, this one included.
   int64_t CountFault(const std::string& what);
 

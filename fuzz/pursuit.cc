@@ -18,47 +18,45 @@ namespace {
 constexpr std::chrono::milliseconds kShrinkDeadline{2'000};
 
 // Everything but the shrinking itself: what a stored case says of its origin.
-Case Describe(const Quarry& quarry, OwnedProblem problem, const Finding& finding,
-              const CaseRunner& runner, const Trophy& trophy) {
+Case Describe(const FailingProblem& start, OwnedProblem problem, const Finding& finding,
+              const CaseRunner& runner, const StoredFinding& kept) {
   Case c;
   c.problem = std::move(problem);
   c.target = runner.target();
-  c.why = quarry.why;
-  c.recipe = quarry.recipe;
+  c.why = start.why;
+  c.recipe = start.recipe;
   c.finding = finding;
   c.extra["plumb"] = kVersion;
   c.extra["date"] = UtcStamp();
-  c.extra["seed"] = std::to_string(quarry.seed);
+  c.extra["seed"] = std::to_string(start.seed);
   c.extra["target_version"] = runner.hello().version;
   Json& log = c.extra["shrink"];
-  log["values_before"] = trophy.values_before;
-  log["values_after"] = trophy.values_after;
-  log["tried"] = trophy.tried;
-  log["accepted"] = trophy.accepted;
-  log["complete"] = trophy.complete;
-  log["seconds"] = trophy.seconds;
-  if (!trophy.note.empty()) log["note"] = trophy.note;
+  log["values_before"] = kept.values_before;
+  log["values_after"] = kept.values_after;
+  log["tried"] = kept.tried;
+  log["accepted"] = kept.accepted;
+  log["complete"] = kept.complete;
+  log["seconds"] = kept.seconds;
+  if (!kept.note.empty()) log["note"] = kept.note;
   return c;
 }
 
 }  // namespace
 
-Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& options) {
-  const std::string signature = quarry.finding.Signature();
-  const bool hang = quarry.finding.kind == FindingKind::kHang;
+Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options) {
+  const std::string signature = start.finding.Signature();
+  const bool hang = start.finding.kind == FindingKind::kHang;
   const auto deadline = std::min(runner->deadline(), kShrinkDeadline);
 
   Pursued pursued;
-  Trophy& trophy = pursued.trophy;
-  trophy.finding = quarry.finding;
-  trophy.values_before = trophy.values_after = ValueCount(quarry.problem);
+  StoredFinding& kept = pursued.kept;
+  kept.finding = start.finding;
+  kept.values_before = kept.values_after = ValueCount(start.problem);
 
-  // The judge of candidates. Once the run is interrupted or the target gone nothing more is accepted,
-  // and the shrinker comes to its end.
+  // The judge of candidates, until the run is interrupted or the target gone.
   Judged::Kind state = Judged::Kind::kJudged;
   const StillFails still_fails = [&](const OwnedProblem& candidate) {
-    if (state != Judged::Kind::kJudged) return false;
-    const Judged judged = runner->RunOnce(RequestFor(candidate, quarry.seed), deadline);
+    const Judged judged = runner->RunOnce(RequestFor(candidate, start.seed), deadline);
     state = judged.kind;
     pursued.error = judged.error;
     return state == Judged::Kind::kJudged && FindSignature(judged.result, signature) != nullptr;
@@ -66,22 +64,22 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
 
   ShrinkOptions shrink;
   shrink.time_limit = options.shrink_time;
+  shrink.should_stop = [&] { return state != Judged::Kind::kJudged; };
   shrink.on_accept = [&](const OwnedProblem& problem) {
-    trophy.values_after = ValueCount(problem);
+    kept.values_after = ValueCount(problem);
     if (!options.best_so_far.empty()) {
       std::string ignored;  // the next step, or the end, writes again
-      WriteCase(options.best_so_far, Describe(quarry, problem, quarry.finding, *runner, trophy),
-                &ignored);
+      WriteCase(options.best_so_far, Describe(start, problem, start.finding, *runner, kept), &ignored);
     }
-    if (options.on_smaller) options.on_smaller(trophy.values_after);
+    if (options.on_smaller) options.on_smaller(kept.values_after);
   };
-  const ShrinkHint hint{quarry.finding.output, quarry.finding.row, quarry.finding.column};
-  ShrinkResult shrunk = Shrink(quarry.problem, hint, still_fails, shrink);
-  trophy.tried = shrunk.tried;
-  trophy.accepted = shrunk.accepted;
-  trophy.complete = shrunk.complete;
-  trophy.seconds = shrunk.seconds;
-  trophy.values_after = ValueCount(shrunk.problem);
+  const ShrinkHint hint{start.finding.output, start.finding.row, start.finding.column};
+  ShrinkResult shrunk = Shrink(start.problem, hint, still_fails, shrink);
+  kept.tried = shrunk.tried;
+  kept.accepted = shrunk.accepted;
+  kept.complete = shrunk.complete;
+  kept.seconds = shrunk.seconds;
+  kept.values_after = ValueCount(shrunk.problem);
   if (state != Judged::Kind::kJudged) {
     pursued.kind =
         state == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted : Pursued::Kind::kUnavailable;
@@ -89,7 +87,7 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   }
 
   runner->Renew();
-  const Judged last = runner->RunAndConfirm(RequestFor(shrunk.problem, quarry.seed));
+  const Judged last = runner->RunAndConfirm(RequestFor(shrunk.problem, start.seed));
   if (last.kind != Judged::Kind::kJudged) {
     pursued.kind = last.kind == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted
                                                            : Pursued::Kind::kUnavailable;
@@ -100,15 +98,15 @@ Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& o
   const Finding* confirmed = FindSignature(last.result, signature);
   OwnedProblem problem = std::move(shrunk.problem);
   if (confirmed != nullptr && !last.once.contains(signature)) {
-    trophy.finding = *confirmed;
+    kept.finding = *confirmed;
   } else if (pursued.harness_fault.empty()) {
-    trophy.note = trophy.accepted == 0 ? "not seen again on the same problem: stored as it came"
-                  : hang               ? "the small problem ends before the deadline: stored as it came"
-                                       : "not confirmed on the small problem: stored as it came";
-    problem = quarry.problem;
-    trophy.values_after = trophy.values_before;
+    kept.note = kept.accepted == 0 ? "not seen again on the same problem: stored as it came"
+                : hang             ? "the small problem ends before the deadline: stored as it came"
+                                   : "not confirmed on the small problem: stored as it came";
+    problem = start.problem;
+    kept.values_after = kept.values_before;
   }
-  pursued.stored = Describe(quarry, std::move(problem), trophy.finding, *runner, trophy);
+  pursued.stored = Describe(start, std::move(problem), kept.finding, *runner, kept);
   if (!options.best_so_far.empty()) {
     std::error_code ignored;
     std::filesystem::remove(options.best_so_far, ignored);

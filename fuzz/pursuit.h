@@ -20,7 +20,7 @@
 
 namespace plumbline::fuzz {
 
-struct Quarry {
+struct FailingProblem {
   OwnedProblem problem;
   Finding finding;     // seen on `problem`
   std::string recipe;  // the line that first showed it; may be empty
@@ -39,15 +39,15 @@ struct PursuitOptions {
 struct Pursued {
   enum class Kind : uint8_t { kCase, kInterrupted, kUnavailable };
   Kind kind = Kind::kCase;
-  std::string error;  // kUnavailable
-  Case stored;        // kCase; `extra` holds the shrink log, the seed and versions
-  Trophy trophy;      // kCase; `file` is left empty
+  std::string error;   // kUnavailable
+  Case stored;         // kCase; `extra` holds the shrink log, the seed and versions
+  StoredFinding kept;  // kCase; `file` is left empty
   // Not empty: reference and arbiter disagree on the small problem. The case is then the fault's
   // witness, and its finding the last one that was confirmed.
   std::string harness_fault;
 };
 
-Pursued Pursue(const Quarry& quarry, CaseRunner* runner, const PursuitOptions& options);
+Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options);
 
 // The seed that a stored case was seen under; 0 where it does not say.
 uint64_t SeedOf(const Case& c);

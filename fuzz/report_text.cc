@@ -18,7 +18,7 @@ double Percent(int64_t part, int64_t whole) {
 std::string Tightness(const std::map<std::string, double>& tightness) {
   std::string text;
   for (const auto& [output, value] : tightness)
-    text += (text.empty() ? "" : " ") + output + Text("=%.2g", value);
+    text += (text.empty() ? "" : " ") + output + Text("=%.3g", value);
   return text.empty() ? "none judged" : text;
 }
 
@@ -79,15 +79,15 @@ std::string ShellQuote(std::string_view word) {
 
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out) {
-  const Finding& finding = sighting.trophy ? sighting.trophy->finding : sighting.finding;
+  const Finding& finding = sighting.kept ? sighting.kept->finding : sighting.finding;
   std::string text = Text("finding %" PRId64 ": ", number) + sighting.signature + " on " +
                      sighting.target +
                      Text(", case %" PRId64 " after %.1f s\n", sighting.item, sighting.seconds);
   text += "  regime   " + sighting.regime + (why.empty() ? "" : ": " + std::string(why)) + "\n";
   text += "  wrong    " + finding.what + "\n";
   if (!finding.arbiter.empty()) text += "           the arbiter's value: " + finding.arbiter + "\n";
-  if (sighting.trophy) {
-    const Trophy& t = *sighting.trophy;
+  if (sighting.kept) {
+    const StoredFinding& t = *sighting.kept;
     text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64
                  " kept%s)\n",
                  t.values_before, t.values_after, t.seconds, t.tried, t.accepted,
@@ -96,7 +96,7 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
     text +=
         "  again    " + ShellQuote(program) + " replay " + ShellQuote((out / t.file).string()) + "\n";
   }
-  text += std::string(sighting.trophy ? "           " : "  again    ") + ShellQuote(program) +
+  text += std::string(sighting.kept ? "           " : "  again    ") + ShellQuote(program) +
           " fuzz --target " + ShellQuote(sighting.target) + " --recipe " + ShellQuote(sighting.recipe) +
           "\n";
   return text;
@@ -154,10 +154,9 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
     text += Verdict(target, tally) + "\n";
   }
   for (const Sighting& sighting : summary.sightings) {
-    text +=
-        sighting.signature + " on " + sighting.target + ": " +
-        (sighting.trophy ? (summary.options.out / sighting.trophy->file).string() : "not stored yet") +
-        "\n";
+    text += sighting.signature + " on " + sighting.target + ": " +
+            (sighting.kept ? (summary.options.out / sighting.kept->file).string() : "not stored yet") +
+            "\n";
   }
   if (!summary.options.out.empty()) {
     text += Text("seed %" PRIu64 ", %.1f s; everything lies in ", summary.options.seed,

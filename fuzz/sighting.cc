@@ -30,33 +30,33 @@ bool BoolOf(const Json& json, std::string_view key) {
 
 }  // namespace
 
-Json ToJson(const Trophy& trophy) {
+Json ToJson(const StoredFinding& kept) {
   Json json;
-  json["file"] = trophy.file;
-  json["finding"] = ToJson(trophy.finding);
-  json["values_before"] = trophy.values_before;
-  json["values_after"] = trophy.values_after;
-  json["tried"] = trophy.tried;
-  json["accepted"] = trophy.accepted;
-  json["complete"] = trophy.complete;
-  json["seconds"] = trophy.seconds;
-  if (!trophy.note.empty()) json["note"] = trophy.note;
+  json["file"] = kept.file;
+  json["finding"] = ToJson(kept.finding);
+  json["values_before"] = kept.values_before;
+  json["values_after"] = kept.values_after;
+  json["tried"] = kept.tried;
+  json["accepted"] = kept.accepted;
+  json["complete"] = kept.complete;
+  json["seconds"] = kept.seconds;
+  if (!kept.note.empty()) json["note"] = kept.note;
   return json;
 }
 
-std::optional<Trophy> TrophyFromJson(const Json& json) {
+std::optional<StoredFinding> StoredFindingFromJson(const Json& json) {
   const Json* finding = json.Find("finding");
   std::optional<Finding> parsed = finding != nullptr ? FindingFromJson(*finding) : std::nullopt;
   if (!parsed) return std::nullopt;
-  return Trophy{.file = StringOf(json, "file"),
-                .finding = *std::move(parsed),
-                .values_before = IntOf(json, "values_before"),
-                .values_after = IntOf(json, "values_after"),
-                .tried = IntOf(json, "tried"),
-                .accepted = IntOf(json, "accepted"),
-                .complete = BoolOf(json, "complete"),
-                .seconds = NumberOf(json, "seconds"),
-                .note = StringOf(json, "note")};
+  return StoredFinding{.file = StringOf(json, "file"),
+                       .finding = *std::move(parsed),
+                       .values_before = IntOf(json, "values_before"),
+                       .values_after = IntOf(json, "values_after"),
+                       .tried = IntOf(json, "tried"),
+                       .accepted = IntOf(json, "accepted"),
+                       .complete = BoolOf(json, "complete"),
+                       .seconds = NumberOf(json, "seconds"),
+                       .note = StringOf(json, "note")};
 }
 
 Json ToJson(const Sighting& sighting) {
@@ -70,7 +70,7 @@ Json ToJson(const Sighting& sighting) {
   json["finding"] = ToJson(sighting.finding);
   json["reproduced"] = sighting.reproduced;
   for (const std::string& recipe : sighting.more) json["more"].Append(recipe);
-  if (sighting.trophy) json["trophy"] = ToJson(*sighting.trophy);
+  if (sighting.kept) json["kept"] = ToJson(*sighting.kept);
   return json;
 }
 
@@ -87,16 +87,16 @@ std::optional<Sighting> SightingFromJson(const Json& json) {
                     .finding = *std::move(parsed),
                     .reproduced = BoolOf(json, "reproduced"),
                     .more = {},
-                    .trophy = std::nullopt};
+                    .kept = std::nullopt};
   if (sighting.target.empty() || sighting.signature.empty()) return std::nullopt;
   if (const Json* more = json.Find("more"); more != nullptr && more->as_array() != nullptr) {
     for (const Json& recipe : *more->as_array()) {
       if (recipe.as_string() != nullptr) sighting.more.push_back(*recipe.as_string());
     }
   }
-  if (const Json* trophy = json.Find("trophy"); trophy != nullptr) {
-    sighting.trophy = TrophyFromJson(*trophy);
-    if (!sighting.trophy) return std::nullopt;
+  if (const Json* kept = json.Find("kept"); kept != nullptr) {
+    sighting.kept = StoredFindingFromJson(*kept);
+    if (!sighting.kept) return std::nullopt;
   }
   return sighting;
 }

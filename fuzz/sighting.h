@@ -17,7 +17,7 @@
 namespace plumbline::fuzz {
 
 // A sighting once shrunk, confirmed and written to a file.
-struct Trophy {
+struct StoredFinding {
   std::string file;  // relative to the campaign's folder
   Finding finding;   // on the stored problem, the arbiter asked
   int64_t values_before = 0, values_after = 0;
@@ -29,23 +29,24 @@ struct Trophy {
 
 struct Sighting {
   std::string target;
-  std::string signature;  // Finding::Signature(), with kOnce where it was not seen again on the same case
-  int64_t item = 0;       // work item of the campaign
+  std::string
+      signature;     // Finding::Signature(), with kOnce where it was not seen again on the same case
+  int64_t item = 0;  // work item of the campaign
   std::string recipe;
   std::string regime;
   double seconds = 0;  // of the campaign's clock
   Finding finding;
   bool reproduced = true;
-  std::vector<std::string> more;  // recipes of up to kMoreRecipes later cases that showed it
-  std::optional<Trophy> trophy;   // absent: not stored yet
+  std::vector<std::string> more;      // recipes of up to kMoreRecipes later cases that showed it
+  std::optional<StoredFinding> kept;  // absent: not stored yet
 };
 
 inline constexpr size_t kMoreRecipes = 3;
 inline constexpr std::string_view kOnce = " (once)";
 
-Json ToJson(const Trophy& trophy);
-std::optional<Trophy> TrophyFromJson(const Json& json);
-Json ToJson(const Sighting& sighting);  // with more and trophy where present
+Json ToJson(const StoredFinding& kept);
+std::optional<StoredFinding> StoredFindingFromJson(const Json& json);
+Json ToJson(const Sighting& sighting);  // with more and kept where present
 std::optional<Sighting> SightingFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz

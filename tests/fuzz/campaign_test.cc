@@ -84,21 +84,21 @@ TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
   ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
   ASSERT_EQ(summary.sightings.size(), 1U);
   const Sighting& sighting = summary.sightings[0];
-  ASSERT_TRUE(sighting.trophy);
-  EXPECT_EQ(sighting.trophy->note, "");
-  EXPECT_LE(sighting.trophy->values_after, 64);
-  EXPECT_LT(sighting.trophy->values_after, sighting.trophy->values_before);
+  ASSERT_TRUE(sighting.kept);
+  EXPECT_EQ(sighting.kept->note, "");
+  EXPECT_LE(sighting.kept->values_after, 64);
+  EXPECT_LT(sighting.kept->values_after, sighting.kept->values_before);
   EXPECT_EQ(watcher_.stored, std::vector<std::string>{sighting.signature});
 
   std::string error;
-  const auto c = ReadCase(options.out / sighting.trophy->file, &error);
+  const auto c = ReadCase(options.out / sighting.kept->file, &error);
   ASSERT_TRUE(c) << error;
   EXPECT_EQ(c->target, "mutant:plain-logprob");
   EXPECT_EQ(c->recipe, sighting.recipe);
   EXPECT_EQ(c->why, WhyOf(sighting.regime));
   EXPECT_EQ(c->finding.Signature(), sighting.signature);
   EXPECT_NE(c->finding.arbiter, "");
-  EXPECT_EQ(ValueCount(c->problem), sighting.trophy->values_after);
+  EXPECT_EQ(ValueCount(c->problem), sighting.kept->values_after);
   EXPECT_TRUE(std::filesystem::is_empty(options.out / "shrinking"));
 
   WorkerSpec spec;
@@ -129,7 +129,7 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
       RunCampaign(Options("mutant:logits-rounded", 60, "parts"), stopping.interrupt, &stopping);
   ASSERT_EQ(first.status, ExitStatus::kInterrupted);
   EXPECT_LT(first.targets[0].second.cases, 60);
-  EXPECT_FALSE(first.sightings.at(0).trophy);
+  EXPECT_FALSE(first.sightings.at(0).kept);
 
   CampaignOptions resume;
   resume.resume = true;
@@ -143,8 +143,8 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
   EXPECT_EQ(ToJson(second.targets[0].second), ToJson(whole.targets[0].second));
   EXPECT_EQ(Keys(second), Keys(whole));
   for (const Sighting& sighting : second.sightings) {
-    ASSERT_TRUE(sighting.trophy) << sighting.signature;
-    EXPECT_TRUE(std::filesystem::exists(work_ / "parts" / sighting.trophy->file));
+    ASSERT_TRUE(sighting.kept) << sighting.signature;
+    EXPECT_TRUE(std::filesystem::exists(work_ / "parts" / sighting.kept->file));
   }
   // A finished campaign, resumed: nothing is left, nothing is added.
   const CampaignSummary third = RunCampaign(resume, resuming.interrupt, &resuming);
@@ -179,7 +179,7 @@ TEST_F(CampaignTest, ACrashIsShrunkAndTheCampaignGoesOn) {
   EXPECT_EQ(summary.sightings[0].signature, "crash");
   EXPECT_EQ(summary.sightings[0].more.size(), std::min<size_t>(3, static_cast<size_t>(tally.fail) - 1));
   std::string error;
-  const auto c = ReadCase(work_ / "out" / summary.sightings[0].trophy->file, &error);
+  const auto c = ReadCase(work_ / "out" / summary.sightings[0].kept->file, &error);
   ASSERT_TRUE(c) << error;
   EXPECT_EQ(c->problem.vocab() % 4, 1);
   EXPECT_LE(ValueCount(c->problem), 64);
@@ -197,7 +197,7 @@ TEST_F(CampaignTest, AHangIsStored) {
   ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
   ASSERT_EQ(summary.sightings.size(), 1U);
   EXPECT_EQ(summary.sightings[0].signature, "hang");
-  EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].trophy->file));
+  EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].kept->file));
 }
 
 // Kills: a death that did not happen again merged with those that do, or handed to the shrinker.
@@ -209,8 +209,8 @@ TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   ASSERT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
   ASSERT_EQ(summary.sightings.size(), 1U);
   EXPECT_EQ(summary.sightings[0].signature, "crash (once)");
-  ASSERT_TRUE(summary.sightings[0].trophy);
-  EXPECT_THAT(summary.sightings[0].trophy->note, HasSubstr("not seen again"));
+  ASSERT_TRUE(summary.sightings[0].kept);
+  EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr("not seen again"));
 }
 
 // Kills: a refusal that has already written into the folder, or that comes without its reason.

@@ -75,16 +75,16 @@ class JournalTest : public ::testing::Test {
 // Kills: a field that is written and not read, or read as another; a seed squeezed through a signed or
 // floating number; an infinity lost in JSON.
 TEST_F(JournalTest, WhatIsWrittenComesBack) {
-  Trophy trophy;
-  trophy.file = "findings/x.safetensors";
-  trophy.finding = Seen("bound:logprob", 2).finding;
-  trophy.values_before = 900;
-  trophy.values_after = 12;
-  trophy.tried = 40;
-  trophy.accepted = 9;
-  trophy.complete = true;
-  trophy.seconds = 0.5;
-  trophy.note = "a note";
+  StoredFinding kept;
+  kept.file = "findings/x.safetensors";
+  kept.finding = Seen("bound:logprob", 2).finding;
+  kept.values_before = 900;
+  kept.values_after = 12;
+  kept.tried = 40;
+  kept.accepted = 9;
+  kept.complete = true;
+  kept.seconds = 0.5;
+  kept.note = "a note";
   {
     auto journal = Create();
     journal->Start(0);
@@ -94,7 +94,7 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
     journal->Sighted(Seen("bound:logprob", 2));
     journal->Sighted(Seen("sign:entropy", 2));
     journal->Done(2, "host", 340ms, Failing());
-    journal->Stored({"host", "bound:logprob"}, trophy);
+    journal->Stored({"host", "bound:logprob"}, kept);
     journal->More({"host", "bound:logprob"}, "v1 seed=8");
     journal->Fault("reference and arbiter disagree");
     journal->Clock(400ms);
@@ -134,9 +134,9 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   EXPECT_EQ(first.finding.got, -0.1);
   EXPECT_TRUE(first.reproduced);
   EXPECT_EQ(first.more, std::vector<std::string>{"v1 seed=8"});
-  ASSERT_TRUE(first.trophy);
-  EXPECT_EQ(ToJson(*first.trophy), ToJson(trophy));
-  EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).trophy);
+  ASSERT_TRUE(first.kept);
+  EXPECT_EQ(ToJson(*first.kept), ToJson(kept));
+  EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).kept);
 }
 
 // Kills: a torn line that makes the whole campaign unreadable, or that the next append is glued to. The
@@ -282,14 +282,14 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
     EXPECT_EQ(pending->recipe, "v1 seed=1");
     EXPECT_EQ(pending->more, std::vector<std::string>{"v1 seed=2"});
     EXPECT_FALSE(ledger->NextPending());
-    Trophy trophy;
-    trophy.file = "findings/a";
-    EXPECT_EQ(ledger->Store(*pending, trophy).trophy->file, "findings/a");
+    StoredFinding kept;
+    kept.file = "findings/a";
+    EXPECT_EQ(ledger->Store(*pending, kept).kept->file, "findings/a");
   }
   auto ledger = Reopen();
   EXPECT_FALSE(ledger->NextPending());
   ASSERT_EQ(ledger->Sightings().size(), 1U);
-  EXPECT_EQ(ledger->Sightings()[0].trophy->file, "findings/a");
+  EXPECT_EQ(ledger->Sightings()[0].kept->file, "findings/a");
 }
 
 // Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
