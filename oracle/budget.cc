@@ -27,6 +27,12 @@ double Log1pAbove(double x) {
   return std::log1p(x) * (1 + 0x1p-40);
 }
 
+// p (e^x - 1), from above. Where x is large p may have underflowed though the product has not.
+double Grown(double p, double log_p, double x) {
+  if (x < 1) return p * ExpM1Above(x);
+  return std::exp(log_p + x) * (1 + 0x1p-40);
+}
+
 double LogitRadius(const Row& row, const Arithmetic& a, size_t v, double hidden_size) {
   const double s = row.abs_sum[v];
   const bool certified =
@@ -41,8 +47,7 @@ double LogitRadius(const Row& row, const Arithmetic& a, size_t v, double hidden_
 
 // P(v): by how much ln p_v can move (ERROR-BUDGET.md, "Propagation").
 double LogProbabilityChange(const Row& row, const RowBudget& b, size_t v) {
-  const double grown = row.p[v] * b.growth[v];
-  const double others = std::max(0.0, b.lse_growth - grown) + 0x1p-50 * b.lse_growth;
+  const double others = std::max(0.0, b.lse_growth - b.grown[v]) + 0x1p-50 * b.lse_growth;
   const double x = others * (1 + b.growth[v]) + b.growth[v] * row.Complement(static_cast<int64_t>(v));
   return std::isfinite(x) ? Log1pAbove(x) : kInfinity;
 }
@@ -52,18 +57,20 @@ bool PropagateLogits(const Row& row, const Arithmetic& a, int64_t hidden_size, R
   const size_t n = row.z.size();
   b->delta.resize(n);
   b->growth.resize(n);
+  b->grown.resize(n);
   const double inverse = 1 / row.temperature;
   const double before = a.scale_before ? a.scale_roundings : 0;
   double growth = 0;
   for (size_t v = 0; v < n; ++v) {
     if (row.t[v] == kInfinity) {
-      b->delta[v] = b->growth[v] = 0;
+      b->delta[v] = b->growth[v] = b->grown[v] = 0;
       continue;
     }
     const double radius = LogitRadius(row, a, v, static_cast<double>(hidden_size));
     b->delta[v] = inverse * (1 + a.scale_roundings) * radius + before * std::fabs(row.z[v] * inverse);
     b->growth[v] = ExpM1Above(b->delta[v]);
-    growth += Times(row.p[v], b->growth[v]);
+    b->grown[v] = Grown(row.p[v], row.LogP(static_cast<int64_t>(v)), b->delta[v]);
+    growth += b->grown[v];
   }
   b->lse_growth = growth;
   b->lse_change = std::isfinite(growth) ? Log1pAbove(growth) : kInfinity;
@@ -94,8 +101,9 @@ void BudgetForward(const Row& row, const Arithmetic& a, int64_t hidden_size, Row
   double weighted_rho = 0, others = 0, weighted_t = 0, weighted_t_rho = 0, condition = 0,
          second_order = 0;
   for (size_t v = 0; v < n; ++v) {
-    if (row.t[v] == kInfinity || row.p[v] == 0) continue;
-    const double w = row.p[v] * (1 + b->growth[v]) * (1 + b->lse_growth);
+    const double grown_p = row.p[v] + b->grown[v];
+    if (grown_p == 0) continue;
+    const double w = grown_p * (1 + b->lse_growth);
     const double t = row.t[v] + b->delta[v] + shift;
     const bool is_max = static_cast<int64_t>(v) == row.argmax;
     const double rho = is_max && max_exact ? 0 : rho_constant + a.argument_roundings * t;
@@ -104,7 +112,7 @@ void BudgetForward(const Row& row, const Arithmetic& a, int64_t hidden_size, Row
     weighted_t += w * t;
     weighted_t_rho += w * t * rho;
     const double tilt = std::fabs(row.LogP(static_cast<int64_t>(v)) + row.entropy);
-    condition += row.p[v] * tilt * b->growth[v];
+    condition += tilt * b->grown[v];
     second_order += w * b->delta[v] * b->delta[v];
   }
   const double gamma_sum = Gamma(a.sum_depth, u);
@@ -187,7 +195,7 @@ void BudgetGradient(const Row& row, const Arithmetic& a, double g, double k, dou
                       (a.ratio ? b->sum_error + a.argument_roundings * t + a.division
                                : b->log_s_error + a.argument_roundings * t + u * abs_log_p +
                                      lse_rounding + m_rounding);
-    const double p_error = Times(p, pi < 700 ? ExpM1Above(pi) : kInfinity);
+    const double p_error = Grown(p, log_p, pi);
     const double phi = a.exp_underflow;
     const double log_error = change + b->log_s_error + a.argument_roundings * t +
                              4 * u * (abs_log_p + change) + (a.ratio ? 0 : lse_rounding + m_rounding);

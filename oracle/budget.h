@@ -25,7 +25,8 @@ struct RowBudget {
   // What the gradients need of the forward pass.
   std::vector<double> delta;   // [V] |x_computed - x| <= delta
   std::vector<double> growth;  // [V] e^delta - 1
-  double lse_growth = 0;       // E = sum p (e^delta - 1), so that L = ln(1 + E)
+  std::vector<double> grown;   // [V] p (e^delta - 1), right where p underflows and e^delta does not
+  double lse_growth = 0;       // E = sum of grown, so that L = ln(1 + E)
   double lse_change = 0;       // L: the logits' errors move lse by at most this
   double shift_change = 0;     // D: they move the maximum by at most this
   double sum_error = 0;        // rho_s / (1 - rho_s)

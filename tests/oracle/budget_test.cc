@@ -277,6 +277,21 @@ TEST(Arithmetic, SummationTree) {
   EXPECT_EQ(at(4096).sum_depth, 7 + 7 + 7);
 }
 
+// Two logits that fp32 cannot tell apart, 1024 nats apart in truth: p underflows and e^delta overflows,
+// and their product is 1. Kills: a budget that takes the first for zero (found by a campaign).
+TEST(Budget, AnUnderflownProbabilityMayStillBeLarge) {
+  const Row row = RowOf({0x1p34, 0x1p34 + 1024}, 0);
+  ASSERT_EQ(row.p[0], 0);
+  RowBudget budget;
+  BudgetForward(row, OnlyLogits(0x1p-24), 1, &budget);
+  BudgetGradient(row, OnlyLogits(0x1p-24), 1, 0, 0, &budget);
+  EXPECT_GE(budget.lse, std::log(2.0));  // a tie is within reach
+  EXPECT_GE(budget.entropy, std::log(2.0));
+  EXPECT_GE(budget.logprob, 1024 - std::log(2.0));
+  EXPECT_GE(budget.d_logits[0], 0.5);
+  EXPECT_GE(budget.d_logits[1], 0.5);
+}
+
 TEST(Budget, ExactDotProductsLeaveNoLogitError) {
   std::vector<double> logits = {3, 1, 0.5};
   Row row = RowOf(logits, 1);
