@@ -33,24 +33,6 @@ JudgedElement JudgeFinite(Output output, const Element& e, double got) {
   return {Verdict::kPass, Failure::kNone, tightness};
 }
 
-const std::optional<kernel::Tensor>& Find(const kernel::Results& results, Output output) {
-  switch (output) {
-    case Output::kLogprob:
-      return results.logprob;
-    case Output::kLoss:
-      return results.loss;
-    case Output::kEntropy:
-      return results.entropy;
-    case Output::kLse:
-      return results.lse;
-    case Output::kGradHidden:
-      return results.grad_hidden;
-    case Output::kGradWeight:
-      break;
-  }
-  return results.grad_weight;
-}
-
 // Failures come before passes, then the larger tightness.
 bool Worse(const JudgedElement& a, const JudgedElement& b) {
   const bool a_fails = a.failure != Failure::kNone, b_fails = b.failure != Failure::kNone;
@@ -135,6 +117,24 @@ std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expect
     }
   }
   return verdicts;
+}
+
+const std::optional<kernel::Tensor>& Find(const kernel::Results& results, Output output) {
+  switch (output) {
+    case Output::kLogprob:
+      return results.logprob;
+    case Output::kLoss:
+      return results.loss;
+    case Output::kEntropy:
+      return results.entropy;
+    case Output::kLse:
+      return results.lse;
+    case Output::kGradHidden:
+      return results.grad_hidden;
+    case Output::kGradWeight:
+      break;
+  }
+  return results.grad_weight;
 }
 
 double ReadElement(const kernel::ConstTensor& tensor, int64_t i, int64_t j) {

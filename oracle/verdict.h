@@ -10,6 +10,7 @@
 #define PLUMBLINE_ORACLE_VERDICT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct OutputVerdict {
 
 // Every output present in results, which must be host memory shaped as Expected was asked for.
 std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation);
+
+// The tensor that holds an output; empty where it is absent.
+const std::optional<kernel::Tensor>& Find(const kernel::Results& results, Output output);
 
 // Reads element (i, j) of a float tensor in host memory, widened exactly.
 double ReadElement(const kernel::ConstTensor& tensor, int64_t i, int64_t j);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sweep: the fp64 value, its radius and the contract's bound of every output element, forward and
+// backward, in one blocked pass over the problem. Formulas: oracle/ERROR-BUDGET.md.
+//
+// Elements are handed out row by row and not kept, so a problem may be of any shape: memory is
+// O(N*H + V) doubles plus `memory` bytes, never N*V or V*H. The weight is read where it lies (it may be
+// a mapped file), twice where gradients are asked for.
+
+#ifndef PLUMBLINE_ORACLE_SWEEP_H_
+#define PLUMBLINE_ORACLE_SWEEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernel/problem.h"
+#include "oracle/contract.h"
+#include "oracle/output.h"
+
+namespace plumbline::oracle {
+
+// One row of one output: [count] elements (i, 0..H-1) of grad_hidden, (v, 0..H-1) of grad_weight; one
+// element for the others (row 0 for loss).
+struct ElementRow {
+  Output output = Output::kLogprob;
+  int64_t row = 0;
+  int64_t count = 0;
+  const double* value = nullptr;   // [count]
+  const double* bound = nullptr;   // [count], >= 0; a NaN is a fault of the harness
+  const Expect* expect = nullptr;  // [count]
+  double radius_ratio = 0;         // the reference's own error is at most this times the bound
+
+  Element at(int64_t column) const {
+    const auto c = static_cast<size_t>(column);
+    return {expect[c], value[c], radius_ratio * bound[c], bound[c]};
+  }
+};
+
+// Where the rows go. Every row of every wanted output comes exactly once, in any order; with more than
+// one thread, from several threads at once.
+class ElementSink {
+ public:
+  virtual ~ElementSink() = default;
+  virtual void Take(const ElementRow& row) = 0;
+};
+
+struct SweepOptions {
+  int threads = 1;
+  size_t memory = size_t{256} << 20;  // bytes for logits that are kept from forward to backward
+  // The rows that `mean` divides by, where the problem is a part of a larger one.
+  std::optional<int64_t> counted_rows;
+};
+
+struct SweepResult {
+  int64_t first_invalid_row = -1;
+};
+
+// Every output present in `wanted`, whose data is not read; dtypes decide the output's rounding. The
+// problem must have passed the operator's own argument checks.
+SweepResult Sweep(const kernel::Problem& problem, const kernel::Results& wanted,
+                  const Contract& contract, const SweepOptions& options, ElementSink* sink);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_SWEEP_H_
