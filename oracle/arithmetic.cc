@@ -90,11 +90,14 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.dot_grad_weight = dot(shape.n, dz_products_exact) * (1 + input_term) + input_term;
   a.certificate = in == 0;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
+  // A relative rounding of the operands holds for normal ones: TF32 and bf16 lose bits of subnormals.
+  a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
 
   a.scale_before = c.scale == Scale::kBefore;
   a.scale_roundings = c.scale_roundings * kU;
   a.argument_roundings = (c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings)) * kU;
   a.exact_max = c.shift == Shift::kExactMax;
+  a.shift_rounding = a.exact_max ? 0 : 1.1 * kU;
   a.exp_error = c.exp_error * kU;
   a.log_absolute = c.log_error_absolute * kU;
   a.log_relative = c.log_error_relative * kU;

@@ -40,11 +40,13 @@ struct Arithmetic {
   double certificate_limit =
       0x1p24;  // ... where sum |h w| is at most this many units of their lowest bit
   double certificate_lsb = -149;
+  bool flush_operands = false;  // subnormal operands of a dot product may count as 0
 
   bool scale_before = false;
   double scale_roundings = 0;     // k_s u or k_c u
   double argument_roundings = 0;  // k_a u, all roundings of t
   bool exact_max = false;         // the maximum's weight is exactly 1
+  double shift_rounding = 0;      // relative: what is subtracted for m may be off by this times |m|
   double exp_error = 0;
   double log_absolute = 0, log_relative = 0;
   double division = 0;
@@ -53,10 +55,10 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool recompute_same_bits = false, ratio = false;
 
-  Rounding d_logits;         // u = 0: not rounded beyond `u`
-  double chunks_hidden = 0;  // low-precision accumulations; 0: none
+  Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: not rounded beyond `u`
+  double chunks_hidden = 0;                 // low-precision accumulations; 0: none
   double chunks_weight = 0;
-  Rounding accumulator;
+  Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
 };
 
 struct Shape {

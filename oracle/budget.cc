@@ -30,6 +30,11 @@ struct Moments {
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 
+// By how much backward's exponent of a column may exceed delta - t.
+inline double ExponentShift(const RowBudget& b, const Arithmetic& a) {
+  return (a.ratio ? 0 : b.lse_change + b.log_s_error) + b.shift_change;
+}
+
 // What the forward budget needs of one column.
 struct Change {
   double t = 0, delta = 0;
@@ -101,7 +106,7 @@ struct RowConstants {
         inverse_s(row.inverse_s),
         log_s(row.log_s),
         certificate(a.certificate),
-        flushes(a.certificate_lsb > -149 && c.flushable != nullptr),
+        flushes(a.flush_operands && c.flushable != nullptr),
         least_product(c.hidden_lsb),
         least_certified(std::ldexp(1.0, static_cast<int>(a.certificate_lsb))),
         certificate_limit(a.certificate_limit),
@@ -199,16 +204,21 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
   const RowConstants r(row, c, a, hidden_size);
   const double u = a.u, inverse = row.inverse;
   const double abs_g = std::fabs(up.g), abs_k = std::fabs(up.k);
-  const double roundings = 2.2 * u * (std::fabs(row.lse) + b.lse_change) +
-                           (a.scale_before ? 0 : 1.1 * u * std::fabs(row.max_x));
-  const double of_lse = a.ratio ? 0 : roundings;
+  // exp(x - lse), where x and the m in lse were scaled apart: each by the roundings of the scale.
+  const double k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
+  const double of_lse = a.ratio ? 0
+                                : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
+                                      (a.scale_before ? 0 : (k_c + u) * std::fabs(row.max_x));
   const double pi_constant =
       a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
   const double pi_log = a.ratio ? 0 : u;
   const double log_constant = b.log_s_error + of_lse;
   const double phi = a.exp_underflow, others_slack = 0x1p-50 * b.lse_growth;
+  // Unless backward sees forward's very logits and maximum, its exponents may be positive.
+  const bool exponent_free = !(a.ratio && a.recompute_same_bits);
+  const double exponent_shift = ExponentShift(b, a) + of_lse;
   const double max_complement = row.rest * row.inverse_s;
-  const double widest = (abs_g + abs_k * (0.5 + std::log(static_cast<double>(row.vocab)))) * inverse;
+  const double widest = Widest(row, b, a, up);
   const Vec infinity = Constant(kInf), zero = hn::Zero(kD), one = Constant(1);
   Vec index = hn::Iota(kD, static_cast<double>(c.first));
   auto overflow = hn::Lt(one, zero);
@@ -232,8 +242,13 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
       change = hn::Add(s.delta, Constant(b.lse_change));
     }
     const Vec argument = hn::Mul(Constant(a.argument_roundings), t);
-    Vec pi = hn::Add(change, hn::Add(Constant(pi_constant), argument));
+    const Vec scaling = hn::Mul(Constant(k_c), hn::Abs(s.x));
+    Vec pi = hn::Add(hn::Add(change, scaling), hn::Add(Constant(pi_constant), argument));
     pi = hn::MulAdd(Constant(pi_log), abs_log_p, pi);
+    if (exponent_free) {
+      const Vec exponent = hn::Add(hn::Sub(s.delta, s.t), hn::Add(scaling, Constant(exponent_shift)));
+      overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(exponent, Constant(88))));
+    }
     const Vec p_error = Grown(s.p, s.log_p, pi);
     const Vec slope = hn::IfThenElse(is_label, Constant(row.label_complement), s.p);
 
@@ -246,8 +261,9 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
       terms = hn::Abs(dx);
     }
     if (abs_k > 0) {
-      const Vec log_error = hn::Add(hn::Add(change, hn::Add(Constant(log_constant), argument)),
-                                    hn::Mul(Constant(4 * u), hn::Add(abs_log_p, change)));
+      const Vec log_error =
+          hn::Add(hn::Add(hn::Add(change, scaling), hn::Add(Constant(log_constant), argument)),
+                  hn::Mul(Constant(4 * u), hn::Add(abs_log_p, change)));
       Vec error = hn::Mul(tilt, p_error);
       error = hn::MulAdd(Constant(phi), hn::Min(tilt, Constant(88 + row.entropy)), error);
       const Vec inner = hn::Add(hn::Add(log_error, Constant(b.entropy_error)),
@@ -261,17 +277,21 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
       terms = hn::Add(terms, hn::Abs(dx_entropy));
     }
     total = hn::MulAdd(Constant(2 * u), terms, total);
+    // k p may be formed, and underflow, before it meets ln p + H, and so may k / T.
+    const Vec late = abs_k > 0 ? hn::Min(tilt, Constant(104 + row.entropy)) : zero;
     const Vec underflow =
-        hn::MulAdd(Constant(abs_k), hn::Add(abs_log_p, Constant(2 + row.entropy)), Constant(2 + abs_g));
+        hn::Add(late, hn::MulAdd(Constant(abs_k), hn::Add(abs_log_p, Constant(2 + row.entropy)),
+                                 Constant(2 + abs_g)));
     total = hn::MulAdd(Constant(a.result_underflow), underflow, total);
 
     const Vec dz = hn::Mul(dx, Constant(inverse)), abs_dz = hn::Abs(dz);
-    total = hn::MulAdd(total, Constant(inverse * (1 + 2 * u)),
-                       hn::MulAdd(Constant(2 * u), abs_dz, Constant(a.result_underflow)));
+    total = hn::MulAdd(
+        total, Constant(inverse * (1 + 2 * u)),
+        hn::MulAdd(Constant(2 * u), abs_dz, hn::Mul(Constant(a.result_underflow), hn::Add(one, late))));
     total = hn::IfThenElse(hn::IsNaN(total), infinity, total);
+    const Vec reach = hn::Add(abs_dz, hn::Min(total, Constant(widest)));
+    overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(reach, Constant(a.d_logits.largest))));
     if (a.d_logits.u > 0) {
-      const Vec reach = hn::Add(abs_dz, hn::Min(total, Constant(widest)));
-      overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(reach, Constant(a.d_logits.largest))));
       total = hn::Add(
           total, hn::MulAdd(Constant(a.d_logits.u), hn::Add(abs_dz, total), Constant(a.d_logits.eta)));
     }
@@ -311,7 +331,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
   const double u = a.u;
   b.lse_growth = others.grown + max.grown;
   b.lse_change = Log1p(b.lse_growth);
-  b.shift_change = std::max(max.delta, -others.gap);
+  b.shift_change = std::max(max.delta, -others.gap) + a.shift_rounding * std::fabs(row.max_x);
   const bool separated = others.gap >= max.delta;
   const bool max_exact = a.exact_max && separated;
   const double big_l = b.lse_change, shift = b.shift_change, gain = 1 + b.lse_growth;
@@ -333,14 +353,17 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
   const double summation = max_exact ? std::min(gamma_sum, (1 + 0x1p-8) * others_weight) : gamma_sum;
   const double underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   const double rho_s = weighted_rho + summation + underflow;
-  b.sum_error = rho_s < 0.25 ? rho_s / (1 - rho_s) : kInfinity;
+  // What is subtracted for m is in ln s again, so a rounded m makes both larger; exp(80) still fits.
+  const double moved = a.shift_rounding * std::fabs(row.max_x);
+  b.sum_error = rho_s < 0.25 && moved < 80 ? rho_s / (1 - rho_s) : kInfinity;
 
-  const double log_near_one = row.log_s < 0.7 ? a.log_absolute : 0;
-  b.log_s_error = b.sum_error + log_near_one + (a.log_relative + 1.1 * u) * (row.log_s + big_l);
+  // The logarithm sees the s that was computed: it may be below 2 where s is not.
+  const double log_near_one = row.log_s < 0.7 + big_l + moved + b.sum_error ? a.log_absolute : 0;
+  b.log_s_error = b.sum_error + log_near_one + (a.log_relative + 1.1 * u) * (row.log_s + big_l + moved);
 
   const double max_abs = std::fabs(row.max_x), lse_abs = std::fabs(row.lse);
-  b.lse = big_l + b.log_s_error + 2.2 * u * (lse_abs + big_l) +
-          (a.scale_before ? 0 : (a.scale_roundings + u) * max_abs);
+  b.lse = big_l + b.log_s_error + 2.2 * u * (lse_abs + big_l + moved) +
+          (a.scale_before ? 0 : (a.scale_roundings + u) * max_abs) + 2 * a.result_underflow;
 
   if (row.logprob != -kInfinity) {
     HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);
@@ -348,7 +371,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
     const double together = Log1p(rest * (1 + label.growth) + label.growth * row.label_complement);
     const double change = a.label_logit_separate ? label.delta + big_l : together;
     b.logprob = change + b.log_s_error + k_a * (label.t + label.delta + shift) +
-                2.2 * u * (std::fabs(row.logprob) + change);
+                2.2 * u * (std::fabs(row.logprob) + change + moved) + 2 * a.result_underflow;
     if (a.plain_logprob) {
       b.logprob += 6 * u * (max_abs + lse_abs + std::fabs(row.label_z * row.inverse));
     }
@@ -361,7 +384,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
       condition + b.log_s_error + weighted_t_rho +
       weighted_t * (Gamma(a.sum_depth + 2, u) + b.sum_error + (a.rescales + 4) * u + k_a) +
       100 * underflow;
-  b.entropy = b.entropy_error + 3.2 * u * (row.entropy + condition);
+  b.entropy = b.entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;
   if (a.plain_entropy) {
     const double sum = others.abs_x + max_p * max_abs;
     const double extra = sum * (Gamma(a.sum_depth + 4, u) + c + b.sum_error) + weighted_t_rho +
@@ -375,6 +398,23 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
     if (std::isnan(*bound)) *bound = kInfinity;
   }
   return b;
+}
+
+double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  // An entropy that cancels may be far off what an entropy can be.
+  const double entropy = a.plain_entropy ? b.entropy_error : 0;
+  return (std::fabs(up.g) +
+          std::fabs(up.k) * (0.5 + std::log(static_cast<double>(row.vocab)) + entropy)) *
+         row.inverse;
+}
+
+bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  // Over every column |x| - t <= |m|, so the roundings of the scale are paid with |m| and t.
+  const double scaling = a.ratio ? 0 : 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x);
+  const double exponent =
+      b.shift_change + ExponentShift(b, a) + scaling + 4 * a.u * (std::fabs(row.lse) + b.lse_change);
+  return 2 * Widest(row, b, a, up) > a.d_logits.largest ||
+         (!(exponent <= 88) && !(a.ratio && a.recompute_same_bits));
 }
 
 bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,

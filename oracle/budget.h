@@ -24,7 +24,7 @@ struct RowBudget {
   // What the gradients need of the forward pass.
   double lse_growth = 0;     // E = sum of p (e^delta - 1), so that L = ln(1 + E)
   double lse_change = 0;     // L: the logits' errors move lse by at most this
-  double shift_change = 0;   // D: they move the maximum by at most this
+  double shift_change = 0;   // D: they and the rounding of m move what is subtracted by at most this
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
@@ -40,11 +40,19 @@ struct Upstream {
 };
 
 // For the columns given, which may be a part of the row: exact dz and the bound of dz as stored, +0
-// both where z = -inf; both arrays as long as those of `columns`. Returns whether some dz may be beyond
-// the dtype that it is stored in.
+// both where z = -inf; both arrays as long as those of `columns`. Returns whether some dz may be
+// infinite: beyond the dtype that it is stored in, or from an exponential that may overflow.
 bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,
                     const Arithmetic& arithmetic, int64_t hidden_size, const Upstream& upstream,
                     double* value, double* bound);
+
+// No d_logit is farther from 0 than this and its bound.
+double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+              const Upstream& upstream);
+
+// False: BudgetGradient would return false for every column of the row. Cheap.
+bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                   const Upstream& upstream);
 
 }  // namespace plumbline::oracle
 

@@ -25,7 +25,7 @@ using Vec = hn::Vec<Doubles>;
 constexpr Doubles kD;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
 
-void FinishGradient(const GradientRow& row, double underflow, double radius_ratio,
+void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
                     const Rounding& rounding, bool rounded) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Vec least_range = hn::Set(kD, 4 * (underflow + rounding.eta));
@@ -40,7 +40,8 @@ void FinishGradient(const GradientRow& row, double underflow, double radius_rati
     bound = hn::IfThenElse(hn::IsNaN(bound), hn::Set(kD, kInfinity), bound);
     const auto exact = hn::Eq(errors, hn::Zero(kD));
     // What may overflow its dtype may be infinite; an infinite bound still leaves the output's range.
-    const auto fits = hn::Or(exact, hn::Le(hn::Add(magnitude, hn::Min(bound, range)), largest));
+    const auto fits = hn::Or(exact, hn::And(hn::Le(hn::Add(magnitude, hn::Min(bound, range)), largest),
+                                            hn::Le(range, hn::Set(kD, accumulator))));
     if (rounded) {
       bound = hn::Add(bound, hn::MulAdd(hn::Set(kD, rounding.u), hn::Add(magnitude, bound),
                                         hn::Set(kD, rounding.eta)));
@@ -82,9 +83,9 @@ Element Bounded(double value, double radius, double bound, double range) {
   return {vacuous ? Expect::kVacuous : Expect::kFinite, value, radius, bound};
 }
 
-void FinishGradient(const GradientRow& row, double underflow, double radius_ratio,
+void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
                     const Rounding& rounding, bool rounded) {
-  HWY_DYNAMIC_DISPATCH(FinishGradient)(row, underflow, radius_ratio, rounding, rounded);
+  HWY_DYNAMIC_DISPATCH(FinishGradient)(row, accumulator, underflow, radius_ratio, rounding, rounded);
 }
 
 }  // namespace plumbline::oracle

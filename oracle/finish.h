@@ -24,10 +24,11 @@ struct GradientRow {
   int64_t count;        // arrays are padded to a multiple of kColumnStep
 };
 
+// A sum whose terms may pass `accumulator`, the largest number that they are added in, is unspecified.
 // underflow: absolute error of the products and sums. A gradient that is farther from 0 than its dtype
 // can resolve still shows, so no range is below 4 (underflow + rounding.eta). radius_ratio < 1 as in
 // ElementRow. `rounded`: the output's dtype is narrower than fp32.
-void FinishGradient(const GradientRow& row, double underflow, double radius_ratio,
+void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
                     const Rounding& rounding, bool rounded);
 
 }  // namespace plumbline::oracle

@@ -19,6 +19,7 @@ struct GradientBlocks::Worker {
       : dz(rows * kColumns),
         bound(rows * kColumns),
         coefficient(rows * kColumns),
+        whole(flushable ? rows * kColumns : 0),
         z(logits ? rows * kColumns : 0),
         abs_sum(logits ? rows * kColumns : 0),
         flush(logits && flushable ? rows * kColumns : 0),
@@ -36,6 +37,7 @@ struct GradientBlocks::Worker {
   }
   PanelScratch scratch;
   Buffer dz, bound, coefficient;      // [active rows][kColumns]
+  Buffer whole;                       // the same, of |dz| + b, where flushing operands loses terms
   Buffer z, abs_sum, flush;           // the same, where logits are computed again
   Buffer hidden_value, hidden_bound;  // [active rows][width]
   Buffer weight_max;                  // [width] largest |w| of each hidden dimension
@@ -51,7 +53,14 @@ void Coefficients(const double* dz, const double* bound, double gain, int64_t co
 }
 
 double Gain(double dot, double chunks, const Arithmetic& target) {
-  return dot + (chunks > 0 ? Gamma(chunks + 1, target.accumulator.u) : 0);
+  return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
+}
+
+// Only subnormal magnitudes stay.
+void KeepSubnormal(double* magnitudes, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!(magnitudes[i] < 0x1p-126)) magnitudes[i] = 0;
+  }
 }
 
 bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
@@ -60,13 +69,12 @@ bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
 
 GradientBlocks::GradientBlocks(const Operands& operands, const Arithmetic& target,
                                const RadiusRatios& ratios, std::vector<ActiveRow> active,
-                               const KeptLogits& kept, double log_vocab)
+                               const KeptLogits& kept)
     : operands_(operands),
       target_(target),
       ratios_(ratios),
       active_(std::move(active)),
       kept_(kept),
-      log_vocab_(log_vocab),
       width_(RoundUp(operands.hidden_size(), kPanel)) {}
 
 void GradientBlocks::WantWeight(kernel::DType dtype) {
@@ -85,8 +93,7 @@ void GradientBlocks::WantWeight(kernel::DType dtype) {
       std::memcpy(panels_.data() + to, value + d, kPanel * sizeof(double));
       std::memcpy(panel_magnitudes_.data() + to, magnitude + d, kPanel * sizeof(double));
     }
-    const double mass =
-        (std::fabs(a.upstream.g) + std::fabs(a.upstream.k) * (0.5 + log_vocab_)) / a.row->temperature;
+    const double mass = Widest(*a.row, *a.budget, target_, a.upstream);
     for (int64_t d = 0; d < width_; ++d) weight_range_.data()[d] += mass * magnitude[d];
   }
 }
@@ -143,6 +150,11 @@ void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
           w->hidden_value.data() + d, width_, true});
     Gemm({w->coefficient.data(), kColumns, 1, w->scratch.magnitude.data(), rows, count, 1,
           w->hidden_bound.data() + d, width_, true});
+    if (target_.flush_operands) {  // a term whose weight is subnormal may be lost whole
+      KeepSubnormal(w->scratch.magnitude.data(), count * kPanel);
+      Gemm({w->whole.data(), kColumns, 1, w->scratch.magnitude.data(), rows, count, 1,
+            w->hidden_bound.data() + d, width_, true});
+    }
   }
 }
 
@@ -159,6 +171,12 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
             w->weight_value.data() + d, width_, r > 0});
       Gemm({w->coefficient.data() + r * kColumns, 1, kColumns, panel_magnitudes_.data() + at, count,
             depth, 1, w->weight_bound.data() + d, width_, r > 0});
+      if (target_.flush_operands) {
+        std::copy_n(panel_magnitudes_.data() + at, depth * kPanel, w->scratch.magnitude.data());
+        KeepSubnormal(w->scratch.magnitude.data(), depth * kPanel);
+        Gemm({w->whole.data() + r * kColumns, 1, kColumns, w->scratch.magnitude.data(), count, depth, 1,
+              w->weight_bound.data() + d, width_, true});
+      }
     }
   }
   const double underflow =
@@ -167,8 +185,9 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
   for (int64_t v = 0; v < count; ++v) {
     double* const value = w->weight_value.data() + v * width_;
     double* const bound = w->weight_bound.data() + v * width_;
-    FinishGradient({value, bound, weight_range_.data(), w->expect.data(), h}, underflow,
-                   ratios_.grad_weight, RoundingOf(*weight_dtype_), Narrow(*weight_dtype_));
+    FinishGradient({value, bound, weight_range_.data(), w->expect.data(), h},
+                   target_.accumulator.largest, underflow, ratios_.grad_weight,
+                   RoundingOf(*weight_dtype_), Narrow(*weight_dtype_));
     sink->Take(
         {Output::kGradWeight, first + v, h, value, bound, w->expect.data(), ratios_.grad_weight});
   }
@@ -176,6 +195,10 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
 
 void GradientBlocks::Block(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   DLogits(w, first, count);
+  if (target_.flush_operands) {  // more than |dz| + b
+    Coefficients(w->dz.data(), w->bound.data(), 1, static_cast<int64_t>(active_.size()) * kColumns,
+                 w->whole.data());
+  }
   if (hidden_dtype_) AddHidden(w, first, count);
   if (weight_dtype_) PutWeight(w, first, count, sink);
 }
@@ -188,14 +211,13 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
   const int64_t h = operands_.hidden_size();
   for (size_t r = 0; r < active_.size(); ++r) {
     const ActiveRow& a = active_[r];
-    const double mass =
-        (2 * std::fabs(a.upstream.g) + 2 * std::fabs(a.upstream.k) * std::max(log_vocab_, 0.5)) /
-        a.row->temperature;
+    // Over all columns |dz| adds up to at most twice that: |[v = y] - p| to 2, p |ln p + H| to 2 ln V.
+    const double mass = 2 * Widest(*a.row, *a.budget, target_, a.upstream);
     for (int64_t d = 0; d < width_; ++d) range.data()[d] = mass * w.weight_max.data()[d];
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;
     double* const bound = w.hidden_bound.data() + static_cast<int64_t>(r) * width_;
-    FinishGradient({value, bound, range.data(), expect.data(), h}, underflow, ratios_.grad_hidden,
-                   RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
+    FinishGradient({value, bound, range.data(), expect.data(), h}, target_.accumulator.largest,
+                   underflow, ratios_.grad_hidden, RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
     sink->Take({Output::kGradHidden, operands_.problem_row(a.place), h, value, bound, expect.data(),
                 ratios_.grad_hidden});
   }

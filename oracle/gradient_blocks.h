@@ -43,7 +43,7 @@ class GradientBlocks {
 
   // Everything but `active` must outlive this; active is not empty and hidden_size > 0.
   GradientBlocks(const Operands& operands, const Arithmetic& target, const RadiusRatios& ratios,
-                 std::vector<ActiveRow> active, const KeptLogits& kept, double log_vocab);
+                 std::vector<ActiveRow> active, const KeptLogits& kept);
 
   void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
   void WantWeight(kernel::DType dtype);
@@ -63,7 +63,6 @@ class GradientBlocks {
   const RadiusRatios& ratios_;
   std::vector<ActiveRow> active_;
   KeptLogits kept_;
-  double log_vocab_;
   int64_t width_;  // hidden size, rounded up to whole panels
   std::optional<kernel::DType> hidden_dtype_, weight_dtype_;
   Buffer panels_, panel_magnitudes_;  // [width / kPanel][active rows][kPanel] of hidden

@@ -21,6 +21,7 @@ struct Extremes {
   double max = 0;
   int64_t argmax = 0;
   bool nan = false;    // a NaN or +inf among the logits
+  double min = 0;      // the least that is not -inf
   double max_abs = 0;  // the largest S of a column that is not -inf
 };
 struct Weights {
@@ -45,7 +46,8 @@ using Vec = hn::Vec<Doubles>;
 
 void FindExtremes(const Columns& c, Extremes* out) {
   const Vec infinity = hn::Set(kD, kInfinity);
-  Vec max = hn::Neg(infinity), at = hn::Zero(kD), max_abs = hn::Zero(kD), index = hn::Iota(kD, 0);
+  Vec max = hn::Neg(infinity), min = infinity, at = hn::Zero(kD), max_abs = hn::Zero(kD),
+      index = hn::Iota(kD, 0);
   auto bad = hn::IsNaN(max);
   for (int64_t i = 0; i < c.count; i += kLanes) {
     const Vec z = hn::LoadU(kD, c.z + i), s = hn::LoadU(kD, c.abs_sum + i);
@@ -56,7 +58,9 @@ void FindExtremes(const Columns& c, Extremes* out) {
     index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
     // A NaN in S must count as beyond every limit, where a maximum would drop it.
     const Vec limit = hn::IfThenElse(hn::IsNaN(s), infinity, s);
-    max_abs = hn::Max(max_abs, hn::IfThenElseZero(hn::Gt(z, hn::Neg(infinity)), limit));
+    const auto present = hn::Gt(z, hn::Neg(infinity));
+    min = hn::Min(min, hn::IfThenElse(present, z, infinity));
+    max_abs = hn::Max(max_abs, hn::IfThenElseZero(present, limit));
   }
   double value[kLanes], position[kLanes];
   hn::StoreU(max, kD, value);
@@ -68,6 +72,7 @@ void FindExtremes(const Columns& c, Extremes* out) {
   }
   out->max = value[best];
   out->argmax = static_cast<int64_t>(position[best]);
+  out->min = hn::GetLane(hn::MinOfLanes(kD, min));
   out->nan = !hn::AllFalse(kD, bad);
   out->max_abs = hn::GetLane(hn::MaxOfLanes(kD, max_abs));
 }
@@ -119,6 +124,7 @@ Row ComputeRow(const Columns& all, double temperature, int64_t label) {
   row.argmax = extremes.argmax;
   row.max_z = extremes.max;
   row.max_x = row.max_z * row.inverse;
+  row.max_abs_x = std::fmax(std::fabs(extremes.max), std::fabs(extremes.min)) * row.inverse;
   Weights weights;
   HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.inverse, row.argmax, &weights);
   row.rest = weights.rest;

@@ -44,6 +44,7 @@ struct Row {
   int64_t argmax = 0;
   double max_z = 0;      // m before the temperature
   double max_x = 0;      // m / T
+  double max_abs_x = 0;  // the largest |z / T| of a column that is not -inf
   double rest = 0;       // s - 1: the weights of all but the argmax
   double inverse_s = 1;  // 1 / s
   double log_s = 0;

@@ -40,11 +40,6 @@ std::vector<int64_t> NormalRows(const Inputs& in) {
   return rows;
 }
 
-bool MayFlush(const Arithmetic& a, const Problem& problem) {
-  // fp16's subnormals are normal in fp32, where flushing takes place.
-  return a.certificate_lsb > -149 && problem.hidden.dtype != kernel::DType::kF16;
-}
-
 // Everything that is carried from row to row.
 class Sweeper {
  public:
@@ -95,7 +90,7 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       reduction_(problem.reduction),
       target_(TargetArithmetic(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h})),
       ratios_(RadiusOver(target_, {in_.n, in_.v, in_.h})),
-      operands_(problem, NormalRows(in_), MayFlush(target_, problem)),
+      operands_(problem, NormalRows(in_), target_.flush_operands),
       log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
       rows_(static_cast<size_t>(operands_.rows())),
       budgets_(rows_.size()),
@@ -133,12 +128,11 @@ void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
   sink_->Take({output, row, in_.h, value.data(), bound.data(), expect.data(), 0});
 }
 
-// Whether some d_logit of the row may be beyond the dtype that it is stored in.
+// Whether some d_logit of the row may be infinite.
 bool Sweeper::MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const {
   const Row& row = rows_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(operands_.problem_row(r));
-  const double widest = (std::fabs(in_.g[i]) + std::fabs(in_.k[i]) * (0.5 + log_v_)) / row.temperature;
-  if (target_.d_logits.u == 0 || 2 * widest <= target_.d_logits.largest) return false;
+  if (!MayBeInfinite(row, budget, target_, {in_.g[i], in_.k[i], 0})) return false;
   const Buffer value(RoundUp(all.count, kPanel)), bound(RoundUp(all.count, kPanel));
   return BudgetGradient(row, all, budget, target_, in_.h, {in_.g[i], in_.k[i], 0}, value.data(),
                         bound.data());
@@ -148,6 +142,11 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
   const auto at = static_cast<size_t>(r), i = static_cast<size_t>(operands_.problem_row(r));
   rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i]);
   if (rows_[at].row_class != RowClass::kFinite) return;
+  // A tile's maximum, rounded, may be farther off than exp's range is wide.
+  if (target_.shift_rounding * rows_[at].max_abs_x > 40) {
+    rows_[at].row_class = RowClass::kUnspecified;
+    return;
+  }
   budgets_[at] = BudgetForward(rows_[at], all, target_, in_.h);
   if (Gradients() && std::isfinite(in_.g[i]) && std::isfinite(in_.k[i])) {
     overflows_[at] = MayOverflow(r, all, budgets_[at]) ? 1 : 0;
@@ -211,12 +210,14 @@ void Sweeper::FinishLoss() {
   if (loss_unspecified_) return Put(Output::kLoss, 0, Unspecified());
   if (loss_infinite_) return Put(Output::kLoss, 0, {Expect::kPlusInf, kInfinity, 0, 0});
   const double n = static_cast<double>(in_.n);
-  double bound = loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_);
+  double bound =
+      loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_) + target_.result_underflow;
   double value = loss_;
   if (reduction_ == Reduction::kMean) {
     const double count = static_cast<double>(in_.counted);
     value /= count;
-    bound = bound / count + 2 * target_.u * std::fabs(value);
+    bound =
+        bound / count + 2 * target_.u * (std::fabs(value) + bound / count) + target_.result_underflow;
   }
   Put(Output::kLoss, 0,
       Bounded(value, ratios_.forward * bound, bound, std::max({0.5, log_v_, std::fabs(value)})));
@@ -248,7 +249,7 @@ void Sweeper::Backward(const KeptLogits& kept) {
     for (int64_t v = 0; v < in_.v; ++v) PutRow(Output::kGradWeight, v, e);
   }
   if (active.empty() || in_.h == 0) return;
-  GradientBlocks blocks(operands_, target_, ratios_, std::move(active), kept, log_v_);
+  GradientBlocks blocks(operands_, target_, ratios_, std::move(active), kept);
   if (wanted_.grad_hidden) blocks.WantHidden(wanted_.grad_hidden->dtype);
   if (wanted_.grad_weight && !constant_weight) blocks.WantWeight(wanted_.grad_weight->dtype);
   blocks.Run(options_.threads, sink_);
