@@ -64,6 +64,27 @@ kernel::Results Everything(const kernel::Problem& problem, kernel::DType dtype) 
   return wanted;
 }
 
+Contract CarefulContract() {
+  Contract c;
+  c.accumulate = Accumulate::kFp32;
+  c.scale = Scale::kAfter;
+  c.scale_roundings = 1;
+  c.argument_roundings = 1;
+  c.shift = Shift::kExactMax;
+  c.exp_error = 2;
+  c.exp_gradual = true;
+  c.log_error_absolute = 0;
+  c.log_error_relative = 1.1;
+  c.division_error = 1;
+  c.tile = 8;
+  c.tile_depth = 3;
+  c.label_logit_separate = false;
+  c.recompute_same_bits = true;
+  c.probability = Probability::kRatio;
+  c.d_logits = kernel::DType::kF32;
+  return c;
+}
+
 void Compare(const kernel::Problem& problem, const Contract& contract, int64_t step,
              Agreement* agreement) {
   const Expectation expected = Expected(problem, Everything(problem, problem.hidden.dtype), contract);

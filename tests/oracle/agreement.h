@@ -20,6 +20,10 @@ namespace plumbline::oracle {
 // Every output that the problem's reduction allows, gradients in `dtype`, without data.
 kernel::Results Everything(const kernel::Problem& problem, kernel::DType dtype);
 
+// The contract of a careful kernel: fp32 chains, the exact maximum, one logit for everything. Its
+// bounds say something about logits of any size, and so do the radii that are a share of them.
+Contract CarefulContract();
+
 struct Agreement {
   // Of each output: finite elements compared, the largest |value - arbiter| over radius among them, and
   // the largest radius over bound.

@@ -39,7 +39,7 @@ SmallProblem Logits(const std::vector<float>& logits, int64_t label, float g = 0
 
 Expectation Solve(SmallProblem* p) {
   const kernel::Problem problem = p->View();
-  return Expected(problem, Everything(problem, kernel::DType::kF32), Contract{});
+  return Expected(problem, Everything(problem, kernel::DType::kF32), CarefulContract());
 }
 
 // Within `digits` of `exact`, or of `scale` where terms of that size cancel.

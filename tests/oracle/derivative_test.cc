@@ -67,7 +67,8 @@ TEST(Derivative, OfEveryReductionAlongRandomDirections) {
     for (uint64_t seed = 0; seed < 12; ++seed) {
       SmallProblem p = Draw(seed, reduction);
       const kernel::Problem problem = p.View();
-      const Expectation e = Expected(problem, Everything(problem, kernel::DType::kF32), Contract{});
+      const Expectation e =
+          Expected(problem, Everything(problem, kernel::DType::kF32), CarefulContract());
       std::mt19937_64 rng(seed + 1000);
       std::vector<double> hidden_direction, weight_direction;
       double analytic = 0, radius = 0, size = 0;
