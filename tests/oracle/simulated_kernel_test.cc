@@ -209,6 +209,31 @@ TEST(SlowSimulatedKernel, StaysWithinItsBounds) {
   Attack(4000, 200000, {60, 99, true});
 }
 
+// k p is subnormal and ln p + H is not small: what k p loses counts that many times. Fails for a bound
+// that pays for the underflow of results alone.
+TEST(SimulatedKernel, UnderflowsBeforeTheEnd) {
+  Tightest tightest;
+  for (const int k : {-20, -33, -40}) {
+    SmallProblem p;
+    p.n = p.h = 1;
+    p.v = 2;
+    p.hidden = BitsOf({1});
+    p.weight = BitsOf({0, -74});
+    p.labels = {0};
+    p.grad_entropy = {std::ldexp(1.5f, k)};
+    Contract contract = CarefulContract();
+    for (const Flush flush : {Flush::kNone, Flush::kResults}) {
+      contract.flush = flush;
+      const kernel::Problem problem = p.View();
+      const Expectation expected = Expected(problem, Everything(problem, DType::kF32), contract);
+      for (uint64_t seed = 0; seed < 50; ++seed) {
+        JudgeOne(problem, contract, expected, seed, "k 2^" + std::to_string(k), &tightest);
+      }
+    }
+  }
+  EXPECT_GT(tightest.of[static_cast<size_t>(Output::kGradWeight)], 0.2);
+}
+
 // How close one arithmetic comes to its bounds. A bound that doubles a term it should not, or that is
 // infinite, is sound and proves less; this is what would notice.
 Tightest Reach(Contract contract, DType dtype, const std::vector<float>& weights, int64_t second_label,
