@@ -89,10 +89,16 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, TestRandom* random,
           b[k] = b[k - 1];
         }
         break;
-      case DataKind::kLike:
-        a[k] = RoundTo(dtype, 2 - static_cast<float>(Below(random, 4)) * 0x1p-7f);
-        b[k] = RoundTo(dtype, 2 - static_cast<float>(Below(random, 4)) * 0x1p-7f);
+      case DataKind::kLike: {
+        // From block to block so much larger that the accumulator has the products' exponent.
+        const int block = static_cast<int>(k / 16);
+        const float nearly_two = dtype == DType::kF16 ? 0x1.ffcp0f : 0x1.fep0f;
+        const float sign = k == 0 ? Sign(random) : std::copysign(1.0f, a[0]);
+        const float less = Below(random, 8) == 0 ? 0x1p-7f : 0;
+        a[k] = sign * std::ldexp(nearly_two - less, 3 * block);
+        b[k] = std::ldexp(nearly_two, 2 * block);
         break;
+      }
       case DataKind::kSubnormal:
         a[k] = WithExponent(dtype, least - Below(random, 12), random);
         b[k] = WithExponent(dtype, half ? Below(random, 25) - 12 : Below(random, 120), random);
@@ -110,6 +116,11 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, TestRandom* random,
       case DataKind::kHuge:
         a[k] = WithExponent(dtype, half ? 15 : 60 + Below(random, 4), random);
         b[k] = WithExponent(dtype, half ? 15 : 60 + Below(random, 5), random);
+        if (dtype == DType::kF32 && Below(random, 4) == 0) {  // beyond the largest bf16
+          a[k] = Sign(random) *
+                 (std::numeric_limits<float>::max() - std::ldexp(1.0f, 104 + Below(random, 16)));
+          b[k] = WithExponent(dtype, -10, random);
+        }
         break;
     }
   }
