@@ -19,6 +19,7 @@ using kernel::host::Defect;
 // One instantiation of the host's stages for all mutants. Has is not inline, so that its symbol tells
 // which object files hold a defect; the operator's own must not (tests/kernel).
 struct PlantedDefect {
+  using Dots = kernel::host::FusedChains;
   Defect active;
   bool Has(Defect defect) const;
 };
