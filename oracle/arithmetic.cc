@@ -85,14 +85,18 @@ Rounding RoundingOf(DType dtype) {
 Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) {
   Arithmetic a;
   a.u = kU;
-  a.eta = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
+  const bool planes = c.input_planes > 1 && input == DType::kF32;
+  const bool aligned = c.accumulate == Accumulate::kTensorCore || c.accumulate == Accumulate::kUnknown;
+  if (aligned) a.least_operand = input == DType::kF16 ? 0x1p-14 : 0x1p-126;
+  if (planes) a.least_operand = 0x1p-110;
+  const double least_result = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
+  a.eta = planes ? 0x1p5 * least_result : aligned ? 0x1p2 * least_result : least_result;
   a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
-  a.result_underflow = a.eta;
+  a.result_underflow = least_result;
 
   const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
   const double in = c.input_rounding;
   const double input_term = 2 * in + in * in;
-  const bool planes = c.input_planes > 1 && input == DType::kF32;
   const auto dot = [&](int64_t length, bool exact, bool whole_passes) {
     const double units = planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact);
     return Gamma(units, kU) * (1 + input_term) + input_term;
@@ -102,7 +106,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
   a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
   a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
-  a.certificate = in == 0;
+  a.certificate = in == 0 && !planes;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
 
   a.scale_before = c.scale == Scale::kBefore;

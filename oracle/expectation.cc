@@ -173,7 +173,7 @@ void Builder::BackwardRow(int64_t i) {
     coefficient_.resize(v);
     for (size_t c = 0; c < v; ++c) {
       const double b = bound_.d_logits[c], e = radius_.d_logits[c];
-      coefficient_[c] = b + gain * (std::fabs(dz[c]) + b);
+      coefficient_[c] = b + gain * Magnitude(std::fabs(dz[c]) + b, target_.least_operand);
       const double mine = e + dot_reference * (std::fabs(dz[c]) + e);
       if (coefficient_[c] > 0) ratio = std::max(ratio, mine / coefficient_[c]);
     }
@@ -188,7 +188,7 @@ void Builder::BackwardRow(int64_t i) {
       const double* w = in_.weight.data() + c * h;
       for (size_t d = 0; d < h; ++d) {
         value[d] += dz[c] * w[d];
-        bound[d] += coefficient_[c] * std::fabs(w[d]);
+        bound[d] += coefficient_[c] * Magnitude(w[d], target_.least_operand);
       }
     }
     const kernel::DType dtype = wanted_.grad_hidden->dtype;
@@ -213,7 +213,7 @@ void Builder::BackwardRow(int64_t i) {
       for (size_t d = 0; d < h; ++d) {
         const double abs_x = std::fabs(x[d]);
         weight_value_[c * h + d] += dz[c] * x[d];
-        weight_bound_[c * h + d] += coefficient_[c] * abs_x;
+        weight_bound_[c * h + d] += coefficient_[c] * Magnitude(x[d], target_.least_operand);
         weight_range_[c * h + d] += mass * abs_x;
       }
     }
@@ -275,7 +275,7 @@ Expectation Builder::Build() {
       loss_nan_ = weight_nan_ = true;
       continue;
     }
-    ComputeRow(in_, i, &row_);
+    ComputeRow(in_, i, target_.least_operand, &row_);
     const bool left_out = in_.LeftOut(i);
     const bool gradient_known =
         row_.row_class == RowClass::kFinite && std::isfinite(in_.g[r]) && std::isfinite(in_.k[r]);

@@ -17,6 +17,12 @@ namespace plumbline::oracle {
 double LoadFloat(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
 int64_t LoadInt(const kernel::ConstTensor& tensor, int64_t i);
 
+// |x|, raised to `least` where x is not 0.
+inline double Magnitude(double x, double least) {
+  const double magnitude = x < 0 ? -x : x;
+  return magnitude < least && magnitude > 0 ? least : magnitude;
+}
+
 // The exponent of the lowest set bit of a finite x != 0: x is an odd multiple of 2^that.
 int LowestBit(double x);
 

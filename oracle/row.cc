@@ -15,18 +15,17 @@ constexpr double kLeastNormalFloat = 0x1p-126;
 bool IsSubnormalFloat(double x) { return x != 0 && std::fabs(x) < kLeastNormalFloat; }
 
 // z and S for every column, ascending in d; vectorised over the vocabulary by the compiler.
-void DotProducts(const Inputs& in, int64_t i, Row* row) {
+void DotProducts(const Inputs& in, int64_t i, double least_operand, Row* row) {
   const auto v = static_cast<size_t>(in.v), h = static_cast<size_t>(in.h);
   const double* hidden = in.hidden.data() + static_cast<size_t>(i) * h;
   row->z.assign(v, 0.0);
   row->abs_sum.assign(v, 0.0);
   for (size_t d = 0; d < h; ++d) {
-    const double x = hidden[d];
+    const double x = hidden[d], abs_x = Magnitude(x, least_operand);
     const double* w = in.weight_t.data() + d * v;
     for (size_t c = 0; c < v; ++c) {
-      const double product = x * w[c];
-      row->z[c] += product;
-      row->abs_sum[c] += std::fabs(product);
+      row->z[c] += x * w[c];
+      row->abs_sum[c] += abs_x * Magnitude(w[c], least_operand);
     }
   }
   row->lsb.resize(v);
@@ -68,10 +67,10 @@ RowClass Classify(const Row& row) {
 
 }  // namespace
 
-void ComputeRow(const Inputs& in, int64_t i, Row* row) {
+void ComputeRow(const Inputs& in, int64_t i, double least_operand, Row* row) {
   row->temperature = in.temperature[static_cast<size_t>(i)];
   row->label = in.label[static_cast<size_t>(i)];
-  DotProducts(in, i, row);
+  DotProducts(in, i, least_operand, row);
   FlushableProducts(in, i, row);
   row->row_class = Classify(*row);
   if (row->row_class != RowClass::kFinite) return;

@@ -27,7 +27,7 @@ struct Row {
   int64_t label = 0;
   int64_t argmax = 0;
   std::vector<double> z;          // [V] logits before the temperature; -inf possible
-  std::vector<double> abs_sum;    // [V] S = sum |h w|
+  std::vector<double> abs_sum;    // [V] S = sum |h w|, operands raised as in Arithmetic
   std::vector<double> flushable;  // [V] sum of |h w| over subnormal operands; empty if there are none
   std::vector<int> lsb;           // [V] every product is a multiple of 2^lsb
   std::vector<double> t;          // [V] (m - z) / T >= 0; +inf at a -inf logit
@@ -46,7 +46,7 @@ struct Row {
 };
 
 // Row i, which must be kNormal. Reuses the memory of *row.
-void ComputeRow(const Inputs& inputs, int64_t i, Row* row);
+void ComputeRow(const Inputs& inputs, int64_t i, double least_operand, Row* row);
 
 }  // namespace plumbline::oracle
 

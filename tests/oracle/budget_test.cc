@@ -37,7 +37,7 @@ Row RowOf(const std::vector<double>& logits, int64_t label) {
   in.temperature = {1.0};
   in.g = in.k = {1.0};
   Row row;
-  ComputeRow(in, 0, &row);
+  ComputeRow(in, 0, 0, &row);
   return row;
 }
 
