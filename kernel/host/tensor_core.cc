@@ -19,6 +19,12 @@
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"
 
+#if defined(__clang__)
+#define PLUMBLINE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PLUMBLINE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #ifndef PLUMBLINE_KERNEL_HOST_TENSOR_CORE_ONCE
 #define PLUMBLINE_KERNEL_HOST_TENSOR_CORE_ONCE
 namespace plumbline::kernel::host {
@@ -182,21 +188,21 @@ HWY_INLINE void BlockOfRow(const Operand& a, const Operand& b, int64_t line, flo
     const Vec before = hn::LoadU(kFloats, c + j);
     const Parts held = Split(before, -126);
     IntVec largest = held.exponent;
+    IntVec exponent[kBlock];
+    PLUMBLINE_UNROLL
     for (int64_t k = 0; k < kBlock; ++k) {
-      const IntVec exponent =
-          hn::Add(hn::Set(kInts, a.exponent[line][k]), hn::Load(kInts, b.exponent[k] + j));
-      largest = hn::Max(largest, exponent);
+      exponent[k] = hn::Add(hn::Set(kInts, a.exponent[line][k]), hn::Load(kInts, b.exponent[k] + j));
+      largest = hn::Max(largest, exponent[k]);
     }
     const IntVec e = Alignment(largest);
     const IntVec shift = hn::Sub(hn::Set(kInts, kFractionBits), e);
     IntVec products = hn::Zero(kInts);
     Vec special = hn::IfThenZeroElse(Finite(before), before);
+    PLUMBLINE_UNROLL
     for (int64_t k = 0; k < kBlock; ++k) {
-      const IntVec exponent =
-          hn::Add(hn::Set(kInts, a.exponent[line][k]), hn::Load(kInts, b.exponent[k] + j));
       const Vec product =
           hn::Mul(hn::Set(kFloats, a.significand[line][k]), hn::Load(kFloats, b.significand[k] + j));
-      products = hn::Add(products, Align(product, exponent, shift));
+      products = hn::Add(products, Align(product, exponent[k], shift));
       if constexpr (kSpecial) {
         special = hn::Add(special,
                           hn::Mul(hn::Set(kFloats, a.sign[line][k]), hn::Load(kFloats, b.sign[k] + j)));
@@ -211,18 +217,19 @@ HWY_INLINE void BlockOfRow(const Operand& a, const Operand& b, int64_t line, flo
 }
 
 void Products(const DotBlock& block, const Reading& read_a, const Reading& read_b, bool specials) {
-  constexpr int64_t kRowsAtOnce = 16;
-  Operand a, b;
+  // Rows that a panel is read for once: those of a work item.
+  constexpr int64_t kGroups = kRowBlock / kBlock;
+  Operand a[kGroups], b;
   alignas(64) float line[kPanel];
-  for (int64_t row = 0; row < block.rows; row += kRowsAtOnce) {
-    const int64_t rows = std::min(kRowsAtOnce, block.rows - row);
+  for (int64_t row = 0; row < block.rows; row += kRowBlock) {
+    const int64_t rows = std::min(kRowBlock, block.rows - row);
     for (int64_t k = 0; k < block.depth; k += kBlock) {
       const int64_t depth = std::min(kBlock, block.depth - k);
-      a.special = false;
+      for (Operand& group : a) group.special = false;
       for (int64_t r = 0; r < rows; ++r) {
         const float* const from = block.a + (row + r) * block.a_stride + k;
         if (depth < kBlock) std::fill(std::copy_n(from, depth, line), line + kBlock, 0.0f);
-        a.ReadLine(r, depth < kBlock ? line : from, read_a);
+        a[r / kBlock].ReadLine(r % kBlock, depth < kBlock ? line : from, read_a);
       }
       for (int64_t panel = 0; panel < block.panels; ++panel) {
         const float* const from = block.b + (panel * block.depth + k) * kPanel;
@@ -231,14 +238,14 @@ void Products(const DotBlock& block, const Reading& read_a, const Reading& read_
         for (int64_t i = 0; i < kBlock; ++i) {
           b.ReadLine(i, i < depth ? from + i * kPanel : line, read_b);
         }
-        const bool special = specials && (a.special || b.special);
         for (int64_t r = 0; r < rows; ++r) {
+          const Operand& group = a[r / kBlock];
           float* const c = block.c + (row + r) * block.c_stride + panel * kPanel;
           if (k == 0 && !block.accumulate) std::fill_n(c, kPanel, 0.0f);
-          if (special) {
-            BlockOfRow<true>(a, b, r, c);
+          if (specials && (group.special || b.special)) {
+            BlockOfRow<true>(group, b, r % kBlock, c);
           } else {
-            BlockOfRow<false>(a, b, r, c);
+            BlockOfRow<false>(group, b, r % kBlock, c);
           }
         }
       }

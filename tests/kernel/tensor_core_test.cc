@@ -83,7 +83,9 @@ void Compare(uint64_t seed, int rounds) {
     for (int round = 0; round < rounds; ++round) {
       for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
         for (const int64_t depth : {1, 15, 16, 17, 48}) {
-          const auto rows = static_cast<int64_t>(1 + random.Next() % 20);
+          // Now and then more than a work item has.
+          const auto few = static_cast<int64_t>(1 + random.Next() % 20);
+          const int64_t rows = few == 20 ? 100 : few;
           ASSERT_EQ(Disagreements(dtype, rows, depth, &random), 0) << hwy::TargetName(target);
         }
       }
