@@ -32,7 +32,10 @@ struct Arithmetic {
   double exp_underflow = 0;     // phi: absolute error of an exponential that underflows
   double result_underflow = 0;  // eta_f: of other fp32 operations
 
-  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length.
+  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length. S and every sum of
+  // magnitudes is formed with nonzero operands raised to least_operand (ERROR-BUDGET.md, "Dot
+  // products").
+  double least_operand = 0;
   double dot_logit = 0;        // length H
   double dot_grad_hidden = 0;  // length V, on d_logits as stored
   double dot_grad_weight = 0;  // length N
