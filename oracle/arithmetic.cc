@@ -132,6 +132,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.ratio = c.probability == Probability::kRatio;
 
   if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
+  a.d_logits_lost = in * 0x1p-126;
   if (c.accumulator && *c.accumulator != DType::kF32) {
     a.accumulator = RoundingOf(*c.accumulator);
     a.chunks_hidden = CeilDiv(shape.v, std::max<int64_t>(c.vocab_chunk, 1));
