@@ -2,7 +2,9 @@
 //
 // The host operator in billions of multiply-adds a second, counting those of the definition: N V H for
 // forward, and 3 N V H with backward (grad_hidden, grad_weight; the logits that backward computes again
-// are not counted). Random data, so that exponentials meet the arguments of a real softmax.
+// are not counted). Random data, so that exponentials meet the arguments of a real softmax. The same
+// for the host with the dot products of Hopper's tensor cores (host_hopper_…), where fp32 inputs take
+// six products of the planes for each that is counted.
 
 #include <benchmark/benchmark.h>
 
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "kernel/dtype.h"
+#include "kernel/host/operator.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 
@@ -57,6 +60,12 @@ std::vector<std::byte> RandomTensor(DType dtype, int64_t count, float scale) {
   return bytes;
 }
 
+struct OnTensorCores {
+  using Dots = host::TensorCores;
+  static constexpr bool Has(host::Defect) { return false; }
+};
+
+template <class Policy>
 void Host(benchmark::State& state, const Shape& shape, bool backward, int threads) {
   const auto hidden = RandomTensor(shape.dtype, shape.n * shape.h, 1);
   const auto weight = RandomTensor(shape.dtype, shape.v * shape.h, 0.2f);
@@ -83,7 +92,7 @@ void Host(benchmark::State& state, const Shape& shape, bool backward, int thread
         grad_weight.data(), shape.dtype, 2, {shape.v, shape.h}, {weight_stride[0], weight_stride[1]}};
   }
   for (auto _ : state) {
-    const Status status = Run(problem, results, {.threads = threads});
+    const Status status = host::RunImpl(problem, results, threads, Policy());
     if (!status.ok()) {
       state.SkipWithError(status.message.c_str());
       return;
@@ -101,14 +110,18 @@ const bool kRegistered = [] {
   for (const Shape& shape : kShapes) {
     for (const bool backward : {false, true}) {
       for (const int threads : {1, 0}) {
-        const std::string name = std::string(backward ? "host_forward_backward/" : "host_forward/") +
-                                 shape.name + (threads == 1 ? "/one_thread" : "/all_threads");
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [&shape, backward, threads](benchmark::State& state) {
-                                       Host(state, shape, backward, threads);
-                                     })
-            ->UseRealTime()
-            ->Unit(benchmark::kMillisecond);
+        const std::string name = std::string(backward ? "forward_backward/" : "forward/") + shape.name +
+                                 (threads == 1 ? "/one_thread" : "/all_threads");
+        const auto enlist = [&](const std::string& whole, auto policy) {
+          benchmark::RegisterBenchmark(whole.c_str(),
+                                       [&shape, backward, threads, policy](benchmark::State& state) {
+                                         Host<decltype(policy)>(state, shape, backward, threads);
+                                       })
+              ->UseRealTime()
+              ->Unit(benchmark::kMillisecond);
+        };
+        enlist("host_" + name, host::NoDefects());
+        enlist("host_hopper_" + name, OnTensorCores());
       }
     }
   }
