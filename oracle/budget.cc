@@ -28,7 +28,7 @@ struct Moments {
   double second = 0;                                     // sum of w' tau^2
   double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
   double spread = 0;                                     // sum of w' delta^2
-  double abs_x = 0;                                      // sum of p |x|
+  double abs_x = 0;                                      // sum of w' |x|
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 
@@ -184,7 +184,7 @@ void SumMoments(const Row& row, const Columns& c, const Arithmetic& a, int64_t h
     second = hn::MulAdd(w_tau, tau, second);
     condition = hn::MulAdd(hn::Abs(hn::Add(s.log_p, Constant(row.entropy))), g, condition);
     spread = hn::MulAdd(hn::Mul(w, s.delta), s.delta, spread);
-    abs_x = hn::MulAdd(hn::IfThenElseZero(counts, s.p), hn::Abs(s.x), abs_x);
+    abs_x = hn::MulAdd(w, hn::Abs(s.x), abs_x);
     gap = hn::Min(gap, hn::IfThenElse(counts, hn::Sub(s.t, s.delta), Constant(kInf)));
   }
   *out = {Sum(grown),     Sum(weight), Sum(first), Sum(second),
@@ -401,7 +401,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
       100 * underflow;
   b.entropy = b.entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;
   if (a.plain_entropy) {
-    const double sum = others.abs_x + max_p * max_abs;
+    const double sum = gain * (others.abs_x + (max_p + max.grown) * max_abs);
     const double extra = sum * (Gamma(a.sum_depth + 4, u) + c + b.sum_error) + weighted_t_rho +
                          8 * u * (max_abs + lse_abs);
     b.entropy += extra;
@@ -416,6 +416,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
 }
 
 double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  if (up.k == 0) return std::fabs(up.g) * row.inverse;  // whatever is known of the entropy
   // An entropy that cancels may be far off what an entropy can be.
   const double entropy = a.plain_entropy ? b.entropy_error : 0;
   return (std::fabs(up.g) +

@@ -234,6 +234,25 @@ TEST(SimulatedKernel, UnderflowsBeforeTheEnd) {
   EXPECT_GT(tightest.of[static_cast<size_t>(Output::kGradWeight)], 0.2);
 }
 
+// dz = g meets a weight of 2^100, and nothing is known of an entropy that nobody asked the gradient of.
+// Fails for a range of d_logits that becomes 0 times infinity there and calls the element finite.
+TEST(SimulatedKernel, AGradientThatOverflowsIsUnspecified) {
+  SmallProblem p;
+  p.n = p.h = 1;
+  p.v = 2;
+  p.hidden = BitsOf({1});
+  p.weight = BitsOf({0x1p100f, -0x1p100f});
+  p.labels = {1};
+  p.grad_logprob = {0x1p60f};
+  Contract contract = CarefulContract();
+  contract.plain_entropy = true;
+  contract.scale = Scale::kBefore;
+  const kernel::Problem problem = p.View();
+  const Expectation expected = Expected(problem, Everything(problem, DType::kF32), contract);
+  EXPECT_EQ(expected[Output::kEntropy].at(0, 0).expect, Expect::kVacuous);
+  EXPECT_EQ(expected[Output::kGradHidden].at(0, 0).expect, Expect::kUnspecified);
+}
+
 // How close one arithmetic comes to its bounds. A bound that doubles a term it should not, or that is
 // infinite, is sound and proves less; this is what would notice.
 Tightest Reach(Contract contract, DType dtype, const std::vector<float>& weights, int64_t second_label,
