@@ -89,7 +89,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   const bool planes = c.input_planes > 1 && input == DType::kF32;
   const bool aligned = c.accumulate == Accumulate::kTensorCore || c.accumulate == Accumulate::kUnknown;
   if (aligned) a.least_operand = input == DType::kF16 ? 0x1p-14 : 0x1p-126;
-  if (planes) a.least_operand = 0x1p-110;
+  if (planes) a.least_operand = c.flush == Flush::kOperands ? 0x1p-100 : 0x1p-110;
   const double least_result = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
   a.eta = planes ? 0x1p5 * least_result : aligned ? 0x1p2 * least_result : least_result;
   a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
@@ -133,6 +133,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.ratio = c.probability == Probability::kRatio;
 
   if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
+  a.d_logits_lost = in * 0x1p-126;
   if (c.accumulator && *c.accumulator != DType::kF32) {
     a.accumulator = RoundingOf(*c.accumulator);
     a.chunks_hidden = CeilDiv(shape.v, std::max<int64_t>(c.vocab_chunk, 1));

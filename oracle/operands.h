@@ -24,12 +24,15 @@ struct PanelScratch {
   Buffer value{kDepth * kPanel}, magnitude{kDepth * kPanel};
 };
 
+// magnitude[i] = |value[i]| where that is subnormal in fp32, else 0.
+void KeepSubnormal(const double* value, int64_t count, double* magnitude);
+
 class Operands {
  public:
-  // `with_flushable`: whether sums over subnormal operands are asked for. Magnitudes are raised to
-  // `least_operand` (Arithmetic).
-  Operands(const kernel::Problem& problem, std::vector<int64_t> rows, bool with_flushable,
-           double least_operand);
+  // Magnitudes count as at least `least`. `with_flushable`: whether sums over subnormal operands are
+  // asked for.
+  Operands(const kernel::Problem& problem, std::vector<int64_t> rows, double least,
+           bool with_flushable);
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t problem_row(int64_t r) const { return rows_[static_cast<size_t>(r)]; }
@@ -37,6 +40,7 @@ class Operands {
   int64_t vocab() const { return v_; }
   bool with_flushable() const { return with_flushable_; }
   const Matrix& weight() const { return weight_; }
+  double least() const { return least_; }
   const double* hidden(int64_t r) const { return hidden_.data() + r * stride_; }
   const double* magnitude(int64_t r) const { return magnitude_.data() + r * stride_; }
   double hidden_lsb(int64_t r) const { return hidden_lsb_[static_cast<size_t>(r)]; }
@@ -55,11 +59,11 @@ class Operands {
 
   std::vector<int64_t> rows_;
   int64_t h_, v_, stride_;
+  double least_;
   bool with_flushable_;
-  double least_operand_;
   Matrix weight_;
   Buffer hidden_, magnitude_;
-  Buffer subnormal_, normal_;  // magnitudes that may be flushed, and the others, where asked for
+  Buffer subnormal_, normal_;  // magnitudes below and from 2^-126, where asked for
   std::vector<double> hidden_lsb_;
   Buffer weight_lsb_;
 };
