@@ -8,6 +8,7 @@ namespace plumbline::fuzz {
 namespace {
 
 const char* NameOf(const Recipe& r) {
+  if (r.special != Special::kNone || r.labels == Labels::kInvalid) return "special";
   if (r.v >= kLargeVocabulary) return "large-vocabulary";
   switch (r.values) {
     case Values::kGaussian:
@@ -24,7 +25,16 @@ const char* NameOf(const Recipe& r) {
     case Values::kCancel:
       return "cancellation";
     case Values::kSwallow:
+    case Values::kSwallowFma:
+    case Values::kSwallowTensor:
+    case Values::kSwallowSum:
       return "swallow";
+    case Values::kSwallowGrads:
+      return "swallow-gradients";
+    case Values::kSubnormal:
+      return "subnormal";
+    case Values::kHuge:
+      return "huge";
   }
   return "?";
 }

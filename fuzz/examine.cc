@@ -144,10 +144,16 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
   }
 }
 
+bool HasInvalidRow(const OwnedProblem& problem) {
+  const kernel::Results none;
+  return oracle::JudgeProblem(DenseView(problem), none, oracle::Contract{}).first_invalid_row >= 0;
+}
+
 // Row `row` of the batch against the same row alone.
 void CompareAlone(const OwnedProblem& problem, const Target& target, const OutputBits& batch,
                   int64_t row, CaseResult* result) {
   OwnedProblem alone = SelectRows(problem, {row});
+  if (HasInvalidRow(alone)) return;
   alone.wanted.grad_weight = false;
   Runs runs(alone, target);
   const RunOutcome outcome = runs.Run(0);
@@ -249,11 +255,6 @@ void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& 
   result->oracle_seconds += Seconds(start);
 }
 
-bool HasInvalidRow(const OwnedProblem& problem) {
-  const kernel::Results none;
-  return oracle::JudgeProblem(DenseView(problem), none, oracle::Contract{}).first_invalid_row >= 0;
-}
-
 void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
   Finding f;
   f.kind = FindingKind::kStatus;
@@ -314,7 +315,7 @@ CaseResult Examine(const OwnedProblem& problem, const Target& target, const Exam
   CompareRuns(problem, first_bits, first_poison, second_bits, runs.poisoned(), can.deterministic,
               &result.findings);
   JudgeOutputs(runs, target, options, &result);
-  if (can.batch_invariant && problem.rows() >= 2 && !HasInvalidRow(problem)) {
+  if (can.batch_invariant && problem.rows() >= 2) {
     const auto row =
         static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
     CompareAlone(problem, target, second_bits, row, &result);
