@@ -100,6 +100,56 @@ Gen<Content> UpstreamContent() {
        {20, Contents(Values::kConfident, ConfidentBits(), just(Labels::kArgmax))}});
 }
 
+Gen<Content> Swallowing(Values values, Gen<int> exp) {
+  return Contents(
+      values, std::move(exp),
+      weightedElement<Labels>({{55, Labels::kFirst}, {25, Labels::kArgmax}, {20, Labels::kRandom}}));
+}
+
+// log2 of the columns that are added up before they meet the rest: host's 64, and what others have.
+Gen<int> TileBits() {
+  return weightedElement<int>({{50, 6}, {10, 0}, {10, 5}, {15, 7}, {10, 8}, {5, 9}});
+}
+
+Gen<Content> LargeVocabularyContent() {
+  return weightedOneOf<Content>({{50, Swallowing(Values::kSwallowSum, TileBits())},
+                                 {15, Contents(Values::kSwallowGrads, just(0), just(Labels::kFirst))},
+                                 {10, Contents(Values::kGaussian, inRange(-1, 4), AnyLabels())},
+                                 {15, Contents(Values::kSmallLse, inRange(2, 6), AnyLabels())},
+                                 {10, Contents(Values::kLattice, inRange(-2, 4), AnyLabels())}});
+}
+
+Gen<Content> OrdinaryContent(Gen<Labels> labels) {
+  return weightedOneOf<Content>({{50, Contents(Values::kGaussian, inRange(-2, 4), labels)},
+                                 {35, Contents(Values::kLattice, inRange(-2, 5), labels)},
+                                 {15, Contents(Values::kConstant, inRange(-2, 5), labels)}});
+}
+
+Gen<Content> With(Gen<Content> content, Gen<Special> special) {
+  return apply(
+      [](Content c, Special s) {
+        c.special = s;
+        return c;
+      },
+      std::move(content), std::move(special));
+}
+
+Gen<Content> SpecialValuesContent() {
+  return With(OrdinaryContent(AnyLabels()), weightedElement<Special>({{14, Special::kHiddenNaN},
+                                                                      {14, Special::kHiddenInf},
+                                                                      {10, Special::kWeightNaN},
+                                                                      {24, Special::kMinusInf},
+                                                                      {16, Special::kMinusInfLabel},
+                                                                      {10, Special::kAllMinusInf},
+                                                                      {12, Special::kPlusInf}}));
+}
+
+Gen<Content> InvalidLabelsContent() {
+  return weightedOneOf<Content>(
+      {{75, OrdinaryContent(just(Labels::kInvalid))},
+       {25, With(OrdinaryContent(AnyLabels()), just(Special::kTemperature))}});
+}
+
 // --- Together.
 
 // A broadcast or scalar gradient is its element 0 alone: kinds that differ by row say nothing there.
@@ -114,10 +164,11 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.n = shape.n;
   r.v = shape.v;
   r.h = shape.h;
-  if (r.n > 1) r.n = std::clamp<int64_t>(kMaxCost / std::max<int64_t>(r.v * r.h, 1), 1, r.n);
+  if (r.n > 1) r.n = std::clamp<int64_t>(shape.cost / std::max<int64_t>(r.v * r.h, 1), 1, r.n);
   r.values = content.values;
   r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
-  if (r.values == Values::kConfident) r.exp = content.exp;                   // bits, not a magnitude
+  // Bits and not a magnitude.
+  if (r.values == Values::kConfident || r.values == Values::kHuge) r.exp = content.exp;
   r.labels = r.v == 0 ? Labels::kAllIgnored : content.labels;
   r.label_dtype = setting.label_dtype;
   r.reduction = upstream.reduction;
@@ -133,51 +184,99 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.hidden_major = setting.hidden_major;
   r.pad = setting.pad;
   r.fp32_grads = upstream.fp32;
+  r.special = content.special;
   return r;
 }
 
 Gen<Recipe> Of(std::string_view regime, Gen<Shape> shape, Gen<Content> content, Gen<Upstream> upstream,
-               Gen<float> temperature) {
+               Gen<Setting> setting) {
   return apply(
       [name = std::string(regime)](uint64_t seed, const Shape& s, const Content& c, const Upstream& u,
                                    const Setting& b) { return Assemble(name, seed, s, c, u, b); },
       rc::gen::arbitrary<uint64_t>(), std::move(shape), std::move(content), std::move(upstream),
-      Settings(std::move(temperature)));
+      std::move(setting));
+}
+
+// Each arithmetic in the shape in which it has the most to lose.
+Gen<Recipe> Swallow(std::string_view regime) {
+  const auto settings = Settings(ExactTemperature());
+  return weightedOneOf<Recipe>(
+      {{35, Of(regime, DeepShapes(), Swallowing(Values::kSwallowFma, inRange(-2, 7)), PlainUpstream(75),
+               settings)},
+       {25, Of(regime, DeepShapes(), Swallowing(Values::kSwallowTensor, inRange(-3, 2)),
+               PlainUpstream(75), settings)},
+       {10,
+        Of(regime, Shapes(inRange<int64_t>(1, 3), inRange<int64_t>(500, 5000), inRange<int64_t>(1, 9)),
+           Swallowing(Values::kSwallowSum, TileBits()), PlainUpstream(75), settings)},
+       {30, Of(regime, LongSumShapes(), Contents(Values::kSwallowGrads, just(0), just(Labels::kFirst)),
+               PlainUpstream(85), settings)}});
 }
 
 Gen<Recipe> OneRegime(std::string_view regime) {
-  const auto usual = Shapes(Rows(), Vocab(), HiddenSize());
+  const auto beside_big = [](Gen<Shape> shapes) {
+    return weightedOneOf<Shape>({{98, std::move(shapes)}, {2, BigShapes()}});
+  };
+  const auto usual = beside_big(Shapes(Rows(), Vocab(), HiddenSize()));
+  const auto any = Settings(AnyTemperature()), exact = Settings(ExactTemperature());
   if (regime == "ragged-tail") {
-    return Of(regime, Shapes(Rows(), RaggedVocab(), HiddenSize()), RaggedTailContent(),
-              UsualUpstream(30), AnyTemperature());
+    return Of(regime, beside_big(Shapes(Rows(), RaggedVocab(), HiddenSize())), RaggedTailContent(),
+              UsualUpstream(30), any);
   }
   if (regime == "all-negative") {
-    return Of(regime, usual, AllNegativeContent(), UsualUpstream(30), AnyTemperature());
+    return Of(regime, usual, AllNegativeContent(), UsualUpstream(30), any);
   }
   if (regime == "common-offset") {
-    return Of(regime, usual, CommonOffsetContent(), UsualUpstream(30), ExactTemperature());
+    return Of(regime, usual, CommonOffsetContent(), UsualUpstream(30), exact);
   }
   if (regime == "confident-label") {
-    return Of(regime, usual, ConfidentLabelContent(), UsualUpstream(50), ExactTemperature());
+    return Of(regime, usual, ConfidentLabelContent(), UsualUpstream(50), exact);
   }
   if (regime == "exact-dot") {
-    return Of(regime, usual, ExactDotContent(), UsualUpstream(40), ExactTemperature());
+    return Of(regime, usual, ExactDotContent(), UsualUpstream(40), exact);
   }
   if (regime == "cancellation") {
-    return Of(regime, usual, CancellationContent(), UsualUpstream(30), AnyTemperature());
+    return Of(regime, usual, CancellationContent(), UsualUpstream(30), any);
   }
   if (regime == "ignored-rows") {
     const auto vocab = weightedOneOf<int64_t>({{98, Vocab()}, {2, just<int64_t>(0)}});
     const auto rows = weightedOneOf<int64_t>({{15, Rows()}, {85, SeveralRows()}});
-    return Of(regime, Shapes(rows, vocab, HiddenSize()), IgnoredRowsContent(),
-              weightedOneOf<Upstream>({{60, UsualUpstream(30)}, {40, HostileUpstream()}}),
-              AnyTemperature());
+    return Of(regime, beside_big(Shapes(rows, vocab, HiddenSize())), IgnoredRowsContent(),
+              weightedOneOf<Upstream>({{60, UsualUpstream(30)}, {40, HostileUpstream()}}), any);
   }
-  if (regime != "upstream-gradients") {
+  if (regime == "upstream-gradients") {
+    return Of(regime, beside_big(Shapes(SeveralRows(), Vocab(), HiddenSize())), UpstreamContent(),
+              HostileUpstream(), exact);
+  }
+  if (regime == "swallow") return Swallow(regime);
+  if (regime == "large-vocabulary") {
+    return Of(regime, LargeVocabularyShapes(), LargeVocabularyContent(), PlainUpstream(60), exact);
+  }
+  if (regime == "special-values") {
+    return Of(regime, Shapes(SeveralRows(), Vocab(), HiddenSize()), SpecialValuesContent(),
+              UsualUpstream(30), any);
+  }
+  if (regime == "invalid-labels") {
+    return Of(regime, Shapes(SeveralRows(), Vocab(), HiddenSize()), InvalidLabelsContent(),
+              UsualUpstream(30), any);
+  }
+  if (regime == "subnormal") {
+    return Of(regime, usual, Contents(Values::kSubnormal, just(0), AnyLabels()), PlainUpstream(40),
+              any);
+  }
+  if (regime == "huge") {
+    const auto short_of =
+        weightedOneOf<int>({{15, just(0)}, {45, inRange(1, 9)}, {40, inRange(9, 61)}});
+    return Of(regime, usual, Contents(Values::kHuge, short_of, AnyLabels()), PlainUpstream(40), exact);
+  }
+  if (regime == "edges") {
+    return Of(regime, EdgeShapes(), OrdinaryContent(AnyLabels()), UsualUpstream(40), any);
+  }
+  if (regime != "strides") {
     throw std::invalid_argument("regime '" + std::string(regime) + "': no generator of that name");
   }
-  return Of(regime, Shapes(SeveralRows(), Vocab(), HiddenSize()), UpstreamContent(), HostileUpstream(),
-            ExactTemperature());
+  return Of(regime, usual, OrdinaryContent(AnyLabels()),
+            weightedOneOf<Upstream>({{50, UsualUpstream(40)}, {50, HostileUpstream()}}),
+            StridedSettings(ExactTemperature()));
 }
 
 }  // namespace

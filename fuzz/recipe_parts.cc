@@ -79,6 +79,54 @@ Gen<Shape> Shapes(Gen<int64_t> n, Gen<int64_t> v, Gen<int64_t> h) {
       std::move(n), std::move(v), std::move(h));
 }
 
+Gen<Shape> BigShapes() {
+  return apply(
+      [](int64_t rows, int64_t sixteens, int64_t side, int64_t hidden) {
+        return Shape{rows, 16 * sixteens + side, hidden, kBigCost};
+      },
+      inRange<int64_t>(64, 161), inRange<int64_t>(60, 251), inRange<int64_t>(1, 16),
+      inRange<int64_t>(120, 513));
+}
+
+Gen<Shape> EdgeShapes() {
+  return apply(
+      [](int64_t which, int64_t rows, int64_t vocab, int64_t hidden) {
+        if ((which & 1) != 0) vocab = 1;
+        if ((which & 2) != 0) hidden = 0;
+        if ((which & 4) != 0) rows = 0;
+        return Shape{rows, vocab, hidden};
+      },
+      weightedElement<int64_t>({{50, 1}, {14, 2}, {8, 3}, {8, 4}, {5, 5}, {5, 6}, {2, 7}, {8, 0}}),
+      inRange<int64_t>(1, 20), weightedElement<int64_t>({{60, 2}, {10, 3}, {20, 65}, {10, 0}}),
+      inRange<int64_t>(1, 40));
+}
+
+Gen<Shape> DeepShapes() {
+  return Shapes(
+      inRange<int64_t>(1, 5),
+      weightedOneOf<int64_t>(
+          {{45, just<int64_t>(2)}, {30, inRange<int64_t>(3, 9)}, {25, inRange<int64_t>(9, 70)}}),
+      weightedOneOf<int64_t>({{20, inRange<int64_t>(20, 260)},
+                              {50, element<int64_t>(256, 512, 1024, 2048)},
+                              {30, inRange<int64_t>(260, 2100)}}));
+}
+
+Gen<Shape> LongSumShapes() {
+  return Shapes(inRange<int64_t>(1, 201),
+                weightedOneOf<int64_t>(
+                    {{75, element<int64_t>(64, 128, 256, 512)}, {25, inRange<int64_t>(2, 520)}}),
+                inRange<int64_t>(1, 7));
+}
+
+Gen<Shape> LargeVocabularyShapes() {
+  return Shapes(
+      inRange<int64_t>(1, 3),
+      weightedOneOf<int64_t>({{7, element<int64_t>(131'072, 131'073, 151'936, 151'937, 152'064)},
+                              {13, element<int64_t>(16'384, 32'000, 32'769, 50'257)},
+                              {80, inRange<int64_t>(2'000, 9'000)}}),
+      inRange<int64_t>(1, 9));
+}
+
 // --- Settings: what varies in the background of every regime.
 
 Gen<float> AnyTemperature() {
@@ -103,6 +151,18 @@ Gen<Setting> Settings(Gen<float> temperature) {
                weightedElement<DType>({{60, DType::kI64}, {40, DType::kI32}}), Percent(25),
                weightedElement<int64_t>({{70, 0}, {12, 1}, {10, 3}, {8, 8}}), std::move(temperature),
                Percent(8));
+}
+
+Gen<Setting> StridedSettings(Gen<float> temperature) {
+  return apply(
+      [](Setting setting, bool hidden_major, int64_t pad) {
+        setting.hidden_major = hidden_major;
+        setting.pad = pad;
+        return setting;
+      },
+      Settings(std::move(temperature)), Percent(50),
+      weightedElement<int64_t>(
+          {{8, 0}, {32, 1}, {15, 2}, {15, 3}, {10, 5}, {10, 7}, {5, 64}, {5, 129}}));
 }
 
 // --- Upstream gradients.
@@ -156,6 +216,14 @@ Gen<Upstream> HostileUpstream() {
                     {{76, Reduction::kNone}, {12, Reduction::kSum}, {12, Reduction::kMean}}),
                 weightedElement<int64_t>({{56, 1}, {16, 0}, {28, 2}}), Percent(40)),
       some);
+}
+
+Gen<Upstream> PlainUpstream(size_t fp32_percent) {
+  return Upstreams(
+      weightedElement<Grads>({{4, Grads::kNone}, {76, Grads::kOnes}, {20, Grads::kRandom}}),
+      weightedElement<Grads>({{86, Grads::kNone}, {7, Grads::kOnes}, {7, Grads::kRandom}}),
+      weightedElement<Reduction>({{88, Reduction::kNone}, {6, Reduction::kSum}, {6, Reduction::kMean}}),
+      weightedElement<int64_t>({{88, 1}, {6, 0}, {6, 2}}), Percent(fp32_percent));
 }
 
 }  // namespace plumbline::fuzz

@@ -16,7 +16,7 @@ namespace plumbline::fuzz {
 
 namespace {
 
-constexpr std::array<Regime, 8> kRegimes = {{
+constexpr std::array<Regime, 16> kRegimes = {{
     {"ragged-tail", Aim::kSharp,
      "V is no multiple of a tile and lse is small: a column past the end, read as 0, outweighs the "
      "real ones"},
@@ -39,6 +39,21 @@ constexpr std::array<Regime, 8> kRegimes = {{
     {"upstream-gradients", Aim::kSharp,
      "upstream gradients differ by row, in scale and in stride: element 0 or stride 1 read for all "
      "shows"},
+    {"swallow", Aim::kSharp,
+     "small terms vanish one by one beside a large one: an accumulation's error comes near its bound"},
+    {"large-vocabulary", Aim::kSharp,
+     "V up to 152 064: the depth of the sum over the vocabulary, and what it swallows, is what counts"},
+    {"special-values", Aim::kStress,
+     "NaN and infinities in rows that count and in weight: what must stay in its row, or in none, gets "
+     "out"},
+    {"invalid-labels", Aim::kStress,
+     "labels outside the vocabulary, temperatures of 0 or NaN: that row is NaN, and no other differs"},
+    {"subnormal", Aim::kStress, "inputs are subnormal: a kernel that flushes them computes with zeros"},
+    {"huge", Aim::kStress,
+     "logits up to the largest that are judged: sentinels, overflow and infinite differences"},
+    {"edges", Aim::kSharp, "one column, no depth, no rows, and what is just beyond"},
+    {"strides", Aim::kSharp,
+     "padding, offsets, both layouts and broadcast gradients: a stride that is assumed, not read"},
 }};
 
 // The generators of Regimes(), in order. Built once: a draw then costs microseconds.
