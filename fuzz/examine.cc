@@ -272,8 +272,9 @@ void Conclude(CaseResult* result) {
 
 }  // namespace
 
-CaseResult Examine(const OwnedProblem& problem, const Target& target, const ExamineOptions& options) {
+CaseResult Examine(const OwnedProblem& asked, const Target& target, const ExamineOptions& options) {
   CaseResult result;
+  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, asked);
   if (auto reason = WhySkipped(target.description(), problem)) {
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;
