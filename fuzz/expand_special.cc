@@ -44,7 +44,7 @@ class Overlay {
         return;
       default:
         MakeDimensionPositive(plan[3]);
-        MinusInfinities(row);
+        MinusInfinities(row, column);
     }
   }
 
@@ -79,7 +79,13 @@ class Overlay {
     return false;
   }
 
-  void MinusInfinities(int64_t row) {
+  // At random, but kMinusInf in one column at least that is no label, if there is one.
+  void MinusInfinities(int64_t row, int64_t start) {
+    int64_t least = start;
+    while (IsALabel(least % r_.v) && least < start + r_.v) ++least;
+    if (r_.special == Special::kMinusInf && least < start + r_.v) {
+      problem_.weight.SetBits(least % r_.v * r_.h + dim_, Negative(InfinityBits(r_.dtype)));
+    }
     const int64_t label = problem_.labels.GetInt(row);
     for (int64_t v = 0; v < r_.v; ++v) {
       const bool chosen = (stream_.At(v, 1)[0] & 3) == 0;
