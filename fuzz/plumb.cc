@@ -89,9 +89,9 @@ struct Line {
                           }
                           return CommandFuzz(fuzz, console);
                         });
-    auto* targets =
-        sub->add_option("--target", fuzz.targets,
-                        "host, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
+    auto* targets = sub->add_option(
+        "--target", fuzz.targets,
+        "host, host-hopper, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
                         "90s, 10m, 2h or 5000cases (for each target) [60s]");
@@ -163,7 +163,7 @@ struct Line {
     CLI::App* sub =
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
-    sub->add_option("target", target, "host, mutant:NAME or plugin:PATH.so");
+    sub->add_option("target", target, "host, host-hopper, mutant:NAME or plugin:PATH.so");
 
     sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
               "plumb selftest --mutant tail-unmasked", true,

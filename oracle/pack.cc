@@ -199,12 +199,16 @@ void LoadTyped(const Matrix& source, int64_t i, int64_t columns, double least, d
   const Typed* const from = static_cast<const Typed*>(source.data) + i * source.stride[0];
   const int64_t whole = source.stride[1] == 1 ? columns / kLanes * kLanes : 0;
   WidenRun(from, whole, least, value, magnitude);
-  for (int64_t j = whole; j < columns; ++j) {
-    Typed one[kLanes] = {from[j * source.stride[1]]};
-    value[j] = hn::GetLane(Widen(one));
-    if (magnitude == nullptr) continue;
-    const double absolute = std::fabs(value[j]);
-    magnitude[j] = absolute < least && absolute > 0 ? least : absolute;
+  // What is strided or left over is collected first.
+  constexpr int64_t kAtOnce = 64;
+  Typed raw[kAtOnce] = {};
+  double wide[kAtOnce], absolute[kAtOnce];
+  for (int64_t j = whole; j < columns; j += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, columns - j);
+    for (int64_t k = 0; k < count; ++k) raw[k] = from[(j + k) * source.stride[1]];
+    WidenRun(raw, (count + kLanes - 1) / kLanes * kLanes, least, wide, absolute);
+    std::copy_n(wide, count, value + j);
+    if (magnitude != nullptr) std::copy_n(absolute, count, magnitude + j);
   }
 }
 

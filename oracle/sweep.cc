@@ -11,6 +11,7 @@
 
 #include "oracle/arithmetic.h"
 #include "oracle/budget.h"
+#include "oracle/buffer.h"
 #include "oracle/finish.h"
 #include "oracle/gradient_blocks.h"
 #include "oracle/inputs.h"
