@@ -426,9 +426,11 @@ double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Ups
 
 double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) {
   if (a.ratio && a.recompute_same_bits) return 0;
+  const double exponent = b.shift_change + ExponentShift(b, a);
+  if (a.ratio) return exponent;
   // Over every column |x| - t <= |m|, so the roundings of the scale are paid with |m| and t.
-  const double scaling = a.ratio ? 0 : 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x);
-  return b.shift_change + ExponentShift(b, a) + scaling + 4 * a.u * (std::fabs(row.lse) + b.lse_change);
+  return exponent + 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x) +
+         4 * a.u * (std::fabs(row.lse) + b.lse_change);
 }
 
 bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
