@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "fuzz/arbiter_schedule.h"
 #include "fuzz/case_file.h"
 #include "fuzz/case_runner.h"
 #include "fuzz/journal.h"
@@ -26,6 +27,17 @@ using std::chrono::milliseconds;
 constexpr int64_t kMostFaults = 10;
 // Shrinking under a budget of time may overrun it by this much, or the last finding would stay large.
 constexpr milliseconds kLeastShrinkTime{5'000};
+
+class Stopwatch {
+ public:
+  double Lap() const {  // seconds
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  void Restart() { begin_ = std::chrono::steady_clock::now(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 // The threads of one run. Each has a worker of its own for every target, takes what is to be shrunk
 // before it takes a new case, and ends when there is neither.
@@ -64,6 +76,8 @@ class Crew {
   const CampaignOptions& options_;
   Ledger& ledger_;
   const std::atomic<bool>& interrupt_;
+  const Stopwatch begin_;
+  ArbiterSchedule schedule_;
 
   std::mutex observer_mutex_;
   CampaignObserver& observer_;
@@ -134,11 +148,19 @@ Crew::Runners Crew::MakeRunners(int job) const {
 bool Crew::RunItem(const Item& item, CaseRunner* runner) {
   ledger_.Start(item);
   const Request request = RequestFor(item.recipe, item.seed);
+  Stopwatch watch;
   Judged judged = runner->Run(request);
+  const double seconds = watch.Lap();
   // The arbiter speaks before anything becomes a finding. What is known already is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
   if (judged.kind == Judged::Kind::kJudged && ledger_.ShowsNew(item, judged.result)) {
     judged = runner->Confirm(request, std::move(judged));
+  } else if (judged.kind == Judged::Kind::kJudged && judged.result.verdict == oracle::Verdict::kPass &&
+             judged.result.harness_fault.empty() &&
+             schedule_.Due(item.regime, item.arbiter_cost, seconds, begin_.Lap())) {
+    watch.Restart();
+    judged = runner->AskOnPass(request, std::move(judged));
+    schedule_.Paid(item.regime, item.arbiter_cost, watch.Lap(), judged.result.arbitrated);
   }
   if (judged.kind != Judged::Kind::kJudged) {
     const bool gone = judged.kind == Judged::Kind::kUnavailable;

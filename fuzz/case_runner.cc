@@ -17,9 +17,10 @@ CaseResult Death(FindingKind kind, std::string what) {
   return result;
 }
 
-// 13 elements of at most ExamineOptions::arbiter_cost are a minute's work; this leaves room for a busy
-// machine and a sanitizer.
+// ExamineOptions::arbiter_cost is eight seconds' work; this leaves room for a busy machine and a
+// sanitizer.
 constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
+constexpr const char* kArbiterLate = "the arbiter did not come to an end within 20 minutes";
 
 bool IsDeath(const CaseResult& result) {
   return !result.findings.empty() && (result.findings.front().kind == FindingKind::kCrash ||
@@ -104,8 +105,7 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
   if (second.kind != Judged::Kind::kJudged) return second;
   second.retried = first.retried;
   if (IsDeath(second.result) && second.result.findings.front().kind == FindingKind::kHang) {
-    first.result.harness_fault =
-        "the arbiter did not come to an end within " + std::to_string(kArbiterDeadline.count()) + " ms";
+    first.result.harness_fault = kArbiterLate;
     return first;
   }
   // A target that gives other results from run to run: what it showed before still counts, but as seen
@@ -117,6 +117,28 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
     finding.what += "; it was not seen again on the same case";
     second.result.findings.push_back(std::move(finding));
     second.result.verdict = oracle::Verdict::kFail;
+  }
+  return second;
+}
+
+Judged CaseRunner::AskOnPass(Request request, Judged first) {
+  request.arbiter = request.arbiter_on_pass = true;
+  int signal = 0;
+  Judged second = Attempt(request, kArbiterDeadline, &signal);
+  if (second.kind != Judged::Kind::kJudged) return second;
+  second.retried = first.retried;
+  // The process was killed from outside, or the arbiter took too long: neither says anything of the
+  // target.
+  if (IsDeath(second.result)) {
+    if (second.result.findings.front().kind == FindingKind::kHang) {
+      first.result.harness_fault = kArbiterLate;
+      return first;
+    }
+    if (signal == SIGKILL) return first;
+  }
+  for (Finding& finding : second.result.findings) {
+    second.once.insert(finding.Signature());
+    finding.what += "; it was not seen before on the same case";
   }
   return second;
 }

@@ -11,7 +11,7 @@
 //                         retried, for a busy machine looks the same.
 //
 // The arbiter may take longer than a target's deadline, and its time is not the target's: a case that
-// fails is judged once more for it, under a deadline of its own.
+// the arbiter is asked about is judged once more for it, under a deadline of its own.
 
 #ifndef PLUMBLINE_FUZZ_CASE_RUNNER_H_
 #define PLUMBLINE_FUZZ_CASE_RUNNER_H_
@@ -50,7 +50,10 @@ class CaseRunner {
   // A case that Run found failing, now with the arbiter: nothing is a finding before it has spoken.
   // What passed, was skipped, or died comes back as it is.
   Judged Confirm(Request request, Judged first);
-  // Both.
+  // A case that Run saw pass, judged again with the arbiter. Whatever is wrong this time counts as seen
+  // once.
+  Judged AskOnPass(Request request, Judged first);
+  // Run and Confirm.
   Judged RunAndConfirm(const Request& request) { return Confirm(request, Run(request)); }
   // One attempt: while shrinking, a death is an answer like any other.
   Judged RunOnce(const Request& request, std::chrono::milliseconds deadline);

@@ -43,6 +43,11 @@ struct Description {
 // Validates keys, types and ranges; the error names the key and its value.
 std::optional<Description> ParseDescription(std::string_view json, std::string* error);
 
+// The problem as this target is asked it: an output that it does not have is not asked for, and entropy
+// gets no upstream gradient where there is no entropy; gradients have the inputs' dtype where it has no
+// others. What is left is judged in full.
+OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem problem);
+
 // Why this target cannot be held to this problem: the first capability that it needs and the target
 // does not declare; nullopt if it can. Skipped is counted, never passed.
 std::optional<std::string> WhySkipped(const Description& target, const OwnedProblem& problem);

@@ -8,21 +8,21 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <span>
 
 #include "fuzz/mix.h"
 #include "fuzz/placement.h"
 #include "fuzz/second_opinion.h"
 #include "fuzz/text.h"
-#include "oracle/expectation.h"
+#include "oracle/judge.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using oracle::Element;
-using oracle::Expectation;
 using oracle::Failure;
-using oracle::Output;
 using oracle::OutputVerdict;
+using oracle::Watched;
 
 constexpr int kRandomElements = 8;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -144,10 +144,16 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
   }
 }
 
+bool HasInvalidRow(const OwnedProblem& problem) {
+  const kernel::Results none;
+  return oracle::JudgeProblem(DenseView(problem), none, oracle::Contract{}).first_invalid_row >= 0;
+}
+
 // Row `row` of the batch against the same row alone.
 void CompareAlone(const OwnedProblem& problem, const Target& target, const OutputBits& batch,
                   int64_t row, CaseResult* result) {
   OwnedProblem alone = SelectRows(problem, {row});
+  if (HasInvalidRow(alone)) return;
   alone.wanted.grad_weight = false;
   Runs runs(alone, target);
   const RunOutcome outcome = runs.Run(0);
@@ -183,32 +189,33 @@ void CompareAlone(const OwnedProblem& problem, const Target& target, const Outpu
   }
 }
 
-void Arbitrate(const kernel::Problem& problem, const Expectation& expectation,
-               const std::vector<OutputVerdict>& verdicts, const ExamineOptions& options,
-               CaseResult* result) {
-  SecondOpinion opinion(problem, expectation, options.arbiter_cost);
+// The worst element of every failing output, and the random ones.
+void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<const Watched> random,
+                       SecondOpinion* opinion, CaseResult* result) {
   for (const OutputVerdict& v : verdicts) {
     if (v.fail == 0) continue;
     std::string digits;
-    result->harness_fault = opinion.Ask(v.output, v.row, v.column, &v.got, &digits);
+    result->harness_fault =
+        opinion->Ask({v.output, v.row, v.column, v.expected, v.got}, /*failed=*/true, &digits);
     if (!result->harness_fault.empty()) return;
     for (Finding& f : result->findings) {
       if (f.output == oracle::Name(v.output) && f.kind == KindOf(v.failure)) f.arbiter = digits;
     }
   }
-  result->harness_fault = opinion.AskRandom(options.seed, kRandomElements);
+  result->harness_fault = opinion->AskAll(random);
 }
 
-// A bound that is no number is a fault of the harness, never a pass.
-std::string BoundFault(const Expectation& expectation) {
-  for (Output o : oracle::kOutputs) {
-    for (const Element& e : expectation[o].elements) {
-      if (std::isnan(e.bound) || std::isnan(e.radius) || e.bound < 0) {
-        return std::string(oracle::Name(o)) + ": the oracle's bound is not a number";
-      }
-    }
-  }
-  return {};
+void CompareInvalidRow(const kernel::Results& results, int64_t expected, CaseResult* result) {
+  if (!results.first_invalid_row) return;
+  const int64_t got = oracle::ReadInt(kernel::AsConst(*results.first_invalid_row), 0);
+  if (got == expected) return;
+  Finding f;
+  f.kind = FindingKind::kStatus;
+  f.output = "first_invalid_row";
+  f.got = static_cast<double>(got);
+  f.expected = static_cast<double>(expected);
+  f.what = Text("first_invalid_row = %" PRId64 " where %" PRId64 " is required", got, expected);
+  result->findings.push_back(std::move(f));
 }
 
 void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& options,
@@ -216,41 +223,36 @@ void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& 
   const auto start = std::chrono::steady_clock::now();
   const kernel::Problem& problem = runs.placement().problem();
   const kernel::Results& results = runs.placement().results();
-  const Expectation expectation = oracle::Expected(problem, results, target.description().contract);
-  result->harness_fault = BoundFault(expectation);
-  const std::vector<OutputVerdict> verdicts = oracle::JudgeAll(results, expectation);
+  // Picked before anything is known of the case, since the judge keeps no elements but these.
+  std::vector<Watched> random, spread;
+  if (options.arbiter) random = RandomElements(results, options.seed, kRandomElements);
+  if (options.arbiter_on_pass) spread = SpreadElements(problem, results, options.seed);
+  std::vector<Watched> watched = random;
+  watched.insert(watched.end(), spread.begin(), spread.end());
+  const oracle::Judgement judgement =
+      oracle::JudgeProblem(problem, results, target.description().contract, {}, &watched);
+  const std::span<const Watched> seen(watched);
+  result->harness_fault = judgement.fault;
   bool judged = false, failed = false;
-  for (const OutputVerdict& v : verdicts) {
+  for (const OutputVerdict& v : judgement.outputs) {
     result->outputs.push_back(
         {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
     judged = judged || v.pass > 0 || v.fail > 0;
     failed = failed || v.fail > 0;
     if (v.fail > 0) result->findings.push_back(FromVerdict(v));
   }
-  if (results.first_invalid_row) {
-    const int64_t got = oracle::ReadInt(kernel::AsConst(*results.first_invalid_row), 0);
-    if (got != expectation.first_invalid_row) {
-      Finding f;
-      f.kind = FindingKind::kStatus;
-      f.output = "first_invalid_row";
-      f.got = static_cast<double>(got);
-      f.expected = static_cast<double>(expectation.first_invalid_row);
-      f.what = Text("first_invalid_row = %" PRId64 " where %" PRId64 " is required", got,
-                    expectation.first_invalid_row);
-      result->findings.push_back(std::move(f));
-    }
-  }
+  CompareInvalidRow(results, judgement.first_invalid_row, result);
   if (!judged) result->verdict = oracle::Verdict::kVacuous;
-  if (failed && options.arbiter && result->harness_fault.empty()) {
-    Arbitrate(problem, expectation, verdicts, options, result);
+  if (result->harness_fault.empty() && (failed ? options.arbiter : options.arbiter_on_pass)) {
+    SecondOpinion opinion(problem, options.arbiter_cost);
+    if (failed) {
+      ArbitrateFailures(judgement.outputs, seen.first(random.size()), &opinion, result);
+    } else {
+      result->harness_fault = opinion.AskAll(seen.subspan(random.size()));
+    }
+    result->arbitrated = opinion.asked();
   }
   result->oracle_seconds += Seconds(start);
-}
-
-bool HasInvalidRow(const OwnedProblem& problem) {
-  const kernel::Problem view = DenseView(problem);
-  kernel::Results none;
-  return oracle::Expected(view, none, oracle::Contract{}).first_invalid_row >= 0;
 }
 
 void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
@@ -270,8 +272,9 @@ void Conclude(CaseResult* result) {
 
 }  // namespace
 
-CaseResult Examine(const OwnedProblem& problem, const Target& target, const ExamineOptions& options) {
+CaseResult Examine(const OwnedProblem& asked, const Target& target, const ExamineOptions& options) {
   CaseResult result;
+  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, asked);
   if (auto reason = WhySkipped(target.description(), problem)) {
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;
@@ -313,7 +316,7 @@ CaseResult Examine(const OwnedProblem& problem, const Target& target, const Exam
   CompareRuns(problem, first_bits, first_poison, second_bits, runs.poisoned(), can.deterministic,
               &result.findings);
   JudgeOutputs(runs, target, options, &result);
-  if (can.batch_invariant && problem.rows() >= 2 && !HasInvalidRow(problem)) {
+  if (can.batch_invariant && problem.rows() >= 2) {
     const auto row =
         static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
     CompareAlone(problem, target, second_bits, row, &result);

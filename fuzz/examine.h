@@ -6,7 +6,9 @@
 //   2. run again over another poison: same bits, and nothing left unwritten;
 //   3. every output element against the oracle's bound;
 //   4. one row rerun alone: same bits (batch invariance);
-//   5. the worst element of each failing output and 8 random ones go to the arbiter.
+//   5. the arbiter is asked, if wanted: where the case fails, for the worst element of each failing
+//   output
+//      and 8 random ones; where it passes, for a few elements of one row or of all.
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
 
@@ -50,8 +52,8 @@ struct Finding {
   std::string output;             // "logprob", "grad_weight", ...; empty where none is concerned
   int64_t row = -1, column = -1;  // of the worst element
   double got = 0, expected = 0, bound = 0, tightness = 0;
-  std::string arbiter;            // 40 digits, where the arbiter was asked
-  std::string what;               // one sentence for a person
+  std::string arbiter;  // 40 digits, where the arbiter was asked
+  std::string what;     // one sentence for a person
 
   // Two findings with the same signature have, as far as can be told before shrinking, one cause.
   std::string Signature() const;  // "bound:logprob"
@@ -68,17 +70,20 @@ struct CaseResult {
   std::string skip_reason;
   std::vector<Finding> findings;  // worst first; empty unless kFail
   std::vector<OutputSummary> outputs;
-  std::string harness_fault;      // not empty: exit status 3
+  std::string harness_fault;  // not empty: exit status 3
+  int64_t arbitrated = 0;     // elements that the arbiter was asked about
   double target_seconds = 0, oracle_seconds = 0;
 };
 
 struct ExamineOptions {
   uint64_t seed = 0;             // picks the row rerun alone and the arbiter's random elements
   bool arbiter = true;           // false: while shrinking, between its first and last step
-  double arbiter_cost = 2e7;     // multiply-adds that the arbiter may spend on one element
+  bool arbiter_on_pass = false;  // also where nothing fails: fuzz/arbiter_schedule.h says when
+  double arbiter_cost = 4e7;     // multiply-adds that the arbiter may spend on a case
 };
 
-CaseResult Examine(const OwnedProblem& problem, const Target& target, const ExamineOptions& options = {});
+CaseResult Examine(const OwnedProblem& problem, const Target& target,
+                   const ExamineOptions& options = {});
 
 Json ToJson(const Finding& finding);
 Json ToJson(const CaseResult& result);

@@ -92,6 +92,7 @@ Json ToJson(const CaseResult& r) {
   json["verdict"] = oracle::Name(r.verdict);
   if (!r.skip_reason.empty()) json["skip_reason"] = r.skip_reason;
   if (!r.harness_fault.empty()) json["harness_fault"] = r.harness_fault;
+  if (r.arbitrated > 0) json["arbitrated"] = r.arbitrated;
   for (const Finding& f : r.findings) json["findings"].Append(ToJson(f));
   for (const OutputSummary& o : r.outputs) {
     Json summary;
@@ -115,6 +116,7 @@ std::optional<CaseResult> CaseResultFromJson(const Json& json) {
   r.verdict = *verdict;
   r.skip_reason = StringOr(json, "skip_reason");
   r.harness_fault = StringOr(json, "harness_fault");
+  r.arbitrated = IntOr(json, "arbitrated", 0);
   r.target_seconds = NumberOr(json, "target_seconds", 0);
   r.oracle_seconds = NumberOr(json, "oracle_seconds", 0);
   if (const Json* findings = json.Find("findings");

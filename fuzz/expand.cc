@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -80,6 +81,28 @@ std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
   return best;
 }
 
+// Half of the rows, and at least one.
+bool HasInvalidLabel(const Recipe& r, int64_t row) {
+  const Stream stream = StreamOf(r, Purpose::kInvalid);
+  return row == Below(stream.At(0)[0], r.n) || (stream.At(row, 1)[0] & 1) != 0;
+}
+
+// Just outside the vocabulary, at the ends of the dtype, or, in 64 bits, a label whose lower half is
+// valid.
+int64_t InvalidLabel(const Recipe& r, int64_t row) {
+  const PhiloxBlock bits = StreamOf(r, Purpose::kInvalid).At(row, 2);
+  const bool wide = r.label_dtype == DType::kI64;
+  const int64_t choices[] = {
+      -1,
+      r.v,
+      r.v + 1 + Below(bits[1], 64),
+      -2 - Below(bits[1], 64),
+      wide ? INT64_MAX : INT32_MAX,
+      wide ? INT64_MIN : INT32_MIN,
+      wide ? (int64_t{1} << 32) + Below(bits[1], std::max<int64_t>(r.v, 1)) : r.v};
+  return choices[Below(bits[0], 7)];
+}
+
 // The label of a row that is not ignored; V >= 1.
 int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t>& argmax,
                 int64_t row) {
@@ -94,17 +117,11 @@ int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t
     case Labels::kSomeIgnored:
     case Labels::kAllIgnored:
     case Labels::kIgnoredNaN:
+    case Labels::kInvalid:
       break;
   }
   const int64_t label = Below(StreamOf(r, Purpose::kLabels).At(row)[0], r.v);
   return label == ignore_index ? (label + 1) % r.v : label;
-}
-
-uint64_t NaNBits(DType dtype) {
-  return dtype == DType::kBf16 ? 0x7fc0 : dtype == DType::kF16 ? 0x7e00 : 0x7fc00000;
-}
-uint64_t InfinityBits(DType dtype) {
-  return dtype == DType::kBf16 ? 0x7f80 : dtype == DType::kF16 ? 0x7c00 : 0x7f800000;
 }
 
 // Fills an ignored row with what must reach nothing: NaN throughout, one NaN, one infinity of either
@@ -209,8 +226,10 @@ OwnedProblem Expand(const Recipe& r) {
   if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem);
   for (int64_t i = 0; i < r.n; ++i) {
     const bool is_ignored = ignored[static_cast<size_t>(i)];
-    problem.labels.SetInt(
-        i, is_ignored ? problem.ignore_index : LabelOf(r, problem.ignore_index, argmax, i));
+    problem.labels.SetInt(i, is_ignored ? problem.ignore_index
+                             : r.labels == Labels::kInvalid && HasInvalidLabel(r, i)
+                                 ? InvalidLabel(r, i)
+                                 : LabelOf(r, problem.ignore_index, argmax, i));
     if (poisoned[static_cast<size_t>(i)]) PoisonRow(r, i, &problem.hidden);
   }
   problem.temperature = MakeTemperature(r, poisoned);
@@ -234,6 +253,7 @@ OwnedProblem Expand(const Recipe& r) {
   problem.wanted.grad_hidden = backward;
   problem.wanted.grad_weight = backward;
   problem.wanted.fp32_grads = r.fp32_grads;
+  if (r.special != Special::kNone) ApplySpecial(r, &problem);
   return problem;
 }
 

@@ -164,6 +164,18 @@ void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       return FillSwallow(r, hidden, weight);
     case Values::kConstant:
       return FillConstant(r, hidden, weight);
+    case Values::kSwallowFma:
+      return FillSwallowFma(r, hidden, weight);
+    case Values::kSwallowTensor:
+      return FillSwallowTensor(r, hidden, weight);
+    case Values::kSwallowSum:
+      return FillSwallowSum(r, hidden, weight);
+    case Values::kSwallowGrads:
+      return FillSwallowGrads(r, hidden, weight);
+    case Values::kSubnormal:
+      return FillSubnormal(r, hidden, weight);
+    case Values::kHuge:
+      return FillHuge(r, hidden, weight);
   }
 }
 

@@ -31,6 +31,8 @@ enum class Purpose : uint32_t {
   kTemperature = 9,
   kGrads = 10,
   kEntropyGrads = 11,
+  kSpecial = 12,
+  kInvalid = 13,
 };
 
 inline Stream StreamOf(const Recipe& recipe, Purpose purpose) {
@@ -78,6 +80,23 @@ void FillOffset(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillConfident(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillLattice(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillConstant(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The kinds that lose their small terms one by one: expand_swallow.cc.
+void FillSwallowFma(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillSwallowTensor(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillSwallowSum(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillSwallowGrads(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The kinds at the ends of the range: expand_range.cc.
+void FillSubnormal(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillHuge(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The bits of a NaN and of +infinity.
+uint64_t NaNBits(kernel::DType dtype);
+uint64_t InfinityBits(kernel::DType dtype);
+
+// Puts recipe.special over a problem that is otherwise complete: expand_special.cc.
+void ApplySpecial(const Recipe& recipe, OwnedProblem* problem);
 
 }  // namespace plumbline::fuzz
 

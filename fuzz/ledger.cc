@@ -5,6 +5,7 @@
 
 #include "fuzz/recipe.h"
 #include "fuzz/regimes.h"
+#include "fuzz/second_opinion.h"
 
 namespace plumbline::fuzz {
 
@@ -54,7 +55,9 @@ std::optional<Item> Ledger::NextItem() {
     item.recipe = options_.recipe;
   }
   item.regime = recipe.regime;
+  item.case_class = ClassOf(recipe);
   item.seed = recipe.seed;
+  item.arbiter_cost = SpreadCost(recipe.seed, recipe.n, recipe.v, recipe.h);
   return item;
 }
 
@@ -77,7 +80,7 @@ bool Ledger::ShowsNew(const Item& item, const CaseResult& result) {
 
 std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
   const std::string& target = options_.targets[item.target];
-  const CaseRecord record = RecordOf(judged.result, judged.retried);
+  const CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
   std::vector<Sighting> fresh;
   const std::lock_guard lock(mutex_);
   for (const std::string& signature : record.signatures) {

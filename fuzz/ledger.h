@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fuzz/campaign_options.h"
+#include "fuzz/case_class.h"
 #include "fuzz/case_runner.h"
 #include "fuzz/journal.h"
 #include "fuzz/sighting.h"
@@ -30,8 +31,10 @@ struct Item {
   size_t target = 0;
   std::string recipe;
   std::string regime;
-  uint64_t seed =
-      0;  // ExamineOptions::seed: the recipe's own, so that its line alone reproduces the case
+  CaseClass case_class;
+  // ExamineOptions::seed: the recipe's own, so that its line alone reproduces the case.
+  uint64_t seed = 0;
+  double arbiter_cost = 0;  // about, should it pass and be asked about (SpreadCost)
 };
 
 class Ledger {

@@ -19,22 +19,38 @@ using kernel::Reduction;
 template <class T>
 using Named = std::pair<T, std::string_view>;
 
-constexpr std::array<Named<Values>, 9> kValuesNames = {{{Values::kGaussian, "gaussian"},
-                                                        {Values::kSmallLse, "small-lse"},
-                                                        {Values::kAllNegative, "all-negative"},
-                                                        {Values::kOffset, "offset"},
-                                                        {Values::kConfident, "confident"},
-                                                        {Values::kLattice, "lattice"},
-                                                        {Values::kCancel, "cancel"},
-                                                        {Values::kSwallow, "swallow"},
-                                                        {Values::kConstant, "constant"}}};
-constexpr std::array<Named<Labels>, 7> kLabelsNames = {{{Labels::kRandom, "random"},
+constexpr std::array<Named<Values>, 15> kValuesNames = {{{Values::kGaussian, "gaussian"},
+                                                         {Values::kSmallLse, "small-lse"},
+                                                         {Values::kAllNegative, "all-negative"},
+                                                         {Values::kOffset, "offset"},
+                                                         {Values::kConfident, "confident"},
+                                                         {Values::kLattice, "lattice"},
+                                                         {Values::kCancel, "cancel"},
+                                                         {Values::kSwallow, "swallow"},
+                                                         {Values::kConstant, "constant"},
+                                                         {Values::kSwallowFma, "swallow-fma"},
+                                                         {Values::kSwallowTensor, "swallow-tensor"},
+                                                         {Values::kSwallowSum, "swallow-sum"},
+                                                         {Values::kSwallowGrads, "swallow-grads"},
+                                                         {Values::kSubnormal, "subnormal"},
+                                                         {Values::kHuge, "huge"}}};
+constexpr std::array<Named<Labels>, 8> kLabelsNames = {{{Labels::kRandom, "random"},
                                                         {Labels::kArgmax, "argmax"},
                                                         {Labels::kFirst, "first"},
                                                         {Labels::kLast, "last"},
                                                         {Labels::kSomeIgnored, "some-ignored"},
                                                         {Labels::kAllIgnored, "all-ignored"},
-                                                        {Labels::kIgnoredNaN, "ignored-nan"}}};
+                                                        {Labels::kIgnoredNaN, "ignored-nan"},
+                                                        {Labels::kInvalid, "invalid"}}};
+constexpr std::array<Named<Special>, 9> kSpecialNames = {{{Special::kNone, "none"},
+                                                          {Special::kHiddenNaN, "hidden-nan"},
+                                                          {Special::kHiddenInf, "hidden-inf"},
+                                                          {Special::kWeightNaN, "weight-nan"},
+                                                          {Special::kMinusInf, "minus-inf"},
+                                                          {Special::kMinusInfLabel, "minus-inf-label"},
+                                                          {Special::kAllMinusInf, "all-minus-inf"},
+                                                          {Special::kPlusInf, "plus-inf"},
+                                                          {Special::kTemperature, "temperature"}}};
 constexpr std::array<Named<Grads>, 6> kGradsNames = {{{Grads::kNone, "none"},
                                                       {Grads::kOnes, "ones"},
                                                       {Grads::kRandom, "random"},
@@ -142,6 +158,7 @@ std::string ReadValue(std::string_view key, std::string_view text, Recipe* r) {
   if (key == "pad") return ReadInteger<int64_t>(text, 0, kMaxPad, &r->pad);
   if (key == "grad_stride") return ReadInteger<int64_t>(text, 0, 2, &r->grad_stride);
   if (key == "fp32_grads") return ReadName(text, kFlagNames, &r->fp32_grads);
+  if (key == "special") return ReadName(text, kSpecialNames, &r->special);
   return "unknown key";
 }
 
@@ -202,6 +219,10 @@ std::string Format(const Recipe& r) {
   line += " pad=" + std::to_string(r.pad) + " grad_stride=" + std::to_string(r.grad_stride);
   line += " fp32_grads=";
   line += NameOf(r.fp32_grads, kFlagNames);
+  if (r.special != Special::kNone) {
+    line += " special=";
+    line += NameOf(r.special, kSpecialNames);
+  }
   return line;
 }
 

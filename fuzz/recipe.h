@@ -33,12 +33,43 @@ enum class Values : uint8_t {
   kCancel,       // mirror pairs: sum |h w| is about 2^exp times |z|
   kSwallow,      // one large product, then products below half an ulp of it (harness.md 21b)
   kConstant,     // one value everywhere: ties
+  // Swallowing that reaches a given arithmetic's bound (fuzz/expand_swallow.cc).
+  kSwallowFma,     // dot products as chains of fused multiply-adds; exp: of the large product
+  kSwallowTensor,  // ... on tensor cores that align 16 products to 25 bits; exp: of the large product
+  kSwallowSum,     // the sum over the vocabulary; exp: log2 of the columns that a tile adds up first
+  kSwallowGrads,   // the sums over vocabulary and rows of the gradients; logits are all 0
+  // The ends of the range (fuzz/expand_range.cc).
+  kSubnormal,  // one factor subnormal, the other near the largest, or both so small that nothing is
+               // left
+  kHuge,       // exact logits, many of them equal, sum |h w| about 2^(126 - exp)
 };
 
-enum class Labels : uint8_t { kRandom, kArgmax, kFirst, kLast, kSomeIgnored, kAllIgnored, kIgnoredNaN };
+enum class Labels : uint8_t {
+  kRandom,
+  kArgmax,
+  kFirst,
+  kLast,
+  kSomeIgnored,
+  kAllIgnored,
+  kIgnoredNaN,
+  kInvalid
+};
 // kWide: signed powers of two from 2^-60 to 2^60, to 2^8 where dtype is fp16, whose d_logits would
 // overflow.
 enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot };
+
+// What is put over the values, after everything else (fuzz/expand_special.cc).
+enum class Special : uint8_t {
+  kNone,
+  kHiddenNaN,      // in one row that counts
+  kHiddenInf,      // of either sign, in one row that counts
+  kWeightNaN,      // in one row of weight
+  kMinusInf,       // some logits, of no row's label, are -inf
+  kMinusInfLabel,  // one row's label has a logit of -inf
+  kAllMinusInf,    // every logit is -inf
+  kPlusInf,        // one logit of every row is +inf
+  kTemperature,    // of one row or more: 0, negative, infinite or NaN
+};
 
 struct Recipe {
   std::string regime = "free";  // the regime that drew it: a label, expansion ignores it
@@ -58,10 +89,12 @@ struct Recipe {
   int64_t pad = 0;          // hidden_padding, weight_padding and label_offset
   int64_t grad_stride = 1;  // 0, 1 or 2
   bool fp32_grads = false;
+  Special special = Special::kNone;
   bool operator==(const Recipe&) const = default;
 };
 
-// The one-line form, keys in the order of the struct. Parse(Format(r)) == r.
+// The one-line form, keys in the order of the struct. Parse(Format(r)) == r. `special` is written only
+// where there is something special: lines from before it was a key are still what Format writes.
 std::string Format(const Recipe& recipe);
 
 // Leading "v1" required. On error returns false and says which token was refused and why.

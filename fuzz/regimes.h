@@ -14,12 +14,26 @@
 
 namespace plumbline::fuzz {
 
+// What a regime is for. kSharp: bounds are narrow, so that a small defect shows; nearly every element
+// must have a bound that says something. kStress: values at the edge of what is defined, where bounds
+// may be wide, and only the difference between right and wrong by far is looked for.
+enum class Aim : uint8_t { kSharp, kStress };
+
+std::string_view Name(Aim aim);  // "sharp", "stress"
+
 struct Regime {
   std::string_view name;  // "ragged-tail"
-  std::string_view why;   // one line that the user sees
+  Aim aim;
+  std::string_view why;  // one line that the user sees
 };
 
+// From here on a case belongs to the class of large vocabularies (fuzz/case_class.h).
+inline constexpr int64_t kLargeVocabulary = 131'072;
+
 std::span<const Regime> Regimes();
+
+// kStress for a name that Regimes() does not have: nothing is known of such cases.
+Aim AimOf(std::string_view regime);
 
 // The index-th recipe of a campaign: a pure function of its arguments. With an empty regime, indices
 // walk over all regimes. Throws std::invalid_argument for any other name that Regimes() does not have.

@@ -135,6 +135,9 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
   text += Table(rows);
   for (const auto& [target, tally] : summary.targets) {
     text += target + ": largest error/allowed " + Tightness(tally.tightness) + "\n";
+    text +=
+        Text("%s: the arbiter was asked about %" PRId64 " elements%s\n", target.c_str(),
+             tally.arbitrated, tally.arbitrated > 0 && tally.faults == 0 ? " and agrees on each" : "");
     for (const auto& [reason, count] : tally.skip_reasons) {
       text += Text("%s: %" PRId64 " skipped: ", target.c_str(), count) + reason + "\n";
     }

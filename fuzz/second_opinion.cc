@@ -16,6 +16,24 @@ namespace {
 using oracle::ArbiterValue;
 using oracle::Element;
 using oracle::Output;
+using oracle::Watched;
+
+// Draws of SpreadElements, apart from those of RandomElements.
+constexpr uint64_t kSpreadStream = 1000;
+
+bool Whole(uint64_t seed) { return Mix(seed, kSpreadStream - 1) % 4 == 0; }
+
+int64_t ColumnsOf(const kernel::Results& results, Output output) {
+  const auto& tensor = oracle::Find(results, output);
+  return tensor && tensor->rank == 2 ? tensor->shape[1] : 1;
+}
+
+// 0 where the output is absent.
+int64_t ElementsOf(const kernel::Results& results, Output output) {
+  const auto& tensor = oracle::Find(results, output);
+  if (!tensor) return 0;
+  return tensor->rank == 0 ? 1 : tensor->shape[0] * ColumnsOf(results, output);
+}
 
 bool Agrees(const Element& e, const ArbiterValue& a) {
   using Class = ArbiterValue::Class;
@@ -38,43 +56,83 @@ bool Agrees(const Element& e, const ArbiterValue& a) {
 
 }  // namespace
 
-SecondOpinion::SecondOpinion(const kernel::Problem& problem, const oracle::Expectation& expectation,
-                             double cost)
-    : arbiter_(problem), expectation_(expectation), left_(cost) {}
-
-std::string SecondOpinion::Ask(Output output, int64_t row, int64_t column, const double* got,
-                               std::string* digits) {
-  const double cost = arbiter_.Cost(output, row, column);
-  if (cost > left_) return {};
-  left_ -= cost;
-  const ArbiterValue value = arbiter_.Evaluate(output, row, column);
-  if (digits != nullptr) *digits = value.digits;
-  const Element& e = expectation_[output].at(row, column);
-  const std::string place = Place(oracle::Name(output), row, column);
-  if (!Agrees(e, value)) {
-    return place + Text(": reference %.17g, radius %.3g; arbiter ", e.value, e.radius) + value.digits;
-  }
-  if (got == nullptr || value.kind != ArbiterValue::Class::kFinite) return {};
-  Element exact = e;
-  exact.value = value.high;
-  exact.radius = std::fabs(value.low);
-  if (oracle::Judge(output, exact, *got).verdict == oracle::Verdict::kFail) return {};
-  return place + Text(": %.17g fails by the reference and passes by the arbiter, ", *got) +
-         value.digits;
-}
-
-std::string SecondOpinion::AskRandom(uint64_t seed, int count) {
+std::vector<Watched> RandomElements(const kernel::Results& results, uint64_t seed, int count) {
   std::vector<Output> present;
   for (Output o : oracle::kOutputs) {
-    if (!expectation_[o].elements.empty()) present.push_back(o);
+    if (ElementsOf(results, o) > 0) present.push_back(o);
   }
+  std::vector<Watched> elements;
   for (int i = 0; i < count && !present.empty(); ++i) {
     const uint64_t random = Mix(seed, static_cast<uint64_t>(i));
     const Output output = present[random % present.size()];
-    const auto& tensor = expectation_[output];
-    const auto element = static_cast<int64_t>((random >> 8) % tensor.elements.size());
-    std::string fault =
-        Ask(output, element / tensor.columns, element % tensor.columns, nullptr, nullptr);
+    const auto all = static_cast<uint64_t>(ElementsOf(results, output));
+    const auto element = static_cast<int64_t>((random >> 8) % all);
+    const int64_t columns = ColumnsOf(results, output);
+    elements.push_back({output, element / columns, element % columns, {}, 0});
+  }
+  return elements;
+}
+
+std::vector<Watched> SpreadElements(const kernel::Problem& problem, const kernel::Results& results,
+                                    uint64_t seed) {
+  uint64_t draws = kSpreadStream;
+  const auto draw = [&](int64_t below) {
+    return static_cast<int64_t>(Mix(seed, draws++) % static_cast<uint64_t>(below));
+  };
+  std::vector<Watched> elements;
+  const auto add = [&](Output output, int64_t row, int count) {
+    if (ElementsOf(results, output) == 0) return;
+    for (int i = 0; i < count; ++i) {
+      elements.push_back({output, row, draw(ColumnsOf(results, output)), {}, 0});
+    }
+  };
+  if (problem.rows() == 0) return elements;
+  for (int repeat = 0; repeat < (Whole(seed) ? 2 : 1); ++repeat) {
+    const int64_t row = draw(problem.rows());
+    for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse}) add(o, row, 1);
+    add(Output::kGradHidden, row, 4);
+  }
+  if (!Whole(seed)) return elements;
+  add(Output::kLoss, 0, 1);
+  for (int i = 0; i < 6 && problem.vocab() > 0; ++i) {
+    add(Output::kGradWeight, draw(problem.vocab()), 1);
+  }
+  return elements;
+}
+
+double SpreadCost(uint64_t seed, int64_t rows, int64_t vocab, int64_t hidden_size) {
+  const double row = 2000 + static_cast<double>(vocab) * (200 + 1.5 * static_cast<double>(hidden_size));
+  return row * static_cast<double>(Whole(seed) ? rows : std::min<int64_t>(rows, 1));
+}
+
+SecondOpinion::SecondOpinion(const kernel::Problem& problem, double cost)
+    : arbiter_(problem), left_(cost) {}
+
+std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digits) {
+  const double cost = arbiter_.Cost(w.output, w.row, w.column);
+  if (cost > left_) return {};
+  left_ -= cost;
+  ++asked_;
+  const ArbiterValue value = arbiter_.Evaluate(w.output, w.row, w.column);
+  if (digits != nullptr) *digits = value.digits;
+  const std::string place = Place(oracle::Name(w.output), w.row, w.column);
+  if (!Agrees(w.expected, value)) {
+    return place +
+           Text(": reference %.17g, radius %.3g; arbiter ", w.expected.value, w.expected.radius) +
+           value.digits;
+  }
+  if (!failed || value.kind != ArbiterValue::Class::kFinite) return {};
+  Element exact = w.expected;
+  exact.value = value.high;
+  exact.radius = std::fabs(value.low);
+  if (oracle::Judge(w.output, exact, w.got).verdict == oracle::Verdict::kFail) return {};
+  return place + Text(": %.17g fails by the reference and passes by the arbiter, ", w.got) +
+         value.digits;
+}
+
+std::string SecondOpinion::AskAll(std::span<const Watched> elements) {
+  for (const Watched& element : elements) {
+    std::string fault = Ask(element, /*failed=*/false, nullptr);
     if (!fault.empty()) return fault;
   }
   return {};

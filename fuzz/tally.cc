@@ -8,9 +8,61 @@ namespace plumbline::fuzz {
 namespace {
 
 // The largest wins, and a NaN (a harness that lost count) over everything.
+void Raise(double* tightness, double value) {
+  if (!(value <= *tightness)) *tightness = value;
+}
 void Raise(std::map<std::string, double>* tightness, const std::string& output, double value) {
   const auto [entry, fresh] = tightness->try_emplace(output, value);
-  if (!fresh && !(value <= entry->second)) entry->second = value;
+  if (!fresh) Raise(&entry->second, value);
+}
+
+void AddCounts(const ElementCounts& counts, ElementCounts* sum) {
+  for (size_t i = 0; i < sum->size(); ++i) (*sum)[i] += counts[i];
+}
+
+Json CountsJson(const ElementCounts& counts) {
+  Json json;
+  for (const int64_t count : counts) json.Append(count);
+  return json;
+}
+
+bool ReadCounts(const Json& json, ElementCounts* counts) {
+  if (json.as_array() == nullptr || json.as_array()->size() != counts->size()) return false;
+  for (size_t i = 0; i < counts->size(); ++i) {
+    const int64_t* count = (*json.as_array())[i].as_int();
+    if (count == nullptr) return false;
+    (*counts)[i] = *count;
+  }
+  return true;
+}
+
+Json NamedCounts(const ElementCounts& counts) {
+  constexpr const char* kNames[] = {"pass", "fail", "vacuous", "unspecified"};
+  Json json;
+  for (size_t i = 0; i < counts.size(); ++i) json[kNames[i]] = counts[i];
+  return json;
+}
+
+constexpr std::pair<const char*, std::string CaseClass::*> kClassKeys[] = {
+    {"class", &CaseClass::name},
+    {"aim", &CaseClass::aim},
+    {"dtype", &CaseClass::dtype},
+    {"grads", &CaseClass::grads}};
+
+Json ToJson(const CaseClass& case_class) {
+  Json json;
+  for (const auto& [key, member] : kClassKeys) json[key] = case_class.*member;
+  return json;
+}
+
+std::optional<CaseClass> CaseClassFromJson(const Json& json) {
+  CaseClass case_class;
+  for (const auto& [key, member] : kClassKeys) {
+    const Json* value = json.Find(key);
+    if (value == nullptr || value->as_string() == nullptr) return std::nullopt;
+    case_class.*member = *value->as_string();
+  }
+  return case_class;
 }
 
 std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
@@ -24,8 +76,10 @@ std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
 
 }  // namespace
 
-CaseRecord RecordOf(const CaseResult& result, bool retried) {
+CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class) {
   CaseRecord record;
+  record.case_class = case_class;
+  record.arbitrated = result.arbitrated;
   record.verdict = result.verdict;
   record.skip_reason = result.skip_reason;
   record.retried = retried;
@@ -40,10 +94,9 @@ CaseRecord RecordOf(const CaseResult& result, bool retried) {
   for (const OutputSummary& output : result.outputs) {
     // An output of which no element was judged has no tightness, rather than the best one.
     if (output.pass + output.fail > 0) Raise(&record.tightness, output.output, output.tightness);
-    record.elements[0] += output.pass;
-    record.elements[1] += output.fail;
-    record.elements[2] += output.vacuous;
-    record.elements[3] += output.unspecified;
+    const ElementCounts counts = {output.pass, output.fail, output.vacuous, output.unspecified};
+    AddCounts(counts, &record.elements);
+    AddCounts(counts, &record.by_output[output.output]);
   }
   return record;
 }
@@ -56,7 +109,10 @@ Json ToJson(const CaseRecord& record) {
   if (record.fault) json["fault"] = true;
   for (const std::string& signature : record.signatures) json["f"].Append(signature);
   for (const auto& [output, tightness] : record.tightness) json["t"][output] = tightness;
-  for (const int64_t count : record.elements) json["e"].Append(count);
+  json["e"] = CountsJson(record.elements);
+  if (record.case_class) json["c"] = ToJson(*record.case_class);
+  for (const auto& [output, counts] : record.by_output) json["o"][output] = CountsJson(counts);
+  if (record.arbitrated > 0) json["a"] = record.arbitrated;
   return json;
 }
 
@@ -68,15 +124,7 @@ std::optional<CaseRecord> CaseRecordFromJson(const Json& json) {
   const std::optional<oracle::Verdict> parsed = VerdictFromName(*verdict->as_string());
   if (!parsed) return std::nullopt;
   record.verdict = *parsed;
-  if (elements == nullptr || elements->as_array() == nullptr ||
-      elements->as_array()->size() != record.elements.size()) {
-    return std::nullopt;
-  }
-  for (size_t i = 0; i < record.elements.size(); ++i) {
-    const int64_t* count = (*elements->as_array())[i].as_int();
-    if (count == nullptr) return std::nullopt;
-    record.elements[i] = *count;
-  }
+  if (elements == nullptr || !ReadCounts(*elements, &record.elements)) return std::nullopt;
   if (const Json* skip = json.Find("skip"); skip != nullptr && skip->as_string() != nullptr) {
     record.skip_reason = *skip->as_string();
   }
@@ -97,18 +145,42 @@ std::optional<CaseRecord> CaseRecordFromJson(const Json& json) {
       record.tightness[output] = *number;
     }
   }
+  if (const Json* case_class = json.Find("c")) {
+    record.case_class = CaseClassFromJson(*case_class);
+    if (!record.case_class) return std::nullopt;
+  }
+  if (const Json* outputs = json.Find("o"); outputs != nullptr && outputs->as_object() != nullptr) {
+    for (const auto& [output, counts] : *outputs->as_object()) {
+      if (!ReadCounts(counts, &record.by_output[output])) return std::nullopt;
+    }
+  }
+  if (const Json* arbitrated = json.Find("a")) {
+    if (arbitrated->as_int() == nullptr) return std::nullopt;
+    record.arbitrated = *arbitrated->as_int();
+  }
   return record;
 }
 
 void Tally::Add(const CaseRecord& record) {
   ++cases;
   retried += record.retried ? 1 : 0;
-  for (size_t i = 0; i < elements.size(); ++i) elements[i] += record.elements[i];
+  arbitrated += record.arbitrated;
+  AddCounts(record.elements, &elements);
   for (const auto& [output, value] : record.tightness) Raise(&tightness, output, value);
   for (const std::string& signature : record.signatures) ++signatures[signature];
   if (record.fault) {
     ++faults;
     return;
+  }
+  if (record.case_class && record.verdict != oracle::Verdict::kSkipped) {
+    ClassTally& mine = classes[*record.case_class];
+    ++mine.cases;
+    for (const auto& [output, counts] : record.by_output) {
+      AddCounts(counts, &mine.outputs[output].elements);
+    }
+    for (const auto& [output, value] : record.tightness) {
+      Raise(&mine.outputs[output].tightness, value);
+    }
   }
   switch (record.verdict) {
     case oracle::Verdict::kPass:
@@ -137,7 +209,16 @@ void Tally::Add(const Tally& other) {
   vacuous += other.vacuous;
   faults += other.faults;
   retried += other.retried;
-  for (size_t i = 0; i < elements.size(); ++i) elements[i] += other.elements[i];
+  arbitrated += other.arbitrated;
+  AddCounts(other.elements, &elements);
+  for (const auto& [case_class, theirs] : other.classes) {
+    ClassTally& mine = classes[case_class];
+    mine.cases += theirs.cases;
+    for (const auto& [output, tally] : theirs.outputs) {
+      AddCounts(tally.elements, &mine.outputs[output].elements);
+      Raise(&mine.outputs[output].tightness, tally.tightness);
+    }
+  }
   for (const auto& [output, value] : other.tightness) Raise(&tightness, output, value);
   for (const auto& [signature, count] : other.signatures) signatures[signature] += count;
   for (const auto& [reason, count] : other.skip_reasons) skip_reasons[reason] += count;
@@ -158,8 +239,27 @@ Json ToJson(const Tally& tally) {
   for (const auto& [signature, count] : tally.signatures) json["signatures"][signature] = count;
   json["skip_reasons"] = Json(Json::Object{});
   for (const auto& [reason, count] : tally.skip_reasons) json["skip_reasons"][reason] = count;
-  constexpr const char* kNames[] = {"pass", "fail", "vacuous", "unspecified"};
-  for (size_t i = 0; i < tally.elements.size(); ++i) json["elements"][kNames[i]] = tally.elements[i];
+  json["arbitrated"] = tally.arbitrated;
+  json["elements"] = NamedCounts(tally.elements);
+  json["classes"] = Json(Json::Array{});
+  std::map<std::string, std::map<std::string, ElementCounts>> aims;
+  for (const auto& [case_class, mine] : tally.classes) {
+    Json entry = ToJson(case_class);
+    entry["cases"] = mine.cases;
+    entry["outputs"] = Json(Json::Object{});
+    for (const auto& [output, counted] : mine.outputs) {
+      Json& row = entry["outputs"][output];
+      row = NamedCounts(counted.elements);
+      // As in CaseRecord: what was never judged has no tightness.
+      if (counted.elements[0] + counted.elements[1] > 0) row["tightness"] = counted.tightness;
+      AddCounts(counted.elements, &aims[case_class.aim][output]);
+    }
+    json["classes"].Append(std::move(entry));
+  }
+  json["aims"] = Json(Json::Object{});
+  for (const auto& [aim, outputs] : aims) {
+    for (const auto& [output, counts] : outputs) json["aims"][aim][output] = NamedCounts(counts);
+  }
   return json;
 }
 

@@ -77,9 +77,22 @@ std::string Off(std::string_view need, std::string_view key) {
 
 }  // namespace
 
+OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem p) {
+  if (!can.entropy) {
+    p.wanted.entropy = false;
+    // Without an upstream gradient left, no backward pass is asked for: all that it gives is zeros.
+    if (p.grad_entropy && !p.grad_logprob) p.wanted.grad_hidden = p.wanted.grad_weight = false;
+    p.grad_entropy.reset();
+  }
+  p.wanted.lse = p.wanted.lse && can.lse;
+  p.wanted.grad_hidden = p.wanted.grad_hidden && can.grad_hidden;
+  p.wanted.grad_weight = p.wanted.grad_weight && can.grad_weight;
+  p.wanted.fp32_grads = p.wanted.fp32_grads && can.fp32_grads;
+  return p;
+}
+
 std::optional<std::string> WhySkipped(const Description& target, const OwnedProblem& p) {
   const Capabilities& can = target.capabilities;
-  const bool backward = p.wanted.grad_hidden || p.wanted.grad_weight;
 
   if (!Has(can.dtypes, p.hidden.dtype)) return Lacks(kernel::Name(p.hidden.dtype), "dtypes");
   if (p.layout.weight_hidden_major ? !can.hidden_major : !can.vocab_major) {
@@ -107,14 +120,6 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
   }
   if (p.rows() % can.rows_multiple != 0)
     return Multiple("N", p.rows(), "rows_multiple", can.rows_multiple);
-
-  if (!can.entropy && (p.wanted.entropy || p.grad_entropy)) return Off("entropy", "entropy");
-  if (!can.lse && p.wanted.lse) return Off("lse", "lse");
-  if (!can.grad_hidden && p.wanted.grad_hidden) return Off("grad_hidden", "grad_hidden");
-  if (!can.grad_weight && p.wanted.grad_weight) return Off("grad_weight", "grad_weight");
-  if (!can.fp32_grads && backward && p.wanted.fp32_grads && p.hidden.dtype != DType::kF32) {
-    return Off("fp32 gradients of " + std::string(kernel::Name(p.hidden.dtype)), "fp32_grads");
-  }
 
   const bool strided_grad = HasVectorGrad(p) && p.layout.grad_stride > 1;
   if (!can.strided_inputs &&

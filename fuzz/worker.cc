@@ -46,6 +46,7 @@ CaseResult Serve(const Request& request, const Target& target) {
   ExamineOptions options;
   options.seed = request.seed;
   options.arbiter = request.arbiter;
+  options.arbiter_on_pass = request.arbiter_on_pass;
   RestoreFpEnvironment();
   CaseResult result;
   try {

@@ -55,6 +55,7 @@ std::vector<std::byte> Encode(const Request& request) {
   json["recipe"] = request.recipe;
   json["seed"] = static_cast<int64_t>(request.seed);
   json["arbiter"] = request.arbiter;
+  json["arbiter_on_pass"] = request.arbiter_on_pass;
   std::vector<std::byte> bytes = AsBytes(json.Dump() + "\n");
   bytes.insert(bytes.end(), request.case_file.begin(), request.case_file.end());
   return bytes;
@@ -83,16 +84,18 @@ std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::stri
   if (!json) return std::nullopt;
   const Json* seed = json->Find("seed");
   const Json* arbiter = json->Find("arbiter");
+  const Json* on_pass = json->Find("arbiter_on_pass");
   if (seed == nullptr || seed->as_int() == nullptr || arbiter == nullptr ||
-      arbiter->as_bool() == nullptr) {
-    *error = "the request lacks seed or arbiter";
+      arbiter->as_bool() == nullptr || on_pass == nullptr || on_pass->as_bool() == nullptr) {
+    *error = "the request lacks seed, arbiter or arbiter_on_pass";
     return std::nullopt;
   }
   const auto rest = bytes.subspan(head + 1);
   return Request{.recipe = Text(*json, "recipe"),
                  .case_file = {rest.begin(), rest.end()},
                  .seed = static_cast<uint64_t>(*seed->as_int()),
-                 .arbiter = *arbiter->as_bool()};
+                 .arbiter = *arbiter->as_bool(),
+                 .arbiter_on_pass = *on_pass->as_bool()};
 }
 
 std::optional<CaseResult> DecodeResult(std::span<const std::byte> bytes, std::string* error) {

@@ -35,6 +35,7 @@ struct Request {
   std::vector<std::byte> case_file;  // SerializeCase
   uint64_t seed = 0;                 // ExamineOptions::seed
   bool arbiter = false;              // ExamineOptions::arbiter
+  bool arbiter_on_pass = false;      // ExamineOptions::arbiter_on_pass
 };
 
 Request RequestFor(const OwnedProblem& problem, uint64_t seed);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/mutation.h"
+
 namespace plumbline::oracle {
 namespace {
 
@@ -164,6 +166,9 @@ RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   r.forward = 2 * ratio;
   r.grad_hidden = r.forward + 2 * Gamma(v, kU64) / (t.dot_grad_hidden + 2 * t.u);
   r.grad_weight = r.forward + 2 * Gamma(length(shape.n), kU64) / (t.dot_grad_weight + 2 * t.u);
+  if constexpr (kPlanted == OracleDefect::kSmallRadius) {
+    for (double* of : {&r.forward, &r.grad_hidden, &r.grad_weight}) *of *= 0x1p-12;
+  }
   return r;
 }
 

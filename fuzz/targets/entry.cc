@@ -5,15 +5,16 @@
 #include <cstdio>
 
 namespace plumbline::fuzz {
-int Report(const kernel::Status& status, char* error, size_t error_capacity) {
+int Report(const kernel::Status& status, bool told, char* error, size_t error_capacity) {
   if (!status.ok() && error != nullptr && error_capacity > 0) {
     std::snprintf(error, error_capacity, "%s", status.message.c_str());
   }
   switch (status.code) {
     case kernel::Code::kOk:
       return PLUMBLINE_OK;
-    case kernel::Code::kInvalidArgument:
     case kernel::Code::kInvalidData:
+      return told ? PLUMBLINE_OK : PLUMBLINE_INVALID;
+    case kernel::Code::kInvalidArgument:
       return PLUMBLINE_INVALID;
     case kernel::Code::kUnsupported:
       return PLUMBLINE_UNSUPPORTED;

@@ -29,8 +29,10 @@
 
 namespace plumbline::fuzz {
 
-// An enum plumbline_status; the message goes to error, cut to its capacity.
-int Report(const kernel::Status& status, char* error, size_t error_capacity);
+// An enum plumbline_status; the message goes to error, cut to its capacity. kInvalidData is no refusal:
+// everything has been written, and where first_invalid_row is asked for (`told`) that says it, so the
+// outputs are judged. Without it PLUMBLINE_INVALID must say it.
+int Report(const kernel::Status& status, bool told, char* error, size_t error_capacity);
 
 // Every result that the problem could ask for, with fp32 or input-dtype gradients, over memory that is
 // not there: for sizes(), which is asked before the results are known and must cover all of them.
@@ -51,11 +53,11 @@ class Entry {
       kernel::Problem p;
       kernel::Results r;
       if (auto why = FromAbi(problem, results, &p, &r)) {
-        return Report(Status::Error(Code::kInvalidArgument, *why), error, error_capacity);
+        return Report(Status::Error(Code::kInvalidArgument, *why), false, error, error_capacity);
       }
-      return Report(call(p, r), error, error_capacity);
+      return Report(call(p, r), r.first_invalid_row.has_value(), error, error_capacity);
     } catch (const std::exception& e) {
-      return Report(Status::Error(Code::kFailed, e.what()), error, error_capacity);
+      return Report(Status::Error(Code::kFailed, e.what()), false, error, error_capacity);
     }
   }
 

@@ -158,7 +158,10 @@ TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
   CampaignOptions options = Options("mutant:first-grad-for-all", 24, "three");
   options.jobs = 3;
   const CampaignSummary three = RunCampaign(options, watcher_.interrupt, &watcher_);
-  EXPECT_EQ(ToJson(one.targets[0].second), ToJson(three.targets[0].second));
+  Tally first = one.targets[0].second, second = three.targets[0].second;
+  EXPECT_GT(first.arbitrated, 0);
+  first.arbitrated = second.arbitrated = 0;  // as many as time allowed: fuzz/arbiter_schedule.h
+  EXPECT_EQ(ToJson(first), ToJson(second));
   EXPECT_EQ(Keys(one), Keys(three));
 }
 

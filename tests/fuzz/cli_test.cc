@@ -273,8 +273,13 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   const Outcome o = Run("fuzz --resume parts");
   EXPECT_EQ(o.status, 1) << Err();
   std::string error;
-  const auto whole = Json::Parse(Slurp(work_ / "whole" / "summary.json"), &error);
-  const auto parts = Json::Parse(Slurp(work_ / "parts" / "summary.json"), &error);
+  const auto summary = [&](const char* folder) {
+    // The one number that depends on time: fuzz/arbiter_schedule.h.
+    const std::regex arbitrated(R"("arbitrated": \d+)");
+    const std::string text = Slurp(work_ / folder / "summary.json");
+    return Json::Parse(std::regex_replace(text, arbitrated, R"("arbitrated": 0)"), &error);
+  };
+  const auto whole = summary("whole"), parts = summary("parts");
   ASSERT_TRUE(whole && parts) << error;
   EXPECT_EQ(*whole->Find("targets"), *parts->Find("targets"));
   EXPECT_EQ(whole->Find("sightings")->as_array()->size(), parts->Find("sightings")->as_array()->size());

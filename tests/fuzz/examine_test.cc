@@ -101,6 +101,15 @@ TEST_F(Examined, AValueOutOfBoundsIsConfirmedByTheArbiter) {
   EXPECT_TRUE(On("LSE_OFF", {.arbiter = false}).findings.front().arbiter.empty());
 }
 
+// Kills: an arbiter that is asked about failures alone, and one that is asked without being wanted.
+TEST_F(Examined, APassIsPutToTheArbiterWhereThatIsWanted) {
+  const CaseResult asked = On("NO_FAULT", {.seed = 5, .arbiter_on_pass = true});
+  EXPECT_EQ(asked.verdict, oracle::Verdict::kPass);
+  EXPECT_EQ(asked.harness_fault, "");
+  EXPECT_GE(asked.arbitrated, 5);
+  EXPECT_EQ(On("NO_FAULT").arbitrated, 0);
+}
+
 // Kills: a field that is written under one name and read under another, an infinity that becomes null.
 TEST_F(Examined, ResultsSurviveTheirJson) {
   for (const char* fault : {"LSE_OFF", "NAN_ENTROPY", "DECLINES"}) {

@@ -40,6 +40,9 @@ CaseRecord Failing() {
   record.signatures = {"bound:logprob", "sign:entropy"};
   record.tightness = {{"logprob", std::numeric_limits<double>::infinity()}, {"lse", 0x1.8p-7}};
   record.elements = {5, 2, 1, 4};
+  record.by_output = {{"logprob", {4, 2, 0, 0}}, {"lse", {1, 0, 1, 0}}, {"loss", {0, 0, 0, 4}}};
+  record.case_class = {.name = "exact", .aim = "sharp", .dtype = "bf16", .grads = "fp32"};
+  record.arbitrated = 13;
   return record;
 }
 
@@ -125,6 +128,7 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   EXPECT_EQ(tally.tightness.at("logprob"), std::numeric_limits<double>::infinity());
   EXPECT_EQ(tally.tightness.at("lse"), 0x1.8p-7);
   EXPECT_EQ(tally.signatures.at("sign:entropy"), 1);
+  EXPECT_EQ(tally.arbitrated, 13);
 
   ASSERT_EQ(state_.sightings.size(), 2U);
   const Sighting& first = state_.sightings.at({"host", "bound:logprob"});

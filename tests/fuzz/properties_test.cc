@@ -69,6 +69,24 @@ RC_GTEST_PROP(Host, IsWithinItsBoundsForAnyUpstreamGradient, ()) {
   Holds("within bounds", WithinBounds, "upstream-gradients");
 }
 
+RC_GTEST_PROP(Host, IsWithinItsBoundsWhereSumsSwallow, ()) {
+  Holds("within bounds", WithinBounds, "swallow");
+}
+RC_GTEST_PROP(Host, IsWithinItsBoundsAtSpecialValues, ()) {
+  Holds("within bounds", WithinBounds, "special-values");
+}
+RC_GTEST_PROP(Host, IsWithinItsBoundsBesideInvalidLabels, ()) {
+  Holds("within bounds", WithinBounds, "invalid-labels");
+}
+RC_GTEST_PROP(Host, IsWithinItsBoundsOnSubnormals, ()) {
+  Holds("within bounds", WithinBounds, "subnormal");
+}
+RC_GTEST_PROP(Host, IsWithinItsBoundsOnHugeLogits, ()) { Holds("within bounds", WithinBounds, "huge"); }
+RC_GTEST_PROP(Host, IsWithinItsBoundsAtTheEdges, ()) { Holds("within bounds", WithinBounds, "edges"); }
+RC_GTEST_PROP(Host, IsWithinItsBoundsUnderStrides, ()) {
+  Holds("within bounds", WithinBounds, "strides");
+}
+
 // Kills: a tile, chunk or reduction order that depends on a row's position.
 RC_GTEST_PROP(Host, RowOrderIsIrrelevant, ()) {
   Holds("row order is irrelevant", RowOrderIsIrrelevant);

@@ -99,16 +99,21 @@ TEST(Target, HostComputes) {
   ties.ExpectRight();
 }
 
-// Fails if a refusal loses its words or its kind: both kinds of invalid input are kInvalid.
+// Fails if a refusal loses its words or its kind. Invalid data is none where first_invalid_row says it:
+// the outputs are there to be judged; without that output it must be said by the status.
 TEST(Target, HostRefuses) {
   const auto host = Loaded("host");
   Ties ties;
   ties.labels[0] = 70000;
   RunOutcome outcome = host->Run(ties.problem(), ties.results());
-  EXPECT_EQ(outcome.status, RunStatus::kInvalid);
-  EXPECT_THAT(outcome.message, HasSubstr("70000"));
+  EXPECT_EQ(outcome.status, RunStatus::kOk);
   EXPECT_TRUE(std::isnan(ties.logprob));
   EXPECT_EQ(ties.first_invalid_row, 0);
+  kernel::Results silent = ties.results();
+  silent.first_invalid_row.reset();
+  outcome = host->Run(ties.problem(), silent);
+  EXPECT_EQ(outcome.status, RunStatus::kInvalid);
+  EXPECT_THAT(outcome.message, HasSubstr("70000"));
 
   kernel::Problem broken = ties.problem();
   broken.labels.dtype = DType::kF32;

@@ -74,19 +74,6 @@ const Row kRows[] = {
      [](OwnedProblem&) {}},
     {"V = 4: vocab_multiple is 3", [](Capabilities& c) { c.vocab_multiple = 3; }, [](OwnedProblem&) {}},
     {"N = 2: rows_multiple is 4", [](Capabilities& c) { c.rows_multiple = 4; }, [](OwnedProblem&) {}},
-    {"entropy", [](Capabilities& c) { c.entropy = false; },
-     [](OwnedProblem& p) { p.grad_entropy.reset(); }},
-    {"entropy", [](Capabilities& c) { c.entropy = false; },
-     [](OwnedProblem& p) { p.wanted.entropy = false; }},
-    {"lse", [](Capabilities& c) { c.lse = false; }, [](OwnedProblem&) {}},
-    {"grad_hidden", [](Capabilities& c) { c.grad_hidden = false; }, [](OwnedProblem&) {}},
-    {"grad_weight", [](Capabilities& c) { c.grad_weight = false; }, [](OwnedProblem&) {}},
-    {"fp32 gradients of bf16", [](Capabilities& c) { c.fp32_grads = false; },
-     [](OwnedProblem& p) {
-       p.hidden = HostTensor::Zeros(DType::kBf16, {2, 8});
-       p.weight = HostTensor::Zeros(DType::kBf16, {4, 8});
-       p.wanted.fp32_grads = true;
-     }},
     {"strided_inputs", [](Capabilities& c) { c.strided_inputs = false; },
      [](OwnedProblem& p) { p.layout.hidden_padding = 1; }},
     {"strided_inputs", [](Capabilities& c) { c.strided_inputs = false; },
@@ -164,15 +151,12 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
             "");
   // These two excuse from a check, not from a problem.
   EXPECT_EQ(skipped([](Capabilities& c) { c.deterministic = c.batch_invariant = false; }, plain), "");
-  // fp32 inputs have fp32 gradients anyhow; and without a backward pass there are none.
-  const auto no_fp32 = [](Capabilities& c) { c.fp32_grads = false; };
-  EXPECT_EQ(skipped(no_fp32, [](OwnedProblem& p) { p.wanted.fp32_grads = true; }), "");
-  EXPECT_EQ(skipped(no_fp32,
-                    [](OwnedProblem& p) {
-                      p.hidden = HostTensor::Zeros(DType::kBf16, {2, 8});
-                      p.weight = HostTensor::Zeros(DType::kBf16, {4, 8});
-                      p.wanted = {.grad_hidden = false, .grad_weight = false, .fp32_grads = true};
-                    }),
+  // An output that a target does not have is not asked for: WithoutWhatItLacks.
+  EXPECT_EQ(skipped(
+                [](Capabilities& c) {
+                  c.entropy = c.lse = c.grad_hidden = c.grad_weight = c.fp32_grads = false;
+                },
+                plain),
             "");
   // A stride of gradients that are not there, and a NaN behind a broadcast, are seen by nobody.
   const auto contiguous = [](Capabilities& c) { c.strided_inputs = c.zero_stride_grads = false; };
@@ -199,6 +183,41 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
                       p.temperature->SetFloat(1, 1);
                     }),
             "");
+}
+
+// Fails if an output that is lacking is asked for all the same, or one that is there is dropped with
+// it.
+TEST(WithoutWhatItLacks, DropsThoseOutputsAndNoOther) {
+  OwnedProblem full = Plain();
+  full.wanted = {
+      .entropy = true, .lse = true, .grad_hidden = true, .grad_weight = true, .fp32_grads = true};
+  EXPECT_EQ(WithoutWhatItLacks({}, full), full);
+  const auto expect = [&](const std::function<void(Capabilities&)>& limit,
+                          const std::function<void(OwnedProblem&)>& change) {
+    Capabilities can;
+    limit(can);
+    OwnedProblem changed = full;
+    change(changed);
+    EXPECT_EQ(WithoutWhatItLacks(can, full), changed);
+  };
+  expect([](Capabilities& c) { c.lse = false; }, [](OwnedProblem& p) { p.wanted.lse = false; });
+  expect([](Capabilities& c) { c.grad_hidden = false; },
+         [](OwnedProblem& p) { p.wanted.grad_hidden = false; });
+  expect([](Capabilities& c) { c.grad_weight = false; },
+         [](OwnedProblem& p) { p.wanted.grad_weight = false; });
+  expect([](Capabilities& c) { c.fp32_grads = false; },
+         [](OwnedProblem& p) { p.wanted.fp32_grads = false; });
+  const auto no_entropy = [](Capabilities& c) { c.entropy = false; };
+  expect(no_entropy, [](OwnedProblem& p) {
+    p.wanted.entropy = false;
+    p.grad_entropy.reset();
+  });
+  // Only the entropy had an upstream gradient: nothing is left to go back from.
+  full.grad_logprob.reset();
+  expect(no_entropy, [](OwnedProblem& p) {
+    p.wanted.entropy = p.wanted.grad_hidden = p.wanted.grad_weight = false;
+    p.grad_entropy.reset();
+  });
 }
 
 }  // namespace

@@ -185,7 +185,9 @@ std::optional<Finding> EntropyDoesNotSeeTheLabel(const OwnedProblem& problem, co
   OwnedProblem other = problem;
   for (int64_t i = 0; i < problem.rows(); ++i) {
     if (Ignored(problem, i)) continue;
-    int64_t label = (problem.labels.GetInt(i) + 1) % problem.vocab();
+    int64_t label = problem.labels.GetInt(i);
+    if (label < 0 || label >= problem.vocab()) continue;
+    label = (label + 1) % problem.vocab();
     if (label == problem.ignore_index) label = problem.labels.GetInt(i);
     other.labels.SetInt(i, label);
   }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/arbiter_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr double kShare = 0.03;
+constexpr double kElementsPerSecond = 1000.0 / 60;
+constexpr double kCostPerSecond = 5e6;  // oracle/arbiter.h
+constexpr double kCheapCost = 1e4;
+
+int ClassOf(double cost) { return std::ilogb(std::max(cost, 1.0)); }
+
+}  // namespace
+
+bool ArbiterSchedule::Due(const std::string& regime, double cost, double seconds, double elapsed) {
+  const std::lock_guard lock(mutex_);
+  double& saved = saved_[{regime, ClassOf(cost)}];
+  saved += kShare * seconds;
+  if (saved >= cost / kCostPerSecond) return true;
+  return cost <= kCheapCost && static_cast<double>(elements_) < kElementsPerSecond * elapsed;
+}
+
+void ArbiterSchedule::Paid(const std::string& regime, double cost, double seconds, int64_t elements) {
+  const std::lock_guard lock(mutex_);
+  saved_[{regime, ClassOf(cost)}] -= seconds;
+  elements_ += elements;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the cases that pass are put to the arbiter.
+//
+// Cases fall into groups: a regime's cases that would cost the arbiter about the same (a factor of
+// two). Every group gets 3 % of the time that its own cases took, and saves until that pays for one of
+// them: so the whole stays under 3 %, and dear cases (a vocabulary of 131 072 is five seconds' work)
+// have their turn as often as their share of the campaign's time says, instead of never. Where fewer
+// than 1 000 elements a minute have been asked about, cheap cases (up to 2 ms) are asked whatever their
+// group has saved.
+//
+// Which elements of a case are asked about depends on the case alone (fuzz/second_opinion.h); which
+// cases, on time.
+
+#ifndef PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_
+#define PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace plumbline::fuzz {
+
+// Any thread may call any method.
+class ArbiterSchedule {
+ public:
+  // Whether to ask about a case that passed: it took `seconds` of a worker, and asking costs about
+  // `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run began.
+  bool Due(const std::string& regime, double cost, double seconds, double elapsed);
+  // It was asked about: what that took, and about how many elements.
+  void Paid(const std::string& regime, double cost, double seconds, int64_t elements);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, int>, double> saved_;  // seconds, by regime and log2 of the cost
+  int64_t elements_ = 0;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values at the two ends of a dtype's range: subnormals, which are honoured, and logits as large as are
+// judged.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "fuzz/expand_values.h"
+
+namespace plumbline::fuzz {
+
+namespace {
+
+int LeastExponent(kernel::DType dtype) {  // of a subnormal's last bit
+  return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
+}
+
+}  // namespace
+
+// Subnormal j 2^least against (1 + k/128) 2^e with e such that logits are of order 1, one way round or
+// the other; or both small, so that products are subnormal themselves or vanish.
+void FillSubnormal(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const int64_t style = Below(StreamOf(r, Purpose::kPlan).At(0)[0], 3);
+  const int least = LeastExponent(r.dtype), precision = PrecisionOf(r.dtype);
+  const int64_t limit = int64_t{1} << (precision - 1);
+  const auto fill = [&](HostTensor* tensor, Purpose purpose, bool subnormal) {
+    Fill(tensor, [&, purpose, subnormal](int64_t i) {
+      return [&, subnormal, row = BitsOf(r, purpose, i)](int64_t d) mutable {
+        const uint64_t bits = row.Pair(d);
+        const double sign = (bits & 1) != 0 ? -1 : 1;
+        const auto word = static_cast<uint32_t>(bits >> 32);
+        if (subnormal) return sign * std::ldexp(static_cast<double>(Below(word, limit)), least);
+        const double mantissa = 1 + static_cast<double>(Below(word, 128)) / 128;
+        return sign * std::ldexp(mantissa, style == 2 ? least / 2 : -(least + precision - 1));
+      };
+    });
+  };
+  fill(hidden, Purpose::kHidden, style != 1);
+  fill(weight, Purpose::kWeight, style != 0);
+}
+
+// Columns are copies of three, so that many logits are equal to the bit and the softmax is not decided
+// by one; h is a power of two of either sign, w has 7 bits, so every logit is exact in any order.
+void FillHuge(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const int short_of = std::clamp(r.exp, 0, 100);
+  const auto h = static_cast<uint64_t>(std::max<int64_t>(r.h, 1));
+  const auto depth = static_cast<int>(std::bit_width(h - 1));
+  const bool narrow = r.dtype == kernel::DType::kF16;
+  const int exponent = narrow ? std::max(30 - short_of, 0) : 126 - short_of - depth;
+  const int hidden_exp = exponent / 2, weight_exp = exponent - hidden_exp;
+  Fill(hidden, [&](int64_t i) {
+    return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
+      return std::ldexp((bits.Word(d) & 7) == 0 ? -1.0 : 1.0, hidden_exp);
+    };
+  });
+  Fill(weight, [&](int64_t v) {
+    const int64_t copy_of = Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 3);
+    return [=, bits = BitsOf(r, Purpose::kWeight, copy_of)](int64_t d) mutable {
+      const uint32_t word = bits.Word(d);
+      const double mantissa = (64 + static_cast<double>(Below(word, 64))) / 128;
+      return std::ldexp((word & 3) == 0 ? -mantissa : mantissa, weight_exp);
+    };
+  });
+}
+
+}  // namespace plumbline::fuzz

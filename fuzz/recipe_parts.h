@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the generators of recipes are composed of: shape, content (values, their parameter, labels),
+// upstream gradients and setting. Internal to fuzz/recipe_gen.cc.
+
+#ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
+#define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
+
+#include <rapidcheck.h>
+
+#include <cstdint>
+
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+// What a case may cost, in multiply-adds of one product of N x V x H. The oracle does about 10^9 of its
+// own a second, and a campaign lives from thousands of cases a second, so larger ones are cut in N; but
+// for about one in a hundred.
+inline constexpr int64_t kMaxCost = 3'000'000;
+inline constexpr int64_t kBigCost = 20'000'000;
+
+struct Shape {
+  int64_t n, v, h;
+  int64_t cost = kMaxCost;  // n is cut to stay within
+};
+struct Content {
+  Values values;
+  int exp;
+  Labels labels;
+  Special special = Special::kNone;
+};
+struct Upstream {
+  Grads grads, entropy_grads;
+  kernel::Reduction reduction;
+  int64_t stride;
+  bool fp32;
+};
+struct Setting {
+  kernel::DType dtype, label_dtype;
+  bool hidden_major;
+  int64_t pad;
+  float temperature;
+  bool temperature_per_row;
+};
+
+rc::Gen<bool> Percent(size_t percent);
+
+// Shapes. The sizes at which loops end differently: below one tile, at and beside multiples of tiles,
+// beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
+rc::Gen<int64_t> Rows();
+rc::Gen<int64_t> SeveralRows();
+rc::Gen<int64_t> HiddenSize();
+rc::Gen<int64_t> Vocab();
+rc::Gen<int64_t> RaggedVocab();  // never a multiple of 16
+rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v, rc::Gen<int64_t> h);
+// 8 to 20 million multiply-adds; V is no multiple of 16.
+rc::Gen<Shape> BigShapes();
+// At least one of N, V and H is at its least, the others small.
+rc::Gen<Shape> EdgeShapes();
+// Few columns, few rows, and a depth in which what is lost at each step adds up.
+rc::Gen<Shape> DeepShapes();
+// Many rows and 64 to 512 columns, a power of two in three of four.
+rc::Gen<Shape> LongSumShapes();
+// One or two rows of at most 8: V at least kLargeVocabulary in 7 of 100, as such a case takes a hundred
+// times as long as most; else from 2 000 to 51 000.
+rc::Gen<Shape> LargeVocabularyShapes();
+
+// What varies in the background of every regime.
+rc::Gen<float> AnyTemperature();
+rc::Gen<float> ExactTemperature();  // scaling by these is exact: the bound of exact logits stays narrow
+rc::Gen<Setting> Settings(rc::Gen<float> temperature);
+// Both layouts alike, and nearly always something between rows and before the labels.
+rc::Gen<Setting> StridedSettings(rc::Gen<float> temperature);
+
+// Upstream gradients as training has them, mostly; and each alone, both, with zeros in the places that
+// a wrong index reads.
+rc::Gen<Upstream> UsualUpstream(size_t fp32_percent);
+rc::Gen<Upstream> HostileUpstream();
+// 1 or of order 1, mostly for logprob alone: nothing of its own to lose.
+rc::Gen<Upstream> PlainUpstream(size_t fp32_percent);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_RECIPE_PARTS_H_
