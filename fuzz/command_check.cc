@@ -16,8 +16,6 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr double kArbiterCostASecond = 5e6;
-
 // What became of one dump.
 struct Checked {
   ExitStatus status = ExitStatus::kClean;

@@ -81,7 +81,8 @@ ExitStatus CommandSelftest(const SelftestCommand& command, const Console& consol
 // `parser`: name and version of the command-line library, which only the program itself may include.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser);
 
-// The case files that a path stands for, sorted; empty, with the reason, where there are none.
+// The case files that a path stands for, sorted; empty, with the reason, where there are none. A dump
+// that lies in a folder of cases is passed over.
 std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error);
 
 }  // namespace plumbline::fuzz

@@ -95,7 +95,6 @@ std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a) {
 }
 
 void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, DumpVerdict* verdict) {
-  constexpr double kCostASecond = 5e6;
   // Under `mean` the arbiter would divide by the rows that it sees.
   const bool another_mean = options.counted_rows && problem.reduction == kernel::Reduction::kMean;
   double cost_left = options.arbiter_cost;
@@ -109,7 +108,7 @@ void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, 
     }
     const double cost = arbiter.Cost(v.output, v.row, v.column);
     if (cost > cost_left) {
-      output.arbiter_silent = Text("would take about %.0f s", cost / kCostASecond);
+      output.arbiter_silent = Text("would take about %.0f s", cost / kArbiterCostASecond);
       continue;
     }
     cost_left -= cost;
