@@ -3,6 +3,7 @@
 #include "oracle/arithmetic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace plumbline::oracle {
@@ -89,17 +90,22 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.dot_grad_weight = dot(shape.n, dz_products_exact) * (1 + input_term) + input_term;
   a.certificate = in == 0;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
+  // A relative rounding of the operands holds for normal ones: TF32 and bf16 lose bits of subnormals.
+  a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
 
   a.scale_before = c.scale == Scale::kBefore;
   a.scale_roundings = c.scale_roundings * kU;
   a.argument_roundings = (c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings)) * kU;
   a.exact_max = c.shift == Shift::kExactMax;
+  a.shift_rounding = a.exact_max ? 0 : 1.1 * kU;
   a.exp_error = c.exp_error * kU;
   a.log_absolute = c.log_error_absolute * kU;
   a.log_relative = c.log_error_relative * kU;
   a.division = c.division_error * kU;
   a.rescales = MergeSteps(c, shape.v);
-  a.sum_depth = static_cast<double>(c.tile_depth) + a.rescales;
+  // No tree of additions over V terms is shallower than log2 V, whatever a contract says.
+  a.sum_depth = std::max(static_cast<double>(c.tile_depth) + a.rescales,
+                         shape.v > 1 ? std::ceil(std::log2(static_cast<double>(shape.v))) : 0);
   a.label_logit_separate = c.label_logit_separate;
   a.plain_logprob = c.plain_logprob;
   a.plain_entropy = c.plain_entropy;
@@ -115,30 +121,29 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   return a;
 }
 
-Arithmetic ReferenceArithmetic(const Shape& shape) {
+RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   constexpr double kU64 = 0x1p-53;
-  Arithmetic a;
-  a.u = kU64;
-  a.eta = 0x1p-1074;
-  a.exp_underflow = 0x1p-1022;
-  a.result_underflow = 0x1p-1022;
-  a.dot_logit = Gamma(static_cast<double>(shape.h), kU64);
-  a.dot_grad_hidden = Gamma(static_cast<double>(shape.v), kU64);
-  a.dot_grad_weight = Gamma(static_cast<double>(shape.n), kU64);
-  a.certificate = true;
-  a.certificate_bits = 53;
-  a.certificate_lsb = -1000;
-  a.scale_roundings = kU64;
-  a.argument_roundings = 2 * kU64;
-  a.exact_max = true;
-  a.sum_excludes_max = true;
-  a.exp_error = 4 * kU64;
-  a.log_relative = 4 * kU64;
-  a.division = 2 * kU64;  // e / s, and s = 1 + rest
-  a.sum_depth = static_cast<double>(shape.v);
-  a.recompute_same_bits = true;
-  a.ratio = true;
-  return a;
+  const auto over = [](double reference, double target) {
+    return reference == 0 ? 0 : reference / target;
+  };
+  const auto length = [](int64_t n) { return static_cast<double>(n); };
+  const double v = length(shape.v), exp_error = std::max(t.exp_error, 0x1p-10 * kU);
+  // Each quotient: the reference's constant over the target's. Products of two inputs are exact in
+  // fp64, so a dot product has H - 1 roundings. A weight that is not 0 has t < 746, so what the
+  // exponent's three roundings do to it is also at most 2238 u in relative terms.
+  double ratio = 8 * kU64 / t.u;
+  ratio += over(Gamma(std::max(0.0, length(shape.h) - 1), kU64), t.dot_logit);
+  ratio += std::min(3 * kU64 / t.argument_roundings, 2238 * kU64 / exp_error);
+  ratio += 2 * kU64 / exp_error;
+  ratio += 2 * kU64 / (t.log_relative + 1.1 * t.u);
+  ratio += 4 * kU64 / (t.division + 2 * t.u);
+  if (shape.v > 1) ratio += over(Gamma(v, kU64), Gamma(t.sum_depth, t.u)) + Gamma(v, kU64);
+  RadiusRatios r;
+  // Twice, for the products of these errors and for those of evaluating the ratio.
+  r.forward = 2 * ratio;
+  r.grad_hidden = r.forward + 2 * Gamma(v, kU64) / (t.dot_grad_hidden + 2 * t.u);
+  r.grad_weight = r.forward + 2 * Gamma(length(shape.n), kU64) / (t.dot_grad_weight + 2 * t.u);
+  return r;
 }
 
 }  // namespace plumbline::oracle

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A contract turned into the constants of the error budget, for one problem's shape. The fp64 reference
-// has such constants too, so one set of formulas (oracle/budget.h) gives both the bound of a target and
-// the radius of the reference.
+// A contract turned into the constants of the error budget, for one problem's shape, and what the fp64
+// reference's own errors are as a fraction of the bound that follows from them.
 //
 // All errors are relative and already multiplied by the unit roundoff.
 
@@ -38,14 +37,16 @@ struct Arithmetic {
   double dot_grad_hidden = 0;  // length V, on d_logits as stored
   double dot_grad_weight = 0;  // length N
   bool certificate = false;    // dot products that are exact in any order are exact here
-  double certificate_bits = 24;
+  double certificate_limit =
+      0x1p24;  // ... where sum |h w| is at most this many units of their lowest bit
   double certificate_lsb = -149;
+  bool flush_operands = false;  // subnormal operands of a dot product may count as 0
 
   bool scale_before = false;
   double scale_roundings = 0;     // k_s u or k_c u
   double argument_roundings = 0;  // k_a u, all roundings of t
   bool exact_max = false;         // the maximum's weight is exactly 1
-  bool sum_excludes_max = false;  // ... and it is added last, exactly (the reference's log1p form)
+  double shift_rounding = 0;      // relative: what is subtracted for m may be off by this times |m|
   double exp_error = 0;
   double log_absolute = 0, log_relative = 0;
   double division = 0;
@@ -54,10 +55,10 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool recompute_same_bits = false, ratio = false;
 
-  Rounding d_logits;         // u = 0: not rounded beyond `u`
-  double chunks_hidden = 0;  // low-precision accumulations; 0: none
+  Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: not rounded beyond `u`
+  double chunks_hidden = 0;                 // low-precision accumulations; 0: none
   double chunks_weight = 0;
-  Rounding accumulator;
+  Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
 };
 
 struct Shape {
@@ -66,9 +67,14 @@ struct Shape {
 
 Arithmetic TargetArithmetic(const Contract& contract, kernel::DType input, const Shape& shape);
 
-// Plain double loops in ascending order, the maximum's weight left out of the sum, log1p, results of
-// libm within 2 ulp (glibc documents at most 1 for exp, 1 for log1p).
-Arithmetic ReferenceArithmetic(const Shape& shape);
+// The reference's error in an element is at most this times the element's bound (ERROR-BUDGET.md, "The
+// radius").
+struct RadiusRatios {
+  double forward = 0;      // logprob, entropy, lse, loss and every d_logit
+  double grad_hidden = 0;  // the rounding to the output's dtype not counted in the bound
+  double grad_weight = 0;
+};
+RadiusRatios RadiusOver(const Arithmetic& target, const Shape& shape);
 
 }  // namespace plumbline::oracle
 

@@ -6,222 +6,423 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/highway.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "oracle/budget.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which compiles this file once for each target.
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+#ifndef PLUMBLINE_ORACLE_BUDGET_SHARED_
+#define PLUMBLINE_ORACLE_BUDGET_SHARED_
 namespace plumbline::oracle {
+
+// Sums over columns, with tau = t + delta and w' = p e^delta, from which every rho follows.
+struct Moments {
+  double grown = 0;                                      // sum of p (e^delta - 1)
+  double weight = 0;                                     // sum of w'
+  double first = 0;                                      // sum of w' tau
+  double second = 0;                                     // sum of w' tau^2
+  double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
+  double spread = 0;                                     // sum of w' delta^2
+  double abs_x = 0;                                      // sum of p |x|
+  double gap = std::numeric_limits<double>::infinity();  // least t - delta
+};
+
+// By how much backward's exponent of a column may exceed delta - t.
+inline double ExponentShift(const RowBudget& b, const Arithmetic& a) {
+  return (a.ratio ? 0 : b.lse_change + b.log_s_error) + b.shift_change;
+}
+
+// What the forward budget needs of one column.
+struct Change {
+  double t = 0, delta = 0;
+  double growth = 0;  // e^delta - 1
+  double grown = 0;   // p (e^delta - 1), right where p underflows and e^delta does not
+};
+
+}  // namespace plumbline::oracle
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace plumbline::oracle {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Doubles = hn::CappedTag<double, kColumnStep>;
+using Vec = hn::Vec<Doubles>;
+using Mask = hn::Mask<Doubles>;
+constexpr Doubles kD;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kAbove = 1 + 0x1p-40;  // beyond the error of the library's functions, 4 ulp at most
+
+HWY_INLINE Vec Constant(double x) { return hn::Set(kD, x); }
+
+// Upper bounds, within 2^-20 relative, cheap where x is small (as nearly always). x >= 0.
+HWY_INLINE Vec ExpM1Above(Vec x) {
+  const auto small = hn::Lt(x, Constant(0x1p-6));
+  Vec p = hn::MulAdd(x, Constant(0.0425), Constant(1.0 / 6));
+  p = hn::MulAdd(x, p, Constant(0.5));
+  p = hn::MulAdd(x, p, Constant(1));
+  p = hn::Mul(x, p);
+  if (hn::AllTrue(kD, small)) return p;
+  const auto finite = hn::Lt(x, Constant(700));
+  const Vec bounded = hn::IfThenElse(finite, x, Constant(1));
+  const Vec full = hn::Mul(hn::CallExpm1(kD, bounded), Constant(kAbove));
+  return hn::IfThenElse(small, p, hn::IfThenElse(finite, full, Constant(kInf)));
+}
+HWY_INLINE Vec Log1pAbove(Vec x) {
+  const auto small = hn::Lt(x, Constant(0x1p-6));
+  Vec p = hn::NegMulAdd(x, hn::NegMulAdd(x, Constant(1.0 / 3), Constant(0.5)), Constant(1));
+  p = hn::Mul(x, p);
+  if (hn::AllTrue(kD, small)) return p;
+  const auto finite = hn::Lt(x, Constant(1e300));
+  const Vec bounded = hn::IfThenElse(finite, x, Constant(1));
+  const Vec full = hn::Mul(hn::CallLog1p(kD, bounded), Constant(kAbove));
+  return hn::IfThenElse(small, p, hn::IfThenElse(finite, full, Constant(kInf)));
+}
+// p (e^x - 1). Where x is large p may have underflowed though the product has not.
+HWY_INLINE Vec Grown(Vec p, Vec log_p, Vec x) {
+  const auto small = hn::Lt(x, Constant(1));
+  const Vec near = hn::Mul(p, ExpM1Above(hn::IfThenElseZero(small, x)));
+  if (hn::AllTrue(kD, small)) return near;
+  const Vec power = hn::Add(log_p, x);
+  const auto finite = hn::Lt(power, Constant(700));
+  const auto zero = hn::Lt(power, Constant(-746));
+  const Vec bounded = hn::IfThenElse(hn::AndNot(zero, finite), power, hn::Zero(kD));
+  // From above where it underflows, too.
+  const Vec full = hn::Add(hn::Mul(hn::CallExp(kD, bounded), Constant(kAbove)), Constant(0x1p-1074));
+  const Vec far = hn::IfThenElse(zero, Constant(0x1p-1074), full);
+  return hn::IfThenElse(small, near, hn::IfThenElse(finite, far, Constant(kInf)));
+}
+
+// The constants of a row, in registers or near them.
+struct RowConstants {
+  RowConstants(const Row& row, const Columns& c, const Arithmetic& a, int64_t hidden_size)
+      : max_z(row.max_z),
+        inverse(row.inverse),
+        inverse_s(row.inverse_s),
+        log_s(row.log_s),
+        certificate(a.certificate),
+        flushes(a.flush_operands && c.flushable != nullptr),
+        least_product(c.hidden_lsb),
+        least_certified(std::ldexp(1.0, static_cast<int>(a.certificate_lsb))),
+        certificate_limit(a.certificate_limit),
+        dot(a.dot_logit),
+        underflow((static_cast<double>(hidden_size) + 1) * a.eta),
+        scale(row.inverse * (1 + a.scale_roundings)),
+        before(a.scale_before ? a.scale_roundings : 0) {}
+  double max_z, inverse, inverse_s, log_s;
+  bool certificate, flushes;
+  double least_product, least_certified, certificate_limit;
+  double dot, underflow, scale, before;
+};
+
+struct ColumnState {
+  Mask present;  // z > -inf
+  Vec x, t, log_p, p;
+  Vec delta, growth, grown;
+};
+
+HWY_INLINE ColumnState LoadColumns(const RowConstants& r, const Columns& c, int64_t i) {
+  ColumnState s;
+  const Vec raw = hn::LoadU(kD, c.z + i);
+  s.present = hn::Gt(raw, Constant(-kInf));
+  const Vec z = hn::IfThenElse(s.present, raw, Constant(r.max_z));
+  s.x = hn::Mul(z, Constant(r.inverse));
+  s.t = hn::Mul(hn::Sub(Constant(r.max_z), z), Constant(r.inverse));
+  s.log_p = hn::Neg(hn::Add(s.t, Constant(r.log_s)));
+  const auto positive = hn::And(s.present, hn::Lt(s.t, Constant(746)));
+  s.p = hn::IfThenElseZero(positive, hn::Mul(hn::Exp(kD, hn::Neg(s.t)), Constant(r.inverse_s)));
+
+  const Vec abs_sum = hn::LoadU(kD, c.abs_sum + i);
+  Vec radius = hn::MulAdd(Constant(r.dot), abs_sum, Constant(r.underflow));
+  if (r.certificate) {
+    const Vec least = hn::Mul(Constant(r.least_product), hn::LoadU(kD, c.weight_lsb + i));
+    const Vec limit = hn::Min(hn::Mul(least, Constant(r.certificate_limit)), Constant(0x1p127));
+    const auto exact =
+        hn::Or(hn::Eq(abs_sum, hn::Zero(kD)),
+               hn::And(hn::Ge(least, Constant(r.least_certified)), hn::Le(abs_sum, limit)));
+    radius = hn::IfThenZeroElse(exact, radius);
+  }
+  if (r.flushes) radius = hn::Add(radius, hn::LoadU(kD, c.flushable + i));
+  const Vec delta = hn::MulAdd(radius, Constant(r.scale), hn::Mul(hn::Abs(s.x), Constant(r.before)));
+  s.delta = hn::IfThenElseZero(s.present, delta);
+  s.growth = ExpM1Above(s.delta);
+  s.grown = Grown(s.p, s.log_p, s.delta);
+  s.grown = hn::IfThenElseZero(hn::And(s.present, hn::Gt(s.delta, hn::Zero(kD))), s.grown);
+  return s;
+}
+
+HWY_INLINE double Sum(Vec v) { return hn::GetLane(hn::SumOfLanes(kD, v)); }
+
+// Over every column but `without`.
+void SumMoments(const Row& row, const Columns& c, const Arithmetic& a, int64_t hidden_size,
+                int64_t without, Moments* out) {
+  const RowConstants r(row, c, a, hidden_size);
+  Vec grown = hn::Zero(kD), weight = grown, first = grown, second = grown, condition = grown,
+      spread = grown, abs_x = grown, gap = Constant(kInf), index = hn::Iota(kD, 0);
+  for (int64_t i = 0; i < c.count; i += kLanes) {
+    const ColumnState s = LoadColumns(r, c, i);
+    const auto counts = hn::AndNot(hn::Eq(index, Constant(static_cast<double>(without))), s.present);
+    index = hn::Add(index, Constant(static_cast<double>(kLanes)));
+    const Vec g = hn::IfThenElseZero(counts, s.grown);
+    const Vec w = hn::IfThenElseZero(counts, hn::Add(s.p, s.grown));
+    const Vec tau = hn::Add(s.t, s.delta);
+    const Vec w_tau = hn::Mul(w, tau);
+    grown = hn::Add(grown, g);
+    weight = hn::Add(weight, w);
+    first = hn::Add(first, w_tau);
+    second = hn::MulAdd(w_tau, tau, second);
+    condition = hn::MulAdd(hn::Abs(hn::Add(s.log_p, Constant(row.entropy))), g, condition);
+    spread = hn::MulAdd(hn::Mul(w, s.delta), s.delta, spread);
+    abs_x = hn::MulAdd(hn::IfThenElseZero(counts, s.p), hn::Abs(s.x), abs_x);
+    gap = hn::Min(gap, hn::IfThenElse(counts, hn::Sub(s.t, s.delta), Constant(kInf)));
+  }
+  *out = {Sum(grown),     Sum(weight), Sum(first), Sum(second),
+          Sum(condition), Sum(spread), Sum(abs_x), hn::GetLane(hn::MinOfLanes(kD, gap))};
+}
+
+// Of one column.
+void FindChange(const Row& row, const Columns& c, const Arithmetic& a, int64_t hidden_size,
+                int64_t column, Change* out) {
+  const int64_t first = column / kLanes * kLanes, lane = column - first;
+  const ColumnState s = LoadColumns(RowConstants(row, c, a, hidden_size), c, first);
+  double t[kLanes], delta[kLanes], growth[kLanes], grown[kLanes];
+  hn::StoreU(s.t, kD, t);
+  hn::StoreU(s.delta, kD, delta);
+  hn::StoreU(s.growth, kD, growth);
+  hn::StoreU(s.grown, kD, grown);
+  *out = {t[lane], delta[lane], growth[lane], grown[lane]};
+}
+
+// See ERROR-BUDGET.md, "Gradients": pi is the relative error of p, `tilt` is |ln p + H|.
+bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const Arithmetic& a,
+                    int64_t hidden_size, const Upstream& up, double* value, double* bound) {
+  const RowConstants r(row, c, a, hidden_size);
+  const double u = a.u, inverse = row.inverse;
+  const double abs_g = std::fabs(up.g), abs_k = std::fabs(up.k);
+  // exp(x - lse), where x and the m in lse were scaled apart: each by the roundings of the scale.
+  const double k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
+  const double of_lse = a.ratio ? 0
+                                : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
+                                      (a.scale_before ? 0 : (k_c + u) * std::fabs(row.max_x));
+  const double pi_constant =
+      a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
+  const double pi_log = a.ratio ? 0 : u;
+  const double log_constant = b.log_s_error + of_lse;
+  const double phi = a.exp_underflow, others_slack = 0x1p-50 * b.lse_growth;
+  // Unless backward sees forward's very logits and maximum, its exponents may be positive.
+  const bool exponent_free = !(a.ratio && a.recompute_same_bits);
+  const double exponent_shift = ExponentShift(b, a) + of_lse;
+  const double max_complement = row.rest * row.inverse_s;
+  const double widest = Widest(row, b, a, up);
+  const Vec infinity = Constant(kInf), zero = hn::Zero(kD), one = Constant(1);
+  Vec index = hn::Iota(kD, static_cast<double>(c.first));
+  auto overflow = hn::Lt(one, zero);
+  for (int64_t i = 0; i < c.count; i += kLanes) {
+    const ColumnState s = LoadColumns(r, c, i);
+    const auto is_label = hn::Eq(index, Constant(static_cast<double>(row.label)));
+    const auto is_max = hn::Eq(index, Constant(static_cast<double>(row.argmax)));
+    index = hn::Add(index, Constant(static_cast<double>(kLanes)));
+    const Vec signed_tilt = hn::Add(s.log_p, Constant(row.entropy));
+    const Vec tilt = hn::Abs(signed_tilt), abs_log_p = hn::Abs(s.log_p);
+    const Vec t = hn::Add(s.t, hn::Add(s.delta, Constant(b.shift_change)));
+
+    Vec change;
+    if (a.recompute_same_bits) {
+      const Vec others =
+          hn::Add(hn::Max(zero, hn::Sub(Constant(b.lse_growth), s.grown)), Constant(others_slack));
+      const Vec complement = hn::IfThenElse(is_max, Constant(max_complement), hn::Sub(one, s.p));
+      const Vec moved = hn::MulAdd(s.growth, complement, hn::Mul(others, hn::Add(one, s.growth)));
+      change = Log1pAbove(hn::IfThenElse(hn::IsNaN(moved), infinity, moved));
+    } else {
+      change = hn::Add(s.delta, Constant(b.lse_change));
+    }
+    const Vec argument = hn::Mul(Constant(a.argument_roundings), t);
+    const Vec scaling = hn::Mul(Constant(k_c), hn::Abs(s.x));
+    Vec pi = hn::Add(hn::Add(change, scaling), hn::Add(Constant(pi_constant), argument));
+    pi = hn::MulAdd(Constant(pi_log), abs_log_p, pi);
+    if (exponent_free) {
+      const Vec exponent = hn::Add(hn::Sub(s.delta, s.t), hn::Add(scaling, Constant(exponent_shift)));
+      overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(exponent, Constant(88))));
+    }
+    const Vec p_error = Grown(s.p, s.log_p, pi);
+    const Vec slope = hn::IfThenElse(is_label, Constant(row.label_complement), s.p);
+
+    Vec total = zero, dx = zero, terms = zero;
+    if (abs_g > 0) {
+      const Vec error = hn::MulAdd(hn::Add(p_error, Constant(phi)), Constant(1 + u),
+                                   hn::Mul(Constant(3 * u + up.g_error), slope));
+      total = hn::Mul(Constant(abs_g), error);
+      dx = hn::Mul(Constant(up.g), hn::IfThenElse(is_label, slope, hn::Neg(slope)));
+      terms = hn::Abs(dx);
+    }
+    if (abs_k > 0) {
+      const Vec log_error =
+          hn::Add(hn::Add(hn::Add(change, scaling), hn::Add(Constant(log_constant), argument)),
+                  hn::Mul(Constant(4 * u), hn::Add(abs_log_p, change)));
+      Vec error = hn::Mul(tilt, p_error);
+      error = hn::MulAdd(Constant(phi), hn::Min(tilt, Constant(88 + row.entropy)), error);
+      const Vec inner = hn::Add(hn::Add(log_error, Constant(b.entropy_error)),
+                                hn::Mul(Constant(u), hn::Add(tilt, Constant(row.entropy))));
+      error = hn::MulAdd(hn::Add(s.p, hn::Add(p_error, Constant(phi))), inner, error);
+      error = hn::MulAdd(hn::Mul(Constant(4 * u), s.p), tilt, error);
+      total = hn::MulAdd(Constant(abs_k), error, total);
+      const Vec dx_entropy =
+          hn::IfThenElseZero(hn::Gt(s.p, zero), hn::Mul(Constant(-up.k), hn::Mul(s.p, signed_tilt)));
+      dx = hn::Add(dx, dx_entropy);
+      terms = hn::Add(terms, hn::Abs(dx_entropy));
+    }
+    total = hn::MulAdd(Constant(2 * u), terms, total);
+    // k p may be formed, and underflow, before it meets ln p + H, and so may k / T.
+    const Vec late = abs_k > 0 ? hn::Min(tilt, Constant(104 + row.entropy)) : zero;
+    const Vec underflow =
+        hn::Add(late, hn::MulAdd(Constant(abs_k), hn::Add(abs_log_p, Constant(2 + row.entropy)),
+                                 Constant(2 + abs_g)));
+    total = hn::MulAdd(Constant(a.result_underflow), underflow, total);
+
+    const Vec dz = hn::Mul(dx, Constant(inverse)), abs_dz = hn::Abs(dz);
+    total = hn::MulAdd(
+        total, Constant(inverse * (1 + 2 * u)),
+        hn::MulAdd(Constant(2 * u), abs_dz, hn::Mul(Constant(a.result_underflow), hn::Add(one, late))));
+    total = hn::IfThenElse(hn::IsNaN(total), infinity, total);
+    const Vec reach = hn::Add(abs_dz, hn::Min(total, Constant(widest)));
+    overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(reach, Constant(a.d_logits.largest))));
+    if (a.d_logits.u > 0) {
+      total = hn::Add(
+          total, hn::MulAdd(Constant(a.d_logits.u), hn::Add(abs_dz, total), Constant(a.d_logits.eta)));
+    }
+    // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
+    total = hn::Mul(total, Constant(1 + 0x1p-20));
+    hn::StoreU(hn::IfThenElseZero(s.present, dz), kD, value + i);
+    hn::StoreU(hn::IfThenElseZero(s.present, total), kD, bound + i);
+  }
+  return !hn::AllFalse(kD, overflow);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plumbline::oracle
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plumbline::oracle {
+
+HWY_EXPORT(SumMoments);
+HWY_EXPORT(FindChange);
+HWY_EXPORT(BudgetGradient);
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
-constexpr double kEvaluation = 1 + 0x1p-20;
-
-// 0 * infinity is 0 here: a factor that is exactly zero is a term that is not there.
-double Times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
-
-// Upper bounds, within 2^-20 relative, cheap where x is small (as nearly always).
-double ExpM1Above(double x) {
-  if (x < 0x1p-6) return x * (1 + x * (0.5 + x * (1.0 / 6 + x * 0.0425)));
-  return std::expm1(x) * (1 + 0x1p-40);
-}
-double Log1pAbove(double x) {
-  if (x < 0x1p-6) return x * (1 - x * (0.5 - x * (1.0 / 3)));
-  return std::log1p(x) * (1 + 0x1p-40);
-}
-
-// p (e^x - 1), from above. Where x is large p may have underflowed though the product has not.
-double Grown(double p, double log_p, double x) {
-  if (x < 1) return p * ExpM1Above(x);
-  return std::exp(log_p + x) * (1 + 0x1p-40);
-}
-
-double LogitRadius(const Row& row, const Arithmetic& a, size_t v, double hidden_size) {
-  const double s = row.abs_sum[v];
-  const bool certified =
-      a.certificate &&
-      (s == 0 ||
-       (row.lsb[v] >= a.certificate_lsb &&
-        s <= std::ldexp(1.0, std::min(row.lsb[v] + static_cast<int>(a.certificate_bits), 127))));
-  const double flushed = a.certificate_lsb > -149 && !row.flushable.empty() ? row.flushable[v] : 0;
-  if (certified) return flushed;
-  return Times(a.dot_logit, s) + (hidden_size + 1) * a.eta + flushed;
-}
-
-// P(v): by how much ln p_v can move (ERROR-BUDGET.md, "Propagation").
-double LogProbabilityChange(const Row& row, const RowBudget& b, size_t v) {
-  const double others = std::max(0.0, b.lse_growth - b.grown[v]) + 0x1p-50 * b.lse_growth;
-  const double x = others * (1 + b.growth[v]) + b.growth[v] * row.Complement(static_cast<int64_t>(v));
-  return std::isfinite(x) ? Log1pAbove(x) : kInfinity;
-}
-
-// delta, growth, E, L, D; true if the maximum cannot change places.
-bool PropagateLogits(const Row& row, const Arithmetic& a, int64_t hidden_size, RowBudget* b) {
-  const size_t n = row.z.size();
-  b->delta.resize(n);
-  b->growth.resize(n);
-  b->grown.resize(n);
-  const double inverse = 1 / row.temperature;
-  const double before = a.scale_before ? a.scale_roundings : 0;
-  double growth = 0;
-  for (size_t v = 0; v < n; ++v) {
-    if (row.t[v] == kInfinity) {
-      b->delta[v] = b->growth[v] = b->grown[v] = 0;
-      continue;
-    }
-    const double radius = LogitRadius(row, a, v, static_cast<double>(hidden_size));
-    b->delta[v] = inverse * (1 + a.scale_roundings) * radius + before * std::fabs(row.z[v] * inverse);
-    b->growth[v] = ExpM1Above(b->delta[v]);
-    b->grown[v] = Grown(row.p[v], row.LogP(static_cast<int64_t>(v)), b->delta[v]);
-    growth += b->grown[v];
-  }
-  b->lse_growth = growth;
-  b->lse_change = std::isfinite(growth) ? Log1pAbove(growth) : kInfinity;
-
-  const double delta_max = b->delta[static_cast<size_t>(row.argmax)];
-  double shift = delta_max;
-  bool separated = true;
-  for (size_t v = 0; v < n; ++v) {
-    if (static_cast<int64_t>(v) == row.argmax || row.t[v] == kInfinity) continue;
-    shift = std::max(shift, b->delta[v] - row.t[v]);
-    separated = separated && row.t[v] >= b->delta[v] + delta_max;
-  }
-  b->shift_change = shift;
-  return separated;
-}
+double Log1p(double x) { return std::isfinite(x) ? std::log1p(x) * (1 + 0x1p-40) : kInfinity; }
 
 }  // namespace
 
-void BudgetForward(const Row& row, const Arithmetic& a, int64_t hidden_size, RowBudget* b) {
-  const bool separated = PropagateLogits(row, a, hidden_size, b);
-  const bool max_exact = (a.exact_max && separated) || a.sum_excludes_max;
-  const size_t n = row.z.size();
-  const double count = static_cast<double>(n);
-  const double u = a.u, big_l = b->lse_change, shift = b->shift_change;
+RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a, int64_t hidden_size) {
+  RowBudget b;
+  Moments others;
+  Change max, label;
+  HWY_DYNAMIC_DISPATCH(SumMoments)(row, all, a, hidden_size, row.argmax, &others);
+  HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.argmax, &max);
+  const double u = a.u;
+  b.lse_growth = others.grown + max.grown;
+  b.lse_change = Log1p(b.lse_growth);
+  b.shift_change = std::max(max.delta, -others.gap) + a.shift_rounding * std::fabs(row.max_x);
+  const bool separated = others.gap >= max.delta;
+  const bool max_exact = a.exact_max && separated;
+  const double big_l = b.lse_change, shift = b.shift_change, gain = 1 + b.lse_growth;
 
-  // Weights: rho_v, and what they do to s and q.
-  const double rho_constant = a.exp_error + a.rescales * (a.exp_error + u);
-  double weighted_rho = 0, others = 0, weighted_t = 0, weighted_t_rho = 0, condition = 0,
-         second_order = 0;
-  for (size_t v = 0; v < n; ++v) {
-    const double grown_p = row.p[v] + b->grown[v];
-    if (grown_p == 0) continue;
-    const double w = grown_p * (1 + b->lse_growth);
-    const double t = row.t[v] + b->delta[v] + shift;
-    const bool is_max = static_cast<int64_t>(v) == row.argmax;
-    const double rho = is_max && max_exact ? 0 : rho_constant + a.argument_roundings * t;
-    weighted_rho += w * rho;
-    if (!is_max) others += w;
-    weighted_t += w * t;
-    weighted_t_rho += w * t * rho;
-    const double tilt = std::fabs(row.LogP(static_cast<int64_t>(v)) + row.entropy);
-    condition += tilt * b->grown[v];
-    second_order += w * b->delta[v] * b->delta[v];
-  }
+  // Weights w = p e^(delta + L): rho_v = c + k_a t', and what they do to s and q. The maximum stands
+  // apart, so that nothing is lost beside it where the others are small.
+  const double c = a.exp_error + a.rescales * (a.exp_error + u), k_a = a.argument_roundings;
+  const double max_p = row.inverse_s, max_t = max.t + max.delta + shift;
+  const double max_weight = gain * (max_p + max.grown);
+  const double max_rho = max_exact ? 0 : c + k_a * max_t;
+  const double others_weight = gain * others.weight;
+  const double others_t = gain * (others.first + shift * others.weight);
+  const double others_t2 =
+      gain * (others.second + 2 * shift * others.first + shift * shift * others.weight);
+  const double weighted_rho = c * others_weight + k_a * others_t + max_weight * max_rho;
+  const double weighted_t = others_t + max_weight * max_t;
+  const double weighted_t_rho = c * others_t + k_a * others_t2 + max_weight * max_t * max_rho;
   const double gamma_sum = Gamma(a.sum_depth, u);
-  const double summation = a.sum_excludes_max ? gamma_sum * others
-                           : max_exact        ? std::min(gamma_sum, (1 + 0x1p-8) * others)
-                                              : gamma_sum;
-  const double underflow = (1 + a.rescales) * count * a.exp_underflow;
+  const double summation = max_exact ? std::min(gamma_sum, (1 + 0x1p-8) * others_weight) : gamma_sum;
+  const double underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   const double rho_s = weighted_rho + summation + underflow;
-  b->sum_error = rho_s < 0.25 ? rho_s / (1 - rho_s) : kInfinity;
+  // What is subtracted for m is in ln s again, so a rounded m makes both larger; exp(80) still fits.
+  const double moved = a.shift_rounding * std::fabs(row.max_x);
+  b.sum_error = rho_s < 0.25 && moved < 80 ? rho_s / (1 - rho_s) : kInfinity;
 
-  const double log_s = row.log_s + big_l;
-  const double log_near_one = row.log_s < 0.7 ? a.log_absolute : 0;
-  b->log_s_error = b->sum_error + log_near_one + (a.log_relative + 1.1 * u) * log_s;
+  // The logarithm sees the s that was computed: it may be below 2 where s is not.
+  const double log_near_one = row.log_s < 0.7 + big_l + moved + b.sum_error ? a.log_absolute : 0;
+  b.log_s_error = b.sum_error + log_near_one + (a.log_relative + 1.1 * u) * (row.log_s + big_l + moved);
 
   const double max_abs = std::fabs(row.max_x), lse_abs = std::fabs(row.lse);
-  b->lse = big_l + b->log_s_error + 2.2 * u * (lse_abs + big_l) +
-           (a.scale_before ? 0 : (a.scale_roundings + u) * max_abs);
+  b.lse = big_l + b.log_s_error + 2.2 * u * (lse_abs + big_l + moved) +
+          (a.scale_before ? 0 : (a.scale_roundings + u) * max_abs) + 2 * a.result_underflow;
 
-  const auto label = static_cast<size_t>(row.label);
-  if (row.t[label] != kInfinity) {
-    const double change =
-        a.label_logit_separate ? b->delta[label] + big_l : LogProbabilityChange(row, *b, label);
-    b->logprob = change + b->log_s_error +
-                 a.argument_roundings * (row.t[label] + b->delta[label] + shift) +
-                 2.2 * u * (std::fabs(row.logprob) + change);
+  if (row.logprob != -kInfinity) {
+    HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);
+    const double rest = std::max(0.0, b.lse_growth - label.grown) + 0x1p-50 * b.lse_growth;
+    const double together = Log1p(rest * (1 + label.growth) + label.growth * row.label_complement);
+    const double change = a.label_logit_separate ? label.delta + big_l : together;
+    b.logprob = change + b.log_s_error + k_a * (label.t + label.delta + shift) +
+                2.2 * u * (std::fabs(row.logprob) + change + moved) + 2 * a.result_underflow;
     if (a.plain_logprob) {
-      b->logprob += 6 * u * (max_abs + lse_abs + std::fabs(row.z[label] / row.temperature));
+      b.logprob += 6 * u * (max_abs + lse_abs + std::fabs(row.label_z * row.inverse));
     }
-  } else {
-    b->logprob = 0;
   }
 
-  const double cond = (1 + b->lse_growth) * condition + 0.5 * second_order;
-  b->entropy_error = cond + b->log_s_error + weighted_t_rho +
-                     weighted_t * (Gamma(a.sum_depth + 2, u) + b->sum_error + (a.rescales + 4) * u +
-                                   a.argument_roundings) +
-                     100 * underflow;
-  b->entropy = b->entropy_error + 3.2 * u * (row.entropy + cond);
+  const double tilt = std::fabs(row.entropy - row.log_s);
+  const double condition = gain * (others.condition + tilt * max.grown) +
+                           0.5 * gain * (others.spread + (max_p + max.grown) * max.delta * max.delta);
+  b.entropy_error =
+      condition + b.log_s_error + weighted_t_rho +
+      weighted_t * (Gamma(a.sum_depth + 2, u) + b.sum_error + (a.rescales + 4) * u + k_a) +
+      100 * underflow;
+  b.entropy = b.entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;
   if (a.plain_entropy) {
-    double sum = 0;
-    for (size_t v = 0; v < n; ++v) {
-      if (row.t[v] != kInfinity) sum += row.p[v] * std::fabs(row.z[v] / row.temperature);
-    }
-    const double extra = sum * (Gamma(a.sum_depth + 4, u) + rho_constant + b->sum_error) +
-                         weighted_t_rho + 8 * u * (max_abs + lse_abs);
-    b->entropy += extra;
-    b->entropy_error += extra;
+    const double sum = others.abs_x + max_p * max_abs;
+    const double extra = sum * (Gamma(a.sum_depth + 4, u) + c + b.sum_error) + weighted_t_rho +
+                         8 * u * (max_abs + lse_abs);
+    b.entropy += extra;
+    b.entropy_error += extra;
   }
-  for (double* bound : {&b->lse, &b->logprob, &b->entropy, &b->entropy_error}) {
-    *bound *= kEvaluation;
+  // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
+  for (double* bound : {&b.lse, &b.logprob, &b.entropy, &b.entropy_error}) {
+    *bound *= 1 + 0x1p-20;
     if (std::isnan(*bound)) *bound = kInfinity;
   }
+  return b;
 }
 
-void BudgetGradient(const Row& row, const Arithmetic& a, double g, double k, double g_error,
-                    RowBudget* b) {
-  const size_t n = row.z.size();
-  const double u = a.u, inverse = 1 / row.temperature;
-  const double abs_g = std::fabs(g), abs_k = std::fabs(k);
-  const double lse_rounding = 2.2 * u * (std::fabs(row.lse) + b->lse_change);
-  const double m_rounding = a.scale_before ? 0 : 1.1 * u * std::fabs(row.max_x);
-  b->d_logits.resize(n);
-  b->d_logits_value.resize(n);
-  b->d_logits_overflow = false;
-  for (size_t v = 0; v < n; ++v) {
-    if (row.t[v] == kInfinity) {  // weight exactly 0: dz is exactly 0
-      b->d_logits[v] = b->d_logits_value[v] = 0;
-      continue;
-    }
-    const double p = row.p[v], log_p = row.LogP(static_cast<int64_t>(v));
-    const double abs_log_p = std::fabs(log_p);
-    const double tilt = std::fabs(log_p + row.entropy);
-    const double t = row.t[v] + b->delta[v] + b->shift_change;
-    const bool is_label = static_cast<int64_t>(v) == row.label;
+double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  // An entropy that cancels may be far off what an entropy can be.
+  const double entropy = a.plain_entropy ? b.entropy_error : 0;
+  return (std::fabs(up.g) +
+          std::fabs(up.k) * (0.5 + std::log(static_cast<double>(row.vocab)) + entropy)) *
+         row.inverse;
+}
 
-    // Relative error of p_v, then of ln p_v.
-    const double change =
-        a.recompute_same_bits ? LogProbabilityChange(row, *b, v) : b->delta[v] + b->lse_change;
-    const double pi = change + a.exp_error + 2 * u +
-                      (a.ratio ? b->sum_error + a.argument_roundings * t + a.division
-                               : b->log_s_error + a.argument_roundings * t + u * abs_log_p +
-                                     lse_rounding + m_rounding);
-    const double p_error = Grown(p, log_p, pi);
-    const double phi = a.exp_underflow;
-    const double log_error = change + b->log_s_error + a.argument_roundings * t +
-                             4 * u * (abs_log_p + change) + (a.ratio ? 0 : lse_rounding + m_rounding);
+bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  // Over every column |x| - t <= |m|, so the roundings of the scale are paid with |m| and t.
+  const double scaling = a.ratio ? 0 : 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x);
+  const double exponent =
+      b.shift_change + ExponentShift(b, a) + scaling + 4 * a.u * (std::fabs(row.lse) + b.lse_change);
+  return 2 * Widest(row, b, a, up) > a.d_logits.largest ||
+         (!(exponent <= 88) && !(a.ratio && a.recompute_same_bits));
+}
 
-    const double slope = is_label ? row.Complement(row.label) : p;  // |[v = y] - p|
-    const double nll = Times(abs_g, (p_error + phi) * (1 + u) + (3 * u + g_error) * slope);
-    const double entropy = Times(
-        abs_k, Times(tilt, p_error) + phi * std::min(tilt, 88 + row.entropy) +
-                   Times(p + p_error + phi, log_error + b->entropy_error + u * (tilt + row.entropy)) +
-                   4 * u * p * tilt);
-    const double dx_nll = g * (is_label ? slope : -slope);
-    const double dx_entropy = p > 0 ? -k * p * (log_p + row.entropy) : 0;
-    double bound = nll + entropy + 2 * u * (std::fabs(dx_nll) + std::fabs(dx_entropy));
-    bound += a.result_underflow * (2 + abs_g + abs_k * (2 + abs_log_p + row.entropy));
-
-    const double dz = (dx_nll + dx_entropy) * inverse;
-    bound = bound * inverse * (1 + 2 * u) + 2 * u * std::fabs(dz) + a.result_underflow;
-    if (a.d_logits.u > 0) {
-      const double widest = (abs_g + abs_k * (0.5 + std::log(static_cast<double>(n)))) * inverse;
-      if (std::fabs(dz) + std::min(bound, widest) > a.d_logits.largest) b->d_logits_overflow = true;
-      bound += a.d_logits.u * (std::fabs(dz) + bound) + a.d_logits.eta;
-    }
-    bound *= kEvaluation;
-    b->d_logits[v] = std::isnan(bound) ? kInfinity : bound;
-    b->d_logits_value[v] = dz;
-  }
+bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,
+                    const Arithmetic& arithmetic, int64_t hidden_size, const Upstream& upstream,
+                    double* value, double* bound) {
+  return HWY_DYNAMIC_DISPATCH(BudgetGradient)(row, columns, budget, arithmetic, hidden_size, upstream,
+                                              value, bound);
 }
 
 }  // namespace plumbline::oracle
+#endif  // HWY_ONCE

@@ -11,7 +11,6 @@
 #define PLUMBLINE_ORACLE_BUDGET_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "oracle/arithmetic.h"
 #include "oracle/row.h"
@@ -23,30 +22,37 @@ struct RowBudget {
   double logprob = 0, entropy = 0, lse = 0;
 
   // What the gradients need of the forward pass.
-  std::vector<double> delta;   // [V] |x_computed - x| <= delta
-  std::vector<double> growth;  // [V] e^delta - 1
-  std::vector<double> grown;   // [V] p (e^delta - 1), right where p underflows and e^delta does not
-  double lse_growth = 0;       // E = sum of grown, so that L = ln(1 + E)
-  double lse_change = 0;       // L: the logits' errors move lse by at most this
-  double shift_change = 0;     // D: they move the maximum by at most this
-  double sum_error = 0;        // rho_s / (1 - rho_s)
-  double log_s_error = 0;      // B_l
-  double entropy_error = 0;    // B_H before the output's rounding
-
-  // Set by BudgetGradient.
-  std::vector<double> d_logits;        // [V] of dz as stored
-  std::vector<double> d_logits_value;  // [V] exact dz
-  bool d_logits_overflow = false;      // some dz may be beyond the dtype that it is stored in
+  double lse_growth = 0;     // E = sum of p (e^delta - 1), so that L = ln(1 + E)
+  double lse_change = 0;     // L: the logits' errors move lse by at most this
+  double shift_change = 0;   // D: they and the rounding of m move what is subtracted by at most this
+  double sum_error = 0;      // rho_s / (1 - rho_s)
+  double log_s_error = 0;    // B_l
+  double entropy_error = 0;  // B_H before the output's rounding
 };
 
-// The row must be kFinite. Reuses the memory of *budget.
-void BudgetForward(const Row& row, const Arithmetic& arithmetic, int64_t hidden_size,
-                   RowBudget* budget);
+// `all` holds every column of a kFinite row.
+RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& arithmetic,
+                        int64_t hidden_size);
 
-// After BudgetForward, for upstream gradients g and k. `g_error` is the relative error of g itself
-// (mean reduction divides by n).
-void BudgetGradient(const Row& row, const Arithmetic& arithmetic, double g, double k, double g_error,
-                    RowBudget* budget);
+// Upstream gradients of a row; g_error is the relative error of g itself (`mean` divides by n).
+struct Upstream {
+  double g = 0, k = 0, g_error = 0;
+};
+
+// For the columns given, which may be a part of the row: exact dz and the bound of dz as stored, +0
+// both where z = -inf; both arrays as long as those of `columns`. Returns whether some dz may be
+// infinite: beyond the dtype that it is stored in, or from an exponential that may overflow.
+bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,
+                    const Arithmetic& arithmetic, int64_t hidden_size, const Upstream& upstream,
+                    double* value, double* bound);
+
+// No d_logit is farther from 0 than this and its bound.
+double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+              const Upstream& upstream);
+
+// False: BudgetGradient would return false for every column of the row. Cheap.
+bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                   const Upstream& upstream);
 
 }  // namespace plumbline::oracle
 

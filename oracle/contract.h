@@ -26,9 +26,11 @@ enum class Accumulate : uint8_t {
 };
 
 enum class Flush : uint8_t { kNone, kResults, kOperands };
-enum class Scale : uint8_t { kBefore, kAfter };                  // 1/T before or after the shift by m
-enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };  // which m the exponentials see
-enum class Probability : uint8_t { kRatio, kExpOfLse };          // e/s, or exp(x - lse)
+enum class Scale : uint8_t { kBefore, kAfter };  // 1/T before or after the shift by m
+// Which m the exponentials see: the exact maximum of the logits summed; its rounded product with the
+// scale, stored as the state; any M with |M - m| <= 2^-24 |m|, forward and backward alike.
+enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };
+enum class Probability : uint8_t { kRatio, kExpOfLse };  // e/s, or exp(x - lse)
 
 struct Contract {
   // Dot products.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every output element of a problem must be: the fp64 reference with its own error radius, and
-// the bound that the contract allows. Memory: O(N*V + N*H + V*H) doubles, so for problems of a size
-// that a fuzzer runs by the thousand.
+// What every output element of a problem must be, collected from the sweep: 32 bytes an element, for
+// whoever wants to look at them all. Judging needs none of it (oracle/judge.h).
 
 #ifndef PLUMBLINE_ORACLE_EXPECTATION_H_
 #define PLUMBLINE_ORACLE_EXPECTATION_H_
@@ -14,6 +13,7 @@
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 #include "oracle/output.h"
+#include "oracle/sweep.h"
 
 namespace plumbline::oracle {
 
@@ -37,7 +37,7 @@ struct Expectation {
 // For every output present in `wanted` (whose data is not read; dtypes decide the output rounding).
 // The problem must have passed the operator's own argument checks.
 Expectation Expected(const kernel::Problem& problem, const kernel::Results& wanted,
-                     const Contract& contract);
+                     const Contract& contract, const SweepOptions& options = {});
 
 }  // namespace plumbline::oracle
 

@@ -2,8 +2,6 @@
 
 #include "oracle/inputs.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -36,14 +34,6 @@ const char* Address(const ConstTensor& t, int64_t i, int64_t j) {
   return static_cast<const char*>(t.data) + offset * static_cast<int64_t>(kernel::SizeOf(t.dtype));
 }
 
-int LeastBit(const double* values, int64_t count) {
-  int least = std::numeric_limits<int>::max() / 4;
-  for (int64_t i = 0; i < count; ++i) {
-    if (values[i] != 0 && std::isfinite(values[i])) least = std::min(least, LowestBit(values[i]));
-  }
-  return least;
-}
-
 }  // namespace
 
 double LoadFloat(const ConstTensor& tensor, int64_t i, int64_t j) {
@@ -70,45 +60,13 @@ int64_t LoadInt(const ConstTensor& tensor, int64_t i) {
   return value;
 }
 
-int LowestBit(double x) {
-  const auto bits = std::bit_cast<uint64_t>(x);
-  const int exponent = static_cast<int>(bits >> 52) & 0x7ff;
-  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
-  const uint64_t significand = exponent == 0 ? fraction : fraction | (uint64_t{1} << 52);
-  return std::max(exponent, 1) - 1075 + std::countr_zero(significand);
-}
-
-Inputs LoadInputs(const Problem& problem) {
+Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
   Inputs in;
   in.n = problem.rows();
   in.v = problem.vocab();
   in.h = problem.hidden_size();
   in.products_exact = problem.hidden.dtype != DType::kF32;
-  const auto n = static_cast<size_t>(in.n), v = static_cast<size_t>(in.v),
-             h = static_cast<size_t>(in.h);
-
-  in.hidden.resize(n * h);
-  in.hidden_lsb.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    double* row = in.hidden.data() + i * h;
-    for (size_t d = 0; d < h; ++d) {
-      row[d] = LoadFloat(problem.hidden, static_cast<int64_t>(i), static_cast<int64_t>(d));
-    }
-    in.hidden_lsb[i] = LeastBit(row, in.h);
-  }
-  in.weight.resize(v * h);
-  in.weight_t.resize(v * h);
-  in.weight_lsb.resize(v);
-  for (size_t c = 0; c < v; ++c) {
-    double* row = in.weight.data() + c * h;
-    for (size_t d = 0; d < h; ++d) {
-      row[d] = LoadFloat(problem.weight, static_cast<int64_t>(c), static_cast<int64_t>(d));
-      in.weight_t[d * v + c] = row[d];
-      in.weight_finite = in.weight_finite && std::isfinite(row[d]);
-    }
-    in.weight_lsb[c] = LeastBit(row, in.h);
-  }
-
+  const auto n = static_cast<size_t>(in.n);
   in.kind.resize(n);
   in.label.resize(n);
   in.temperature.assign(n, 1.0);
@@ -124,6 +82,8 @@ Inputs LoadInputs(const Problem& problem) {
     if (in.kind[i] != RowKind::kIgnored) ++in.counted;
     if (in.kind[i] == RowKind::kInvalid && in.first_invalid_row < 0) in.first_invalid_row = row;
   }
+
+  if (counted) in.counted = *counted;
 
   in.g.assign(n, 0.0);
   in.k.assign(n, 0.0);

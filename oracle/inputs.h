@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem's inputs as the reference reads them: dense doubles (exact for every dtype), and what each
-// row is. Decoding is the oracle's own, so that a kernel's mistake in it cannot hide here.
+// A problem's rows as the reference reads them: what each row is, and the scalars that belong to it.
+// Decoding is the oracle's own, so that a kernel's mistake in it cannot hide here.
 
 #ifndef PLUMBLINE_ORACLE_INPUTS_H_
 #define PLUMBLINE_ORACLE_INPUTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernel/problem.h"
@@ -17,25 +18,16 @@ namespace plumbline::oracle {
 double LoadFloat(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
 int64_t LoadInt(const kernel::ConstTensor& tensor, int64_t i);
 
-// The exponent of the lowest set bit of a finite x != 0: x is an odd multiple of 2^that.
-int LowestBit(double x);
-
 enum class RowKind : uint8_t { kNormal, kIgnored, kInvalid };
 
 struct Inputs {
   int64_t n = 0, v = 0, h = 0;
-  bool products_exact = false;   // in fp32: the inputs have 16 bits
-  std::vector<double> hidden;    // [N, H]
-  std::vector<double> weight;    // [V, H]
-  std::vector<double> weight_t;  // [H, V]
-  std::vector<int> hidden_lsb;   // [N] least LowestBit of the row's finite nonzero elements
-  std::vector<int> weight_lsb;   // [V]
-  bool weight_finite = true;
+  bool products_exact = false;      // in fp32: the inputs have 16 bits
   std::vector<RowKind> kind;        // [N]
   std::vector<int64_t> label;       // [N]
   std::vector<double> temperature;  // [N]
   std::vector<double> g, k;         // [N] d objective / d logprob, d entropy, after -gamma and 1/n
-  int64_t counted = 0;              // rows not ignored
+  int64_t counted = 0;              // what `mean` divides by: rows not ignored
   int64_t first_invalid_row = -1;
 
   // Whether backward has nothing to do for row i.
@@ -45,7 +37,8 @@ struct Inputs {
   }
 };
 
-Inputs LoadInputs(const kernel::Problem& problem);
+// `counted`: what `mean` divides by, where the problem is a part of a larger one.
+Inputs LoadInputs(const kernel::Problem& problem, std::optional<int64_t> counted = {});
 
 }  // namespace plumbline::oracle
 

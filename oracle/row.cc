@@ -2,107 +2,143 @@
 
 #include "oracle/row.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "oracle/highway.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "oracle/row.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which compiles this file once for each target.
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
 namespace plumbline::oracle {
-namespace {
+
+#ifndef PLUMBLINE_ORACLE_ROW_SUMS_
+#define PLUMBLINE_ORACLE_ROW_SUMS_
+struct Extremes {
+  double max = 0;
+  int64_t argmax = 0;
+  bool nan = false;    // a NaN or +inf among the logits
+  double min = 0;      // the least that is not -inf
+  double max_abs = 0;  // the largest S of a column that is not -inf
+};
+struct Weights {
+  double rest = 0;      // sum of e^-t
+  double weighted = 0;  // sum of t e^-t
+};
+#endif
+
+}  // namespace plumbline::oracle
+
+HWY_BEFORE_NAMESPACE();
+namespace plumbline::oracle {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLeastNormalFloat = 0x1p-126;
 
-bool IsSubnormalFloat(double x) { return x != 0 && std::fabs(x) < kLeastNormalFloat; }
+using Doubles = hn::CappedTag<double, kColumnStep>;
+constexpr Doubles kD;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
+using Vec = hn::Vec<Doubles>;
 
-// z and S for every column, ascending in d; vectorised over the vocabulary by the compiler.
-void DotProducts(const Inputs& in, int64_t i, Row* row) {
-  const auto v = static_cast<size_t>(in.v), h = static_cast<size_t>(in.h);
-  const double* hidden = in.hidden.data() + static_cast<size_t>(i) * h;
-  row->z.assign(v, 0.0);
-  row->abs_sum.assign(v, 0.0);
-  for (size_t d = 0; d < h; ++d) {
-    const double x = hidden[d];
-    const double* w = in.weight_t.data() + d * v;
-    for (size_t c = 0; c < v; ++c) {
-      const double product = x * w[c];
-      row->z[c] += product;
-      row->abs_sum[c] += std::fabs(product);
-    }
+void FindExtremes(const Columns& c, Extremes* out) {
+  const Vec infinity = hn::Set(kD, kInfinity);
+  Vec max = hn::Neg(infinity), min = infinity, at = hn::Zero(kD), max_abs = hn::Zero(kD),
+      index = hn::Iota(kD, 0);
+  auto bad = hn::IsNaN(max);
+  for (int64_t i = 0; i < c.count; i += kLanes) {
+    const Vec z = hn::LoadU(kD, c.z + i), s = hn::LoadU(kD, c.abs_sum + i);
+    bad = hn::Or(bad, hn::Or(hn::IsNaN(z), hn::Eq(z, infinity)));
+    const auto larger = hn::Gt(z, max);
+    max = hn::IfThenElse(larger, z, max);
+    at = hn::IfThenElse(larger, index, at);
+    index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
+    // A NaN in S must count as beyond every limit, where a maximum would drop it.
+    const Vec limit = hn::IfThenElse(hn::IsNaN(s), infinity, s);
+    const auto present = hn::Gt(z, hn::Neg(infinity));
+    min = hn::Min(min, hn::IfThenElse(present, z, infinity));
+    max_abs = hn::Max(max_abs, hn::IfThenElseZero(present, limit));
   }
-  row->lsb.resize(v);
-  const int hidden_lsb = in.hidden_lsb[static_cast<size_t>(i)];
-  for (size_t c = 0; c < v; ++c) row->lsb[c] = hidden_lsb + in.weight_lsb[c];
+  double value[kLanes], position[kLanes];
+  hn::StoreU(max, kD, value);
+  hn::StoreU(at, kD, position);
+  int64_t best = 0;
+  for (int64_t j = 1; j < kLanes; ++j) {
+    const bool first = value[j] == value[best] && position[j] < position[best];
+    if (value[j] > value[best] || first) best = j;
+  }
+  out->max = value[best];
+  out->argmax = static_cast<int64_t>(position[best]);
+  out->min = hn::GetLane(hn::MinOfLanes(kD, min));
+  out->nan = !hn::AllFalse(kD, bad);
+  out->max_abs = hn::GetLane(hn::MaxOfLanes(kD, max_abs));
 }
 
-void FlushableProducts(const Inputs& in, int64_t i, Row* row) {
-  row->flushable.clear();
-  const auto v = static_cast<size_t>(in.v), h = static_cast<size_t>(in.h);
-  const double* hidden = in.hidden.data() + static_cast<size_t>(i) * h;
-  const bool any = std::any_of(hidden, hidden + h, IsSubnormalFloat) ||
-                   std::any_of(in.weight.begin(), in.weight.end(), IsSubnormalFloat);
-  if (!any) return;
-  row->flushable.assign(v, 0.0);
-  for (size_t c = 0; c < v; ++c) {
-    const double* w = in.weight.data() + c * h;
-    for (size_t d = 0; d < h; ++d) {
-      if (IsSubnormalFloat(hidden[d]) || IsSubnormalFloat(w[d])) {
-        row->flushable[c] += std::fabs(hidden[d] * w[d]);
-      }
-    }
+void SumWeights(const Columns& c, double max, double inverse, int64_t argmax, Weights* out) {
+  Vec rest = hn::Zero(kD), weighted = hn::Zero(kD), index = hn::Iota(kD, 0);
+  for (int64_t i = 0; i < c.count; i += kLanes) {
+    const Vec t = hn::Mul(hn::Sub(hn::Set(kD, max), hn::LoadU(kD, c.z + i)), hn::Set(kD, inverse));
+    // A logit of -inf has weight 0, and so has every t whose exponential underflows.
+    const auto counts = hn::AndNot(hn::Eq(index, hn::Set(kD, static_cast<double>(argmax))),
+                                   hn::Lt(t, hn::Set(kD, 746.0)));
+    const Vec e = hn::IfThenElseZero(counts, hn::Exp(kD, hn::Neg(t)));
+    rest = hn::Add(rest, e);
+    weighted = hn::Add(weighted, hn::IfThenElseZero(counts, hn::Mul(e, t)));
+    index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
   }
+  out->rest = hn::GetLane(hn::SumOfLanes(kD, rest));
+  out->weighted = hn::GetLane(hn::SumOfLanes(kD, weighted));
 }
 
-RowClass Classify(const Row& row) {
-  bool any_finite = false;
-  const double scale = std::max(1.0, 1.0 / row.temperature);
-  for (size_t c = 0; c < row.z.size(); ++c) {
-    if (std::isnan(row.z[c]) || row.z[c] == kInfinity) return RowClass::kNaN;
-    any_finite = any_finite || row.z[c] != -kInfinity;
-  }
-  if (!any_finite) return RowClass::kNaN;
-  for (size_t c = 0; c < row.z.size(); ++c) {
-    if (row.z[c] != -kInfinity && !(row.abs_sum[c] * scale <= 0x1p126)) return RowClass::kUnspecified;
-  }
-  return RowClass::kFinite;
-}
+}  // namespace HWY_NAMESPACE
+}  // namespace plumbline::oracle
+HWY_AFTER_NAMESPACE();
 
-}  // namespace
+#if HWY_ONCE
+namespace plumbline::oracle {
 
-void ComputeRow(const Inputs& in, int64_t i, Row* row) {
-  row->temperature = in.temperature[static_cast<size_t>(i)];
-  row->label = in.label[static_cast<size_t>(i)];
-  DotProducts(in, i, row);
-  FlushableProducts(in, i, row);
-  row->row_class = Classify(*row);
-  if (row->row_class != RowClass::kFinite) return;
-  if (row->temperature < 0x1p-100 || row->temperature > 0x1p100) {
-    row->row_class = RowClass::kUnspecified;
-    return;
-  }
+HWY_EXPORT(FindExtremes);
+HWY_EXPORT(SumWeights);
 
-  const size_t v = row->z.size();
-  row->argmax = std::max_element(row->z.begin(), row->z.end()) - row->z.begin();
-  const double m = row->z[static_cast<size_t>(row->argmax)];
-  row->max_x = m / row->temperature;
-  row->t.resize(v);
-  row->p.resize(v);
-  double rest = 0, weighted = 0;
-  for (size_t c = 0; c < v; ++c) {
-    row->t[c] = (m - row->z[c]) / row->temperature;
-    row->p[c] = std::exp(-row->t[c]);
-    if (static_cast<int64_t>(c) == row->argmax) continue;
-    rest += row->p[c];
-    if (row->p[c] > 0) weighted += row->p[c] * row->t[c];
+Row ComputeRow(const Columns& all, double temperature, int64_t label) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Row row;
+  row.temperature = temperature;
+  row.inverse = 1 / temperature;
+  row.vocab = all.count;
+  row.label = label;
+  Extremes extremes;
+  HWY_DYNAMIC_DISPATCH(FindExtremes)(all, &extremes);
+  if (extremes.nan || extremes.max == -kInfinity) {
+    row.row_class = RowClass::kNaN;
+    return row;
   }
-  const double s = 1 + rest;
-  for (double& p : row->p) p /= s;
-  row->rest = rest;
-  row->log_s = std::log1p(rest);
-  row->mean_t = weighted / s;
-  row->lse = row->max_x + row->log_s;
-  row->entropy = row->log_s + row->mean_t;
-  const double t_label = row->t[static_cast<size_t>(row->label)];
-  row->logprob = 0 - (t_label + row->log_s);
+  const bool inside = extremes.max_abs * (temperature < 1 ? 1 / temperature : 1.0) <= 0x1p126;
+  if (!inside || temperature < 0x1p-100 || temperature > 0x1p100) {
+    row.row_class = RowClass::kUnspecified;
+    return row;
+  }
+  row.argmax = extremes.argmax;
+  row.max_z = extremes.max;
+  row.max_x = row.max_z * row.inverse;
+  row.max_abs_x = std::fmax(std::fabs(extremes.max), std::fabs(extremes.min)) * row.inverse;
+  Weights weights;
+  HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.inverse, row.argmax, &weights);
+  row.rest = weights.rest;
+  row.inverse_s = 1 / (1 + weights.rest);
+  row.log_s = std::log1p(weights.rest);
+  row.lse = row.max_x + row.log_s;
+  row.entropy = row.log_s + weights.weighted * row.inverse_s;
+  row.label_z = all.z[label];
+  row.label_t = (row.max_z - row.label_z) * row.inverse;
+  row.logprob = 0 - (row.label_t + row.log_s);
+  row.label_complement =
+      label == row.argmax ? row.rest * row.inverse_s : 1 - std::exp(-row.label_t) * row.inverse_s;
+  return row;
 }
 
 }  // namespace plumbline::oracle
+#endif  // HWY_ONCE

@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One row of the problem in fp64: the values of the forward pass, in the forms that keep their digits
-// (kernel/OPERATION.md, "Forward"): t = m - x, ln s = log1p of everything but the maximum's weight,
-// logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the others.
+// One row of the problem in fp64: the values of the forward pass, from its logits, in the forms that
+// keep their digits (kernel/OPERATION.md, "Forward"): t = m - x, ln s = log1p of everything but the
+// maximum's weight, logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the
+// others.
 
 #ifndef PLUMBLINE_ORACLE_ROW_H_
 #define PLUMBLINE_ORACLE_ROW_H_
 
 #include <cstdint>
-#include <vector>
-
-#include "oracle/inputs.h"
 
 namespace plumbline::oracle {
+
+// The arrays of Columns hold this many elements a step: what lies past count, up to the next multiple,
+// has z = -inf, S = 0 and any lsb, which every formula reads as no column at all.
+inline constexpr int64_t kColumnStep = 8;
+
+// What the dot products of one row gave for columns [first, first + count) of the vocabulary.
+struct Columns {
+  const double* z = nullptr;           // logits before the temperature; -inf possible
+  const double* abs_sum = nullptr;     // S = sum |h w|
+  const double* flushable = nullptr;   // sum of |h w| over subnormal operands; null if there are none
+  const double* weight_lsb = nullptr;  // the lowest set bit of any element of weight's row, as a value
+  double hidden_lsb = 0;               // the same of the row of hidden: every product is a multiple of
+                                       // hidden_lsb * weight_lsb
+  int64_t first = 0;
+  int64_t count = 0;
+};
 
 // Which class of result the row has; kFinite carries numbers.
 enum class RowClass : uint8_t {
@@ -24,29 +38,26 @@ enum class RowClass : uint8_t {
 struct Row {
   RowClass row_class = RowClass::kFinite;
   double temperature = 1;
+  double inverse = 1;  // 1 / T, rounded
+  int64_t vocab = 0;
   int64_t label = 0;
   int64_t argmax = 0;
-  std::vector<double> z;          // [V] logits before the temperature; -inf possible
-  std::vector<double> abs_sum;    // [V] S = sum |h w|
-  std::vector<double> flushable;  // [V] sum of |h w| over subnormal operands; empty if there are none
-  std::vector<int> lsb;           // [V] every product is a multiple of 2^lsb
-  std::vector<double> t;          // [V] (m - z) / T >= 0; +inf at a -inf logit
-  std::vector<double> p;          // [V]
-  double max_x = 0;               // m / T
-  double rest = 0;                // s - 1: the weights of all but the argmax
+  double max_z = 0;      // m before the temperature
+  double max_x = 0;      // m / T
+  double max_abs_x = 0;  // the largest |z / T| of a column that is not -inf
+  double rest = 0;       // s - 1: the weights of all but the argmax
+  double inverse_s = 1;  // 1 / s
   double log_s = 0;
   double lse = 0, logprob = 0, entropy = 0;
-  double mean_t = 0;  // sum p t
-
-  double LogP(int64_t v) const { return -t[static_cast<size_t>(v)] - log_s; }
-  // 1 - p_v, without cancellation where p_v is near 1.
-  double Complement(int64_t v) const {
-    return v == argmax ? rest / (1 + rest) : 1 - p[static_cast<size_t>(v)];
-  }
+  double label_z = 0;           // the label's logit; -inf possible
+  double label_t = 0;           // (m - x_y)
+  double label_complement = 0;  // 1 - p_y, without cancellation where p_y is near 1
 };
 
-// Row i, which must be kNormal. Reuses the memory of *row.
-void ComputeRow(const Inputs& inputs, int64_t i, Row* row);
+// From all columns of a row. Errors, with u = 2^-53: three roundings in t, 2u in exp and in log1p (the
+// libraries document 1 ulp), vocab u in the sums; oracle/arithmetic.h, ReferenceArithmetic, repeats
+// them.
+Row ComputeRow(const Columns& all, double temperature, int64_t label);
 
 }  // namespace plumbline::oracle
 

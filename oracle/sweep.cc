@@ -3,33 +3,295 @@
 #include "oracle/sweep.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
-#include "oracle/expectation.h"
+#include "oracle/arithmetic.h"
+#include "oracle/budget.h"
+#include "oracle/finish.h"
+#include "oracle/gradient_blocks.h"
+#include "oracle/inputs.h"
+#include "oracle/operands.h"
+#include "oracle/row.h"
+#include "oracle/threads.h"
 
 namespace plumbline::oracle {
+namespace {
 
-SweepResult Sweep(const kernel::Problem& problem, const kernel::Results& wanted,
-                  const Contract& contract, const SweepOptions&, ElementSink* sink) {
-  const Expectation expectation = Expected(problem, wanted, contract);
-  for (Output output : kOutputs) {
-    const ExpectedTensor& t = expectation[output];
-    if (t.elements.empty()) continue;
-    for (int64_t i = 0; i < t.rows; ++i) {
-      std::vector<double> value, bound;
-      std::vector<Expect> expect;
-      double ratio = 0;
-      for (int64_t j = 0; j < t.columns; ++j) {
-        const Element& e = t.at(i, j);
-        value.push_back(e.value);
-        bound.push_back(e.bound);
-        expect.push_back(e.expect);
-        if (e.bound > 0) ratio = std::max(ratio, e.radius / e.bound);
-      }
-      sink->Take({output, i, t.columns, value.data(), bound.data(), expect.data(), ratio});
-    }
+using kernel::Problem;
+using kernel::Reduction;
+using kernel::Results;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
+Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
+Element NotANumber() { return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0}; }
+Element Unspecified() { return {Expect::kUnspecified, 0, 0, 0}; }
+
+std::vector<int64_t> NormalRows(const Inputs& in) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < in.n; ++i) {
+    if (in.kind[static_cast<size_t>(i)] == RowKind::kNormal) rows.push_back(i);
   }
-  return {expectation.first_invalid_row};
+  return rows;
+}
+
+// Everything that is carried from row to row.
+class Sweeper {
+ public:
+  Sweeper(const Problem& problem, const Results& wanted, const Contract& contract,
+          const SweepOptions& options, ElementSink* sink);
+  SweepResult Run();
+
+ private:
+  bool Gradients() const { return wanted_.grad_hidden || wanted_.grad_weight; }
+  bool Wanted(Output output) const;
+  void Put(Output output, int64_t row, const Element& e) const;
+  void PutRow(Output output, int64_t row, const Element& e) const;
+
+  void ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Buffer& abs_sum,
+                    const Buffer& flushable);
+  void ForwardRow(int64_t r, const Columns& all);
+  void PutForward(int64_t r);
+  bool MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const;
+  void FinishLoss();
+  void Backward(const KeptLogits& kept);
+
+  const Results& wanted_;
+  const SweepOptions& options_;
+  ElementSink* sink_;
+  Inputs in_;
+  Reduction reduction_;
+  Arithmetic target_;
+  RadiusRatios ratios_;
+  Operands operands_;
+  double log_v_ = 0;
+  std::vector<Row> rows_;  // by place among the normal rows
+  std::vector<RowBudget> budgets_;
+  std::vector<char> overflows_;
+
+  // Of the loss.
+  double loss_ = 0, loss_abs_ = 0, loss_bound_ = 0;
+  bool loss_nan_ = false, loss_infinite_ = false, loss_unspecified_ = false;
+
+  bool weight_nan_ = false, weight_unspecified_ = false;
+};
+
+Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& contract,
+                 const SweepOptions& options, ElementSink* sink)
+    : wanted_(wanted),
+      options_(options),
+      sink_(sink),
+      in_(LoadInputs(problem, options.counted_rows)),
+      reduction_(problem.reduction),
+      target_(TargetArithmetic(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h})),
+      ratios_(RadiusOver(target_, {in_.n, in_.v, in_.h})),
+      operands_(problem, NormalRows(in_), target_.flush_operands),
+      log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
+      rows_(static_cast<size_t>(operands_.rows())),
+      budgets_(rows_.size()),
+      overflows_(rows_.size(), 0) {}
+
+bool Sweeper::Wanted(Output output) const {
+  switch (output) {
+    case Output::kLogprob:
+      return wanted_.logprob.has_value();
+    case Output::kLoss:
+      return wanted_.loss.has_value();
+    case Output::kEntropy:
+      return wanted_.entropy.has_value();
+    case Output::kLse:
+      return wanted_.lse.has_value();
+    case Output::kGradHidden:
+      return wanted_.grad_hidden.has_value();
+    case Output::kGradWeight:
+      break;
+  }
+  return wanted_.grad_weight.has_value();
+}
+
+void Sweeper::Put(Output output, int64_t row, const Element& e) const {
+  if (!Wanted(output)) return;
+  // The radius is the bound's share; only what has a bound has a radius.
+  sink_->Take({output, row, 1, &e.value, &e.bound, &e.expect, ratios_.forward});
+}
+
+void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
+  if (!Wanted(output) || in_.h == 0) return;
+  const auto h = static_cast<size_t>(in_.h);
+  const std::vector<double> value(h, e.value), bound(h, e.bound);
+  const std::vector<Expect> expect(h, e.expect);
+  sink_->Take({output, row, in_.h, value.data(), bound.data(), expect.data(), 0});
+}
+
+// Whether some d_logit of the row may be infinite.
+bool Sweeper::MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const {
+  const Row& row = rows_[static_cast<size_t>(r)];
+  const auto i = static_cast<size_t>(operands_.problem_row(r));
+  if (!MayBeInfinite(row, budget, target_, {in_.g[i], in_.k[i], 0})) return false;
+  const Buffer value(RoundUp(all.count, kPanel)), bound(RoundUp(all.count, kPanel));
+  return BudgetGradient(row, all, budget, target_, in_.h, {in_.g[i], in_.k[i], 0}, value.data(),
+                        bound.data());
+}
+
+void Sweeper::ForwardRow(int64_t r, const Columns& all) {
+  const auto at = static_cast<size_t>(r), i = static_cast<size_t>(operands_.problem_row(r));
+  rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i]);
+  if (rows_[at].row_class != RowClass::kFinite) return;
+  // A tile's maximum, rounded, may be farther off than exp's range is wide.
+  if (target_.shift_rounding * rows_[at].max_abs_x > 40) {
+    rows_[at].row_class = RowClass::kUnspecified;
+    return;
+  }
+  budgets_[at] = BudgetForward(rows_[at], all, target_, in_.h);
+  if (Gradients() && std::isfinite(in_.g[i]) && std::isfinite(in_.k[i])) {
+    overflows_[at] = MayOverflow(r, all, budgets_[at]) ? 1 : 0;
+  }
+}
+
+// In the order of the rows, whatever the threads did.
+void Sweeper::PutForward(int64_t r) {
+  const Row& row = rows_[static_cast<size_t>(r)];
+  const RowBudget& b = budgets_[static_cast<size_t>(r)];
+  const int64_t i = operands_.problem_row(r);
+  if (row.row_class != RowClass::kFinite) {
+    const bool nan = row.row_class == RowClass::kNaN;
+    for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse}) {
+      Put(o, i, nan ? NotANumber() : Unspecified());
+    }
+    (nan ? loss_nan_ : loss_unspecified_) = true;
+    return;
+  }
+  const double range = std::max(log_v_, 0.5), ratio = ratios_.forward;
+  Put(Output::kEntropy, i, Bounded(row.entropy, ratio * b.entropy, b.entropy, range));
+  Put(Output::kLse, i, Bounded(row.lse, ratio * b.lse, b.lse, std::max(range, std::fabs(row.lse))));
+  if (row.logprob == -kInfinity) {
+    Put(Output::kLogprob, i, {Expect::kMinusInf, -kInfinity, 0, 0});
+    loss_infinite_ = true;
+    return;
+  }
+  Put(Output::kLogprob, i,
+      Bounded(row.logprob, ratio * b.logprob, b.logprob, std::max(range, std::fabs(row.logprob))));
+  loss_ -= row.logprob;
+  loss_abs_ += std::fabs(row.logprob);
+  loss_bound_ += b.logprob;
+}
+
+// Rows [begin, end), whose logits the buffers are for, RoundUp(V, kPanel) apart.
+void Sweeper::ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Buffer& abs_sum,
+                           const Buffer& flushable) {
+  const int64_t stride = RoundUp(in_.v, kPanel);
+  ParallelRanges(options_.threads, stride / kPanel, [&](int, int64_t first, int64_t last) {
+    const PanelScratch scratch;
+    for (int64_t panel = first; panel < last; ++panel) {
+      const int64_t at = panel * kPanel;
+      operands_.Logits(at, begin, end, scratch, z.data() + at, abs_sum.data() + at,
+                       operands_.with_flushable() ? flushable.data() + at : nullptr, stride);
+    }
+  });
+  ParallelRanges(options_.threads, end - begin, [&](int, int64_t first, int64_t last) {
+    for (int64_t r = begin + first; r < begin + last; ++r) {
+      const int64_t at = (r - begin) * stride;
+      ForwardRow(r, {z.data() + at, abs_sum.data() + at,
+                     operands_.with_flushable() ? flushable.data() + at : nullptr,
+                     operands_.weight_lsb(0), operands_.hidden_lsb(r), 0, in_.v});
+    }
+  });
+  for (int64_t r = begin; r < end; ++r) PutForward(r);
+}
+
+void Sweeper::FinishLoss() {
+  if (in_.counted == 0) return Put(Output::kLoss, 0, Zero());
+  if (loss_nan_) return Put(Output::kLoss, 0, NotANumber());
+  if (loss_unspecified_) return Put(Output::kLoss, 0, Unspecified());
+  if (loss_infinite_) return Put(Output::kLoss, 0, {Expect::kPlusInf, kInfinity, 0, 0});
+  const double n = static_cast<double>(in_.n);
+  double bound =
+      loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_) + target_.result_underflow;
+  double value = loss_;
+  if (reduction_ == Reduction::kMean) {
+    const double count = static_cast<double>(in_.counted);
+    value /= count;
+    bound =
+        bound / count + 2 * target_.u * (std::fabs(value) + bound / count) + target_.result_underflow;
+  }
+  Put(Output::kLoss, 0,
+      Bounded(value, ratios_.forward * bound, bound, std::max({0.5, log_v_, std::fabs(value)})));
+}
+
+void Sweeper::Backward(const KeptLogits& kept) {
+  std::vector<ActiveRow> active;
+  for (int64_t r = 0; r < operands_.rows(); ++r) {
+    const int64_t i = operands_.problem_row(r);
+    const auto at = static_cast<size_t>(i);
+    const Row& row = rows_[static_cast<size_t>(r)];
+    if (in_.LeftOut(i)) {
+      PutRow(Output::kGradHidden, i, PlusZero());
+      continue;
+    }
+    const bool known = row.row_class == RowClass::kFinite && std::isfinite(in_.g[at]) &&
+                       std::isfinite(in_.k[at]) && overflows_[static_cast<size_t>(r)] == 0;
+    if (!known) {
+      PutRow(Output::kGradHidden, i, row.row_class == RowClass::kNaN ? NotANumber() : Unspecified());
+      weight_unspecified_ = true;  // "grad_weight may be NaN"
+      continue;
+    }
+    const double g_error = reduction_ == Reduction::kMean ? target_.u : 0;
+    active.push_back({r, &row, &budgets_[static_cast<size_t>(r)], {in_.g[at], in_.k[at], g_error}});
+  }
+  const bool constant_weight = weight_nan_ || weight_unspecified_ || active.empty();
+  if (constant_weight) {
+    const Element e = weight_nan_ ? NotANumber() : weight_unspecified_ ? Unspecified() : PlusZero();
+    for (int64_t v = 0; v < in_.v; ++v) PutRow(Output::kGradWeight, v, e);
+  }
+  if (active.empty() || in_.h == 0) return;
+  GradientBlocks blocks(operands_, target_, ratios_, std::move(active), kept);
+  if (wanted_.grad_hidden) blocks.WantHidden(wanted_.grad_hidden->dtype);
+  if (wanted_.grad_weight && !constant_weight) blocks.WantWeight(wanted_.grad_weight->dtype);
+  blocks.Run(options_.threads, sink_);
+}
+
+SweepResult Sweeper::Run() {
+  for (int64_t i = 0; i < in_.n; ++i) {
+    const RowKind kind = in_.kind[static_cast<size_t>(i)];
+    if (kind == RowKind::kNormal) continue;
+    const bool ignored = kind == RowKind::kIgnored;
+    for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse}) {
+      Put(o, i, ignored ? Zero() : NotANumber());
+    }
+    PutRow(Output::kGradHidden, i, ignored ? PlusZero() : NotANumber());
+    if (!ignored) loss_nan_ = weight_nan_ = true;
+  }
+
+  const int64_t rows = operands_.rows(), stride = RoundUp(in_.v, kPanel);
+  const auto row_bytes =
+      static_cast<size_t>(stride) * sizeof(double) * (operands_.with_flushable() ? 3 : 2);
+  const auto fitting = static_cast<int64_t>(options_.memory / std::max<size_t>(row_bytes, 1));
+  const int64_t block = std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+  const Buffer z(block * stride), abs_sum(block * stride),
+      flushable(operands_.with_flushable() ? block * stride : 0);
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    ForwardBlock(begin, std::min(rows, begin + block), z, abs_sum, flushable);
+  }
+  FinishLoss();
+  if (Gradients()) {
+    // Where all rows fit they are all still here; else they are computed again, block by block.
+    KeptLogits kept;
+    if (block >= rows) kept = {z.data(), abs_sum.data(), flushable.data(), stride};
+    Backward(kept);
+  }
+  return {in_.first_invalid_row};
+}
+
+}  // namespace
+
+SweepResult Sweep(const Problem& problem, const Results& wanted, const Contract& contract,
+                  const SweepOptions& options, ElementSink* sink) {
+  return Sweeper(problem, wanted, contract, options, sink).Run();
 }
 
 }  // namespace plumbline::oracle

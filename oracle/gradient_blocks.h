@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backward half of the sweep, by blocks of the vocabulary: a block's d_logits with their bounds,
+// then
+//   grad_weight  = dz^T . hidden   for the block's columns, handed out at once
+//   grad_hidden += dz . weight     handed out at the end
+// and beside each the same product of magnitudes, which bounds its error: with b the bound of dz and
+// gain that of the target's dot product, a term's error is at most (b + gain (|dz| + b)) |operand|.
+
+#ifndef PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_
+#define PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "oracle/arithmetic.h"
+#include "oracle/budget.h"
+#include "oracle/operands.h"
+#include "oracle/sweep.h"
+
+namespace plumbline::oracle {
+
+// Logits that forward left: row r's at z + r * stride. Null: they are computed again.
+struct KeptLogits {
+  const double* z = nullptr;
+  const double* abs_sum = nullptr;
+  const double* flushable = nullptr;
+  int64_t stride = 0;
+};
+
+// A row that takes part, by its place among the operands' rows.
+struct ActiveRow {
+  int64_t place = 0;
+  const Row* row = nullptr;
+  const RowBudget* budget = nullptr;
+  Upstream upstream;
+};
+
+class GradientBlocks {
+ public:
+  static constexpr int64_t kColumns = 4 * kPanel;  // of the vocabulary, a block
+
+  // Everything but `active` must outlive this; active is not empty and hidden_size > 0.
+  GradientBlocks(const Operands& operands, const Arithmetic& target, const RadiusRatios& ratios,
+                 std::vector<ActiveRow> active, const KeptLogits& kept);
+
+  void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
+  void WantWeight(kernel::DType dtype);
+
+  void Run(int threads, ElementSink* sink);
+
+ private:
+  struct Worker;
+  void Block(Worker* worker, int64_t first, int64_t count, ElementSink* sink) const;
+  void DLogits(Worker* worker, int64_t first, int64_t count) const;
+  void AddHidden(Worker* worker, int64_t first, int64_t count) const;
+  void PutWeight(Worker* worker, int64_t first, int64_t count, ElementSink* sink) const;
+  void PutHidden(const Worker& worker, ElementSink* sink) const;
+
+  const Operands& operands_;
+  const Arithmetic& target_;
+  const RadiusRatios& ratios_;
+  std::vector<ActiveRow> active_;
+  KeptLogits kept_;
+  int64_t width_;  // hidden size, rounded up to whole panels
+  std::optional<kernel::DType> hidden_dtype_, weight_dtype_;
+  Buffer panels_, panel_magnitudes_;  // [width / kPanel][active rows][kPanel] of hidden
+  Buffer weight_range_;               // [width]
+};
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrices in the form that Gemm reads: panels of kPanel columns, widened exactly to fp64, with their
+// magnitudes beside them. Decoding is the oracle's own, so that a kernel's mistake in it cannot hide.
+
+#ifndef PLUMBLINE_ORACLE_PACK_H_
+#define PLUMBLINE_ORACLE_PACK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "kernel/problem.h"
+
+namespace plumbline::oracle {
+
+// Uninitialised doubles on a cache line, as vectors want them.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t count)
+      : data_(static_cast<double*>(
+            ::operator new[](static_cast<size_t>(count) * sizeof(double), std::align_val_t{64}))) {}
+  double* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(double* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<double[], Free> data_;
+};
+
+// Element (i, j) of a float matrix lies at data + (i * stride[0] + j * stride[1]) * SizeOf(dtype).
+struct Matrix {
+  const void* data;
+  kernel::DType dtype;
+  int64_t stride[2];
+
+  static Matrix Of(const kernel::ConstTensor& t) {
+    return {t.data, t.dtype, {t.stride[0], t.stride[1]}};
+  }
+  Matrix Transposed() const { return {data, dtype, {stride[1], stride[0]}}; }
+};
+
+// Elements [depth_begin, depth_begin + depth) x [column_begin, column_begin + columns), columns <=
+// kPanel, to value[depth][kPanel] and magnitude[depth][kPanel], both on a cache line. What lies past
+// the columns is 0.
+void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
+               int64_t columns, double* value, double* magnitude);
+
+// Row i of a matrix, elements [0, columns), to value and, where not null, magnitude.
+void LoadRow(const Matrix& source, int64_t i, int64_t columns, double* value, double* magnitude);
+
+// least[j] = min(least[j], the lowest set bit of every finite nonzero value[k][j]), a power of two.
+void UpdateLowestBits(const double* value, int64_t depth, double* least);
+
+// largest[j] = max(largest[j], magnitude[k][j]).
+void UpdateMaxima(const double* magnitude, int64_t depth, double* largest);
+
+// The value of the lowest set bit of a finite x != 0; infinity for 0 and what is not finite.
+double LowestBit(double x);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_PACK_H_
