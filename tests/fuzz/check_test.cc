@@ -147,6 +147,23 @@ TEST_F(Check, LossAndLogprobTogether) {
   EXPECT_THAT(out_, HasSubstr("wrong: logprob[3] = -2 where"));
 }
 
+// Under `mean` each row of a gradient is divided by the rows of the whole dump, looked at or not. Fails
+// if it is the rows of the sample: 64 for 100. All p are 1/8 and w_v is v, so the gradient of a row is
+// -(y - 3.5)/100.
+TEST_F(Check, MeanIsOverAllRows) {
+  SafeTensors dump = Inputs(100, 8, 1);
+  dump.tensors["grad_logprob"] = Floats({}, {1});
+  HostTensor& gradient = dump.tensors["grad_hidden"] = HostTensor::Zeros(kernel::DType::kF32, {100, 1});
+  for (int64_t i = 0; i < 8; ++i) dump.tensors["weight"].SetFloat(i, static_cast<float>(i));
+  for (int64_t i = 0; i < 100; ++i) {
+    gradient.SetFloat(i, static_cast<float>(-(static_cast<double>(i % 8) - 3.5) / 100));
+  }
+  dump.metadata["reduction"] = "mean";
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << out_ << err_;
+  EXPECT_THAT(out_, HasSubstr("64 of 100 rows"));
+}
+
 // A crash is a finding that says what happened; a hang likewise. Fails if either takes plumb along.
 TEST_F(Check, ACrashIsAFinding) {
   WriteDump(work_ / "d.safetensors", Inputs(4, 37, 8));
