@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fuzz/commands.h"
+#include "fuzz/dump_diagnosis.h"
 #include "fuzz/dump_judge.h"
 #include "fuzz/dump_report.h"
 #include "fuzz/dump_run.h"
@@ -83,6 +84,8 @@ void CheckGiven(const CheckCommand& command, const Dump& dump, const DumpSample&
   report.judged = "what the dump holds";
   report.contract = contract->name;
   report.verdict = JudgeDump(sample, sample.given(), contract->contract, options);
+  report.diagnosis =
+      Diagnose(dump, sample, sample.given(), contract->contract, report.verdict, options);
   report.not_looked_at = NotLookedAt(dump, sample, false);
   Conclude(dump, sample, report, console, checked);
 }
@@ -148,7 +151,9 @@ void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& s
   DumpReport report;
   report.judged = "what " + spec.target + " makes of its inputs";
   report.contract = contract.name;
-  report.verdict = JudgeDump(sample, run.results(), contract.contract, OptionsFor(command));
+  const JudgeDumpOptions options = OptionsFor(command);
+  report.verdict = JudgeDump(sample, run.results(), contract.contract, options);
+  report.diagnosis = Diagnose(dump, sample, run.results(), contract.contract, report.verdict, options);
   report.not_looked_at = NotLookedAt(dump, sample, true);
   Conclude(dump, sample, report, console, checked);
 }
