@@ -70,7 +70,7 @@ void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
                      const std::vector<RowFacts>& facts, std::vector<std::string>* sentences) {
   if (!got || got->size() < 2) return;
   for (const DType dtype : {DType::kBf16, DType::kF16}) {
-    const double unit = dtype == DType::kBf16 ? 0x1p-9 : 0x1p-12;
+    const double unit = dtype == DType::kBf16 ? 0x1p-8 : 0x1p-11;  // roundoff
     bool fits = true;
     for (int64_t i = 0; i < got->size() && fits; ++i) {
       const auto value = static_cast<double>(got->GetFloat(i));

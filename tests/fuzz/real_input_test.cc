@@ -6,47 +6,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "fuzz/dump_judge.h"
 #include "fuzz/dump_sample.h"
 #include "fuzz/target.h"
-#include "oracle/verdict.h"
+#include "tests/fuzz/support/real_input.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-// Memory for everything that a target is asked for.
-class Answers {
- public:
-  explicit Answers(const DumpSample& sample) : results_(sample.Wanted()) {
-    for (auto* tensor : {&results_.logprob, &results_.entropy, &results_.lse, &results_.grad_hidden,
-                         &results_.grad_weight}) {
-      if (!*tensor) continue;
-      memory_.push_back(HostTensor::Zeros(
-          (*tensor)->dtype, std::vector((*tensor)->shape, (*tensor)->shape + (*tensor)->rank)));
-      (*tensor)->data = memory_.back().bytes.data();
-    }
-  }
-  const kernel::Results& results() const { return results_; }
-
- private:
-  std::vector<HostTensor> memory_;
-  kernel::Results results_;
-};
-
 DumpVerdict On(const std::string& name) {
   std::string error;
-  const auto dump = OpenDump(
-      std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus/real/minilm-64.safetensors", &error);
-  if (!dump) throw std::runtime_error(error);
+  const auto dump = testing::OpenRealInput();
   const DumpSample sample(*dump, ChooseRows(*dump, 0, 0));
   const auto target = Target::Load(name, &error);
   if (!target) throw std::runtime_error(error);
-  const Answers answers(sample);
+  const testing::Answers answers(sample);
   const RunOutcome outcome = target->Run(sample.problem(), answers.results());
   if (outcome.status != RunStatus::kOk) throw std::runtime_error(outcome.message);
   JudgeDumpOptions options;
