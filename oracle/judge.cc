@@ -7,6 +7,10 @@
 #include <cmath>
 #include <mutex>
 #include <string>
+#include <vector>
+
+#include "oracle/judge_row.h"
+#include "oracle/pack.h"
 
 namespace plumbline::oracle {
 namespace {
@@ -34,43 +38,25 @@ class JudgingSink final : public ElementSink {
   }
 
   void Take(const ElementRow& row) override {
-    const kernel::ConstTensor got = kernel::AsConst(*Find(results_, row.output));
+    const kernel::ConstTensor tensor = kernel::AsConst(*Find(results_, row.output));
+    thread_local std::vector<double> got;
+    got.resize(static_cast<size_t>(row.count));
+    const bool matrix = row.output == Output::kGradHidden || row.output == Output::kGradWeight;
+    if (matrix) {
+      LoadRow(Matrix::Of(tensor), row.row, row.count, got.data(), nullptr);
+    } else {
+      got[0] = ReadElement(tensor, row.row, 0);
+    }
     OutputVerdict mine;
     mine.output = row.output;
     std::string fault;
-    JudgedElement worst{Verdict::kPass, Failure::kNone, -1};
-    for (int64_t j = 0; j < row.count; ++j) {
-      const Element e = row.at(j);
-      if (std::isnan(e.bound) || e.bound < 0 || std::isnan(row.radius_ratio)) {
-        fault = std::string(Name(row.output)) + "[" + std::to_string(row.row) + ", " +
-                std::to_string(j) + "]: the oracle's bound is not a number";
-      }
-      const double x = ReadElement(got, row.row, j);
-      const JudgedElement judged = Judge(row.output, e, x);
-      switch (judged.verdict) {
-        case Verdict::kFail:
-          ++mine.fail;
-          break;
-        case Verdict::kVacuous:
-          ++mine.vacuous;
-          break;
-        case Verdict::kUnspecified:
-          ++mine.unspecified;
-          break;
-        default:
-          ++mine.pass;
-      }
-      if (judged.verdict != Verdict::kPass && judged.verdict != Verdict::kFail) continue;
-      const bool fails = judged.failure != Failure::kNone,
-                 worst_fails = worst.failure != Failure::kNone;
-      if (fails != worst_fails ? !fails : !(judged.tightness > worst.tightness)) continue;
-      worst = judged;
-      mine.tightness = judged.tightness;
-      mine.row = row.row;
-      mine.column = j;
-      mine.failure = judged.failure;
-      mine.got = x;
-      mine.expected = e;
+    const std::optional<TightestPass> passes =
+        matrix ? JudgeRowOfPasses(row, got.data()) : std::nullopt;
+    if (passes) {
+      mine.pass = row.count;
+      Note(row, passes->column, got.data(), {Verdict::kPass, Failure::kNone, passes->tightness}, &mine);
+    } else {
+      fault = JudgeEach(row, got.data(), &mine);
     }
     const std::scoped_lock lock(mutex_);
     Merge(mine);
@@ -79,11 +65,51 @@ class JudgingSink final : public ElementSink {
     for (Watched& w : *watched_) {
       if (w.output != row.output || w.row != row.row) continue;
       w.expected = row.at(w.column);
-      w.got = ReadElement(got, w.row, w.column);
+      w.got = got[static_cast<size_t>(w.column)];
     }
   }
 
  private:
+  static void Note(const ElementRow& row, int64_t column, const double* got,
+                   const JudgedElement& judged, OutputVerdict* worst) {
+    worst->tightness = judged.tightness;
+    worst->row = row.row;
+    worst->column = column;
+    worst->failure = judged.failure;
+    worst->got = got[column];
+    worst->expected = row.at(column);
+  }
+
+  // Returns a fault, or nothing.
+  static std::string JudgeEach(const ElementRow& row, const double* got, OutputVerdict* mine) {
+    std::string fault;
+    for (int64_t j = 0; j < row.count; ++j) {
+      const Element e = row.at(j);
+      if (std::isnan(e.bound) || e.bound < 0 || std::isnan(row.radius_ratio)) {
+        fault = std::string(Name(row.output)) + "[" + std::to_string(row.row) + ", " +
+                std::to_string(j) + "]: the oracle's bound is not a number";
+      }
+      const JudgedElement judged = Judge(row.output, e, got[j]);
+      switch (judged.verdict) {
+        case Verdict::kFail:
+          ++mine->fail;
+          break;
+        case Verdict::kVacuous:
+          ++mine->vacuous;
+          continue;
+        case Verdict::kUnspecified:
+          ++mine->unspecified;
+          continue;
+        default:
+          ++mine->pass;
+      }
+      const bool fails = judged.failure != Failure::kNone, worst = mine->failure != Failure::kNone;
+      const bool worse = fails != worst ? fails : judged.tightness > mine->tightness;
+      if (mine->row < 0 || worse) Note(row, j, got, judged, mine);
+    }
+    return fault;
+  }
+
   void Merge(const OutputVerdict& mine) {
     OutputVerdict& all = judgement_->outputs[at_[static_cast<size_t>(mine.output)]];
     const OutputVerdict before = all;
