@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "fuzz/case_runner.h"
 #include "fuzz/commands.h"
+#include "fuzz/dump_case.h"
 #include "fuzz/dump_diagnosis.h"
 #include "fuzz/dump_judge.h"
 #include "fuzz/dump_report.h"
@@ -127,6 +129,24 @@ void Explain(const DumpRun& run, const std::string& target, const Dump& dump, co
   console.Say(where + (run.kind() == Kind::kFailed ? "failed: " : "") + run.what() + "\n");
 }
 
+void Keep(const CheckCommand& command, const std::string& target, const Dump& dump,
+          const DumpSample& sample, const DumpVerdict& verdict, const Console& console,
+          Checked* checked) {
+  WorkerSpec spec;
+  spec.target = target;
+  spec.program = console.worker_program;
+  CaseRunner runner(std::move(spec), command.timeout, console.interrupt);
+  const DumpCase kept = KeepDumpCase(dump, sample, verdict, command.seed, command.out, &runner);
+  if (kept.file.empty()) {
+    console.Say("no case was stored: " + kept.what + "\n");
+    return;
+  }
+  console.Say(
+      Text("shrunk %" PRId64 " -> %" PRId64 " values: ", kept.values_before, kept.values_after) +
+      kept.file.string() + "\n       " + kept.what + "\n");
+  checked->json["case"] = kept.file.string();
+}
+
 void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& sample,
               const Console& console, Checked* checked) {
   DumpRunSpec spec;
@@ -156,6 +176,9 @@ void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& s
   report.diagnosis = Diagnose(dump, sample, run.results(), contract.contract, report.verdict, options);
   report.not_looked_at = NotLookedAt(dump, sample, true);
   Conclude(dump, sample, report, console, checked);
+  if (!command.out.empty() && checked->status == ExitStatus::kFindings) {
+    Keep(command, spec.target, dump, sample, report.verdict, console, checked);
+  }
 }
 
 Checked CheckOne(const CheckCommand& command, const std::filesystem::path& path,

@@ -55,6 +55,7 @@ struct CheckCommand {
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
   std::chrono::milliseconds timeout{600'000};  // of the target
+  std::filesystem::path out;  // where a target was run and fails, a small case of it is stored here
 };
 ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
 

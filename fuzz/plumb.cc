@@ -201,6 +201,9 @@ struct Line {
               "about how long the arbiter may take over the worst elements [10s]");
     AddParsed(sub, "--timeout", &check.timeout, ParseTime,
               "a target that takes longer is a hang [10m]");
+    sub->add_option(
+        "--out", check.out,
+        "where a target was run and fails: folder for a case shrunk from it [none is stored]");
 
     // What CommandCheck starts to run a target in; not for people, so it is in no help.
     sub = app.add_subcommand("check-worker", "")->group("");

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -177,6 +178,20 @@ TEST_F(Check, ACrashIsAFinding) {
   const std::string leaves = work_.Misbehaving("EXIT", "-DALWAYS=1");
   EXPECT_EQ(Run("d.safetensors --target " + leaves), 1);
   EXPECT_THAT(out_, HasSubstr("exited with status 0 in the middle of it"));
+}
+
+// Fails if the case of a failing target does not show by itself what the dump showed, or is not small;
+// a row, 300 columns of 2 numbers, a label and a gradient are to become 3: hidden, weight, label.
+TEST_F(Check, KeepsASmallCase) {
+  SafeTensors dump = Inputs(3, 300, 2);
+  dump.tensors["grad_entropy"] = Same(3, 1);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked --out kept"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("shrunk 604 -> 3 values: kept/mutant-tail-unmasked-bound-"));
+  EXPECT_EQ(Run("kept/*.safetensors"), 0) << out_ << err_;
+  EXPECT_EQ(Run("kept/*.safetensors --target mutant:tail-unmasked"), 1) << out_ << err_;
+  EXPECT_EQ(Run("d.safetensors --out none"), 0);
+  EXPECT_FALSE(std::filesystem::exists(work_ / "none"));
 }
 
 TEST_F(Check, EveryOtherEnd) {
