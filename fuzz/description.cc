@@ -148,6 +148,14 @@ void ReadContract(JsonReader& reader, oracle::Contract* c) {
   reader.Read("block", &c->block, 1, kMostCount);
   reader.Read("extra_bits", &c->extra_bits, 0, 64);
   reader.Read("split", &c->split, 1, kMostCount);
+  if (const Json* planes = reader.Member("input_planes")) {
+    const int64_t* count = planes->as_int();
+    if (count == nullptr || (*count != 1 && *count != 3)) {
+      reader.Wrong("input_planes", planes, "1 or 3");
+    } else {
+      c->input_planes = static_cast<int>(*count);
+    }
+  }
   reader.Read("input_rounding", &c->input_rounding, 0, 1);
   ReadWord(reader, "flush", kFlushes, &c->flush);
   ReadWord(reader, "scale", kScales, &c->scale);

@@ -8,27 +8,36 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "fuzz/abi.h"
 #include "fuzz/targets/host.h"
+#include "fuzz/targets/host_hopper.h"
 #include "fuzz/targets/mutants.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 constexpr std::string_view kHost = "host";
+constexpr std::string_view kHostHopper = "host-hopper";
 constexpr std::string_view kMutant = "mutant:";
+constexpr std::string_view kHopperMutant = "hopper-mutant:";
 constexpr std::string_view kPlugin = "plugin:";
 constexpr const char* kSymbol = "plumbline_target";
 
 const plumbline_target_v1* FindBuiltIn(std::string_view name) {
   if (name == kHost) return HostTarget();
-  if (!name.starts_with(kMutant)) return nullptr;
-  for (const Mutant& mutant : Mutants()) {
-    if (mutant.name == name.substr(kMutant.size())) return mutant.table;
-  }
-  return nullptr;
+  if (name == kHostHopper) return HostHopperTarget();
+  const auto find = [&](std::string_view prefix, std::span<const Mutant> mutants) {
+    const plumbline_target_v1* table = nullptr;
+    for (const Mutant& mutant : mutants) {
+      if (name.starts_with(prefix) && mutant.name == name.substr(prefix.size())) table = mutant.table;
+    }
+    return table;
+  };
+  if (const plumbline_target_v1* table = find(kMutant, Mutants())) return table;
+  return find(kHopperMutant, HopperMutants());
 }
 
 std::string UnknownName(std::string_view name) {
@@ -146,9 +155,16 @@ RunOutcome Target::Run(const kernel::Problem& problem, const kernel::Results& re
 }
 
 std::vector<BuiltIn> BuiltInTargets() {
-  std::vector<BuiltIn> targets = {{std::string(kHost), "the operator of this project on the CPU"}};
+  std::vector<BuiltIn> targets = {
+      {std::string(kHost), "the operator of this project on the CPU"},
+      {std::string(kHostHopper),
+       "the same with its dot products as Hopper's tensor cores compute them, bit for bit"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
+  }
+  for (const Mutant& mutant : HopperMutants()) {
+    targets.push_back({std::string(kHopperMutant) + std::string(mutant.name),
+                       "the same defect on host-hopper: " + std::string(mutant.what)});
   }
   return targets;
 }

@@ -2,7 +2,7 @@
 //
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
 //
-// Names: "host", "mutant:NAME", "plugin:PATH.so".
+// Names: "host", "host-hopper", "mutant:NAME", "hopper-mutant:NAME", "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_H_

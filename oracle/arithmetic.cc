@@ -44,6 +44,17 @@ double DotUnits(const Contract& c, int64_t length, bool products_exact) {
          split;
 }
 
+// The same for fp32 operands in three planes (ERROR-BUDGET.md, "Planes"): what the planes sum to, what
+// the five small passes add where each goes over the whole length before the next, the three products
+// that are left out and the bits that planes cannot hold.
+double PlaneUnits(const Contract& c, int64_t length, bool whole_passes) {
+  constexpr double kAllPlanes = 1.017, kSmallPasses = 0.04, kLeftOut = 1.02, kLost = 2.02;
+  if (length == 0) return 0;
+  const double units = DotUnits(c, length, /*products_exact=*/false);
+  const bool small_sums = whole_passes && c.accumulate == Accumulate::kTensorCore && c.split == 1;
+  return units * (small_sums ? kAllPlanes + kSmallPasses : 6 * kAllPlanes) + kLeftOut + kLost;
+}
+
 double CeilDiv(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
 
 // Steps in which sums over the vocabulary are merged, one after another, beyond the first of each kind.
@@ -75,20 +86,28 @@ Rounding RoundingOf(DType dtype) {
 Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) {
   Arithmetic a;
   a.u = kU;
-  a.eta = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
+  const bool planes = c.input_planes > 1 && input == DType::kF32;
+  const bool aligned = c.accumulate == Accumulate::kTensorCore || c.accumulate == Accumulate::kUnknown;
+  if (aligned) a.least_operand = input == DType::kF16 ? 0x1p-14 : 0x1p-126;
+  if (planes) a.least_operand = 0x1p-110;
+  const double least_result = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
+  a.eta = planes ? 0x1p5 * least_result : aligned ? 0x1p2 * least_result : least_result;
   a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
-  a.result_underflow = a.eta;
+  a.result_underflow = least_result;
 
   const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
   const double in = c.input_rounding;
   const double input_term = 2 * in + in * in;
-  const auto dot = [&](int64_t length, bool exact) { return Gamma(DotUnits(c, length, exact), kU); };
-  a.dot_logit = dot(shape.h, products_exact) * (1 + input_term) + input_term;
+  const auto dot = [&](int64_t length, bool exact, bool whole_passes) {
+    const double units = planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact);
+    return Gamma(units, kU) * (1 + input_term) + input_term;
+  };
+  a.dot_logit = dot(shape.h, products_exact, true);
   const DType dz = c.d_logits.value_or(input);
   const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
-  a.dot_grad_hidden = dot(shape.v, dz_products_exact) * (1 + input_term) + input_term;
-  a.dot_grad_weight = dot(shape.n, dz_products_exact) * (1 + input_term) + input_term;
-  a.certificate = in == 0;
+  a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
+  a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
+  a.certificate = in == 0 && !planes;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
   // A relative rounding of the operands holds for normal ones: TF32 and bf16 lose bits of subnormals.
   a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
@@ -113,6 +132,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.ratio = c.probability == Probability::kRatio;
 
   if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
+  a.d_logits_lost = in * 0x1p-126;
   if (c.accumulator && *c.accumulator != DType::kF32) {
     a.accumulator = RoundingOf(*c.accumulator);
     a.chunks_hidden = CeilDiv(shape.v, std::max<int64_t>(c.vocab_chunk, 1));

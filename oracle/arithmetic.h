@@ -32,7 +32,10 @@ struct Arithmetic {
   double exp_underflow = 0;     // phi: absolute error of an exponential that underflows
   double result_underflow = 0;  // eta_f: of other fp32 operations
 
-  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length.
+  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length. S and every sum of
+  // magnitudes is formed with nonzero operands raised to least_operand (ERROR-BUDGET.md, "Dot
+  // products").
+  double least_operand = 0;
   double dot_logit = 0;        // length H
   double dot_grad_hidden = 0;  // length V, on d_logits as stored
   double dot_grad_weight = 0;  // length N
@@ -56,6 +59,7 @@ struct Arithmetic {
   bool recompute_same_bits = false, ratio = false;
 
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: not rounded beyond `u`
+  double d_logits_lost = 0;  // what rounding a subnormal d_logit as an operand may lose of it
   double chunks_hidden = 0;                 // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};

@@ -32,7 +32,8 @@ struct Moments {
 
 // By how much backward's exponent of a column may exceed delta - t.
 inline double ExponentShift(const RowBudget& b, const Arithmetic& a) {
-  return (a.ratio ? 0 : b.lse_change + b.log_s_error) + b.shift_change;
+  // e/s: s itself may be as small as e^-(L + D). exp(x - lse): lse may be off by L + B_l.
+  return b.lse_change + b.shift_change + (a.ratio ? b.shift_change : b.log_s_error);
 }
 
 // What the forward budget needs of one column.
@@ -285,9 +286,10 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
     total = hn::MulAdd(Constant(a.result_underflow), underflow, total);
 
     const Vec dz = hn::Mul(dx, Constant(inverse)), abs_dz = hn::Abs(dz);
-    total = hn::MulAdd(
-        total, Constant(inverse * (1 + 2 * u)),
-        hn::MulAdd(Constant(2 * u), abs_dz, hn::Mul(Constant(a.result_underflow), hn::Add(one, late))));
+    total = hn::MulAdd(total, Constant(inverse * (1 + 2 * u)),
+                       hn::MulAdd(Constant(2 * u), abs_dz,
+                                  hn::MulAdd(Constant(a.result_underflow), hn::Add(one, late),
+                                             Constant(a.d_logits_lost))));
     total = hn::IfThenElse(hn::IsNaN(total), infinity, total);
     const Vec reach = hn::Add(abs_dz, hn::Min(total, Constant(widest)));
     overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(reach, Constant(a.d_logits.largest))));

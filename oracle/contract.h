@@ -38,6 +38,8 @@ struct Contract {
   int block = 16;             // kTensorCore: products aligned together
   int extra_bits = 2;         // kTensorCore: alignment bits kept below the 23 of fp32
   int split = 1;              // partial dot products added in fp32
+  int input_planes = 1;       // bf16 planes that an fp32 operand is split into, 1 (none) or 3: six
+                              // products, the small ones first, through one accumulator
   double input_rounding = 0;  // relative rounding of each operand on its way in, e.g. 2^-11 for TF32
   Flush flush = Flush::kNone;
 

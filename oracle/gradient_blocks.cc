@@ -47,20 +47,17 @@ struct GradientBlocks::Worker {
 
 namespace {
 
-// b + gain (|dz| + b) for every d_logit of a block.
-void Coefficients(const double* dz, const double* bound, double gain, int64_t count, double* out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = bound[i] + gain * (std::fabs(dz[i]) + bound[i]);
+// b + gain (|dz| + b) for every d_logit of a block; the second sum counts as at least `least`.
+void Coefficients(const double* dz, const double* bound, double gain, double least, int64_t count,
+                  double* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double mass = std::fabs(dz[i]) + bound[i];
+    out[i] = bound[i] + gain * (mass < least && mass > 0 ? least : mass);
+  }
 }
 
 double Gain(double dot, double chunks, const Arithmetic& target) {
   return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
-}
-
-// Only subnormal magnitudes stay.
-void KeepSubnormal(double* magnitudes, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!(magnitudes[i] < 0x1p-126)) magnitudes[i] = 0;
-  }
 }
 
 bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
@@ -139,11 +136,11 @@ void GradientBlocks::DLogits(Worker* w, int64_t first, int64_t count) const {
 void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
   const auto rows = static_cast<int64_t>(active_.size());
   Coefficients(w->dz.data(), w->bound.data(),
-               Gain(target_.dot_grad_hidden, target_.chunks_hidden, target_), rows * kColumns,
-               w->coefficient.data());
+               Gain(target_.dot_grad_hidden, target_.chunks_hidden, target_), operands_.least(),
+               rows * kColumns, w->coefficient.data());
   for (int64_t d = 0; d < width_; d += kPanel) {
     const int64_t columns = std::min(kPanel, operands_.hidden_size() - d);
-    PackPanel(operands_.weight(), first, count, d, columns, w->scratch.value.data(),
+    PackPanel(operands_.weight(), first, count, d, columns, operands_.least(), w->scratch.value.data(),
               w->scratch.magnitude.data());
     UpdateMaxima(w->scratch.magnitude.data(), count, w->weight_max.data() + d);
     Gemm({w->dz.data(), kColumns, 1, w->scratch.value.data(), rows, count, 1,
@@ -151,7 +148,7 @@ void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
     Gemm({w->coefficient.data(), kColumns, 1, w->scratch.magnitude.data(), rows, count, 1,
           w->hidden_bound.data() + d, width_, true});
     if (target_.flush_operands) {  // a term whose weight is subnormal may be lost whole
-      KeepSubnormal(w->scratch.magnitude.data(), count * kPanel);
+      KeepSubnormal(w->scratch.value.data(), count * kPanel, w->scratch.magnitude.data());
       Gemm({w->whole.data(), kColumns, 1, w->scratch.magnitude.data(), rows, count, 1,
             w->hidden_bound.data() + d, width_, true});
     }
@@ -161,8 +158,8 @@ void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
 void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   const auto rows = static_cast<int64_t>(active_.size());
   Coefficients(w->dz.data(), w->bound.data(),
-               Gain(target_.dot_grad_weight, target_.chunks_weight, target_), rows * kColumns,
-               w->coefficient.data());
+               Gain(target_.dot_grad_weight, target_.chunks_weight, target_), operands_.least(),
+               rows * kColumns, w->coefficient.data());
   for (int64_t r = 0; r < rows; r += PanelScratch::kDepth) {
     const int64_t depth = std::min(PanelScratch::kDepth, rows - r);
     for (int64_t d = 0; d < width_; d += kPanel) {
@@ -172,8 +169,7 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
       Gemm({w->coefficient.data() + r * kColumns, 1, kColumns, panel_magnitudes_.data() + at, count,
             depth, 1, w->weight_bound.data() + d, width_, r > 0});
       if (target_.flush_operands) {
-        std::copy_n(panel_magnitudes_.data() + at, depth * kPanel, w->scratch.magnitude.data());
-        KeepSubnormal(w->scratch.magnitude.data(), depth * kPanel);
+        KeepSubnormal(panels_.data() + at, depth * kPanel, w->scratch.magnitude.data());
         Gemm({w->whole.data() + r * kColumns, 1, kColumns, w->scratch.magnitude.data(), count, depth, 1,
               w->weight_bound.data() + d, width_, true});
       }
@@ -196,7 +192,7 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
 void GradientBlocks::Block(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   DLogits(w, first, count);
   if (target_.flush_operands) {  // more than |dz| + b
-    Coefficients(w->dz.data(), w->bound.data(), 1, static_cast<int64_t>(active_.size()) * kColumns,
+    Coefficients(w->dz.data(), w->bound.data(), 1, 0, static_cast<int64_t>(active_.size()) * kColumns,
                  w->whole.data());
   }
   if (hidden_dtype_) AddHidden(w, first, count);

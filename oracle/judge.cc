@@ -43,7 +43,7 @@ class JudgingSink final : public ElementSink {
     got.resize(static_cast<size_t>(row.count));
     const bool matrix = row.output == Output::kGradHidden || row.output == Output::kGradWeight;
     if (matrix) {
-      LoadRow(Matrix::Of(tensor), row.row, row.count, got.data(), nullptr);
+      LoadRow(Matrix::Of(tensor), row.row, row.count, 0, got.data(), nullptr);
     } else {
       got[0] = ReadElement(tensor, row.row, 0);
     }

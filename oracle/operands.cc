@@ -3,6 +3,7 @@
 #include "oracle/operands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -14,11 +15,20 @@ constexpr double kLeastNormalFloat = 0x1p-126;
 
 }  // namespace
 
-Operands::Operands(const kernel::Problem& problem, std::vector<int64_t> rows, bool with_flushable)
+void KeepSubnormal(const double* value, int64_t count, double* magnitude) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = std::fabs(value[i]);
+    magnitude[i] = x < kLeastNormalFloat ? x : 0;
+  }
+}
+
+Operands::Operands(const kernel::Problem& problem, std::vector<int64_t> rows, double least,
+                   bool with_flushable)
     : rows_(std::move(rows)),
       h_(problem.hidden_size()),
       v_(problem.vocab()),
       stride_(RoundUp(h_, kPanel)),
+      least_(least),
       with_flushable_(with_flushable),
       weight_(Matrix::Of(problem.weight)),
       hidden_(this->rows() * stride_),
@@ -30,19 +40,18 @@ Operands::Operands(const kernel::Problem& problem, std::vector<int64_t> rows, bo
     double* const magnitude = magnitude_.data() + r * stride_;
     std::fill(value + h_, value + stride_, 0.0);
     std::fill(magnitude + h_, magnitude + stride_, 0.0);
-    LoadRow(source, problem_row(r), h_, value, magnitude);
-    double least[kPanel];
-    std::fill_n(least, kPanel, kInfinity);
-    UpdateLowestBits(value, stride_ / kPanel, least);
-    hidden_lsb_.push_back(*std::min_element(least, least + kPanel));
+    LoadRow(source, problem_row(r), h_, least_, value, magnitude);
+    double lowest[kPanel];
+    std::fill_n(lowest, kPanel, kInfinity);
+    UpdateLowestBits(value, stride_ / kPanel, lowest);
+    hidden_lsb_.push_back(*std::min_element(lowest, lowest + kPanel));
   }
   if (!with_flushable_) return;
   subnormal_ = Buffer(this->rows() * stride_);
   normal_ = Buffer(this->rows() * stride_);
+  KeepSubnormal(hidden_.data(), this->rows() * stride_, subnormal_.data());
   for (int64_t i = 0; i < this->rows() * stride_; ++i) {
-    const double x = magnitude_.data()[i];
-    subnormal_.data()[i] = x < kLeastNormalFloat ? x : 0;
-    normal_.data()[i] = x < kLeastNormalFloat ? 0 : x;
+    normal_.data()[i] = subnormal_.data()[i] == 0 ? std::fabs(hidden_.data()[i]) : 0;
   }
 }
 
@@ -60,10 +69,7 @@ void Operands::AddFlushable(int64_t depth_begin, int64_t depth, int64_t begin, i
                      stride,
                      depth_begin > 0};
   Gemm(block);
-  for (int64_t i = 0; i < depth * kPanel; ++i) {
-    double& w = scratch.magnitude.data()[i];
-    if (!(w < kLeastNormalFloat)) w = 0;
-  }
+  KeepSubnormal(scratch.value.data(), depth * kPanel, scratch.magnitude.data());
   block.a = normal_.data() + begin * stride_ + depth_begin;
   block.accumulate = true;
   Gemm(block);
@@ -72,13 +78,13 @@ void Operands::AddFlushable(int64_t depth_begin, int64_t depth, int64_t begin, i
 void Operands::Logits(int64_t first, int64_t begin, int64_t end, const PanelScratch& scratch, double* z,
                       double* abs_sum, double* flushable, int64_t stride) const {
   const int64_t columns = std::min(kPanel, v_ - first), rows = end - begin;
-  double* const least = weight_lsb_.data() + first;
-  std::fill_n(least, kPanel, kInfinity);
+  double* const lowest = weight_lsb_.data() + first;
+  std::fill_n(lowest, kPanel, kInfinity);
   for (int64_t k = 0; k < h_; k += PanelScratch::kDepth) {
     const int64_t depth = std::min(PanelScratch::kDepth, h_ - k);
-    PackPanel(weight_.Transposed(), k, depth, first, columns, scratch.value.data(),
+    PackPanel(weight_.Transposed(), k, depth, first, columns, least_, scratch.value.data(),
               scratch.magnitude.data());
-    UpdateLowestBits(scratch.value.data(), depth, least);
+    UpdateLowestBits(scratch.value.data(), depth, lowest);
     Gemm({hidden_.data() + begin * stride_ + k, stride_, 1, scratch.value.data(), rows, depth, 1, z,
           stride, k > 0});
     Gemm({magnitude_.data() + begin * stride_ + k, stride_, 1, scratch.magnitude.data(), rows, depth, 1,

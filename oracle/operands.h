@@ -24,10 +24,15 @@ struct PanelScratch {
   Buffer value{kDepth * kPanel}, magnitude{kDepth * kPanel};
 };
 
+// magnitude[i] = |value[i]| where that is subnormal in fp32, else 0.
+void KeepSubnormal(const double* value, int64_t count, double* magnitude);
+
 class Operands {
  public:
-  // `with_flushable`: whether sums over subnormal operands are asked for.
-  Operands(const kernel::Problem& problem, std::vector<int64_t> rows, bool with_flushable);
+  // Magnitudes count as at least `least`. `with_flushable`: whether sums over subnormal operands are
+  // asked for.
+  Operands(const kernel::Problem& problem, std::vector<int64_t> rows, double least,
+           bool with_flushable);
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t problem_row(int64_t r) const { return rows_[static_cast<size_t>(r)]; }
@@ -35,6 +40,7 @@ class Operands {
   int64_t vocab() const { return v_; }
   bool with_flushable() const { return with_flushable_; }
   const Matrix& weight() const { return weight_; }
+  double least() const { return least_; }
   const double* hidden(int64_t r) const { return hidden_.data() + r * stride_; }
   const double* magnitude(int64_t r) const { return magnitude_.data() + r * stride_; }
   double hidden_lsb(int64_t r) const { return hidden_lsb_[static_cast<size_t>(r)]; }
@@ -53,6 +59,7 @@ class Operands {
 
   std::vector<int64_t> rows_;
   int64_t h_, v_, stride_;
+  double least_;
   bool with_flushable_;
   Matrix weight_;
   Buffer hidden_, magnitude_;

@@ -65,11 +65,16 @@ HWY_INLINE Vec Widen(const Fp16Bits* p) {
 
 // count raw elements to doubles, count a multiple of kLanes.
 template <class T>
-HWY_INLINE void WidenRun(const T* from, int64_t count, double* value, double* magnitude) {
+HWY_INLINE void WidenRun(const T* from, int64_t count, double least, double* value, double* magnitude) {
   for (int64_t j = 0; j < count; j += kLanes) {
     const Vec x = Widen(from + j);
     hn::StoreU(x, kDoubles, value + j);
-    if (magnitude != nullptr) hn::StoreU(hn::Abs(x), kDoubles, magnitude + j);
+    if (magnitude == nullptr) continue;
+    // 0 stays, and so does a NaN: both are what Max must not replace.
+    const Vec absolute = hn::Abs(x);
+    const auto low =
+        hn::And(hn::Lt(absolute, hn::Set(kDoubles, least)), hn::Gt(absolute, hn::Zero(kDoubles)));
+    hn::StoreU(hn::IfThenElse(low, hn::Set(kDoubles, least), absolute), kDoubles, magnitude + j);
   }
 }
 
@@ -146,7 +151,7 @@ void GatherTransposed(const Raw* from, int64_t column_stride, int64_t depth, int
 
 template <class Raw, class Typed>
 void PackTyped(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
-               int64_t columns, double* value, double* magnitude) {
+               int64_t columns, double least, double* value, double* magnitude) {
   constexpr int64_t kDepthAtOnce = 64;  // raw panels stay in the innermost cache
   Raw raw[kDepthAtOnce * kPanel];
   const Raw* const base = static_cast<const Raw*>(source.data) + column_begin * source.stride[1];
@@ -168,46 +173,54 @@ void PackTyped(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t
         }
       }
     }
-    WidenRun(reinterpret_cast<const Typed*>(raw), count * kPanel, value + k * kPanel,
+    WidenRun(reinterpret_cast<const Typed*>(raw), count * kPanel, least, value + k * kPanel,
              magnitude + k * kPanel);
   }
 }
 
 void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
-               int64_t columns, double* value, double* magnitude) {
+               int64_t columns, double least, double* value, double* magnitude) {
   switch (source.dtype) {
     case kernel::DType::kBf16:
-      return PackTyped<uint16_t, Bf16Bits>(source, depth_begin, depth, column_begin, columns, value,
-                                           magnitude);
+      return PackTyped<uint16_t, Bf16Bits>(source, depth_begin, depth, column_begin, columns, least,
+                                           value, magnitude);
     case kernel::DType::kF16:
-      return PackTyped<uint16_t, Fp16Bits>(source, depth_begin, depth, column_begin, columns, value,
-                                           magnitude);
+      return PackTyped<uint16_t, Fp16Bits>(source, depth_begin, depth, column_begin, columns, least,
+                                           value, magnitude);
     default:
-      return PackTyped<uint32_t, float>(source, depth_begin, depth, column_begin, columns, value,
+      return PackTyped<uint32_t, float>(source, depth_begin, depth, column_begin, columns, least, value,
                                         magnitude);
   }
 }
 
 template <class Typed>
-void LoadTyped(const Matrix& source, int64_t i, int64_t columns, double* value, double* magnitude) {
+void LoadTyped(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
+               double* magnitude) {
   const Typed* const from = static_cast<const Typed*>(source.data) + i * source.stride[0];
   const int64_t whole = source.stride[1] == 1 ? columns / kLanes * kLanes : 0;
-  WidenRun(from, whole, value, magnitude);
-  for (int64_t j = whole; j < columns; ++j) {
-    Typed one[kLanes] = {from[j * source.stride[1]]};
-    value[j] = hn::GetLane(Widen(one));
-    if (magnitude != nullptr) magnitude[j] = std::fabs(value[j]);
+  WidenRun(from, whole, least, value, magnitude);
+  // What is strided or left over is collected first.
+  constexpr int64_t kAtOnce = 64;
+  Typed raw[kAtOnce] = {};
+  double wide[kAtOnce], absolute[kAtOnce];
+  for (int64_t j = whole; j < columns; j += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, columns - j);
+    for (int64_t k = 0; k < count; ++k) raw[k] = from[(j + k) * source.stride[1]];
+    WidenRun(raw, (count + kLanes - 1) / kLanes * kLanes, least, wide, absolute);
+    std::copy_n(wide, count, value + j);
+    if (magnitude != nullptr) std::copy_n(absolute, count, magnitude + j);
   }
 }
 
-void LoadRow(const Matrix& source, int64_t i, int64_t columns, double* value, double* magnitude) {
+void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
+             double* magnitude) {
   switch (source.dtype) {
     case kernel::DType::kBf16:
-      return LoadTyped<Bf16Bits>(source, i, columns, value, magnitude);
+      return LoadTyped<Bf16Bits>(source, i, columns, least, value, magnitude);
     case kernel::DType::kF16:
-      return LoadTyped<Fp16Bits>(source, i, columns, value, magnitude);
+      return LoadTyped<Fp16Bits>(source, i, columns, least, value, magnitude);
     default:
-      return LoadTyped<float>(source, i, columns, value, magnitude);
+      return LoadTyped<float>(source, i, columns, least, value, magnitude);
   }
 }
 
@@ -263,12 +276,13 @@ HWY_EXPORT(UpdateMaxima);
 HWY_EXPORT(LowestBit);
 
 void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
-               int64_t columns, double* value, double* magnitude) {
+               int64_t columns, double least, double* value, double* magnitude) {
   HWY_DYNAMIC_DISPATCH(PackPanel)
-  (source, depth_begin, depth, column_begin, columns, value, magnitude);
+  (source, depth_begin, depth, column_begin, columns, least, value, magnitude);
 }
-void LoadRow(const Matrix& source, int64_t i, int64_t columns, double* value, double* magnitude) {
-  HWY_DYNAMIC_DISPATCH(LoadRow)(source, i, columns, value, magnitude);
+void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
+             double* magnitude) {
+  HWY_DYNAMIC_DISPATCH(LoadRow)(source, i, columns, least, value, magnitude);
 }
 void UpdateLowestBits(const double* value, int64_t depth, double* least) {
   HWY_DYNAMIC_DISPATCH(UpdateLowestBits)(value, depth, least);

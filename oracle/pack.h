@@ -43,14 +43,17 @@ struct Matrix {
   Matrix Transposed() const { return {data, dtype, {stride[1], stride[0]}}; }
 };
 
+// In both, a nonzero magnitude below `least` is raised to it (ERROR-BUDGET.md, "Dot products").
+//
 // Elements [depth_begin, depth_begin + depth) x [column_begin, column_begin + columns), columns <=
 // kPanel, to value[depth][kPanel] and magnitude[depth][kPanel], both on a cache line. What lies past
 // the columns is 0.
 void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
-               int64_t columns, double* value, double* magnitude);
+               int64_t columns, double least, double* value, double* magnitude);
 
 // Row i of a matrix, elements [0, columns), to value and, where not null, magnitude.
-void LoadRow(const Matrix& source, int64_t i, int64_t columns, double* value, double* magnitude);
+void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
+             double* magnitude);
 
 // least[j] = min(least[j], the lowest set bit of every finite nonzero value[k][j]), a power of two.
 void UpdateLowestBits(const double* value, int64_t depth, double* least);

@@ -90,7 +90,7 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       reduction_(problem.reduction),
       target_(TargetArithmetic(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h})),
       ratios_(RadiusOver(target_, {in_.n, in_.v, in_.h})),
-      operands_(problem, NormalRows(in_), target_.flush_operands),
+      operands_(problem, NormalRows(in_), target_.least_operand, target_.flush_operands),
       log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
       rows_(static_cast<size_t>(operands_.rows())),
       budgets_(rows_.size()),

@@ -2,7 +2,6 @@
 
 #include "fuzz/targets/host.h"
 
-#include "fuzz/json.h"
 #include "fuzz/targets/entry.h"
 #include "fuzz/version.h"
 #include "kernel/linear_cross_entropy.h"
@@ -36,12 +35,11 @@ struct HostOperator {
 
 const plumbline_target_v1* HostTarget() { return Entry<HostOperator>::Table(); }
 
-std::string HostDescription(std::string_view name) {
+Json HostSoftmaxContract() {
   // Every number is a promise of kernel/OPERATION.md; where it says nothing, of kernel/host's own
   // headers. They are repeated here rather than included: a target that changes must not change its
   // claim in passing.
   Json contract;
-  contract["accumulate"] = "fp32";
   contract["scale"] = "after";
   contract["scale_roundings"] = 1;
   contract["shift"] = "exact_max";
@@ -57,8 +55,17 @@ std::string HostDescription(std::string_view name) {
   contract["label_logit_separate"] = false;
   contract["recompute_same_bits"] = true;
   contract["probability"] = "ratio";
-  contract["d_logits"] = "fp32";
+  return contract;
+}
 
+std::string HostDescription(std::string_view name) {
+  Json contract = HostSoftmaxContract();
+  contract["accumulate"] = "fp32";
+  contract["d_logits"] = "fp32";
+  return DescribeCpuTarget(name, contract);
+}
+
+std::string DescribeCpuTarget(std::string_view name, const Json& contract) {
   Json description;
   description["name"] = name;
   description["version"] = kVersion;

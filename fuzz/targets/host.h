@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/json.h"
 #include "fuzz/target_abi.h"
 
 namespace plumbline::fuzz {
@@ -16,6 +17,12 @@ const plumbline_target_v1* HostTarget();
 
 // The arithmetic of kernel/host, claimed under this name: JSON as fuzz/target_description.md says.
 std::string HostDescription(std::string_view name);
+
+// What every operator that is made of the host's stages claims, whatever its dot products are.
+Json HostSoftmaxContract();
+
+// A target on the CPU with this contract.
+std::string DescribeCpuTarget(std::string_view name, const Json& contract);
 
 }  // namespace plumbline::fuzz
 

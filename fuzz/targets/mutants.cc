@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "fuzz/targets/entry.h"
 #include "fuzz/targets/host.h"
+#include "fuzz/targets/host_hopper.h"
 #include "kernel/host/operator.h"
 
 namespace plumbline::fuzz {
@@ -16,14 +18,14 @@ namespace plumbline::fuzz {
 using kernel::Problem, kernel::Results, kernel::Status;
 using kernel::host::Defect;
 
-// One instantiation of the host's stages for all mutants. Has is not inline, so that its symbol tells
-// which object files hold a defect; the operator's own must not (tests/kernel).
+// One instantiation of the host's stages for all mutants on one arithmetic. Has is not inline, so that
+// its symbol tells which object files hold a defect; the operator's own must not (tests/kernel).
+template <class DotPolicy>
 struct PlantedDefect {
+  using Dots = DotPolicy;
   Defect active;
-  bool Has(Defect defect) const;
+  [[gnu::noinline]] bool Has(Defect defect) const { return defect == active; }
 };
-
-bool PlantedDefect::Has(Defect defect) const { return defect == active; }
 
 namespace {
 
@@ -63,9 +65,9 @@ constexpr std::array kPlanted = {
             "grad_hidden is accumulated in bf16 over chunks of the vocabulary (Megatron #2739)"},
 };
 
-template <size_t kIndex>
+template <class Dots, size_t kIndex>
 struct MutantOperator {
-  static constexpr PlantedDefect kDefect{kPlanted[kIndex].defect};
+  static constexpr PlantedDefect<Dots> kDefect{kPlanted[kIndex].defect};
 
   static Status Run(const Problem& problem, const Results& results) {
     return kernel::host::RunImpl(problem, results, /*threads=*/0, kDefect);
@@ -81,22 +83,31 @@ struct MutantOperator {
     return kernel::host::BackwardImpl(problem, results, /*threads=*/0, workspace, saved, kDefect);
   }
   static const char* Describe() {
+    constexpr bool kHost = std::is_same_v<Dots, kernel::host::FusedChains>;
+    const std::string name(kPlanted[kIndex].name);
     static const std::string description =
-        HostDescription(std::string("mutant:").append(kPlanted[kIndex].name));
+        kHost ? HostDescription("mutant:" + name) : HostHopperDescription("hopper-mutant:" + name);
     return description.c_str();
   }
 };
 
-template <size_t... kIndices>
+template <class Dots, size_t... kIndices>
 auto MakeMutants(std::index_sequence<kIndices...>) {
   return std::array{Mutant{kPlanted[kIndices].name, kPlanted[kIndices].what,
-                           Entry<MutantOperator<kIndices>>::Table()}...};
+                           Entry<MutantOperator<Dots, kIndices>>::Table()}...};
 }
 
 }  // namespace
 
 std::span<const Mutant> Mutants() {
-  static const auto mutants = MakeMutants(std::make_index_sequence<kPlanted.size()>());
+  static const auto mutants =
+      MakeMutants<kernel::host::FusedChains>(std::make_index_sequence<kPlanted.size()>());
+  return mutants;
+}
+
+std::span<const Mutant> HopperMutants() {
+  static const auto mutants =
+      MakeMutants<kernel::host::TensorCores>(std::make_index_sequence<kPlanted.size()>());
   return mutants;
 }
 

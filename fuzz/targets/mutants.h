@@ -2,7 +2,7 @@
 //
 // Mutants: the host operator with one planted defect each, every one modelled on a bug that a public
 // kernel of this kind has had. A harness that does not find them finds nothing. They claim host's
-// contract.
+// contract, or that of host-hopper, with whose dot products there is one of each too.
 
 #ifndef PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
 #define PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
@@ -21,6 +21,7 @@ struct Mutant {
 };
 
 std::span<const Mutant> Mutants();
+std::span<const Mutant> HopperMutants();  // the same names in the same order
 
 }  // namespace plumbline::fuzz
 

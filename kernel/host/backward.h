@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The backward pass, by chunks of the vocabulary: recompute the chunk's logits, turn them into d_logits
-// (fp32, the only matrix of rows x columns there is, and never wider than a chunk), then
-//   grad_hidden += dz . weight     one FMA chain an element over all chunks, ascending in v
-//   grad_weight  = dz^T . hidden   one FMA chain an element, ascending in the row; rounded once
+// (the only matrix of rows x columns there is, and never wider than a chunk), then
+//   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v
+//   grad_weight  = dz^T . hidden   one chain an element, ascending in the row; rounded once
+// The chains are the policy's: kernel/host/dot_policy.h.
 // Rows that are ignored, and rows with g = k = 0, are left out by compaction: whatever they hold, NaN
 // included, is never multiplied. Invalid rows are left out too, and their NaN is written.
 
@@ -82,6 +83,7 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
                                     state.saved.entropy[i], row.temperature,  memory.g[begin + r],
                                     memory.k[begin + r]};
       TileGradient(gradient, label, z + r * plan.chunk, defects);
+      Defects::Dots::Store(z + r * plan.chunk, kTile, state.problem.hidden.dtype);
     }
   }
 }
@@ -90,40 +92,51 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
 template <class Defects>
 void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
                     int64_t column, const Defects& defects) {
+  using Dots = typename Defects::Dots;
   const Plan& plan = state.plan;
   const int64_t stride = RoundUp(plan.h, kTile);
   const int64_t width = std::min(kTile, plan.h - column);
-  for (int64_t k = 0; k < state.width; k += kDepthBlock) {
-    const int64_t depth = std::min(kDepthBlock, state.width - k);
-    PackPanels(Matrix::Of(state.problem.weight), nullptr, state.first + k, depth, column, width,
-               scratch.panels);
-    DotProducts({state.memory.d_logits + begin * plan.chunk + k, plan.chunk, scratch.panels, depth,
-                 end - begin, CeilDiv(width, kPanel),
-                 state.memory.grad_hidden + begin * stride + column, stride, state.first + k > 0});
-    if (!defects.Has(Defect::kGradHiddenAccumulator)) continue;
-    for (int64_t i = begin; i < end; ++i) {
-      float* const sums = state.memory.grad_hidden + i * stride + column;
-      for (int64_t j = 0; j < width; ++j) sums[j] = ToFloat(ToBFloat16(sums[j]));
+  const DType dtype = state.problem.hidden.dtype;
+  for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
+    for (int64_t k = 0; k < state.width; k += kDepthBlock) {
+      const int64_t depth = std::min(kDepthBlock, state.width - k);
+      PackPanels(Matrix::Of(state.problem.weight), nullptr, state.first + k, depth, column, width,
+                 scratch.panels);
+      Dots::Products(
+          {state.memory.d_logits + begin * plan.chunk + k, plan.chunk, scratch.panels, depth,
+           end - begin, CeilDiv(width, kPanel), state.memory.grad_hidden + begin * stride + column,
+           stride, pass > 0 || state.first + k > 0},
+          dtype, pass);
+      if (!defects.Has(Defect::kGradHiddenAccumulator)) continue;
+      for (int64_t i = begin; i < end; ++i) {
+        float* const sums = state.memory.grad_hidden + i * stride + column;
+        for (int64_t j = 0; j < width; ++j) sums[j] = ToFloat(ToBFloat16(sums[j]));
+      }
     }
   }
 }
 
 // Rows [begin, end) of the chunk of grad_weight, columns [column, column + width), over all rows
 // listed.
-inline void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t begin,
-                           int64_t end, int64_t column, int64_t width) {
+template <class Dots>
+void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
+                    int64_t column, int64_t width) {
   const Plan& plan = state.plan;
   const int64_t rows = end - begin;
-  for (int64_t k = 0; k < state.count; k += kDepthBlock) {
-    const int64_t depth = std::min(kDepthBlock, state.count - k);
-    Transpose(state.memory.d_logits + k * plan.chunk + begin, plan.chunk, depth, rows, scratch.rows,
-              kDepthBlock);
-    for (int64_t j = 0; j < width; j += kTile) {
-      const int64_t tile = std::min(kTile, width - j);
-      PackPanels(Matrix::Of(state.problem.hidden), state.memory.rows, k, depth, column + j, tile,
-                 scratch.panels);
-      DotProducts({scratch.rows, kDepthBlock, scratch.panels, depth, rows, CeilDiv(tile, kPanel),
-                   scratch.product + j, kColumnGroup, k > 0});
+  const DType dtype = state.problem.hidden.dtype;
+  for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
+    for (int64_t k = 0; k < state.count; k += kDepthBlock) {
+      const int64_t depth = std::min(kDepthBlock, state.count - k);
+      Transpose(state.memory.d_logits + k * plan.chunk + begin, plan.chunk, depth, rows, scratch.rows,
+                kDepthBlock);
+      for (int64_t j = 0; j < width; j += kTile) {
+        const int64_t tile = std::min(kTile, width - j);
+        PackPanels(Matrix::Of(state.problem.hidden), state.memory.rows, k, depth, column + j, tile,
+                   scratch.panels);
+        Dots::Products({scratch.rows, kDepthBlock, scratch.panels, depth, rows, CeilDiv(tile, kPanel),
+                        scratch.product + j, kColumnGroup, pass > 0 || k > 0},
+                       dtype, pass);
+      }
     }
   }
   StoreBlock(*state.results.grad_weight, state.first + begin, rows, column, width, scratch.product,
@@ -161,8 +174,9 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
     } else {
       const int64_t begin = (item - hidden_items) / column_groups * kRowBlock;
       const int64_t column = (item - hidden_items) % column_groups * kColumnGroup;
-      GradWeightItem(state, scratch, begin, std::min(begin + kRowBlock, state.width), column,
-                     std::min(kColumnGroup, plan.h - column));
+      GradWeightItem<typename Defects::Dots>(state, scratch, begin,
+                                             std::min(begin + kRowBlock, state.width), column,
+                                             std::min(kColumnGroup, plan.h - column));
     }
   });
 }

@@ -3,11 +3,16 @@
 // The places where an implementation of this operator is known to go wrong, as a compile-time policy.
 // Every stage of the host implementation takes a `Defects` policy; the shipped operator is instantiated
 // with NoDefects, whose answer is a constant, so none of this reaches its object code.
+//
+// A policy also names the arithmetic of the matrix products, `Dots` (kernel/host/dot_policy.h), so that
+// each defect can be planted on each.
 
 #ifndef PLUMBLINE_KERNEL_HOST_DEFECTS_H_
 #define PLUMBLINE_KERNEL_HOST_DEFECTS_H_
 
 #include <cstdint>
+
+#include "kernel/host/dot_policy.h"
 
 namespace plumbline::kernel::host {
 
@@ -28,6 +33,7 @@ enum class Defect : uint8_t {
 };
 
 struct NoDefects {
+  using Dots = FusedChains;
   static constexpr bool Has(Defect) { return false; }
 };
 

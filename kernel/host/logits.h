@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tile of logits for a block of rows: z = hidden . weight^T, each by one fp32 FMA chain in
+// One tile of logits for a block of rows: z = hidden . weight^T, by the policy's dot products in
 // ascending order of the hidden dimension, from +0. Forward and backward both come here, so backward
 // sees the very bits that forward summed.
 
@@ -13,7 +13,6 @@
 
 #include "kernel/host/convert.h"
 #include "kernel/host/defects.h"
-#include "kernel/host/simd.h"
 #include "kernel/host/tiling.h"
 #include "kernel/host/workspace.h"
 
@@ -24,12 +23,16 @@ namespace plumbline::kernel::host {
 template <class Defects>
 void TileLogits(const Plan& plan, const Matrix& weight, const Scratch& scratch, int64_t rows,
                 int64_t tile, float* z, int64_t z_stride, const Defects& defects) {
+  using Dots = typename Defects::Dots;
   const int64_t width = plan.tiling.Width(tile);
-  for (int64_t k = 0; k < plan.h; k += kDepthBlock) {
-    const int64_t depth = std::min(kDepthBlock, plan.h - k);
-    PackPanels(weight.Transposed(), nullptr, k, depth, tile * kTile, width, scratch.panels);
-    DotProducts({scratch.rows + k, plan.h, scratch.panels, depth, rows, CeilDiv(width, kPanel), z,
-                 z_stride, k > 0});
+  for (int pass = 0; pass < Dots::Passes(weight.dtype); ++pass) {
+    for (int64_t k = 0; k < plan.h; k += kDepthBlock) {
+      const int64_t depth = std::min(kDepthBlock, plan.h - k);
+      PackPanels(weight.Transposed(), nullptr, k, depth, tile * kTile, width, scratch.panels);
+      Dots::Products({scratch.rows + k, plan.h, scratch.panels, depth, rows, CeilDiv(width, kPanel), z,
+                      z_stride, pass > 0 || k > 0},
+                     weight.dtype, pass);
+    }
   }
   const bool tail_unmasked = defects.Has(Defect::kTailUnmasked);
   const float padding = tail_unmasked ? 0 : -std::numeric_limits<float>::infinity();

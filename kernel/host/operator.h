@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator on the host, as templates over the Defects policy (kernel/host/defects.h): a type with
-// `bool Has(Defect) const`. host.cc instantiates NoDefects, which is the operator; a policy that
-// answers at run time makes a mutant of it. Arguments, results and errors are those of
+// `bool Has(Defect) const` and a type `Dots`. host.cc instantiates NoDefects, which is the operator; a
+// policy that answers at run time makes a mutant of it. Arguments, results and errors are those of
 // kernel/linear_cross_entropy.h, with the number of threads in the place of the execution.
 //
 // Not installed: mutants are planted from within this repository.

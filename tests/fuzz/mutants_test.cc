@@ -118,11 +118,13 @@ TEST(Mutants, EachHasItsOwnDefectAndNoOther) {
   const std::vector<Exhibit> exhibits = Exhibits();
   ASSERT_EQ(exhibits.size(), Mutants().size());
   for (const Exhibit& exhibit : exhibits) {
-    const std::vector<uint32_t> host = BitsOf("host", exhibit);
+    const std::vector<uint32_t> host = BitsOf("host", exhibit), hopper = BitsOf("host-hopper", exhibit);
     for (const Mutant& mutant : Mutants()) {
-      const bool same = BitsOf("mutant:" + std::string(mutant.name), exhibit) == host;
-      EXPECT_EQ(same, mutant.name != exhibit.mutant)
-          << mutant.name << " on the exhibit of " << exhibit.mutant;
+      const std::string name(mutant.name);
+      EXPECT_EQ(BitsOf("mutant:" + name, exhibit) == host, name != exhibit.mutant)
+          << name << " on the exhibit of " << exhibit.mutant;
+      EXPECT_EQ(BitsOf("hopper-mutant:" + name, exhibit) == hopper, name != exhibit.mutant)
+          << name << " on host-hopper, on the exhibit of " << exhibit.mutant;
     }
   }
 }

@@ -24,6 +24,7 @@ namespace plumbline::kernel::host {
 // Has is not inline, so each place in a stage that asks leaves a reference to its symbol: what an
 // object file that holds a defect looks like.
 struct WitnessPolicy {
+  using Dots = FusedChains;
   Defect active;
   [[gnu::noinline]] bool Has(Defect defect) const;
 };

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/targets/host_hopper.h"
+
+#include "fuzz/targets/entry.h"
+#include "fuzz/targets/host.h"
+#include "kernel/host/operator.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::Problem, kernel::Results, kernel::Status;
+
+struct OnTensorCores {
+  using Dots = kernel::host::TensorCores;
+  static constexpr bool Has(kernel::host::Defect) { return false; }
+};
+
+struct HostHopperOperator {
+  static Status Run(const Problem& problem, const Results& results) {
+    return kernel::host::RunImpl(problem, results, /*threads=*/0, OnTensorCores());
+  }
+  static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
+    return kernel::GetSizes(problem, results, {}, sizes);
+  }
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved) {
+    return kernel::host::ForwardImpl(problem, results, /*threads=*/0, workspace, saved,
+                                     OnTensorCores());
+  }
+  static Status Backward(const Problem& problem, const Results& results, void* workspace,
+                         const void* saved) {
+    return kernel::host::BackwardImpl(problem, results, /*threads=*/0, workspace, saved,
+                                      OnTensorCores());
+  }
+  static const char* Describe() {
+    static const std::string description = HostHopperDescription("host-hopper");
+    return description.c_str();
+  }
+};
+
+}  // namespace
+
+const plumbline_target_v1* HostHopperTarget() { return Entry<HostHopperOperator>::Table(); }
+
+std::string HostHopperDescription(std::string_view name) {
+  Json contract = HostSoftmaxContract();
+  contract["accumulate"] = "tensor_core";
+  contract["block"] = 16;
+  contract["extra_bits"] = 2;
+  contract["input_planes"] = 3;
+  return DescribeCpuTarget(name, contract);
+}
+
+}  // namespace plumbline::fuzz

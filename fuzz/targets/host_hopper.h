@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// host-hopper: the operator on the host with the arithmetic of Hopper's tensor cores in all three
+// matrix products (kernel/host/tensor_core.h), so that a machine without a GPU can hunt in the
+// arithmetic that a GPU kernel has. The softmax is the host's.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_
+#define PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_
+
+#include <string>
+#include <string_view>
+
+#include "fuzz/target_abi.h"
+
+namespace plumbline::fuzz {
+
+const plumbline_target_v1* HostHopperTarget();
+
+// The arithmetic of host-hopper, claimed under this name.
+std::string HostHopperDescription(std::string_view name);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of the operator's three matrix products, as a compile-time choice that is orthogonal
+// to the defects: every policy of kernel/host/defects.h names one of these types as its `Dots`.
+//
+//   Passes(dtype)              over the depth of a product of operands of this dtype
+//   Products(block, dtype, p)  pass p of a block of dot products
+//   Store(d_logits, n, dtype)  rounds d_logits to what the second and third product read
+
+#ifndef PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_
+#define PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_
+
+#include <cstdint>
+
+#include "kernel/dtype.h"
+#include "kernel/host/simd.h"
+#include "kernel/host/tensor_core.h"
+
+namespace plumbline::kernel::host {
+
+// The operator's own: one chain of fused multiply-adds in fp32 for each element, d_logits in fp32.
+struct FusedChains {
+  static constexpr int Passes(DType) { return 1; }
+  static void Products(const DotBlock& block, DType, int) { DotProducts(block); }
+  static void Store(float*, int64_t, DType) {}
+};
+
+// Hopper's (kernel/host/tensor_core.h), d_logits in the dtype of the inputs. grad_hidden is one chain
+// over the vocabulary, but for fp32 inputs, whose six passes go over one chunk of it after another.
+struct TensorCores {
+  static int Passes(DType dtype) { return TensorCorePasses(dtype); }
+  static void Products(const DotBlock& block, DType dtype, int pass) {
+    TensorCoreProducts(block, dtype, pass);
+  }
+  static void Store(float* d_logits, int64_t count, DType dtype) {
+    if (dtype == DType::kF32) return;
+    for (int64_t j = 0; j < count; ++j) {
+      d_logits[j] =
+          dtype == DType::kBf16 ? ToFloat(ToBFloat16(d_logits[j])) : ToFloat(ToFloat16(d_logits[j]));
+    }
+  }
+};
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_

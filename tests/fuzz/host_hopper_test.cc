@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// host-hopper is within the bounds of its contract, and these are what its arithmetic needs: neither
+// those of plain sums of magnitudes nor many times the error that can be had.
+
+#include "fuzz/targets/host_hopper.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuzz/examine.h"
+#include "fuzz/recipe.h"
+#include "fuzz/regimes.h"
+#include "fuzz/target.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+const Target& HostHopper() {
+  std::string error;
+  static const auto* target = new std::unique_ptr<Target>(Target::Load("host-hopper", &error));
+  EXPECT_TRUE(*target) << error;
+  return **target;
+}
+
+// The worst error over bound of an output.
+double Tightness(const CaseResult& result, const std::string& output) {
+  EXPECT_EQ(result.verdict, oracle::Verdict::kPass)
+      << (result.findings.empty() ? result.harness_fault : result.findings.front().what);
+  for (const OutputSummary& summary : result.outputs) {
+    if (summary.output == output) return summary.tightness;
+  }
+  ADD_FAILURE() << "no " << output;
+  return 0;
+}
+
+// V = 1, so that lse is the only logit over the temperature.
+OwnedProblem OneLogit(kernel::DType dtype, const std::vector<float>& hidden,
+                      const std::vector<float>& weight, float temperature) {
+  const auto h = static_cast<int64_t>(hidden.size());
+  OwnedProblem p;
+  p.hidden = HostTensor::Zeros(dtype, {1, h});
+  p.weight = HostTensor::Zeros(dtype, {1, h});
+  p.labels = HostTensor::Zeros(kernel::DType::kI64, {1});
+  p.temperature = HostTensor::Zeros(kernel::DType::kF32, {1});
+  p.temperature->SetFloat(0, temperature);
+  for (int64_t k = 0; k < h; ++k) {
+    p.hidden.SetFloat(k, hidden[static_cast<size_t>(k)]);
+    p.weight.SetFloat(k, weight[static_cast<size_t>(k)]);
+  }
+  p.wanted.grad_hidden = p.wanted.grad_weight = false;
+  return p;
+}
+
+// Fails with a bound that is too small, or arithmetic that is not the contract's.
+TEST(HostHopper, IsWithinItsBoundsInEveryRegime) {
+  for (uint64_t i = 0; i < 200; ++i) {
+    const Recipe recipe = DrawRecipe(20261121, i);
+    const CaseResult result = Examine(Expand(recipe), HostHopper(), {.arbiter = false});
+    EXPECT_NE(result.verdict, oracle::Verdict::kFail)
+        << result.findings.front().what << "\n  " << Format(recipe);
+    EXPECT_EQ(result.harness_fault, "");
+  }
+}
+
+// d_logits near 2^-131 lose bits to the planes: fails without the last term of the planes' bound.
+TEST(HostHopper, PlanesOfTinyNumbersAreWithinTheBound) {
+  const char* const line =
+      "v1 regime=upstream-gradients seed=e3647f9ec18ca96b dtype=fp32 n=4 v=257 h=48 values=lattice "
+      "exp=3 labels=random label_dtype=int64 grads=random entropy_grads=one-hot reduction=mean "
+      "temperature=1 temperature_per_row=0 layout=vocab-major pad=0 grad_stride=1 fp32_grads=1";
+  Recipe recipe;
+  std::string error;
+  ASSERT_TRUE(Parse(line, &recipe, &error)) << error;
+  Tightness(Examine(Expand(recipe), HostHopper()), "grad_weight");
+}
+
+// A subnormal fp16 element has the exponent of 2^-14, so 2^10 * 2^-24 aligns the block as 2^-4 would,
+// and the other products, 15 of 1.5 * 2^-30, are lost: 2^-25.5, where 10.5 * 2^-24 of sum |h w| = 2^-14
+// would be 2^-34.6.
+TEST(HostHopper, SubnormalOperandsAlignAsTheirExponentSays) {
+  std::vector<float> hidden(16, 0x1p-16f), weight(16, 0x1.8p-14f);
+  hidden[0] = 0x1p10f;
+  weight[0] = 0x1p-24f;
+  const OwnedProblem problem = OneLogit(kernel::DType::kF16, hidden, weight, 0x1p-20f);
+  const double plain = 10.5 * 0x1p-24;  // of 2^-14 / 2^-20 = 64
+  OwnedProblem alone = problem;         // what is left: the first product
+  for (int64_t k = 1; k < 16; ++k) alone.hidden.SetFloat(k, 0);
+  const CaseResult result = Examine(problem, HostHopper());
+  EXPECT_GT(Tightness(result, "lse"), 0.1);
+  EXPECT_GT(15 * 0x1.8p-30 / 0x1p-14, 100 * plain);
+  EXPECT_EQ(Tightness(Examine(alone, HostHopper()), "lse"), 0);
+}
+
+// The bound of a chain of blocks is nearly reached: fails if it were 1.2 times as large.
+TEST(HostHopper, TheBoundOfSwallowedTermsIsNearlyReached) {
+  std::vector<float> hidden(512, 0x1.fep-1f), weight(512, 0x1p-25f);
+  hidden[0] = weight[0] = 1;
+  for (size_t k = 15; k < 512; k += 16) weight[k] = 0x1p-23f;
+  const OwnedProblem problem = OneLogit(kernel::DType::kBf16, hidden, weight, 1);
+  EXPECT_GT(Tightness(Examine(problem, HostHopper()), "lse"), 0.85);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

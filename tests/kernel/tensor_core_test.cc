@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The model of kernel/host/tensor_core.h against a second one, written from the definition in integers,
+// and against what was measured on an H200.
+
+#include "kernel/host/tensor_core.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernel/support/tensor_core_data.h"
+#include "tests/kernel/support/tensor_core_definition.h"
+#include "tests/kernel/test_problem.h"
+
+namespace plumbline::kernel::host {
+namespace {
+
+std::vector<int64_t> Targets() {
+  std::vector<int64_t> targets;
+  for (int64_t left = CompiledTargets() & hwy::SupportedTargets(); left != 0; left &= left - 1) {
+    targets.push_back(left & -left);
+  }
+  return targets;
+}
+
+class TensorCoreTest : public testing::Test {
+ protected:
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+class SlowTensorCoreTest : public TensorCoreTest {};
+
+// rows x 16 columns of dot products of one depth, all kinds of data mixed within a block, so that lanes
+// that need different treatment meet. Returns how many disagree with the definition.
+int Disagreements(DType dtype, int64_t rows, int64_t depth, TestRandom* random) {
+  const auto size = static_cast<size_t>(rows * depth);
+  std::vector<float> a(size), b(static_cast<size_t>(depth * kPanel) + kPanel);
+  auto* const panel =
+      reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(b.data()) + 63) & ~uintptr_t{63});
+  std::vector<float> c(static_cast<size_t>(rows * kPanel));
+  // Columns belong to data kinds drawn with the row's operands in mind: each call is one kind, with its
+  // elements drawn by pairs for (row 0, column j) and independently for other rows.
+  const auto kind = static_cast<DataKind>(random->Next() % kDataKinds);
+  std::vector<float> left(static_cast<size_t>(depth)), right(static_cast<size_t>(depth));
+  for (int64_t j = 0; j < kPanel; ++j) {
+    DrawOperands(dtype, kind, depth, random, left.data(), right.data());
+    for (int64_t k = 0; k < depth; ++k) panel[k * kPanel + j] = right[static_cast<size_t>(k)];
+    for (int64_t r = j; r < rows; r += kPanel) {
+      std::copy(left.begin(), left.end(), a.begin() + r * depth);
+    }
+  }
+  for (int pass = 0; pass < TensorCorePasses(dtype); ++pass) {
+    TensorCoreProducts({a.data(), depth, panel, depth, rows, 1, c.data(), kPanel, pass > 0}, dtype,
+                       pass);
+  }
+  int disagreements = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < kPanel; ++j) {
+      for (int64_t k = 0; k < depth; ++k) right[static_cast<size_t>(k)] = panel[k * kPanel + j];
+      const uint32_t want = TensorCoreByDefinition(dtype, a.data() + r * depth, right.data(), depth);
+      const auto got = std::bit_cast<uint32_t>(c[static_cast<size_t>(r * kPanel + j)]);
+      if (want == got) continue;
+      if (++disagreements == 1) {
+        ADD_FAILURE() << "dtype " << static_cast<int>(dtype) << " kind " << NameOf(kind) << " depth "
+                      << depth << " row " << r << " column " << j << std::hex << ": got " << got
+                      << ", by definition " << want;
+      }
+    }
+  }
+  return disagreements;
+}
+
+void Compare(uint64_t seed, int rounds) {
+  TestRandom random(seed);
+  for (const int64_t target : Targets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (int round = 0; round < rounds; ++round) {
+      for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+        for (const int64_t depth : {1, 15, 16, 17, 48}) {
+          // Now and then more than a work item has.
+          const auto few = static_cast<int64_t>(1 + random.Next() % 20);
+          const int64_t rows = few == 20 ? 100 : few;
+          ASSERT_EQ(Disagreements(dtype, rows, depth, &random), 0) << hwy::TargetName(target);
+        }
+      }
+    }
+  }
+}
+
+// Fails with any other rule: another alignment or block, rounding instead of truncating, a subnormal or
+// a special value treated apart, a sum that overflows its 32 bits, planes of another split or order.
+TEST_F(TensorCoreTest, AgreesWithTheDefinition) { Compare(1, 12); }
+TEST_F(SlowTensorCoreTest, AgreesWithTheDefinitionOnAMillion) { Compare(2, 200); }
+
+// One dot product of bf16 operands, in the first column of the first row.
+float Dot(const std::vector<float>& a, const std::vector<float>& b) {
+  const auto depth = static_cast<int64_t>(a.size());
+  alignas(64) float panel[512 * kPanel] = {};
+  for (size_t k = 0; k < b.size(); ++k) panel[k * kPanel] = b[k];
+  float c[kPanel];
+  TensorCoreProducts({a.data(), depth, panel, depth, 1, 1, c, kPanel, false}, DType::kBf16, 0);
+  return c[0];
+}
+std::vector<float> Ones(size_t count) { return std::vector<float>(count, 1.0f); }
+
+// What an H200 gave (cuBLAS, bf16 to fp32), as five facts about its sums. Each is a rule of the model
+// on its own: a change of the rule that both models shared would show here.
+TEST(TensorCoreMeasuredTest, TwoBitsBelowFp32AreKept) {
+  for (int j = 0; j <= 3; ++j) {
+    std::vector<float> terms = {1};
+    terms.resize(1 + (size_t{1} << j), std::ldexp(1.0f, -23 - j));
+    EXPECT_EQ(Dot(Ones(terms.size()), terms), j <= 2 ? 1 + 0x1p-23f : 1) << j;
+  }
+}
+
+TEST(TensorCoreMeasuredTest, SumsAreTruncated) {
+  EXPECT_EQ(Dot({1, 1}, {1, 0x1.8p-24f}), 1);
+  EXPECT_EQ(Dot({-1, -1}, {1, 0x1.8p-24f}), -1);
+}
+
+TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
+  for (size_t at = 2; at < 48; ++at) {
+    std::vector<float> terms(48, 0.0f);
+    terms[0] = 0x1p30f;
+    terms[1] = -0x1p30f;
+    terms[at] = 1;
+    EXPECT_EQ(Dot(Ones(48), terms), at < 16 ? 0 : 1) << at;
+  }
+  std::vector<float> terms(32, 0.0f);
+  terms[0] = 1;
+  terms[20] = 0x1p30f;
+  terms[21] = -0x1p30f;
+  EXPECT_EQ(Dot(Ones(32), terms), 0);
+}
+
+TEST(TensorCoreMeasuredTest, SubnormalsAreHonoured) {
+  EXPECT_EQ(Dot({0x1p-130f}, {0x1p100f}), 0x1p-30f);
+  EXPECT_EQ(Dot({0x1p-70f}, {0x1p-70f}), 0x1p-140f);
+}
+
+TEST(TensorCoreMeasuredTest, OnlyTheSumOfABlockOverflows) {
+  const float x = 0x1.8p127f;
+  EXPECT_EQ(Dot(Ones(3), {x, x, -x}), x);
+  std::vector<float> terms(17, 0.0f);
+  terms[0] = terms[1] = x;
+  terms[16] = -x;
+  EXPECT_EQ(Dot(Ones(17), terms), std::numeric_limits<float>::infinity());
+}
+
+TEST(TensorCoreMeasuredTest, TermsBelowTheUnitAreSwallowed) {
+  for (const size_t depth : {16, 32, 64, 128, 256}) {
+    std::vector<float> terms(depth, 0x1.fep-26f);
+    terms[0] = 1;
+    for (size_t k = 15; k < depth; k += 16) terms[k] = 0x1.fep-24f;
+    EXPECT_EQ(Dot(Ones(depth), terms), 1) << depth;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::kernel::host
