@@ -55,7 +55,7 @@ TEST_P(RealInputPasses, EveryElement) {
 std::vector<std::string> Implementations() {
   std::vector<std::string> names;
   for (const BuiltIn& target : BuiltInTargets()) {
-    if (!target.name.starts_with("mutant:")) names.push_back(target.name);
+    if (target.name.find("mutant:") == std::string::npos) names.push_back(target.name);
   }
   return names;
 }
