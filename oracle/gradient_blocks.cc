@@ -10,6 +10,7 @@
 
 #include "oracle/buffer.h"
 #include "oracle/finish.h"
+#include "oracle/overflow.h"
 #include "oracle/threads.h"
 
 namespace plumbline::oracle {

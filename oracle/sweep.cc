@@ -17,6 +17,7 @@
 #include "oracle/inputs.h"
 #include "oracle/mutation.h"
 #include "oracle/operands.h"
+#include "oracle/overflow.h"
 #include "oracle/row.h"
 #include "oracle/threads.h"
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where an honest kernel's gradient may be infinite or NaN though the exact one is finite, so that
+// nothing can be required of it: ERROR-BUDGET.md, "Vacuous and unspecified". W there is Widest, X is
+// LargestExponent.
+
+#ifndef PLUMBLINE_ORACLE_OVERFLOW_H_
+#define PLUMBLINE_ORACLE_OVERFLOW_H_
+
+#include "oracle/arithmetic.h"
+#include "oracle/budget.h"
+#include "oracle/row.h"
+
+namespace plumbline::oracle {
+
+// By how much backward's exponent of a column may exceed delta - t.
+double ExponentShift(const RowBudget& budget, const Arithmetic& arithmetic);
+
+// No d_logit is farther from 0 than this and its bound.
+double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+              const Upstream& upstream);
+
+// Backward's exponents are at most this: positive only where they do not see forward's very logits and
+// maximum. Each p that is computed, and with it Widest, may be e^that times too large.
+double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
+
+// False: BudgetGradient would return false for every column of the row. Cheap.
+bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                   const Upstream& upstream);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_OVERFLOW_H_
