@@ -30,7 +30,7 @@ void CompareRegime(std::string_view regime, uint64_t first, uint64_t cases, doub
     if (cost > row_cost) continue;
     const OwnedProblem problem = Expand(recipe);
     const int64_t elements = (recipe.n + recipe.v) * recipe.h;
-    const int64_t step = 1 + elements / 2000;
+    const int64_t step = 1 + elements / 500;
     const bool careful = index % 2 == 0;
     oracle::Compare(DenseView(problem), careful ? oracle::CarefulContract() : oracle::Contract{}, step,
                     &agreement);
@@ -49,7 +49,7 @@ void CompareRegime(std::string_view regime, uint64_t first, uint64_t cases, doub
 // a regime draws. A new regime is covered as soon as it has a name.
 TEST(OracleRegimes, AgreeWithTheArbiter) {
   for (const Regime& regime : Regimes()) {
-    CompareRegime(regime.name, 0, 24, 1e5);
+    CompareRegime(regime.name, 0, 16, 1e5);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
