@@ -224,7 +224,7 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
   const bool exponent_free = !(a.ratio && a.recompute_same_bits);
   const double exponent_shift = ExponentShift(b, a) + of_lse;
   const double max_complement = row.rest * row.inverse_s;
-  const double widest = Widest(row, b, a, up);
+  const double widest = Widest(row, b, a, up) * std::exp(std::min(88.0, LargestExponent(row, b, a)));
   const Vec infinity = Constant(kInf), zero = hn::Zero(kD), one = Constant(1);
   Vec index = hn::Iota(kD, static_cast<double>(c.first));
   auto overflow = hn::Lt(one, zero);
@@ -424,13 +424,19 @@ double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Ups
          row.inverse;
 }
 
-bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  if (a.ratio && a.recompute_same_bits) return 0;
+  const double exponent = b.shift_change + ExponentShift(b, a);
+  if (a.ratio) return exponent;
   // Over every column |x| - t <= |m|, so the roundings of the scale are paid with |m| and t.
-  const double scaling = a.ratio ? 0 : 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x);
-  const double exponent =
-      b.shift_change + ExponentShift(b, a) + scaling + 4 * a.u * (std::fabs(row.lse) + b.lse_change);
-  return 2 * Widest(row, b, a, up) > a.d_logits.largest ||
-         (!(exponent <= 88) && !(a.ratio && a.recompute_same_bits));
+  return exponent + 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x) +
+         4 * a.u * (std::fabs(row.lse) + b.lse_change);
+}
+
+bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  const double exponent = LargestExponent(row, b, a);
+  if (!(exponent <= 88)) return true;
+  return 2 * Widest(row, b, a, up) * std::exp(exponent) > a.d_logits.largest;
 }
 
 bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,

@@ -50,6 +50,10 @@ bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& bud
 double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
               const Upstream& upstream);
 
+// Backward's exponents are at most this: positive only where they do not see forward's very logits and
+// maximum. Each p that is computed, and with it Widest, may be e^that times too large.
+double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
+
 // False: BudgetGradient would return false for every column of the row. Cheap.
 bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
                    const Upstream& upstream);

@@ -61,6 +61,11 @@ double Gain(double dot, double chunks, const Arithmetic& target) {
   return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
 }
 
+// Partial sums may be larger than Widest says by one over this.
+double Shrink(const Row& row, const RowBudget& budget, const Arithmetic& target) {
+  return std::exp(-LargestExponent(row, budget, target));
+}
+
 bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
 
 }  // namespace
@@ -91,6 +96,7 @@ void GradientBlocks::WantWeight(kernel::DType dtype) {
       std::memcpy(panels_.data() + to, value + d, kPanel * sizeof(double));
       std::memcpy(panel_magnitudes_.data() + to, magnitude + d, kPanel * sizeof(double));
     }
+    weight_shrink_ = std::min(weight_shrink_, Shrink(*a.row, *a.budget, target_));
     const double mass = Widest(*a.row, *a.budget, target_, a.upstream);
     for (int64_t d = 0; d < width_; ++d) weight_range_.data()[d] += mass * magnitude[d];
   }
@@ -183,7 +189,7 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
     double* const value = w->weight_value.data() + v * width_;
     double* const bound = w->weight_bound.data() + v * width_;
     FinishGradient({value, bound, weight_range_.data(), w->expect.data(), h},
-                   target_.accumulator.largest, underflow, ratios_.grad_weight,
+                   target_.accumulator.largest * weight_shrink_, underflow, ratios_.grad_weight,
                    RoundingOf(*weight_dtype_), Narrow(*weight_dtype_));
     sink->Take(
         {Output::kGradWeight, first + v, h, value, bound, w->expect.data(), ratios_.grad_weight});
@@ -213,8 +219,9 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
     for (int64_t d = 0; d < width_; ++d) range.data()[d] = mass * w.weight_max.data()[d];
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;
     double* const bound = w.hidden_bound.data() + static_cast<int64_t>(r) * width_;
-    FinishGradient({value, bound, range.data(), expect.data(), h}, target_.accumulator.largest,
-                   underflow, ratios_.grad_hidden, RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
+    FinishGradient({value, bound, range.data(), expect.data(), h},
+                   target_.accumulator.largest * Shrink(*a.row, *a.budget, target_), underflow,
+                   ratios_.grad_hidden, RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
     sink->Take({Output::kGradHidden, operands_.problem_row(a.place), h, value, bound, expect.data(),
                 ratios_.grad_hidden});
   }

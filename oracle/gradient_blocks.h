@@ -68,6 +68,7 @@ class GradientBlocks {
   std::optional<kernel::DType> hidden_dtype_, weight_dtype_;
   Buffer panels_, panel_magnitudes_;  // [width / kPanel][active rows][kPanel] of hidden
   Buffer weight_range_;               // [width]
+  double weight_shrink_ = 1;          // of the rows that take part, the least that partial sums leave
 };
 
 }  // namespace plumbline::oracle

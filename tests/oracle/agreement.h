@@ -37,7 +37,7 @@ struct Agreement {
   int64_t Finite(Output output) const { return finite[static_cast<size_t>(output)]; }
 };
 
-// Elements whose index, counted over all outputs, is a multiple of `step`.
+// Every element of the forward outputs, and of a gradient those whose index is a multiple of `step`.
 void Compare(const kernel::Problem& problem, const Contract& contract, int64_t step,
              Agreement* agreement);
 

@@ -253,6 +253,27 @@ TEST(SimulatedKernel, AGradientThatOverflowsIsUnspecified) {
   EXPECT_EQ(expected[Output::kGradHidden].at(0, 0).expect, Expect::kUnspecified);
 }
 
+// Logits off by 16 either way, in forward and again in backward: e^(x - lse) may be e^64, which g =
+// 2^60 takes beyond fp32, and g = 1 does not. Fails if a p that is computed counts as at most 1.
+TEST(SimulatedKernel, AProbabilityMayBeFarAboveOne) {
+  for (const float g : {0x1p60f, 1.0f}) {
+    SmallProblem p;
+    p.n = p.h = 1;
+    p.v = 2;
+    p.hidden = BitsOf({1});
+    p.weight = BitsOf({0x1p28f, 0x1p28f});
+    p.labels = {1};
+    p.grad_logprob = {g};
+    Contract contract = CarefulContract();
+    contract.scale = Scale::kBefore;
+    contract.recompute_same_bits = false;
+    const kernel::Problem problem = p.View();
+    const Expectation expected = Expected(problem, Everything(problem, DType::kF32), contract);
+    EXPECT_EQ(expected[Output::kGradWeight].at(0, 0).expect,
+              g == 1 ? Expect::kVacuous : Expect::kUnspecified);
+  }
+}
+
 // How close one arithmetic comes to its bounds. A bound that doubles a term it should not, or that is
 // infinite, is sound and proves less; this is what would notice.
 Tightest Reach(Contract contract, DType dtype, const std::vector<float>& weights, int64_t second_label,
