@@ -27,8 +27,9 @@ const char* NameOf(const Recipe& r) {
     case Values::kSwallow:
     case Values::kSwallowFma:
     case Values::kSwallowTensor:
-    case Values::kSwallowSum:
       return "swallow";
+    case Values::kSwallowSum:
+      return "swallow-sum";
     case Values::kSwallowGrads:
       return "swallow-gradients";
     case Values::kSubnormal:

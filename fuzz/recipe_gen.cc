@@ -197,13 +197,14 @@ Gen<Recipe> Of(std::string_view regime, Gen<Shape> shape, Gen<Content> content, 
       std::move(setting));
 }
 
-// Each arithmetic in the shape in which it has the most to lose.
+// Each arithmetic in the shape in which it has the most to lose. Logits lie close enough together that
+// no weight is lost beside another: that, too, reaches a bound, by nothing but adding e^-17 to 1.
 Gen<Recipe> Swallow(std::string_view regime) {
   const auto settings = Settings(ExactTemperature());
   return weightedOneOf<Recipe>(
-      {{35, Of(regime, DeepShapes(), Swallowing(Values::kSwallowFma, inRange(-2, 7)), PlainUpstream(75),
+      {{35, Of(regime, DeepShapes(), Swallowing(Values::kSwallowFma, inRange(-2, 6)), PlainUpstream(75),
                settings)},
-       {25, Of(regime, DeepShapes(), Swallowing(Values::kSwallowTensor, inRange(-3, 2)),
+       {25, Of(regime, DeepShapes(), Swallowing(Values::kSwallowTensor, inRange(-3, 1)),
                PlainUpstream(75), settings)},
        {10,
         Of(regime, Shapes(inRange<int64_t>(1, 3), inRange<int64_t>(500, 5000), inRange<int64_t>(1, 9)),

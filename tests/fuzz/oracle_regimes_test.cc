@@ -16,47 +16,44 @@
 namespace plumbline::fuzz {
 namespace {
 
-// All elements where a regime draws a micro case, some of the others, so that the arbiter's share stays
-// even: it takes about 0.2 us times V (H + 130) for each row.
-void CompareRegime(std::string_view regime, uint64_t first, uint64_t cases, double row_cost) {
+// Cases of the regime, as many as the arbiter does in `seconds`: it takes about 0.2 us times V (H +
+// 130) for a row. Every element of a micro case, some of the others. Cases that would take more than
+// half of the time are passed over.
+void CompareRegime(std::string_view regime, uint64_t first, double seconds) {
   oracle::Agreement agreement;
   int64_t compared = 0;
-  for (uint64_t index = first; index < first + cases; ++index) {
-    Recipe recipe = DrawRecipe(17, index, regime);
-    // What this regime is about is V; its kinds of values are the same at a size that can be
-    // arbitrated.
-    if (regime == "large-vocabulary") recipe.v = 300 + recipe.v % 32;
-    const double cost = static_cast<double>(recipe.n * recipe.v) * static_cast<double>(recipe.h + 130);
-    if (cost > row_cost) continue;
+  for (uint64_t index = first; index < first + 400 && seconds > 0; ++index) {
+    const Recipe recipe = DrawRecipe(17, index, regime);
+    const double cost =
+        0.2e-6 * static_cast<double>(recipe.n * recipe.v) * static_cast<double>(recipe.h + 130);
+    if (cost > seconds / 2 && index + 1 < first + 400) continue;
+    seconds -= cost + 1e-3;
     const OwnedProblem problem = Expand(recipe);
-    const int64_t elements = (recipe.n + recipe.v) * recipe.h;
-    const int64_t step = 1 + elements / 500;
+    const int64_t step = 1 + (recipe.n + recipe.v) * recipe.h / 500;
     const bool careful = index % 2 == 0;
     oracle::Compare(DenseView(problem), careful ? oracle::CarefulContract() : oracle::Contract{}, step,
                     &agreement);
     ASSERT_EQ(agreement.first, "") << Format(recipe);
     ++compared;
   }
-  EXPECT_GT(compared, static_cast<int64_t>(cases / 4)) << regime;
-  // One invalid row makes all of grad_weight NaN.
-  if (regime != "invalid-labels") {
-    EXPECT_GT(agreement.Finite(oracle::Output::kGradWeight), compared) << regime;
-  }
+  EXPECT_GT(compared, 0) << regime;
   EXPECT_GT(agreement.Attained(oracle::Output::kLse), 0) << regime;
+  // What a regime draws may leave no number in a gradient, but then it says so.
+  EXPECT_GT(agreement.Finite(oracle::Output::kGradWeight) + agreement.special, 0) << regime;
 }
 
 // Fails if a value is further from the arbiter's than its radius, or of another class, on anything that
 // a regime draws. A new regime is covered as soon as it has a name.
 TEST(OracleRegimes, AgreeWithTheArbiter) {
   for (const Regime& regime : Regimes()) {
-    CompareRegime(regime.name, 0, 16, 1e5);
+    CompareRegime(regime.name, 0, 0.03);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
 TEST(SlowOracleRegimes, AgreeWithTheArbiter) {
   for (const Regime& regime : Regimes()) {
-    CompareRegime(regime.name, 1000, 200, 2e6);
+    CompareRegime(regime.name, 1000, 10);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
