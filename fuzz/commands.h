@@ -45,6 +45,20 @@ struct CaseFiles {
 ExitStatus CommandReplay(const CaseFiles& files, const Console& console);
 ExitStatus CommandShow(const CaseFiles& files, const Console& console);
 
+struct CheckCommand {
+  std::vector<std::filesystem::path> paths;  // dumps
+  std::string target;              // empty: a black box judges what a dump holds, `host` runs otherwise
+  bool run = false;                // run the target even where a dump holds outputs
+  std::filesystem::path contract;  // a target's description in JSON, whose contract is used instead
+  int64_t rows = 64;               // 0: all
+  uint64_t seed = 1;
+  int threads = 2;
+  std::chrono::milliseconds arbiter_time{10'000};
+  std::chrono::milliseconds timeout{600'000};  // of the target
+  std::filesystem::path out;  // where a target was run and fails, a small case of it is stored here
+};
+ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
+
 struct ShrinkCommand {
   std::filesystem::path file;
   std::filesystem::path out;  // empty: beside `file`, under the name that its content gives it
@@ -68,7 +82,8 @@ ExitStatus CommandSelftest(const SelftestCommand& command, const Console& consol
 // `parser`: name and version of the command-line library, which only the program itself may include.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser);
 
-// The case files that a path stands for, sorted; empty, with the reason, where there are none.
+// The case files that a path stands for, sorted; empty, with the reason, where there are none. A dump
+// that lies in a folder of cases is passed over.
 std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error);
 
 }  // namespace plumbline::fuzz

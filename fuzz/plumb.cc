@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fuzz/commands.h"
+#include "fuzz/dump_run.h"
 #include "fuzz/fp_environment.h"
 #include "fuzz/version.h"
 #include "fuzz/worker.h"
@@ -68,6 +69,8 @@ struct Line {
   CaseFiles replay, show;
   ShrinkCommand shrink;
   SelftestCommand selftest;
+  CheckCommand check;
+  DumpRunSpec check_run;
   std::string target;
   std::string worker_target;
   pid_t parent = 0;
@@ -89,9 +92,9 @@ struct Line {
                           }
                           return CommandFuzz(fuzz, console);
                         });
-    auto* targets =
-        sub->add_option("--target", fuzz.targets,
-                        "host, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
+    auto* targets = sub->add_option(
+        "--target", fuzz.targets,
+        "host, host-hopper, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
                         "90s, 10m, 2h or 5000cases (for each target) [60s]");
@@ -159,11 +162,63 @@ struct Line {
               "a case that takes longer is a hang [20s]");
   }
 
+  void AddCheck() {
+    CLI::App* sub =
+        Add("check", "Judge a dump from a real run: what a kernel computed, or a target on it",
+            "plumb check dump.safetensors --rows all", true,
+            [this] { return CommandCheck(check, console); });
+    sub->description(
+        "Judge a dump from a real run. DUMP holds hidden [N, H], weight [V, H] and labels [N], "
+        "optionally\n"
+        "temperature, grad_logprob and grad_entropy. Outputs in it (logprob, entropy, lse, loss, "
+        "grad_hidden,\n"
+        "grad_weight) are judged as they are, by the bounds of a black box or of --target's contract; "
+        "where\n"
+        "there are none, --target is run on the inputs and judged. loss and grad_weight depend on "
+        "every row\n"
+        "and are judged where every row is looked at. fuzz/CHECK.md: how to write a dump and read the "
+        "table.");
+    sub->add_option("dump", check.paths, "safetensors files; mapped, never read whole")->required();
+    sub->add_option("--target", check.target,
+                    "whose contract holds, and what is run where there is no output [host]");
+    sub->add_flag("--run", check.run, "run the target even where the dump holds outputs");
+    sub->add_option("--contract", check.contract,
+                    "a target's description as JSON: its contract is used instead")
+        ->check(CLI::ExistingFile);
+    sub->add_option_function<std::string>(
+        "--rows",
+        [this](const std::string& text) {
+          check.rows = 0;
+          if (text != "all") check.rows = CLI::detail::lexical_cast(text, check.rows) ? check.rows : -1;
+          if (text != "all" && check.rows < 1) {
+            throw CLI::ValidationError("--rows", "'" + text + "' is neither a number above 0 nor all");
+          }
+        },
+        "rows looked at, or all [64]");
+    AddParsed(sub, "--seed", &check.seed, ParseSeed, "picks the rows [1]");
+    sub->add_option("--threads", check.threads, "of the oracle [2]")->check(CLI::Range(1, 1024));
+    AddParsed(sub, "--arbiter", &check.arbiter_time, ParseTime,
+              "about how long the arbiter may take over the worst elements [10s]");
+    AddParsed(sub, "--timeout", &check.timeout, ParseTime,
+              "a target that takes longer is a hang [10m]");
+    sub->add_option(
+        "--out", check.out,
+        "where a target was run and fails: folder for a case shrunk from it [none is stored]");
+
+    // What CommandCheck starts to run a target in; not for people, so it is in no help.
+    sub = app.add_subcommand("check-worker", "")->group("");
+    sub->add_option("--target", check_run.target)->required();
+    sub->add_option("--dump", check_run.dump)->required();
+    sub->add_option("--rows", check_run.rows)->required();
+    sub->add_option("--seed", check_run.seed)->required();
+    sub->add_option("--parent", parent)->required();
+  }
+
   void AddRest() {
     CLI::App* sub =
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
-    sub->add_option("target", target, "host, mutant:NAME or plugin:PATH.so");
+    sub->add_option("target", target, "host, host-hopper, mutant:NAME or plugin:PATH.so");
 
     sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
               "plumb selftest --mutant tail-unmasked", true,
@@ -203,6 +258,7 @@ int Main(int argc, char** argv) {
       "5 interrupted. `plumb COMMAND --help` explains a command.");
   line.AddFuzz();
   line.AddCases();
+  line.AddCheck();
   line.AddRest();
 
   // The command nearest to what went wrong, for its help.
@@ -223,6 +279,7 @@ int Main(int argc, char** argv) {
   }
   if (line.app.got_subcommand("worker"))
     return RunWorker(line.worker_target, line.parent, kWorkerSocket);
+  if (line.app.got_subcommand("check-worker")) return ServeDumpRun(line.check_run, line.parent);
 
   WatchSignals();
   if (const std::string fault = FpEnvironmentFault();

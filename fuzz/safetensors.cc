@@ -45,7 +45,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;
 };
 
-// A refusal travels as text up to ReadSafeTensors; empty means none.
+// A refusal travels as text up to ViewSafeTensors; empty means none.
 using Refusal = std::string;
 
 Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
@@ -134,7 +134,7 @@ Refusal CheckTiling(std::vector<Entry>* entries, uint64_t data_size) {
   return {};
 }
 
-Refusal Read(std::span<const std::byte> bytes, SafeTensors* content) {
+Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
   if (bytes.size() < kPrefix) {
     return "file has " + std::to_string(bytes.size()) + " bytes, fewer than the 8 of its header length";
   }
@@ -170,10 +170,9 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensors* content) {
   if (Refusal why = CheckTiling(&entries, data.size()); !why.empty()) return why;
 
   for (Entry& entry : entries) {
-    const auto piece = data.subspan(entry.begin, entry.end - entry.begin);
     content->tensors.emplace(std::move(entry.name),
-                             HostTensor{entry.dtype, std::move(entry.shape),
-                                        std::vector<std::byte>(piece.begin(), piece.end())});
+                             TensorView{entry.dtype, std::move(entry.shape),
+                                        data.subspan(entry.begin, entry.end - entry.begin)});
   }
   return {};
 }
@@ -218,11 +217,24 @@ std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
   return bytes;
 }
 
-std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error) {
-  SafeTensors content;
-  if (Refusal why = Read(bytes, &content); !why.empty()) {
+std::optional<SafeTensorsView> ViewSafeTensors(std::span<const std::byte> bytes, std::string* error) {
+  SafeTensorsView view;
+  if (Refusal why = Read(bytes, &view); !why.empty()) {
     *error = std::move(why);
     return std::nullopt;
+  }
+  return view;
+}
+
+std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error) {
+  std::optional<SafeTensorsView> view = ViewSafeTensors(bytes, error);
+  if (!view) return std::nullopt;
+  SafeTensors content;
+  content.metadata = std::move(view->metadata);
+  for (auto& [name, tensor] : view->tensors) {
+    content.tensors.emplace(
+        name, HostTensor{tensor.dtype, std::move(tensor.shape),
+                         std::vector<std::byte>(tensor.bytes.begin(), tensor.bytes.end())});
   }
   return content;
 }

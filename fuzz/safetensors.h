@@ -8,6 +8,7 @@
 #define PLUMBLINE_FUZZ_SAFETENSORS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -23,11 +24,24 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
+// The same, not copied: every span points into the bytes that were read, wherever in them it begins,
+// so an element need not be aligned.
+struct TensorView {
+  kernel::DType dtype = kernel::DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+struct SafeTensorsView {
+  std::map<std::string, TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
 std::vector<std::byte> WriteSafeTensors(const SafeTensors& content);
 
 // Refuses, naming what and where: a short file, a header over 16 MiB or beyond the file, JSON that is
 // not an object of tensors, dtypes outside BF16, F16, F32, I32, I64, rank above 2, negative or
 // overflowing shapes, offsets that overlap, leave holes, or do not match shape and dtype.
+std::optional<SafeTensorsView> ViewSafeTensors(std::span<const std::byte> bytes, std::string* error);
 std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error);
 
 }  // namespace plumbline::fuzz

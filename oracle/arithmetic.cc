@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/mutation.h"
+
 namespace plumbline::oracle {
 namespace {
 
@@ -89,7 +91,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   const bool planes = c.input_planes > 1 && input == DType::kF32;
   const bool aligned = c.accumulate == Accumulate::kTensorCore || c.accumulate == Accumulate::kUnknown;
   if (aligned) a.least_operand = input == DType::kF16 ? 0x1p-14 : 0x1p-126;
-  if (planes) a.least_operand = 0x1p-110;
+  if (planes) a.least_operand = c.flush == Flush::kOperands ? 0x1p-100 : 0x1p-110;
   const double least_result = c.flush == Flush::kNone ? 0x1p-149 : 0x1p-126;
   a.eta = planes ? 0x1p5 * least_result : aligned ? 0x1p2 * least_result : least_result;
   a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
@@ -107,7 +109,8 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
   a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
   a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
-  a.certificate = in == 0 && !planes;
+  a.certificate = in == 0;
+  if (planes) a.certificate_limit = 0.98 * 0x1p24;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
   // A relative rounding of the operands holds for normal ones: TF32 and bf16 lose bits of subnormals.
   a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
@@ -163,6 +166,9 @@ RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   r.forward = 2 * ratio;
   r.grad_hidden = r.forward + 2 * Gamma(v, kU64) / (t.dot_grad_hidden + 2 * t.u);
   r.grad_weight = r.forward + 2 * Gamma(length(shape.n), kU64) / (t.dot_grad_weight + 2 * t.u);
+  if constexpr (kPlanted == OracleDefect::kSmallRadius) {
+    for (double* of : {&r.forward, &r.grad_hidden, &r.grad_weight}) *of *= 0x1p-12;
+  }
   return r;
 }
 

@@ -60,7 +60,7 @@ struct Arithmetic {
 
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: not rounded beyond `u`
   double d_logits_lost = 0;  // what rounding a subnormal d_logit as an operand may lose of it
-  double chunks_hidden = 0;                 // low-precision accumulations; 0: none
+  double chunks_hidden = 0;  // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
 };

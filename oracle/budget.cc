@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/mutation.h"
+
 #include "oracle/highway.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/budget.cc"
@@ -26,7 +28,7 @@ struct Moments {
   double second = 0;                                     // sum of w' tau^2
   double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
   double spread = 0;                                     // sum of w' delta^2
-  double abs_x = 0;                                      // sum of p |x|
+  double abs_x = 0;                                      // sum of w' |x|
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 
@@ -142,15 +144,18 @@ HWY_INLINE ColumnState LoadColumns(const RowConstants& r, const Columns& c, int6
   Vec radius = hn::MulAdd(Constant(r.dot), abs_sum, Constant(r.underflow));
   if (r.certificate) {
     const Vec least = hn::Mul(Constant(r.least_product), hn::LoadU(kD, c.weight_lsb + i));
-    const Vec limit = hn::Min(hn::Mul(least, Constant(r.certificate_limit)), Constant(0x1p127));
+    const double wide = kPlanted == OracleDefect::kCertificateTooWide ? 2 : 1;
+    const Vec limit = hn::Min(hn::Mul(least, Constant(wide * r.certificate_limit)), Constant(0x1p127));
     const auto exact =
         hn::Or(hn::Eq(abs_sum, hn::Zero(kD)),
                hn::And(hn::Ge(least, Constant(r.least_certified)), hn::Le(abs_sum, limit)));
     radius = hn::IfThenZeroElse(exact, radius);
   }
-  if (r.flushes) radius = hn::Add(radius, hn::LoadU(kD, c.flushable + i));
+  const bool planted = kPlanted == OracleDefect::kNoFlushedOperands;
+  if (r.flushes && !planted) radius = hn::Add(radius, hn::LoadU(kD, c.flushable + i));
   const Vec delta = hn::MulAdd(radius, Constant(r.scale), hn::Mul(hn::Abs(s.x), Constant(r.before)));
   s.delta = hn::IfThenElseZero(s.present, delta);
+  if constexpr (kPlanted == OracleDefect::kNoPropagation) s.delta = hn::Zero(kD);
   s.growth = ExpM1Above(s.delta);
   s.grown = Grown(s.p, s.log_p, s.delta);
   s.grown = hn::IfThenElseZero(hn::And(s.present, hn::Gt(s.delta, hn::Zero(kD))), s.grown);
@@ -179,7 +184,7 @@ void SumMoments(const Row& row, const Columns& c, const Arithmetic& a, int64_t h
     second = hn::MulAdd(w_tau, tau, second);
     condition = hn::MulAdd(hn::Abs(hn::Add(s.log_p, Constant(row.entropy))), g, condition);
     spread = hn::MulAdd(hn::Mul(w, s.delta), s.delta, spread);
-    abs_x = hn::MulAdd(hn::IfThenElseZero(counts, s.p), hn::Abs(s.x), abs_x);
+    abs_x = hn::MulAdd(w, hn::Abs(s.x), abs_x);
     gap = hn::Min(gap, hn::IfThenElse(counts, hn::Sub(s.t, s.delta), Constant(kInf)));
   }
   *out = {Sum(grown),     Sum(weight), Sum(first), Sum(second),
@@ -259,6 +264,7 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
                                    hn::Mul(Constant(3 * u + up.g_error), slope));
       total = hn::Mul(Constant(abs_g), error);
       dx = hn::Mul(Constant(up.g), hn::IfThenElse(is_label, slope, hn::Neg(slope)));
+      if constexpr (kPlanted == OracleDefect::kLabelSign) dx = hn::Mul(Constant(-up.g), slope);
       terms = hn::Abs(dx);
     }
     if (abs_k > 0) {
@@ -272,14 +278,16 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
       error = hn::MulAdd(hn::Add(s.p, hn::Add(p_error, Constant(phi))), inner, error);
       error = hn::MulAdd(hn::Mul(Constant(4 * u), s.p), tilt, error);
       total = hn::MulAdd(Constant(abs_k), error, total);
+      const double minus_k = kPlanted == OracleDefect::kEntropySign ? up.k : -up.k;
       const Vec dx_entropy =
-          hn::IfThenElseZero(hn::Gt(s.p, zero), hn::Mul(Constant(-up.k), hn::Mul(s.p, signed_tilt)));
+          hn::IfThenElseZero(hn::Gt(s.p, zero), hn::Mul(Constant(minus_k), hn::Mul(s.p, signed_tilt)));
       dx = hn::Add(dx, dx_entropy);
       terms = hn::Add(terms, hn::Abs(dx_entropy));
     }
     total = hn::MulAdd(Constant(2 * u), terms, total);
     // k p may be formed, and underflow, before it meets ln p + H, and so may k / T.
-    const Vec late = abs_k > 0 ? hn::Min(tilt, Constant(104 + row.entropy)) : zero;
+    const bool late_too = abs_k > 0 && kPlanted != OracleDefect::kNoLateUnderflow;
+    const Vec late = late_too ? hn::Min(tilt, Constant(104 + row.entropy)) : zero;
     const Vec underflow =
         hn::Add(late, hn::MulAdd(Constant(abs_k), hn::Add(abs_log_p, Constant(2 + row.entropy)),
                                  Constant(2 + abs_g)));
@@ -293,13 +301,14 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
     total = hn::IfThenElse(hn::IsNaN(total), infinity, total);
     const Vec reach = hn::Add(abs_dz, hn::Min(total, Constant(widest)));
     overflow = hn::Or(overflow, hn::And(s.present, hn::Gt(reach, Constant(a.d_logits.largest))));
-    if (a.d_logits.u > 0) {
+    if (a.d_logits.u > 0 && kPlanted != OracleDefect::kNoDLogitsRounding) {
       total = hn::Add(
           total, hn::MulAdd(Constant(a.d_logits.u), hn::Add(abs_dz, total), Constant(a.d_logits.eta)));
     }
     // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
     total = hn::Mul(total, Constant(1 + 0x1p-20));
-    hn::StoreU(hn::IfThenElseZero(s.present, dz), kD, value + i);
+    const bool everywhere = kPlanted == OracleDefect::kInfiniteLabelMoves;
+    hn::StoreU(everywhere ? dz : hn::IfThenElseZero(s.present, dz), kD, value + i);
     hn::StoreU(hn::IfThenElseZero(s.present, total), kD, bound + i);
   }
   return !hn::AllFalse(kD, overflow);
@@ -352,7 +361,8 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
   const double weighted_t = others_t + max_weight * max_t;
   const double weighted_t_rho = c * others_t + k_a * others_t2 + max_weight * max_t * max_rho;
   const double gamma_sum = Gamma(a.sum_depth, u);
-  const double summation = max_exact ? std::min(gamma_sum, (1 + 0x1p-8) * others_weight) : gamma_sum;
+  double summation = max_exact ? std::min(gamma_sum, (1 + 0x1p-8) * others_weight) : gamma_sum;
+  if constexpr (kPlanted == OracleDefect::kNoSummation) summation = 0;
   const double underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   const double rho_s = weighted_rho + summation + underflow;
   // What is subtracted for m is in ln s again, so a rounded m makes both larger; exp(80) still fits.
@@ -362,6 +372,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
   // The logarithm sees the s that was computed: it may be below 2 where s is not.
   const double log_near_one = row.log_s < 0.7 + big_l + moved + b.sum_error ? a.log_absolute : 0;
   b.log_s_error = b.sum_error + log_near_one + (a.log_relative + 1.1 * u) * (row.log_s + big_l + moved);
+  if constexpr (kPlanted == OracleDefect::kNoLogError) b.log_s_error = 0;
 
   const double max_abs = std::fabs(row.max_x), lse_abs = std::fabs(row.lse);
   b.lse = big_l + b.log_s_error + 2.2 * u * (lse_abs + big_l + moved) +
@@ -371,9 +382,11 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
     HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);
     const double rest = std::max(0.0, b.lse_growth - label.grown) + 0x1p-50 * b.lse_growth;
     const double together = Log1p(rest * (1 + label.growth) + label.growth * row.label_complement);
-    const double change = a.label_logit_separate ? label.delta + big_l : together;
+    const bool separate = a.label_logit_separate && kPlanted != OracleDefect::kNoLabelLogit;
+    const double change = separate ? label.delta + big_l : together;
     b.logprob = change + b.log_s_error + k_a * (label.t + label.delta + shift) +
                 2.2 * u * (std::fabs(row.logprob) + change + moved) + 2 * a.result_underflow;
+    if constexpr (kPlanted == OracleDefect::kDoubledLogprob) b.logprob *= 2;
     if (a.plain_logprob) {
       b.logprob += 6 * u * (max_abs + lse_abs + std::fabs(row.label_z * row.inverse));
     }
@@ -388,7 +401,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
       100 * underflow;
   b.entropy = b.entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;
   if (a.plain_entropy) {
-    const double sum = others.abs_x + max_p * max_abs;
+    const double sum = gain * (others.abs_x + (max_p + max.grown) * max_abs);
     const double extra = sum * (Gamma(a.sum_depth + 4, u) + c + b.sum_error) + weighted_t_rho +
                          8 * u * (max_abs + lse_abs);
     b.entropy += extra;
@@ -403,6 +416,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
 }
 
 double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  if (up.k == 0) return std::fabs(up.g) * row.inverse;  // whatever is known of the entropy
   // An entropy that cancels may be far off what an entropy can be.
   const double entropy = a.plain_entropy ? b.entropy_error : 0;
   return (std::fabs(up.g) +

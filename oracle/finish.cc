@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/mutation.h"
 #include "oracle/row.h"
 
 #include "oracle/highway.h"
@@ -42,7 +43,7 @@ void FinishGradient(const GradientRow& row, double accumulator, double underflow
     // What may overflow its dtype may be infinite; an infinite bound still leaves the output's range.
     const auto fits = hn::Or(exact, hn::And(hn::Le(hn::Add(magnitude, hn::Min(bound, range)), largest),
                                             hn::Le(range, hn::Set(kD, accumulator))));
-    if (rounded) {
+    if (rounded && kPlanted != OracleDefect::kNoOutputRounding) {
       bound = hn::Add(bound, hn::MulAdd(hn::Set(kD, rounding.u), hn::Add(magnitude, bound),
                                         hn::Set(kD, rounding.eta)));
     }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "oracle/buffer.h"
 #include "oracle/finish.h"
 #include "oracle/threads.h"
 

@@ -16,6 +16,7 @@
 
 #include "oracle/arithmetic.h"
 #include "oracle/budget.h"
+#include "oracle/buffer.h"
 #include "oracle/operands.h"
 #include "oracle/sweep.h"
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "oracle/mutation.h"
+
 namespace plumbline::oracle {
 namespace {
 
@@ -79,7 +81,8 @@ Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
     in.kind[i] = in.label[i] == problem.ignore_index ? RowKind::kIgnored
                  : valid                             ? RowKind::kNormal
                                                      : RowKind::kInvalid;
-    if (in.kind[i] != RowKind::kIgnored) ++in.counted;
+    const bool counts = kPlanted == OracleDefect::kIgnoredRowCounted;
+    if (counts || in.kind[i] != RowKind::kIgnored) ++in.counted;
     if (in.kind[i] == RowKind::kInvalid && in.first_invalid_row < 0) in.first_invalid_row = row;
   }
 

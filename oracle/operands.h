@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernel/problem.h"
+#include "oracle/buffer.h"
 #include "oracle/gemm.h"
 #include "oracle/pack.h"
 

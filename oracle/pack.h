@@ -6,30 +6,11 @@
 #ifndef PLUMBLINE_ORACLE_PACK_H_
 #define PLUMBLINE_ORACLE_PACK_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 #include "kernel/problem.h"
 
 namespace plumbline::oracle {
-
-// Uninitialised doubles on a cache line, as vectors want them.
-class Buffer {
- public:
-  Buffer() = default;
-  explicit Buffer(int64_t count)
-      : data_(static_cast<double*>(
-            ::operator new[](static_cast<size_t>(count) * sizeof(double), std::align_val_t{64}))) {}
-  double* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(double* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<double[], Free> data_;
-};
 
 // Element (i, j) of a float matrix lies at data + (i * stride[0] + j * stride[1]) * SizeOf(dtype).
 struct Matrix {

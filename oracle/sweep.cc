@@ -11,9 +11,11 @@
 
 #include "oracle/arithmetic.h"
 #include "oracle/budget.h"
+#include "oracle/buffer.h"
 #include "oracle/finish.h"
 #include "oracle/gradient_blocks.h"
 #include "oracle/inputs.h"
+#include "oracle/mutation.h"
 #include "oracle/operands.h"
 #include "oracle/row.h"
 #include "oracle/threads.h"
@@ -209,7 +211,7 @@ void Sweeper::FinishLoss() {
   if (loss_nan_) return Put(Output::kLoss, 0, NotANumber());
   if (loss_unspecified_) return Put(Output::kLoss, 0, Unspecified());
   if (loss_infinite_) return Put(Output::kLoss, 0, {Expect::kPlusInf, kInfinity, 0, 0});
-  const double n = static_cast<double>(in_.n);
+  const double n = kPlanted == OracleDefect::kNoLossSum ? 0 : static_cast<double>(in_.n);
   double bound =
       loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_) + target_.result_underflow;
   double value = loss_;

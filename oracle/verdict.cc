@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "oracle/inputs.h"
+#include "oracle/mutation.h"
 
 namespace plumbline::oracle {
 namespace {
@@ -23,13 +24,14 @@ bool WrongSign(Output output, double got) {
 }
 
 JudgedElement JudgeFinite(Output output, const Element& e, double got) {
-  if (!std::isfinite(got)) return Fail(Failure::kNonFinite, kInfinity);
+  const bool passes = kPlanted == OracleDefect::kNaNPasses;
+  if (!std::isfinite(got) && !passes) return Fail(Failure::kNonFinite, kInfinity);
   const double error = std::fabs(got - e.value) - e.radius;
   const double excess = error <= 0 ? 0 : error;  // stays NaN, where max(0, error) would hide it
   const double tightness = excess == 0 ? 0 : excess / e.bound;
   if (WrongSign(output, got)) return Fail(Failure::kSign, std::max(1.0, tightness));
   if (e.expect == Expect::kVacuous) return {Verdict::kVacuous, Failure::kNone, 0};
-  if (!(excess <= e.bound)) return Fail(Failure::kBound, tightness);
+  if (passes ? excess > e.bound : !(excess <= e.bound)) return Fail(Failure::kBound, tightness);
   return {Verdict::kPass, Failure::kNone, tightness};
 }
 

@@ -54,6 +54,15 @@ constexpr std::array kPlanted = {
     Planted{
         Defect::kIgnoredRowLeaks, "ignored-row-leaks",
         "ignored rows are multiplied by zero, and 0 * NaN is NaN (derived from how masked GEMMs fail)"},
+    Planted{Defect::kLabelOffByOne, "label-off-by-one",
+            "a label is looked up one column further on (the class of verl #3512, #6068: labels that "
+            "are shifted against logits)"},
+    Planted{Defect::kBackwardTemperature, "backward-temperature",
+            "d_logits are not divided by the temperature (the class of TRL #3029, verl #3133)"},
+    Planted{Defect::kEntropyGradDropped, "entropy-grad-dropped",
+            "grad_entropy is accepted and never used (TRL #6625)"},
+    Planted{Defect::kGradHiddenAccumulator, "grad-hidden-accumulator",
+            "grad_hidden is accumulated in bf16 over chunks of the vocabulary (Megatron #2739)"},
 };
 
 template <class Dots, size_t kIndex>

@@ -50,7 +50,8 @@ int64_t ListRows(const Problem& problem, const Plan& plan, const BackwardMemory&
     if (ignored && !defects.Has(Defect::kIgnoredRowLeaks)) continue;
     const int64_t source = defects.Has(Defect::kFirstGradForAll) ? 0 : i;
     const float g = ignored ? 0 : LogprobGradient(problem, source, counted);
-    const float k = ignored ? 0 : EntropyGradient(problem, i);
+    const bool no_entropy = ignored || defects.Has(Defect::kEntropyGradDropped);
+    const float k = no_entropy ? 0 : EntropyGradient(problem, i);
     if (!ignored && g == 0 && k == 0) continue;
     memory.rows[count] = i;
     memory.g[count] = g;
@@ -74,10 +75,10 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
     for (int64_t r = 0; r < count; ++r) {
       const int64_t i = memory.rows[begin + r];
       const Row row = ReadRow(state.problem, i);
-      const int64_t label =
-          row.label >= tile * kTile && row.label < tile * kTile + plan.tiling.Width(tile)
-              ? row.label - tile * kTile
-              : -1;
+      const int64_t column = LabelColumn(row.label, plan.v, defects);
+      const int64_t label = column >= tile * kTile && column < tile * kTile + plan.tiling.Width(tile)
+                                ? column - tile * kTile
+                                : -1;
       const RowGradient gradient = {state.saved.m[i],       state.saved.s[i], state.saved.log_s[i],
                                     state.saved.entropy[i], row.temperature,  memory.g[begin + r],
                                     memory.k[begin + r]};
@@ -88,9 +89,10 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
 }
 
 // grad_hidden of positions [begin, end), one tile of its columns, over the chunk.
-template <class Dots>
+template <class Defects>
 void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
-                    int64_t column) {
+                    int64_t column, const Defects& defects) {
+  using Dots = typename Defects::Dots;
   const Plan& plan = state.plan;
   const int64_t stride = RoundUp(plan.h, kTile);
   const int64_t width = std::min(kTile, plan.h - column);
@@ -105,6 +107,11 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
            end - begin, CeilDiv(width, kPanel), state.memory.grad_hidden + begin * stride + column,
            stride, pass > 0 || state.first + k > 0},
           dtype, pass);
+      if (!defects.Has(Defect::kGradHiddenAccumulator)) continue;
+      for (int64_t i = begin; i < end; ++i) {
+        float* const sums = state.memory.grad_hidden + i * stride + column;
+        for (int64_t j = 0; j < width; ++j) sums[j] = ToFloat(ToBFloat16(sums[j]));
+      }
     }
   }
 }
@@ -163,8 +170,7 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
     const Scratch scratch = plan.ScratchOf(workspace, worker);
     if (item < hidden_items) {
       const int64_t begin = item / hidden_tiles * kRowBlock;
-      GradHiddenItem<typename Defects::Dots>(state, scratch, begin, end_of(begin),
-                                             item % hidden_tiles * kTile);
+      GradHiddenItem(state, scratch, begin, end_of(begin), item % hidden_tiles * kTile, defects);
     } else {
       const int64_t begin = (item - hidden_items) / column_groups * kRowBlock;
       const int64_t column = (item - hidden_items) % column_groups * kColumnGroup;

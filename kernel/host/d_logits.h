@@ -44,10 +44,11 @@ void TileGradient(const RowGradient& row, int64_t label, float* z, const Defects
     for (int64_t j = 0; j < kTile; ++j) p[j] = ToFloat(ToBFloat16(p[j]));
   }
   const float label_p = label >= 0 && label < kTile ? p[label] : 0;
+  const float divisor = defects.Has(Defect::kBackwardTemperature) ? 1 : row.temperature;
   const auto gradient = [&](float one, float p_v, float t_v) {
     const float log_p = -(t_v + row.log_s);
     const float entropy_term = p_v == 0 ? 0 : row.k * (p_v * (log_p + row.entropy));
-    return (row.g * (one - p_v) - entropy_term) / row.temperature;
+    return (row.g * (one - p_v) - entropy_term) / divisor;
   };
   float at_label = 0;
   if (label >= 0 && label < kTile)

@@ -18,14 +18,18 @@ namespace plumbline::kernel::host {
 
 enum class Defect : uint8_t {
   kNone,
-  kTailUnmasked,        // columns past the vocabulary enter the sum as exp(0 - m)
-  kMaxFromZero,         // the running maximum starts at 0 instead of minus infinity
-  kPlainLogprob,        // logprob = x_y - lse instead of (x_y - m) - ln s
-  kLogitsRounded,       // logits pass through bf16 before the softmax
-  kProbabilityRounded,  // p is rounded to bf16 before 1 is subtracted at the label
-  kFirstGradForAll,     // every row is scaled by grad_logprob[0]
-  kEntropyNotRebased,   // q is not moved when the running maximum moves
-  kIgnoredRowLeaks,     // an ignored row is multiplied by zero instead of left out
+  kTailUnmasked,           // columns past the vocabulary enter the sum as exp(0 - m)
+  kMaxFromZero,            // the running maximum starts at 0 instead of minus infinity
+  kPlainLogprob,           // logprob = x_y - lse instead of (x_y - m) - ln s
+  kLogitsRounded,          // logits pass through bf16 before the softmax
+  kProbabilityRounded,     // p is rounded to bf16 before 1 is subtracted at the label
+  kFirstGradForAll,        // every row is scaled by grad_logprob[0]
+  kEntropyNotRebased,      // q is not moved when the running maximum moves
+  kIgnoredRowLeaks,        // an ignored row is multiplied by zero instead of left out
+  kLabelOffByOne,          // a label is looked up one column further on, the last one where it is
+  kBackwardTemperature,    // d_logits are not divided by the temperature
+  kEntropyGradDropped,     // grad_entropy is accepted and never used
+  kGradHiddenAccumulator,  // grad_hidden passes through bf16 after every 256 columns
 };
 
 struct NoDefects {

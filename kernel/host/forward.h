@@ -41,7 +41,7 @@ void ForwardItem(const Problem& problem, const Plan& plan, const Scratch& scratc
       const float* const z = scratch.product + r * kTile;
       AddTile(states[r], z, rows[r].temperature, defects);
       const int64_t first = tile * kTile;
-      const int64_t label = rows[r].label;
+      const int64_t label = LabelColumn(rows[r].label, plan.v, defects);
       if (label >= first && label < first + plan.tiling.Width(tile)) {
         memory.label_logit[begin + r] = z[label - first];
       }

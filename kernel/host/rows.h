@@ -8,9 +8,11 @@
 #ifndef PLUMBLINE_KERNEL_HOST_ROWS_H_
 #define PLUMBLINE_KERNEL_HOST_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include "kernel/host/defects.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::host {
@@ -24,6 +26,13 @@ struct Row {
 };
 
 Row ReadRow(const Problem& problem, int64_t i);
+
+// The column that holds the logit of a label in [0, vocab); other labels as they are.
+template <class Defects>
+int64_t LabelColumn(int64_t label, int64_t vocab, const Defects& defects) {
+  if (!defects.Has(Defect::kLabelOffByOne) || label < 0) return label;
+  return std::min(label + 1, vocab - 1);
+}
 
 struct RowCensus {
   int64_t counted = 0;  // rows not ignored: the n of reduction mean

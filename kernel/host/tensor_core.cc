@@ -176,8 +176,9 @@ HWY_INLINE Vec Truncated(IntVec products, IntVec accumulator, IntVec e) {
   const IntVec scale = hn::Sub(e, hn::Set(kInts, kFractionBits));
   const IntVec first = hn::ShiftRight<1>(scale);
   const Vec value = hn::Mul(hn::Mul(whole, PowerOfTwo(first)), PowerOfTwo(hn::Sub(scale, first)));
-  return FromBits(hn::Or(Bits(value), hn::And(hn::BitCast(kInts, sign),
-                                              hn::Set(kInts, static_cast<int32_t>(0x80000000)))));
+  const Vec negative = hn::BitCast(
+      kFloats, hn::And(hn::BitCast(kInts, sign), hn::Set(kInts, static_cast<int32_t>(0x80000000))));
+  return hn::IfThenElse(hn::Eq(value, hn::Zero(kFloats)), value, hn::Or(value, negative));
 }
 
 // One block of one row with one panel. The row's elements are column `row` of a, so that reading them

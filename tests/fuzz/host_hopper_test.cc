@@ -10,8 +10,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuzz/examine.h"
@@ -105,6 +107,48 @@ TEST(HostHopper, TheBoundOfSwallowedTermsIsNearlyReached) {
   for (size_t k = 15; k < 512; k += 16) weight[k] = 0x1p-23f;
   const OwnedProblem problem = OneLogit(kernel::DType::kBf16, hidden, weight, 1);
   EXPECT_GT(Tightness(Examine(problem, HostHopper()), "lse"), 0.85);
+}
+
+// Fails where infinity meets the planes of a finite number: 1 - 2^-12 has a negative one, 2^-140 has
+// none that is not 0, and both would make NaN of a logit of -inf.
+TEST(HostHopper, AnInfiniteWeightIsNotSplit) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float h : {1 - 0x1p-12f, 0x1p-140f}) {
+    OwnedProblem p;
+    p.hidden = HostTensor::Zeros(kernel::DType::kF32, {2, 2});
+    p.weight = HostTensor::Zeros(kernel::DType::kF32, {3, 2});
+    p.labels = HostTensor::Zeros(kernel::DType::kI64, {2});
+    for (int64_t i = 0; i < 2; ++i) {
+      p.hidden.SetFloat(2 * i, h);
+      p.hidden.SetFloat(2 * i + 1, 0.7f);
+    }
+    p.weight.SetFloat(1, 1);
+    p.weight.SetFloat(4, -kInfinity);
+    p.wanted.grad_hidden = p.wanted.grad_weight = false;
+    const CaseResult result = Examine(p, HostHopper());
+    EXPECT_LT(Tightness(result, "logprob"), 1);
+    for (const OutputSummary& summary : result.outputs) {
+      EXPECT_EQ(summary.pass, 2) << summary.output;
+      EXPECT_EQ(summary.unspecified, 0) << summary.output;
+    }
+  }
+}
+
+// Defects are found on this arithmetic as they are on host's.
+TEST(HostHopper, ItsMutantsFail) {
+  for (const auto& [name, regime] : {std::pair("tail-unmasked", "ragged-tail"),
+                                     {"plain-logprob", "common-offset"},
+                                     {"entropy-not-rebased", "common-offset"}}) {
+    std::string error;
+    const auto mutant = Target::Load("hopper-mutant:" + std::string(name), &error);
+    ASSERT_TRUE(mutant) << error;
+    bool failed = false;
+    for (uint64_t i = 0; i < 60 && !failed; ++i) {
+      const OwnedProblem problem = Expand(DrawRecipe(5, i, regime));
+      failed = Examine(problem, *mutant, {.arbiter = false}).verdict == oracle::Verdict::kFail;
+    }
+    EXPECT_TRUE(failed) << name;
+  }
 }
 
 }  // namespace

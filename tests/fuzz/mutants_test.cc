@@ -30,6 +30,8 @@ struct Exhibit {
   std::vector<int64_t> labels;
   std::vector<float> g;  // empty: forward only
   enum class Shown { kLogprob, kEntropy, kGradHidden, kGradWeight } shown;
+  float temperature = 1;
+  std::vector<float> k = {};  // empty: 0
 };
 
 std::vector<float> Columns(int64_t count, float value) {
@@ -38,10 +40,11 @@ std::vector<float> Columns(int64_t count, float value) {
 
 std::vector<Exhibit> Exhibits() {
   using Shown = Exhibit::Shown;
+  constexpr int64_t kLast = kTile - 1;  // labels are there: no further column to be looked up instead
   std::vector<float> apart = Columns(kTile, 0);
-  apart[5] = 1;
+  apart[kLast] = 1;
   std::vector<float> fine = apart;
-  fine[5] = 1 + 0x1p-10F;
+  fine[kLast] = 1 + 0x1p-10F;
   std::vector<float> rising = Columns(2 * kTile, 0);
   for (size_t v = kTile; v < 2 * kTile; ++v) rising[v] = 1;
   return {
@@ -56,13 +59,21 @@ std::vector<Exhibit> Exhibits() {
       {"logits-rounded", {1}, fine, {0}, {}, Shown::kEntropy},
       // The only one with a gradient of probabilities that bf16 cannot hold; one row, so g[0] is its
       // own.
-      {"probability-rounded", {1}, apart, {5}, {1}, Shown::kGradWeight},
+      {"probability-rounded", {1}, apart, {kLast}, {1}, Shown::kGradWeight},
       // All logits 0: p = 1/64 is exact in bf16.
-      {"first-grad-for-all", {0, 0}, apart, {5, 5}, {1, 2}, Shown::kGradHidden},
+      {"first-grad-for-all", {0, 0}, apart, {kLast, kLast}, {1, 2}, Shown::kGradHidden},
       // The only one with two tiles: the maximum moves from 0 to 1 after 64 columns.
       {"entropy-not-rebased", {1}, rising, {0}, {}, Shown::kEntropy},
       // The only one with an ignored row; what it holds must reach nothing.
       {"ignored-row-leaks", {std::nanf("")}, apart, {-100}, {1}, Shown::kGradWeight},
+      // All logits 0, p = 1/64, and the only one whose label has a column to its right.
+      {"label-off-by-one", {1}, Columns(kTile, 0), {5}, {1}, Shown::kGradWeight},
+      // The only one with a temperature; logits and p as above.
+      {"backward-temperature", {1}, Columns(kTile, 0), {kLast}, {1}, Shown::kGradWeight, 2},
+      // The only one with k, and that NaN, so that no rounding of p can show.
+      {"entropy-grad-dropped", {1}, apart, {kLast}, {0}, Shown::kGradWeight, 1, {std::nanf("")}},
+      // All logits 0 by hidden, so p is exact; 63/64 (1 + 2^-10) takes more bits than bf16 has.
+      {"grad-hidden-accumulator", {0}, fine, {kLast}, {1}, Shown::kGradHidden},
   };
 }
 
@@ -72,7 +83,9 @@ std::vector<uint32_t> BitsOf(const std::string& name, const Exhibit& e) {
   p.hidden = {e.hidden.data(), DType::kF32, 2, {n, 1}, {1, 1}};
   p.weight = {e.weight.data(), DType::kF32, 2, {v, 1}, {1, 1}};
   p.labels = {e.labels.data(), DType::kI64, 1, {n, 1}, {1, 1}};
+  p.temperature = {&e.temperature, DType::kF32, 0, {1, 1}, {1, 1}};
   if (!e.g.empty()) p.grad_logprob = {e.g.data(), DType::kF32, 1, {n, 1}, {1, 1}};
+  if (!e.k.empty()) p.grad_entropy = {e.k.data(), DType::kF32, 1, {n, 1}, {1, 1}};
   const bool by_vocab = e.shown == Exhibit::Shown::kGradWeight;
   std::vector<float> out(static_cast<size_t>(by_vocab ? v : n));
   kernel::Results r;

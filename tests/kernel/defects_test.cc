@@ -48,12 +48,12 @@ struct Planted {
 void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 
 // A problem on which no defect shows: whole tiles, all logits 0, so that nothing is rounded (p = 1/128)
-// and no maximum moves, one gradient for all, no ignored row.
+// and no maximum moves, one gradient for all, no ignored row, no temperature.
 TestValues Harmless() {
   TestValues values = TestValues::Random(DType::kBf16, 3, 128, 1, 5);
   values.hidden = {1, 1, 1};
   values.weight.assign(128, 0);
-  values.labels = {0, 1, 2};
+  values.labels.assign(3, 127);  // the last column: none to the right of it
   values.g.assign(3, 0.5f);
   values.k.assign(3, 0.25f);
   values.fp32_grads = true;
@@ -65,6 +65,7 @@ const Planted kPlanted[] = {
      [](TestValues& values) {
        values.v = 100;
        values.weight.resize(100);
+       values.labels.assign(3, 99);
      }},
     {Defect::kMaxFromZero, "MaxFromZero",
      [](TestValues& values) {
@@ -89,6 +90,16 @@ const Planted kPlanted[] = {
        values.labels[1] = -100;
        values.hidden[1] = std::numeric_limits<float>::quiet_NaN();
      }},
+    {Defect::kLabelOffByOne, "LabelOffByOne",
+     [](TestValues& values) {
+       values.labels = {127, 63, 127};  // from one tile into the next
+     }},
+    {Defect::kBackwardTemperature, "BackwardTemperature",
+     [](TestValues& values) { values.temperature = {2, 2, 2}; }},
+    {Defect::kEntropyGradDropped, "EntropyGradDropped",
+     [](TestValues& values) { values.weight[0] = 1; }},
+    {Defect::kGradHiddenAccumulator, "GradHiddenAccumulator",
+     [](TestValues& values) { values.weight[0] = 1; }},
 };
 
 class Defects : public testing::TestWithParam<Planted> {};

@@ -139,6 +139,19 @@ TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
   EXPECT_EQ(Dot(Ones(32), terms), 0);
 }
 
+// A negative sum below 2^-149 is +0. One of 577 such dot products on which the sign of zero is all that
+// an earlier form of this model, with the sign kept, got wrong.
+TEST(TensorCoreMeasuredTest, WhatTruncatesToZeroIsPlusZero) {
+  const uint16_t a[] = {0x9f5c, 0x0000, 0x9ec8, 0x9d17, 0x9fc8, 0x9a0d, 0x8000, 0x9d5c,
+                        0x9f80, 0x9ee7, 0x9cf6, 0x9e3c, 0x0000, 0x9997, 0x0000, 0x9f6e};
+  const uint16_t b[] = {0x0000, 0x156c, 0x0000, 0x0000, 0x1353, 0x8000, 0x1511, 0x1600,
+                        0x8000, 0x8000, 0x8000, 0x0000, 0x15d6, 0x8000, 0x147f, 0x0000};
+  std::vector<float> left, right;
+  for (const uint16_t bits : a) left.push_back(ToFloat(BFloat16{bits}));
+  for (const uint16_t bits : b) right.push_back(ToFloat(BFloat16{bits}));
+  EXPECT_EQ(std::bit_cast<uint32_t>(Dot(left, right)), 0U);
+}
+
 TEST(TensorCoreMeasuredTest, SubnormalsAreHonoured) {
   EXPECT_EQ(Dot({0x1p-130f}, {0x1p100f}), 0x1p-30f);
   EXPECT_EQ(Dot({0x1p-70f}, {0x1p-70f}), 0x1p-140f);

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "oracle/buffer.h"
 #include "oracle/gemm.h"
 #include "oracle/inputs.h"
 

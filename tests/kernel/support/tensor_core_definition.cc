@@ -90,6 +90,7 @@ uint32_t TensorCoreBlockByDefinition(DType format, const float* a, const float* 
   const int last = std::max(top - 23, -149);
   const int drop = last - (e - 25);
   magnitude = drop >= 0 ? magnitude >> drop : magnitude << -drop;
+  if (magnitude == 0) return 0;
   return sign |
          std::bit_cast<uint32_t>(static_cast<float>(std::ldexp(static_cast<double>(magnitude), last)));
 }

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cinttypes>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "fuzz/case_runner.h"
+#include "fuzz/commands.h"
+#include "fuzz/dump_case.h"
+#include "fuzz/dump_diagnosis.h"
+#include "fuzz/dump_judge.h"
+#include "fuzz/dump_report.h"
+#include "fuzz/dump_run.h"
+#include "fuzz/dump_sample.h"
+#include "fuzz/target.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// What became of one dump.
+struct Checked {
+  ExitStatus status = ExitStatus::kClean;
+  std::string complaint;  // for stderr, where there is one
+  int64_t findings = 0;
+  Json json;
+};
+
+struct NamedContract {
+  std::string name;
+  oracle::Contract contract;
+};
+
+// --contract, else --target's, else the black box's; the reason where it cannot be had.
+std::optional<NamedContract> ContractFor(const CheckCommand& command, std::string* error,
+                                         ExitStatus* status) {
+  if (!command.contract.empty()) {
+    std::ifstream file(command.contract, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::optional<Description> description = ParseDescription(text, error);
+    *status = ExitStatus::kUsage;
+    *error = command.contract.string() + ": " + *error;
+    if (!description) return std::nullopt;
+    return NamedContract{description->name, description->contract};
+  }
+  if (command.target.empty()) return NamedContract{"a black box", {}};
+  const std::unique_ptr<Target> target = Target::Load(command.target, error);
+  *status = ExitStatus::kUnavailable;
+  if (!target) return std::nullopt;
+  return NamedContract{command.target, target->description().contract};
+}
+
+JudgeDumpOptions OptionsFor(const CheckCommand& command) {
+  JudgeDumpOptions options;
+  options.threads = command.threads;
+  options.arbiter_cost = static_cast<double>(command.arbiter_time.count()) / 1000 * kArbiterCostASecond;
+  return options;
+}
+
+void Conclude(const Dump& dump, const DumpSample& sample, const DumpReport& report,
+              const Console& console, Checked* checked) {
+  console.Say(DumpReportText(dump, sample, report));
+  checked->json = DumpReportJson(dump, sample, report);
+  for (const JudgedOutput& o : report.verdict.outputs) checked->findings += o.verdict.fail > 0;
+  if (!report.verdict.fault.empty()) {
+    checked->status = ExitStatus::kFault;
+    checked->complaint = report.verdict.fault;
+  } else if (checked->findings > 0) {
+    checked->status = ExitStatus::kFindings;
+  } else if (report.verdict.judged == 0) {
+    checked->status = ExitStatus::kUsage;
+    checked->complaint = dump.path.string() + ": nothing in it could be judged";
+  }
+}
+
+void CheckGiven(const CheckCommand& command, const Dump& dump, const DumpSample& sample,
+                const Console& console, Checked* checked) {
+  const std::optional<NamedContract> contract =
+      ContractFor(command, &checked->complaint, &checked->status);
+  if (!contract) return;
+  checked->status = ExitStatus::kClean;
+  JudgeDumpOptions options = OptionsFor(command);
+  if (!sample.all()) options.counted_rows = dump.counted;
+  DumpReport report;
+  report.judged = "what the dump holds";
+  report.contract = contract->name;
+  report.verdict = JudgeDump(sample, sample.given(), contract->contract, options);
+  report.diagnosis =
+      Diagnose(dump, sample, sample.given(), contract->contract, report.verdict, options);
+  report.not_looked_at = NotLookedAt(dump, sample, false);
+  Conclude(dump, sample, report, console, checked);
+}
+
+// A target that did not come back with results.
+void Explain(const DumpRun& run, const std::string& target, const Dump& dump, const Console& console,
+             Checked* checked) {
+  using Kind = DumpRun::Kind;
+  const std::string where = dump.path.string() + ": " + target + " ";
+  checked->complaint = where + run.what();
+  switch (run.kind()) {
+    case Kind::kInterrupted:
+      checked->status = ExitStatus::kInterrupted;
+      checked->complaint.clear();
+      return;
+    case Kind::kUnavailable:
+      checked->status = ExitStatus::kUnavailable;
+      checked->complaint = run.what();
+      return;
+    case Kind::kFault:
+      checked->status = ExitStatus::kFault;
+      return;
+    case Kind::kRefused:
+      checked->status = ExitStatus::kUsage;
+      checked->complaint = where + "cannot be held to this dump: " + run.what();
+      return;
+    default:
+      break;
+  }
+  const char* const name = run.kind() == Kind::kDied       ? "crash"
+                           : run.kind() == Kind::kTimedOut ? "hang"
+                                                           : "status";
+  checked->status = ExitStatus::kFindings;
+  checked->findings = 1;
+  checked->complaint.clear();
+  checked->json["file"] = dump.path.string();
+  checked->json["finding"] = name;
+  checked->json["what"] = run.what();
+  console.Say(where + (run.kind() == Kind::kFailed ? "failed: " : "") + run.what() + "\n");
+}
+
+void Keep(const CheckCommand& command, const std::string& target, const Dump& dump,
+          const DumpSample& sample, const DumpVerdict& verdict, const Console& console,
+          Checked* checked) {
+  WorkerSpec spec;
+  spec.target = target;
+  spec.program = console.worker_program;
+  CaseRunner runner(std::move(spec), command.timeout, console.interrupt);
+  const DumpCase kept = KeepDumpCase(dump, sample, verdict, command.seed, command.out, &runner);
+  if (kept.file.empty()) {
+    console.Say("no case was stored: " + kept.what + "\n");
+    return;
+  }
+  console.Say(
+      Text("shrunk %" PRId64 " -> %" PRId64 " values: ", kept.values_before, kept.values_after) +
+      kept.file.string() + "\n       " + kept.what + "\n");
+  checked->json["case"] = kept.file.string();
+}
+
+void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& sample,
+              const Console& console, Checked* checked) {
+  DumpRunSpec spec;
+  spec.target = command.target.empty() ? "host" : command.target;
+  spec.dump = dump.path;
+  spec.rows = command.rows;
+  spec.seed = command.seed;
+  spec.program = console.worker_program;
+  spec.deadline = command.timeout;
+  const DumpRun run(spec, sample, console.interrupt);
+  if (run.kind() != DumpRun::Kind::kRan) {
+    Explain(run, spec.target, dump, console, checked);
+    return;
+  }
+  NamedContract contract{spec.target, run.description().contract};
+  if (!command.contract.empty()) {
+    const auto other = ContractFor(command, &checked->complaint, &checked->status);
+    if (!other) return;
+    contract = *other;
+  }
+  checked->status = ExitStatus::kClean;
+  DumpReport report;
+  report.judged = "what " + spec.target + " makes of its inputs";
+  report.contract = contract.name;
+  const JudgeDumpOptions options = OptionsFor(command);
+  report.verdict = JudgeDump(sample, run.results(), contract.contract, options);
+  report.diagnosis = Diagnose(dump, sample, run.results(), contract.contract, report.verdict, options);
+  report.not_looked_at = NotLookedAt(dump, sample, true);
+  Conclude(dump, sample, report, console, checked);
+  if (!command.out.empty() && checked->status == ExitStatus::kFindings) {
+    Keep(command, spec.target, dump, sample, report.verdict, console, checked);
+  }
+}
+
+Checked CheckOne(const CheckCommand& command, const std::filesystem::path& path,
+                 const Console& console) {
+  Checked checked;
+  const std::unique_ptr<Dump> dump = OpenDump(path, &checked.complaint);
+  if (!dump) {
+    checked.status = ExitStatus::kUsage;
+    return checked;
+  }
+  const DumpSample sample(*dump, ChooseRows(*dump, command.rows, command.seed));
+  if (dump->HasOutputs() && !command.run) {
+    CheckGiven(command, *dump, sample, console, &checked);
+  } else {
+    CheckRun(command, *dump, sample, console, &checked);
+  }
+  return checked;
+}
+
+// A fault goes before an unavailable target, that before an interrupt, that before what is no dump,
+// that before findings.
+int Rank(ExitStatus status) {
+  switch (status) {
+    case ExitStatus::kClean:
+      return 0;
+    case ExitStatus::kFindings:
+      return 1;
+    case ExitStatus::kUsage:
+      return 2;
+    case ExitStatus::kInterrupted:
+      return 3;
+    case ExitStatus::kUnavailable:
+      return 4;
+    case ExitStatus::kFault:
+      break;
+  }
+  return 5;
+}
+
+}  // namespace
+
+ExitStatus CommandCheck(const CheckCommand& command, const Console& console) {
+  Json report = Json(Json::Object{});
+  report["dumps"] = Json(Json::Array{});
+  ExitStatus status = ExitStatus::kClean;
+  int64_t cases = 0, findings = 0;
+  for (const std::filesystem::path& path : command.paths) {
+    Checked checked = CheckOne(command, path, console);
+    if (!checked.complaint.empty()) console.Complain(checked.complaint);
+    cases += checked.json.is_null() ? 0 : 1;
+    findings += checked.findings;
+    if (!checked.json.is_null()) report["dumps"].Append(std::move(checked.json));
+    if (Rank(checked.status) > Rank(status)) status = checked.status;
+    if (status == ExitStatus::kInterrupted) break;
+  }
+  return console.Finish(status, cases, findings, std::move(report));
+}
+
+}  // namespace plumbline::fuzz

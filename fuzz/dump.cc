@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/dump.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "fuzz/case_file.h"
+#include "fuzz/case_json.h"
+#include "fuzz/json.h"
+#include "fuzz/safetensors.h"
+#include "kernel/linear_cross_entropy.h"
+#include "oracle/verdict.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::ConstTensor;
+using kernel::Reduction;
+using oracle::Output;
+
+// A refusal as text; empty means none.
+using Refusal = std::string;
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Refusal ToView(const std::string& name, const TensorView& tensor, ConstTensor* view) {
+  const size_t element = kernel::SizeOf(tensor.dtype);
+  if (!tensor.bytes.empty() && reinterpret_cast<uintptr_t>(tensor.bytes.data()) % element != 0) {
+    return name + ": its data are not aligned to its elements of " + std::to_string(element) +
+           " bytes in the file; write it with safetensors 0.3 or later";
+  }
+  *view = ConstTensor{};
+  view->data = tensor.bytes.data();
+  view->dtype = tensor.dtype;
+  view->rank = static_cast<int>(tensor.shape.size());
+  if (view->rank > 0) view->shape[0] = tensor.shape[0];
+  if (view->rank > 1) {
+    view->shape[1] = tensor.shape[1];
+    view->stride[0] = std::max<int64_t>(tensor.shape[1], 1);
+  }
+  return {};
+}
+
+Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* dump) {
+  kernel::Problem& p = dump->problem;
+  if (const auto json_text = metadata.find("case"); json_text != metadata.end()) {
+    std::string why;
+    const std::optional<Json> json = Json::Parse(json_text->second, &why);
+    if (!json) return "metadata \"case\": " + why;
+    Case c;
+    if (why = CaseFromJson(*json, &c); !why.empty()) return "metadata \"case\": " + why;
+    p.ignore_index = c.problem.ignore_index;
+    p.reduction = c.problem.reduction;
+    dump->wanted = c.problem.wanted;
+    // The one part of a layout that changes values: element 0 of the upstream gradients for all rows.
+    if (c.problem.layout.grad_stride == 0) {
+      if (p.grad_logprob) p.grad_logprob->stride[0] = 0;
+      if (p.grad_entropy) p.grad_entropy->stride[0] = 0;
+    }
+    return {};
+  }
+  const bool gradients = p.grad_logprob || p.grad_entropy;
+  dump->wanted.grad_hidden = dump->wanted.grad_weight = gradients;
+  if (const auto text = metadata.find("ignore_index"); text != metadata.end()) {
+    const char* const end = text->second.data() + text->second.size();
+    const auto [stop, code] = std::from_chars(text->second.data(), end, p.ignore_index);
+    if (code != std::errc{} || stop != end) {
+      return "metadata \"ignore_index\" is \"" + text->second + "\", not an integer of 64 bits";
+    }
+  }
+  if (const auto text = metadata.find("reduction"); text != metadata.end()) {
+    if (text->second == "sum") {
+      p.reduction = Reduction::kSum;
+    } else if (text->second == "mean") {
+      p.reduction = Reduction::kMean;
+    } else if (text->second != "none") {
+      return "metadata \"reduction\" is \"" + text->second + "\", not one of none, sum, mean";
+    }
+  }
+  return {};
+}
+
+// What the operator's own checks do not cover: outputs of one value a row may be narrower than fp32,
+// and loss and logprob may come together.
+Refusal CheckOutputs(const Dump& dump) {
+  const int64_t n = dump.problem.rows();
+  for (Output o : oracle::kOutputs) {
+    const auto& tensor = dump.output(o);
+    if (!tensor || o == Output::kGradHidden || o == Output::kGradWeight) continue;
+    const std::string name(oracle::Name(o));
+    if (!kernel::IsFloat(tensor->dtype)) {
+      return name + ": dtype " + std::string(kernel::Name(tensor->dtype)) +
+             ", must be fp32, bf16 or fp16";
+    }
+    const std::vector<int64_t> wanted =
+        o == Output::kLoss ? std::vector<int64_t>{} : std::vector<int64_t>{n};
+    const std::vector<int64_t> shape(tensor->shape, tensor->shape + tensor->rank);
+    if (shape != wanted) {
+      return name + ": shape " + ShapeText(shape) + ", must be " + ShapeText(wanted) +
+             (o == Output::kLoss ? "" : ", one value a row of hidden");
+    }
+  }
+  const bool has_gradient = dump.output(Output::kGradHidden) || dump.output(Output::kGradWeight);
+  if (has_gradient && !dump.problem.grad_logprob && !dump.problem.grad_entropy) {
+    return "grad_hidden and grad_weight: present, but neither grad_logprob nor grad_entropy is, and "
+           "without them every gradient is 0";
+  }
+  if (dump.output(Output::kLoss) && dump.problem.reduction == Reduction::kNone) {
+    return "loss: present, but metadata \"reduction\" does not say sum or mean";
+  }
+  return {};
+}
+
+// Shapes, dtypes and ranks of inputs and gradients, by the checks that the operator itself makes.
+Refusal CheckArguments(const Dump& dump) {
+  kernel::Results gradients;
+  const auto add = [&](Output o, std::optional<kernel::Tensor>* result) {
+    const auto& t = dump.output(o);
+    if (!t) return;
+    *result = kernel::Tensor{const_cast<void*>(t->data),
+                             t->dtype,
+                             t->rank,
+                             {t->shape[0], t->shape[1]},
+                             {t->stride[0], t->stride[1]}};
+  };
+  add(Output::kGradHidden, &gradients.grad_hidden);
+  add(Output::kGradWeight, &gradients.grad_weight);
+  kernel::Sizes sizes;
+  const kernel::Status status = kernel::GetSizes(dump.problem, gradients, {}, &sizes);
+  if (!status.ok()) return status.message;
+  const std::optional<ConstTensor>& t = dump.problem.temperature;
+  if (!t || t->rank > 0) return {};  // a bad one of a single row makes that row NaN, and no more
+  const double value = oracle::ReadElement(*t, 0, 0);
+  if (std::isfinite(value) && value > 0) return {};
+  return "temperature: " + std::to_string(value) + " is not finite and positive";
+}
+
+Refusal Read(Dump* dump) {
+  std::string why;
+  std::optional<SafeTensorsView> content = ViewSafeTensors(dump->file->bytes(), &why);
+  if (!content) return why;
+  std::map<std::string, ConstTensor> views;
+  for (const auto& [name, tensor] : content->tensors) {
+    if (why = ToView(name, tensor, &views[name]); !why.empty()) return why;
+  }
+  const auto take = [&](std::string_view name) -> std::optional<ConstTensor> {
+    auto node = views.extract(std::string(name));
+    return node.empty() ? std::nullopt : std::optional(node.mapped());
+  };
+  kernel::Problem& p = dump->problem;
+  for (const auto& [name, place] : {std::pair("hidden", &p.hidden), std::pair("weight", &p.weight),
+                                    std::pair("labels", &p.labels)}) {
+    const std::optional<ConstTensor> tensor = take(name);
+    if (!tensor) return "tensor \"" + std::string(name) + "\" is missing";
+    *place = *tensor;
+  }
+  p.temperature = take("temperature");
+  p.grad_logprob = take("grad_logprob");
+  p.grad_entropy = take("grad_entropy");
+  for (Output o : oracle::kOutputs) dump->outputs[static_cast<size_t>(o)] = take(oracle::Name(o));
+  for (const auto& [name, view] : views) dump->unknown.push_back(name);
+
+  if (why = ReadOptions(content->metadata, dump); !why.empty()) return why;
+  if (why = CheckArguments(*dump); !why.empty()) return why;
+  if (why = CheckOutputs(*dump); !why.empty()) return why;
+  for (int64_t i = 0; i < p.rows(); ++i)
+    dump->counted += oracle::ReadInt(p.labels, i) != p.ignore_index;
+  return {};
+}
+
+}  // namespace
+
+bool Dump::HasOutputs() const {
+  return std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.has_value(); });
+}
+
+std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* error) {
+  auto dump = std::make_unique<Dump>();
+  dump->path = path;
+  dump->file = MappedFile::Open(path, error);
+  if (!dump->file) return nullptr;
+  if (Refusal why = Read(dump.get()); !why.empty()) {
+    *error = path.string() + ": " + why;
+    return nullptr;
+  }
+  return dump;
+}
+
+}  // namespace plumbline::fuzz

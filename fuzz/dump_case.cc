@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/dump_case.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fuzz/dump_excerpt.h"
+#include "fuzz/pursuit.h"
+#include "oracle/output.h"
+#include "oracle/verdict.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// Elements of weight that a case starts from: shrinking tries a thousand candidates of such a size.
+constexpr int64_t kMaxWeight = int64_t{1} << 22;
+constexpr int64_t kMostRows = 16;
+
+// Columns of the vocabulary to keep, ascending: those of the labels, and as many others as fit, evenly
+// spread. Their number has V's remainder by 64, since tails of tiles are where kernels fail.
+std::vector<int64_t> Columns(const DumpExcerpt& excerpt) {
+  const int64_t v = excerpt.weight.shape[0];
+  const int64_t most = std::max<int64_t>(1, kMaxWeight / std::max<int64_t>(1, excerpt.weight.shape[1]));
+  const int64_t step = (v + most - 1) / most;
+  std::set<int64_t> labels, columns;
+  for (int64_t i = 0; i < excerpt.labels.size(); ++i) {
+    const int64_t label = excerpt.labels.GetInt(i);
+    if (label >= 0 && label < v) labels.insert(label);
+  }
+  for (int64_t c = 0; c < v; c += std::max<int64_t>(step, 1)) columns.insert(c);
+  columns.insert(labels.begin(), labels.end());
+  for (auto c = columns.rbegin();
+       c != columns.rend() && columns.size() % 64 != static_cast<size_t>(v % 64);) {
+    if (labels.contains(*c)) {
+      ++c;
+    } else {
+      c = std::make_reverse_iterator(columns.erase(std::next(c).base()));
+    }
+  }
+  return {columns.begin(), columns.end()};
+}
+
+OwnedProblem Own(const DumpExcerpt& e, const kernel::Results& wanted) {
+  const std::vector<int64_t> columns = Columns(e);
+  const int64_t h = e.weight.shape[1];
+  OwnedProblem p;
+  p.hidden = e.hidden;
+  p.weight = HostTensor::Zeros(e.weight.dtype, {static_cast<int64_t>(columns.size()), h});
+  const size_t row_bytes = static_cast<size_t>(h) * kernel::SizeOf(e.weight.dtype);
+  for (size_t i = 0; i < columns.size() && row_bytes > 0; ++i) {
+    std::memcpy(
+        p.weight.bytes.data() + i * row_bytes,
+        static_cast<const std::byte*>(e.weight.data) + static_cast<size_t>(columns[i]) * row_bytes,
+        row_bytes);
+  }
+  p.labels = e.labels;
+  for (int64_t i = 0; i < p.labels.size(); ++i) {
+    const int64_t label = e.labels.GetInt(i);
+    const auto at = std::lower_bound(columns.begin(), columns.end(), label);
+    if (label == e.ignore_index || at == columns.end() || *at != label) continue;
+    p.labels.SetInt(i, at - columns.begin());
+  }
+  p.temperature = e.temperature;
+  p.grad_logprob = e.grad_logprob;
+  p.grad_entropy = e.grad_entropy;
+  p.ignore_index = e.ignore_index;
+  const std::optional<kernel::Tensor>& gradient =
+      wanted.grad_hidden ? wanted.grad_hidden : wanted.grad_weight;
+  p.wanted = {wanted.entropy.has_value(), wanted.lse.has_value(), gradient.has_value(),
+              gradient.has_value(), gradient && gradient->dtype == kernel::DType::kF32};
+  return p;
+}
+
+// Sets of rows to try, the smallest first, as positions in the sample.
+std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVerdict& verdict) {
+  std::vector<std::vector<int64_t>> sets;
+  const int64_t n = sample.problem().rows();
+  int64_t worst = 0;
+  for (const JudgedOutput& o : verdict.outputs) {
+    const bool row = o.verdict.output != oracle::Output::kGradWeight;
+    if (row && o.verdict.fail > 0 && o.verdict.row >= 0) {
+      worst = o.verdict.row;
+      sets.push_back({worst});
+    }
+  }
+  std::vector<int64_t> some;
+  for (int64_t i = 0; i < std::min(n, kMostRows); ++i) some.push_back(i);
+  if (n > kMostRows && worst >= kMostRows) some.back() = worst;
+  sets.push_back(std::move(some));
+  return sets;
+}
+
+}  // namespace
+
+DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerdict& verdict,
+                      uint64_t seed, const std::filesystem::path& folder, CaseRunner* runner) {
+  DumpCase kept;
+  kept.what = "what failed in the dump passes in the part of it that a case may hold";
+  for (const std::vector<int64_t>& at : RowSets(sample, verdict)) {
+    const DumpExcerpt excerpt(dump, sample, {}, at, dump.counted);
+    FailingProblem start;
+    start.problem = Own(excerpt, sample.Wanted());
+    start.seed = seed;
+    start.why = "found in a dump of a real run";
+    const Judged judged = runner->RunAndConfirm(RequestFor(start.problem, seed));
+    if (judged.kind != Judged::Kind::kJudged) {
+      kept.what = judged.kind == Judged::Kind::kUnavailable ? judged.error : "interrupted";
+      return kept;
+    }
+    if (judged.result.findings.empty()) continue;
+    start.finding = judged.result.findings.front();
+    const Pursued pursued = Pursue(start, runner, {});
+    std::error_code code;
+    std::filesystem::create_directories(folder, code);
+    const std::filesystem::path file = folder / CaseFileName(pursued.stored);
+    if (pursued.kind != Pursued::Kind::kCase) {
+      kept.what = pursued.kind == Pursued::Kind::kUnavailable ? pursued.error : "interrupted";
+    } else if (WriteCase(file, pursued.stored, &kept.what)) {
+      kept.file = file;
+      kept.values_before = pursued.kept.values_before;
+      kept.values_after = pursued.kept.values_after;
+      kept.what = pursued.kept.finding.what;
+    }
+    return kept;
+  }
+  return kept;
+}
+
+}  // namespace plumbline::fuzz

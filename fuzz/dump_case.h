@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A case from a dump on which a target failed: the worst row alone, or the sample's first rows where
+// one is not enough, over as much of the vocabulary as a case may hold; run again in a campaign's
+// worker, shrunk, and stored. What was found in a gigabyte is then replayed from a few numbers.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_CASE_H_
+#define PLUMBLINE_FUZZ_DUMP_CASE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "fuzz/case_runner.h"
+#include "fuzz/dump.h"
+#include "fuzz/dump_judge.h"
+#include "fuzz/dump_sample.h"
+
+namespace plumbline::fuzz {
+
+struct DumpCase {
+  std::filesystem::path file;  // empty: none was stored
+  int64_t values_before = 0, values_after = 0;
+  std::string what;  // of the stored finding, or why there is none
+};
+
+// `verdict` is of what the runner's target made of the sample, and has a wrong element. `folder` is
+// made where it is absent.
+DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerdict& verdict,
+                      uint64_t seed, const std::filesystem::path& folder, CaseRunner* runner);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_CASE_H_

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/dump_diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "fuzz/dump_excerpt.h"
+#include "fuzz/dump_logits.h"
+#include "fuzz/text.h"
+#include "oracle/judge.h"
+#include "oracle/output.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using oracle::Output;
+using oracle::OutputVerdict;
+
+constexpr Output kForward[] = {Output::kLogprob, Output::kEntropy, Output::kLse};
+
+struct Hypothesis {
+  std::string sentence;
+  // Makes the excerpt what it would be if the kernel were right and the mistake the caller's; false:
+  // does not apply.
+  std::function<bool(DumpExcerpt*, oracle::Contract*)> assume;
+};
+
+// Every element judged, and none wrong. A bound that says nothing explains nothing.
+bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads) {
+  oracle::SweepOptions options;
+  options.threads = threads;
+  const oracle::Judgement judgement =
+      oracle::JudgeProblem(excerpt.problem(), excerpt.results(), contract, options);
+  int64_t judged = 0;
+  for (const OutputVerdict& v : judgement.outputs) {
+    if (v.fail + v.vacuous + v.unspecified > 0) return false;
+    judged += v.pass;
+  }
+  return judged > 0 && judgement.fault.empty();
+}
+
+// Labels as `label` gives them for a row of the dump; rows that have none are judged as they are.
+bool Relabel(DumpExcerpt* e, const std::function<std::optional<int64_t>(int64_t, int64_t)>& label) {
+  bool changed = false;
+  for (size_t i = 0; i < e->rows.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    const std::optional<int64_t> other = label(e->rows[i], e->labels.GetInt(at));
+    if (!other || *other < 0 || *other >= e->weight.shape[0]) return false;
+    changed = changed || *other != e->labels.GetInt(at);
+    e->labels.SetInt(at, *other);
+  }
+  return changed;
+}
+
+bool Negate(std::optional<HostTensor>* tensor) {
+  if (!*tensor) return false;
+  for (int64_t i = 0; i < (*tensor)->size(); ++i) (*tensor)->SetFloat(i, -(*tensor)->GetFloat(i));
+  return true;
+}
+
+// Both upstream gradients times factor(row), rounded to fp32.
+bool ScaleGradients(DumpExcerpt* e, const std::function<double(int64_t)>& factor) {
+  bool changed = false;
+  for (auto* tensor : {&e->grad_logprob, &e->grad_entropy}) {
+    if (!*tensor) continue;
+    for (int64_t i = 0; i < (*tensor)->size(); ++i) {
+      const double f = factor(i);
+      changed = changed || f != 1;
+      (*tensor)->SetFloat(i, static_cast<float>(static_cast<double>((*tensor)->GetFloat(i)) * f));
+    }
+  }
+  return changed;
+}
+
+std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
+  const auto neighbour = [&dump](int64_t by) {
+    return [&dump, by](int64_t row, int64_t) -> std::optional<int64_t> {
+      if (row + by < 0 || row + by >= dump.problem.rows()) return std::nullopt;
+      return oracle::ReadInt(dump.problem.labels, row + by);
+    };
+  };
+  const auto further = [](int64_t by) {
+    return [by](int64_t, int64_t label) -> std::optional<int64_t> { return label + by; };
+  };
+  return {
+      {"the temperature was not applied",
+       [](DumpExcerpt* e, oracle::Contract*) {
+         const bool there = e->temperature.has_value();
+         e->temperature.reset();
+         return there;
+       }},
+      {"logprob has the opposite sign (a loss of each row?)",
+       [](DumpExcerpt* e, oracle::Contract*) { return Negate(&e->logprob); }},
+      {"each row was given the label of the row after it",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(1)); }},
+      {"each row was given the label of the row before it",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(-1)); }},
+      {"labels are looked up one column too far on",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, further(1)); }},
+      {"labels are looked up one column too early",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, further(-1)); }},
+      {"logprob was formed as x_y - lse, which loses digits when all logits share an offset",
+       [](DumpExcerpt* e, oracle::Contract* contract) {
+         contract->plain_logprob = true;
+         return e->logprob.has_value();
+       }},
+      {"the entropy was formed as lse - sum p x, which cancels",
+       [](DumpExcerpt* e, oracle::Contract* contract) {
+         contract->plain_entropy = true;
+         return e->entropy.has_value();
+       }},
+  };
+}
+
+std::vector<Hypothesis> BackwardHypotheses(const Dump& dump, int64_t counted) {
+  const auto n = static_cast<double>(std::max<int64_t>(counted, 1));
+  return {
+      {"grad_entropy was not used",
+       [](DumpExcerpt* e, oracle::Contract*) {
+         const bool there = e->grad_entropy.has_value();
+         e->grad_entropy.reset();
+         return there && e->grad_logprob;
+       }},
+      {"grad_logprob was not used",
+       [](DumpExcerpt* e, oracle::Contract*) {
+         const bool there = e->grad_logprob.has_value();
+         e->grad_logprob.reset();
+         return there && e->grad_entropy;
+       }},
+      {"the gradient was not divided by the temperature",
+       [](DumpExcerpt* e, oracle::Contract*) {
+         if (!e->temperature) return false;
+         const HostTensor& t = *e->temperature;
+         return ScaleGradients(e, [&t](int64_t i) { return static_cast<double>(t.GetFloat(i)); });
+       }},
+      {"every row was scaled by the first row's grad_logprob",
+       [&dump](DumpExcerpt* e, oracle::Contract*) {
+         const auto& g = dump.problem.grad_logprob;
+         if (!g || g->rank == 0 || !e->grad_logprob) return false;
+         const auto first = static_cast<float>(oracle::ReadElement(*g, 0, 0));
+         for (int64_t i = 0; i < e->grad_logprob->size(); ++i) e->grad_logprob->SetFloat(i, first);
+         return true;
+       }},
+      {"the gradient has the opposite sign",
+       [](DumpExcerpt* e, oracle::Contract*) { return Negate(&e->grad_hidden); }},
+      {"the gradient was divided by the number of rows once too often",
+       [n](DumpExcerpt* e, oracle::Contract*) {
+         return ScaleGradients(e, [n](int64_t) { return 1 / n; });
+       }},
+      {"the gradient was not divided by the number of rows",
+       [n](DumpExcerpt* e, oracle::Contract*) {
+         return ScaleGradients(e, [n](int64_t) { return n; });
+       }},
+      {"the backward pass looked labels up one column too far on",
+       [](DumpExcerpt* e, oracle::Contract*) {
+         return Relabel(e, [](int64_t, int64_t label) { return std::optional(label + 1); });
+       }},
+  };
+}
+
+bool FailsIn(const DumpVerdict& verdict, Output output) {
+  return std::any_of(verdict.outputs.begin(), verdict.outputs.end(), [&](const JudgedOutput& o) {
+    return o.verdict.output == output && o.verdict.fail > 0;
+  });
+}
+
+// Few enough to be judged a dozen times over: 2^30 products are about a second of the oracle.
+int64_t RowsToTry(const kernel::Problem& p) {
+  const int64_t products = std::max<int64_t>(1, p.vocab() * std::max<int64_t>(1, p.hidden_size()));
+  return std::clamp<int64_t>((int64_t{1} << 30) / products, 2, 16);
+}
+
+// Positions in the sample: rows that fail forward, or where a gradient alone fails its worst row and
+// others that have a gradient.
+std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdict, bool forward,
+                              int64_t most) {
+  std::vector<int64_t> at;
+  const kernel::Problem& p = sample.problem();
+  const auto ordinary = [&](int64_t i) {
+    const int64_t label = oracle::ReadInt(p.labels, i);
+    return label != p.ignore_index && label >= 0 && label < p.vocab();
+  };
+  const std::vector<int64_t>& wrong = verdict.wrong_rows;
+  if (!forward) {
+    for (const JudgedOutput& o : verdict.outputs) {
+      if (o.verdict.output == Output::kGradHidden) at.push_back(o.verdict.row);
+    }
+  }
+  for (int64_t i = 0; i < p.rows() && static_cast<int64_t>(at.size()) < most; ++i) {
+    if (!ordinary(i) || std::find(at.begin(), at.end(), i) != at.end()) continue;
+    const bool fails =
+        std::binary_search(wrong.begin(), wrong.end(), sample.rows()[static_cast<size_t>(i)]);
+    if (fails || !forward) at.push_back(i);
+  }
+  std::sort(at.begin(), at.end());
+  return at;
+}
+
+std::string Consistent(const std::string& what, size_t rows) {
+  return "consistent with this: " + what +
+         Text(" (%zu rows judged again on that assumption pass)", rows);
+}
+
+void Try(const std::vector<Hypothesis>& hypotheses, const DumpExcerpt& excerpt,
+         const oracle::Contract& contract, int threads, std::vector<std::string>* sentences) {
+  for (const Hypothesis& hypothesis : hypotheses) {
+    DumpExcerpt other = excerpt;
+    oracle::Contract assumed = contract;
+    if (!hypothesis.assume(&other, &assumed) || !Fits(other, assumed, threads)) continue;
+    sentences->push_back(Consistent(hypothesis.sentence, other.rows.size()));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
+                                  const kernel::Results& results, const oracle::Contract& contract,
+                                  const DumpVerdict& verdict, const JudgeDumpOptions& options) {
+  std::vector<std::string> sentences;
+  int64_t counted = options.counted_rows.value_or(0);
+  for (int64_t i = 0; !options.counted_rows && i < sample.problem().rows(); ++i) {
+    counted += oracle::ReadInt(sample.problem().labels, i) != sample.problem().ignore_index;
+  }
+  const int64_t most = RowsToTry(sample.problem());
+  const bool forward = std::any_of(std::begin(kForward), std::end(kForward),
+                                   [&](Output o) { return FailsIn(verdict, o); });
+  if (forward) {
+    kernel::Results failing = results;
+    if (!FailsIn(verdict, Output::kLogprob)) failing.logprob.reset();
+    if (!FailsIn(verdict, Output::kEntropy)) failing.entropy.reset();
+    if (!FailsIn(verdict, Output::kLse)) failing.lse.reset();
+    failing.grad_hidden.reset();
+    const std::vector<int64_t> at = Suspects(sample, verdict, true, most);
+    if (!at.empty()) {
+      const DumpExcerpt excerpt(dump, sample, failing, at, counted);
+      Try(ForwardHypotheses(dump), excerpt, contract, options.threads, &sentences);
+      DiagnoseLogits(excerpt, contract, options.threads, &sentences);
+    }
+  }
+  if (FailsIn(verdict, Output::kGradHidden)) {
+    kernel::Results failing;
+    failing.grad_hidden = results.grad_hidden;
+    const std::vector<int64_t> at = Suspects(sample, verdict, false, most);
+    const DumpExcerpt excerpt(dump, sample, failing, at, counted);
+    Try(BackwardHypotheses(dump, counted), excerpt, contract, options.threads, &sentences);
+  }
+  return sentences;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a wrong dump is consistent with. Each sentence is a hypothesis that was computed: a few wrong
+// rows judged again as if the kernel had made that one mistake, and every output that failed then
+// passing in every element. It is a lead and no proof; where nothing fits, nothing is said.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_
+#define PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_
+
+#include <string>
+#include <vector>
+
+#include "fuzz/dump.h"
+#include "fuzz/dump_judge.h"
+#include "fuzz/dump_sample.h"
+#include "kernel/problem.h"
+#include "oracle/contract.h"
+
+namespace plumbline::fuzz {
+
+// One sentence for each hypothesis that fits. `results` and `verdict` are those of JudgeDump; options
+// too.
+std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
+                                  const kernel::Results& results, const oracle::Contract& contract,
+                                  const DumpVerdict& verdict, const JudgeDumpOptions& options);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_

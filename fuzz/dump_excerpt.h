@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few rows of a judged dump, copied so that a hypothesis can change them: labels, temperature,
+// upstream gradients, results. Always with reduction none: gamma or gamma/n of a reduction becomes one
+// fp32 gradient a row, rounded once. The weight stays where it is mapped.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_EXCERPT_H_
+#define PLUMBLINE_FUZZ_DUMP_EXCERPT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fuzz/dump.h"
+#include "fuzz/dump_sample.h"
+#include "fuzz/owned_problem.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+
+struct DumpExcerpt {
+  // `at`: positions in the sample, ascending. `counted`: the rows that mean divides by.
+  DumpExcerpt(const Dump& dump, const DumpSample& sample, const kernel::Results& results,
+              const std::vector<int64_t>& at, int64_t counted);
+
+  std::vector<int64_t> rows;  // of the dump
+  kernel::ConstTensor weight;
+  int64_t ignore_index;
+  HostTensor hidden;
+  HostTensor labels;                                                  // int64
+  std::optional<HostTensor> temperature, grad_logprob, grad_entropy;  // [n] fp32
+  std::optional<HostTensor> logprob, entropy, lse, grad_hidden;       // results
+
+  kernel::Problem problem() const;
+  kernel::Results results() const;  // for judging: never written
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_EXCERPT_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The outputs of a dump, or what a target made of its inputs, set against the oracle: one verdict an
+// output, the rows that are wrong where they can be told, and the arbiter's word on the worst element
+// of each output that fails.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_JUDGE_H_
+#define PLUMBLINE_FUZZ_DUMP_JUDGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/dump_sample.h"
+#include "kernel/problem.h"
+#include "oracle/contract.h"
+#include "oracle/judge.h"
+#include "oracle/verdict.h"
+
+namespace plumbline::fuzz {
+
+struct JudgeDumpOptions {
+  int threads = 1;
+  // The rows that `mean` divides by, where `results` are those of a larger problem than the sample.
+  std::optional<int64_t> counted_rows;
+  double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
+};
+
+struct JudgedOutput {
+  oracle::OutputVerdict verdict;  // its row is that of the sample
+  int64_t dump_row = -1;          // the same in the dump; for grad_weight the column of the vocabulary
+  std::string arbiter;            // 40 digits of the worst element, where it failed and was asked
+  std::string arbiter_silent;     // why it was not asked, where it failed
+};
+
+// One row as logprob, entropy and lse see it; `expected` is unspecified for what was not judged.
+struct JudgedRow {
+  oracle::Element logprob, entropy, lse;
+  double got_logprob = 0, got_entropy = 0, got_lse = 0;
+};
+
+struct DumpVerdict {
+  std::vector<JudgedOutput> outputs;
+  std::vector<JudgedRow> rows;  // by the sample's rows; empty where there are more than kMaxWatchedRows
+  std::vector<int64_t>
+      wrong_rows;      // of the dump, ascending: those of which logprob, entropy or lse fails
+  int64_t judged = 0;  // elements that passed or failed
+  int64_t wrong = 0;
+  std::string fault;  // not empty: the harness contradicted itself
+};
+
+inline constexpr int64_t kMaxWatchedRows = 4096;
+// What the arbiter does in a second, in the units of oracle::Arbiter::Cost.
+inline constexpr double kArbiterCostASecond = 5e6;
+
+// With a reduction, logprob is judged as the same problem's without one.
+DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
+                      const oracle::Contract& contract, const JudgeDumpOptions& options);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_JUDGE_H_

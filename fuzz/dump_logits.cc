@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/dump_logits.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <optional>
+
+#include "fuzz/text.h"
+#include "kernel/dtype.h"
+#include "oracle/judge.h"
+#include "oracle/output.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using oracle::Element;
+using oracle::Expect;
+using oracle::Output;
+using oracle::Watched;
+
+// What one row must be and what came.
+struct RowFacts {
+  std::optional<Element> logprob, entropy;
+  Element lse;
+  double got_logprob = 0, got_entropy = 0;
+  std::optional<double> got_lse;
+};
+
+// Judges the forward outputs of the excerpt, lse among them whether or not it was given.
+std::vector<RowFacts> Facts(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads) {
+  DumpExcerpt all = excerpt;
+  const auto n = static_cast<int64_t>(all.rows.size());
+  if (!all.lse) all.lse = HostTensor::Zeros(DType::kF32, {n});
+  std::vector<Watched> watched;
+  for (int64_t i = 0; i < n; ++i) {
+    watched.push_back({Output::kLse, i, 0, {}, 0});
+    if (all.logprob) watched.push_back({Output::kLogprob, i, 0, {}, 0});
+    if (all.entropy) watched.push_back({Output::kEntropy, i, 0, {}, 0});
+  }
+  oracle::SweepOptions options;
+  options.threads = threads;
+  oracle::JudgeProblem(all.problem(), all.results(), contract, options, &watched);
+  std::vector<RowFacts> facts(all.rows.size());
+  for (const Watched& w : watched) {
+    RowFacts& row = facts[static_cast<size_t>(w.row)];
+    if (w.output == Output::kLogprob) {
+      row.logprob = w.expected, row.got_logprob = w.got;
+    } else if (w.output == Output::kEntropy) {
+      row.entropy = w.expected, row.got_entropy = w.got;
+    } else {
+      row.lse = w.expected;
+      if (excerpt.lse) row.got_lse = w.got;
+    }
+  }
+  return facts;
+}
+
+float Rounded(double value, DType dtype) {
+  const auto narrow = static_cast<float>(value);
+  return dtype == DType::kBf16 ? kernel::ToFloat(kernel::ToBFloat16(narrow))
+                               : kernel::ToFloat(kernel::ToFloat16(narrow));
+}
+
+// Every value of an output that failed lies on the grid of a 16-bit type and is as near as rounding to
+// it would leave it. An fp32 value is on bf16's grid by chance once in 2^16.
+void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
+                     const std::vector<RowFacts>& facts, std::vector<std::string>* sentences) {
+  if (!got || got->size() < 2) return;
+  for (const DType dtype : {DType::kBf16, DType::kF16}) {
+    const double unit = dtype == DType::kBf16 ? 0x1p-8 : 0x1p-11;  // roundoff
+    bool fits = true;
+    for (int64_t i = 0; i < got->size() && fits; ++i) {
+      const auto value = static_cast<double>(got->GetFloat(i));
+      const RowFacts& row = facts[static_cast<size_t>(i)];
+      const Element& e = output == Output::kLogprob   ? *row.logprob
+                         : output == Output::kEntropy ? *row.entropy
+                                                      : row.lse;
+      fits =
+          e.expect == Expect::kFinite && static_cast<double>(Rounded(value, dtype)) == value &&
+          std::fabs(value - e.value) <= (1 + unit) * (e.bound + e.radius) + unit * std::fabs(e.value);
+    }
+    if (!fits) continue;
+    sentences->push_back("consistent with this: " + std::string(oracle::Name(output)) +
+                         " was stored in " + std::string(kernel::Name(dtype)) +
+                         Text(" (all %" PRId64 " values looked at are of that grid, and nearest to "
+                              "what is right)",
+                              got->size()));
+    return;
+  }
+}
+
+// The K of each row from what its lse, or its logprob, is off by; consistent if all rows agree on one
+// integer within what their bounds leave open.
+void TryPhantomColumns(const DumpExcerpt& excerpt, const std::vector<RowFacts>& facts,
+                       std::vector<std::string>* sentences) {
+  double low = 0.5, high = HUGE_VAL;  // at least one column
+  for (const RowFacts& row : facts) {
+    if (row.lse.expect != Expect::kFinite) return;
+    double moved = 0, slack = 0;
+    if (row.got_lse) {
+      moved = *row.got_lse - row.lse.value;
+      slack = row.lse.bound + row.lse.radius;
+    } else if (row.logprob && row.logprob->expect == Expect::kFinite) {
+      moved = row.logprob->value - row.got_logprob;
+      slack = row.logprob->bound + row.logprob->radius;
+    } else {
+      return;
+    }
+    const double scale = std::exp(row.lse.value);
+    low = std::max(low, std::expm1(moved - slack) * scale);
+    high = std::min(high, std::expm1(moved + slack) * scale);
+  }
+  const double columns = std::ceil(low);
+  if (!(columns <= high) || !(high - low < 1)) return;  // none, or more than one would do
+  const auto k = static_cast<int64_t>(columns);
+  int64_t tile = 0;
+  for (int64_t t = 16; t <= 4096; t *= 2) {
+    if ((excerpt.weight.shape[0] + k) % t == 0) tile = t;
+  }
+  sentences->push_back(
+      Text("consistent with this: %" PRId64 " columns of logit 0 that are not in the vocabulary enter "
+           "the sum",
+           k) +
+      (tile > 0 ? Text("; V + %" PRId64 " is a multiple of %" PRId64 ", a tile whose tail is unmasked",
+                       k, tile)
+                : "") +
+      Text(" (%zu rows agree on that number)", facts.size()));
+}
+
+struct Forward {
+  double logprob = 0, entropy = 0, lse = 0;
+};
+
+// The definitions, in double, over logits that pass through a 16-bit type.
+Forward FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
+  const int64_t v = e.weight.shape[0], h = e.hidden.shape[1];
+  std::vector<double> x(static_cast<size_t>(v));
+  const double t = e.temperature ? static_cast<double>(e.temperature->GetFloat(row)) : 1;
+  for (int64_t c = 0; c < v; ++c) {
+    double z = 0;
+    for (int64_t d = 0; d < h; ++d) {
+      z += static_cast<double>(e.hidden.GetFloat(row * h + d)) * oracle::ReadElement(e.weight, c, d);
+    }
+    x[static_cast<size_t>(c)] = static_cast<double>(Rounded(z, dtype)) / t;
+  }
+  const double m = *std::max_element(x.begin(), x.end());
+  double s = 0, q = 0;
+  for (const double value : x) {
+    s += std::exp(value - m);
+    q += std::exp(value - m) * (m - value);
+  }
+  const double label = x[static_cast<size_t>(e.labels.GetInt(row))];
+  return {label - m - std::log(s), std::log(s) + q / s, m + std::log(s)};
+}
+
+// Fits if rounding accounts for each wrong value to a twentieth of what it is off by; what remains are
+// logits next to a tie, which fp32 and double round to different sides.
+void TryRoundedLogits(const DumpExcerpt& excerpt, const std::vector<RowFacts>& facts,
+                      std::vector<std::string>* sentences) {
+  constexpr double kMostProducts = 5e8;  // a few seconds of the loop above
+  const double a_row =
+      static_cast<double>(excerpt.weight.shape[0]) * static_cast<double>(excerpt.hidden.shape[1]);
+  const auto rows = std::min<int64_t>(static_cast<int64_t>(facts.size()), 4);
+  if (rows == 0 || a_row * static_cast<double>(rows) > kMostProducts) return;
+  for (const DType dtype : {DType::kBf16, DType::kF16}) {
+    int64_t tried = 0;
+    bool fits = true;
+    const auto compare = [&](const Element& e, double got, double assumed) {
+      const double off = std::fabs(got - e.value), slack = e.bound + e.radius;
+      if (e.expect != Expect::kFinite || off <= slack) return;
+      ++tried;
+      fits = fits && std::fabs(got - assumed) <= slack + off / 20;
+    };
+    for (int64_t i = 0; i < rows && fits; ++i) {
+      const RowFacts& row = facts[static_cast<size_t>(i)];
+      const Forward assumed = FromRoundedLogits(excerpt, i, dtype);
+      if (row.logprob) compare(*row.logprob, row.got_logprob, assumed.logprob);
+      if (row.entropy) compare(*row.entropy, row.got_entropy, assumed.entropy);
+      if (row.got_lse) compare(row.lse, *row.got_lse, assumed.lse);
+    }
+    if (!fits || tried < 2) continue;
+    sentences->push_back("consistent with this: logits were rounded to " +
+                         std::string(kernel::Name(dtype)) +
+                         Text(" before the softmax (it accounts for %" PRId64 " wrong values)", tried));
+    return;
+  }
+}
+
+}  // namespace
+
+void DiagnoseLogits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads,
+                    std::vector<std::string>* sentences) {
+  const std::vector<RowFacts> facts = Facts(excerpt, contract, threads);
+  const size_t before = sentences->size();
+  TryStoredNarrow(excerpt.logprob, Output::kLogprob, facts, sentences);
+  TryStoredNarrow(excerpt.entropy, Output::kEntropy, facts, sentences);
+  TryStoredNarrow(excerpt.lse, Output::kLse, facts, sentences);
+  if (sentences->size() > before) return;
+  TryPhantomColumns(excerpt, facts, sentences);
+  TryRoundedLogits(excerpt, facts, sentences);
+}
+
+}  // namespace plumbline::fuzz

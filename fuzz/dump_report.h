@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `plumb check` says of one dump, for a person and for a machine.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_REPORT_H_
+#define PLUMBLINE_FUZZ_DUMP_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "fuzz/dump.h"
+#include "fuzz/dump_judge.h"
+#include "fuzz/dump_sample.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+struct DumpReport {
+  std::string judged;    // whose results: "what the dump holds", "mutant:x, run on these rows"
+  std::string contract;  // whose bounds: "a black box", "host"
+  DumpVerdict verdict;
+  std::vector<std::string> not_looked_at;  // one line each: what, and why
+  std::vector<std::string> diagnosis;      // one sentence each
+};
+
+// Everything but the verdict line.
+std::string DumpReportText(const Dump& dump, const DumpSample& sample, const DumpReport& report);
+Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport& report);
+
+// What was left out: rows, outputs that depend on every row, tensors that are not known.
+std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample, bool ran);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_REPORT_H_

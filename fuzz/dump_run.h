@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A target run on rows of a dump in a process of its own, which is this program started again: a crash
+// is an outcome to report, not the end of plumb. Nothing large goes between the two: the child opens
+// the dump itself, chooses the same rows, and lets the target write into memory that both share.
+
+#ifndef PLUMBLINE_FUZZ_DUMP_RUN_H_
+#define PLUMBLINE_FUZZ_DUMP_RUN_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "fuzz/description.h"
+#include "fuzz/dump_sample.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+
+struct DumpRunSpec {
+  std::string target;
+  std::filesystem::path dump;
+  int64_t rows = 0;  // as ChooseRows takes them
+  uint64_t seed = 0;
+  std::filesystem::path program = "/proc/self/exe";
+  std::chrono::milliseconds deadline{600'000};
+};
+
+class DumpRun {
+ public:
+  enum class Kind : uint8_t {
+    kRan,
+    kRefused,      // by what the target declares or by its own answer; `what` says which
+    kFailed,       // the target answered that it failed
+    kDied,         // the process ended, with the last line that it printed
+    kTimedOut,     // the deadline passed; the process was killed
+    kInterrupted,  // the interrupt flag was seen; the process was killed
+    kUnavailable,  // the target does not load
+    kFault,        // of the harness: no memory, no process
+  };
+
+  // Waits for the target. `sample` must be what spec's dump, rows and seed give.
+  DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::atomic<bool>* interrupt);
+  ~DumpRun();
+  DumpRun(const DumpRun&) = delete;
+  DumpRun& operator=(const DumpRun&) = delete;
+
+  Kind kind() const { return kind_; }
+  const std::string& what() const { return what_; }
+  // Where kind is kRan: what the target wrote, and what it says of itself.
+  const kernel::Results& results() const { return results_; }
+  const Description& description() const { return description_; }
+
+ private:
+  struct Child;
+  void Conclude(const Child& child);
+
+  Kind kind_ = Kind::kFault;
+  std::string what_;
+  kernel::Results results_;
+  Description description_;
+  void* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The child's side; the shared memory is on this descriptor. Returns the process's exit status.
+inline constexpr int kDumpRunMemory = 3;
+int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DUMP_RUN_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file mapped for reading: its bytes are paged in as they are looked at, so it may be larger than
+// memory. Whoever shortens the file meanwhile ends this process with SIGBUS, as with any mapping.
+
+#ifndef PLUMBLINE_FUZZ_MAPPED_FILE_H_
+#define PLUMBLINE_FUZZ_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace plumbline::fuzz {
+
+class MappedFile {
+ public:
+  // Null, with the reason, for what is not a regular file or cannot be opened or mapped.
+  static std::unique_ptr<MappedFile> Open(const std::filesystem::path& path, std::string* error);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_MAPPED_FILE_H_

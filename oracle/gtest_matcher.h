@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GoogleTest assertions over the oracle, for the tests of whoever writes such a kernel:
+//
+//   EXPECT_WITHIN_BOUND(problem, results, contract);
+//   EXPECT_ELEMENT_WITHIN_BOUND(problem, contract, element, got);
+//
+// Header only, and no source of plumbline includes it: it needs GoogleTest in the project that uses it,
+// and plumbline::oracle to link. problem and results are in host memory; contract says what arithmetic
+// the kernel claims to do, and Contract{} that it claims nothing.
+//
+// A failure says which outputs are wrong, in how many elements, at worst where, what came, what is
+// required and how many times over the bound it is. That nothing was judged is a failure too.
+
+#ifndef PLUMBLINE_ORACLE_GTEST_MATCHER_H_
+#define PLUMBLINE_ORACLE_GTEST_MATCHER_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernel/problem.h"
+#include "oracle/contract.h"
+#include "oracle/judge.h"
+#include "oracle/output.h"
+#include "oracle/sweep.h"
+#include "oracle/verdict.h"
+
+namespace plumbline::oracle {
+
+// Names an element: (row, column) is (i, 0) for logprob, entropy and lse, (0, 0) for loss, (i, d) for
+// grad_hidden, (v, d) for grad_weight.
+struct ElementPlace {
+  Output output = Output::kLogprob;
+  int64_t row = 0, column = 0;
+};
+
+namespace gtest_matcher {
+
+inline std::string PlaceText(Output output, int64_t row, int64_t column) {
+  std::ostringstream text;
+  text << Name(output);
+  if (output == Output::kGradHidden || output == Output::kGradWeight) {
+    text << "[" << row << ", " << column << "]";
+  } else if (output != Output::kLoss) {
+    text << "[" << row << "]";
+  }
+  return text.str();
+}
+
+// What is required of an element, and by how much `got` misses it.
+inline std::string Explain(Output output, const Element& e, double got, const JudgedElement& judged) {
+  std::ostringstream text;
+  text.precision(9);
+  text << "got " << got << ", required is ";
+  switch (e.expect) {
+    case Expect::kPlusZero:
+      text << "exactly +0";
+      break;
+    case Expect::kNaN:
+      text << "NaN";
+      break;
+    case Expect::kPlusInf:
+      text << "+infinity";
+      break;
+    case Expect::kMinusInf:
+      text << "-infinity";
+      break;
+    case Expect::kUnspecified:
+      text << "nothing: the value is unspecified";
+      break;
+    case Expect::kVacuous:
+      text << "a finite value: the bound says nothing here, so it is vacuous";
+      break;
+    case Expect::kFinite:
+      text << e.value << " +- " << e.bound;
+  }
+  if (judged.failure == Failure::kNone) return text.str();
+  text << " (" << Name(judged.failure);
+  if (judged.failure == Failure::kSign) {
+    text << (output == Output::kLogprob ? ": a log-probability is never positive"
+                                        : ": an entropy is never negative");
+  } else if (judged.failure == Failure::kBound) {
+    text << ": off by " << std::fabs(got - e.value) << ", " << judged.tightness << " times the bound";
+  }
+  text << ")";
+  return text.str();
+}
+
+template <class Tensor>
+bool ShapeIs(const Tensor& tensor, std::initializer_list<int64_t> shape) {
+  if (tensor.rank != static_cast<int>(shape.size())) return false;
+  int at = 0;
+  for (const int64_t extent : shape) {
+    if (tensor.shape[at++] != extent) return false;
+  }
+  return true;
+}
+
+// Shapes by which the oracle would read past an end; empty if there are none.
+inline std::string Misshapen(const kernel::Problem& p, const kernel::Results& r) {
+  const int64_t n = p.hidden.shape[0], h = p.hidden.shape[1], v = p.weight.shape[0];
+  if (!ShapeIs(p.hidden, {n, h})) return "hidden is not of rank 2";
+  if (!ShapeIs(p.weight, {v, h})) return "weight is not [V, H] with the H of hidden";
+  if (!ShapeIs(p.labels, {n})) return "labels is not [N] with the N of hidden";
+  for (const Output o : kOutputs) {
+    const auto& tensor = Find(r, o);
+    if (!tensor) continue;
+    const bool right = o == Output::kLoss         ? ShapeIs(*tensor, {})
+                       : o == Output::kGradHidden ? ShapeIs(*tensor, {n, h})
+                       : o == Output::kGradWeight ? ShapeIs(*tensor, {v, h})
+                                                  : ShapeIs(*tensor, {n});
+    if (!right)
+      return "results: " + std::string(Name(o)) + " has not the shape that the problem gives it";
+  }
+  return {};
+}
+
+// Results that ask for one output, without memory: the sweep reads none.
+inline kernel::Results Ask(const kernel::Problem& p, Output output) {
+  const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
+  const kernel::DType fp32 = kernel::DType::kF32;
+  kernel::Results r;
+  switch (output) {
+    case Output::kLogprob:
+      r.logprob = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
+      break;
+    case Output::kLoss:
+      r.loss = kernel::Tensor{nullptr, fp32, 0, {1, 1}, {1, 1}};
+      break;
+    case Output::kEntropy:
+      r.entropy = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
+      break;
+    case Output::kLse:
+      r.lse = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
+      break;
+    case Output::kGradHidden:
+      r.grad_hidden = kernel::Tensor{nullptr, p.hidden.dtype, 2, {n, h}, {h, 1}};
+      break;
+    case Output::kGradWeight:
+      r.grad_weight = kernel::Tensor{nullptr, p.weight.dtype, 2, {v, h}, {h, 1}};
+  }
+  return r;
+}
+
+// Keeps one element. Only one thread ever brings its row.
+class OneElement final : public ElementSink {
+ public:
+  explicit OneElement(const ElementPlace& place) : place_(place) {}
+  void Take(const ElementRow& row) override {
+    if (row.output != place_.output || row.row != place_.row) return;
+    if (place_.column < 0 || place_.column >= row.count) return;
+    element_ = row.at(place_.column);
+    found_ = true;
+  }
+  bool found() const { return found_; }
+  const Element& element() const { return element_; }
+
+ private:
+  ElementPlace place_;
+  Element element_;
+  bool found_ = false;
+};
+
+}  // namespace gtest_matcher
+
+// All elements of every output present in `results`.
+inline ::testing::AssertionResult WithinBound(const char* problem_text, const char* results_text,
+                                              const char*, const kernel::Problem& problem,
+                                              const kernel::Results& results,
+                                              const Contract& contract) {
+  const std::string subject = std::string(results_text) + " of " + problem_text;
+  if (std::string why = gtest_matcher::Misshapen(problem, results); !why.empty()) {
+    return ::testing::AssertionFailure() << subject << " cannot be judged: " << why;
+  }
+  const Judgement judgement = JudgeProblem(problem, results, contract);
+  if (!judgement.fault.empty()) {
+    return ::testing::AssertionFailure() << subject << " cannot be judged: " << judgement.fault;
+  }
+  int64_t judged = 0, vacuous = 0, unspecified = 0, wrong = 0;
+  std::ostringstream text;
+  for (const OutputVerdict& v : judgement.outputs) {
+    judged += v.pass + v.fail;
+    vacuous += v.vacuous;
+    unspecified += v.unspecified;
+    wrong += v.fail;
+    if (v.fail == 0) continue;
+    text << "\n  " << Name(v.output) << ": " << v.fail << " of " << v.pass + v.fail
+         << " judged elements are wrong (" << v.vacuous << " more are vacuous, " << v.unspecified
+         << " unspecified)\n    at worst " << gtest_matcher::PlaceText(v.output, v.row, v.column)
+         << ": "
+         << gtest_matcher::Explain(v.output, v.expected, v.got,
+                                   {Verdict::kFail, v.failure, v.tightness});
+  }
+  if (wrong > 0) {
+    return ::testing::AssertionFailure()
+           << subject << " is outside its bound in " << wrong << " elements" << text.str();
+  }
+  if (judged == 0) {
+    return ::testing::AssertionFailure()
+           << "nothing of " << subject << " was judged: " << judgement.outputs.size()
+           << " outputs are present, " << vacuous << " elements are vacuous, " << unspecified
+           << " unspecified";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// One element, that `got` is the value of. Costs what judging its whole output costs.
+inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, const char*, const char*,
+                                                     const char* got_text,
+                                                     const kernel::Problem& problem,
+                                                     const Contract& contract,
+                                                     const ElementPlace& place, double got) {
+  const kernel::Results wanted = gtest_matcher::Ask(problem, place.output);
+  const std::string subject = gtest_matcher::PlaceText(place.output, place.row, place.column) + " of " +
+                              problem_text + ", given as " + got_text + ",";
+  if (std::string why = gtest_matcher::Misshapen(problem, wanted); !why.empty()) {
+    return ::testing::AssertionFailure() << subject << " cannot be judged: " << why;
+  }
+  gtest_matcher::OneElement sink(place);
+  Sweep(problem, wanted, contract, {}, &sink);
+  if (!sink.found()) return ::testing::AssertionFailure() << subject << " does not exist";
+  const JudgedElement judged = Judge(place.output, sink.element(), got);
+  const std::string why = gtest_matcher::Explain(place.output, sink.element(), got, judged);
+  if (judged.verdict == Verdict::kPass) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << subject << (judged.verdict == Verdict::kFail ? " is wrong: " : " was not judged: ") << why;
+}
+
+}  // namespace plumbline::oracle
+
+#define EXPECT_WITHIN_BOUND(problem, results, contract) \
+  EXPECT_PRED_FORMAT3(::plumbline::oracle::WithinBound, problem, results, contract)
+#define ASSERT_WITHIN_BOUND(problem, results, contract) \
+  ASSERT_PRED_FORMAT3(::plumbline::oracle::WithinBound, problem, results, contract)
+#define EXPECT_ELEMENT_WITHIN_BOUND(problem, contract, place, got) \
+  EXPECT_PRED_FORMAT4(::plumbline::oracle::ElementWithinBound, problem, contract, place, got)
+#define ASSERT_ELEMENT_WITHIN_BOUND(problem, contract, place, got) \
+  ASSERT_PRED_FORMAT4(::plumbline::oracle::ElementWithinBound, problem, contract, place, got)
+
+#endif  // PLUMBLINE_ORACLE_GTEST_MATCHER_H_

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `plumb check` from outside: statuses, what it says, and what a target may do to itself.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "fuzz/json.h"
+#include "tests/fuzz/support/dump_file.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using testing::FlatDump;
+using testing::Floats;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Same;
+using testing::WriteDump;
+
+class Check : public ::testing::Test {
+ protected:
+  // stdout and stderr together, in the test's folder.
+  int Run(const std::string& arguments) {
+    const std::string command =
+        "cd '" + work_.path().string() + "' && " + PLUMB_PROGRAM + " check " + arguments + " 2>err";
+    std::FILE* const pipe = popen(command.c_str(), "r");
+    std::array<char, 4096> buffer;
+    out_.clear();
+    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+      out_.append(buffer.data(), got);
+    }
+    const int status = pclose(pipe);
+    std::ostringstream text;
+    text << std::ifstream(work_ / "err").rdbuf();
+    err_ = text.str();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  Json LastLine() const {
+    const std::string body = out_.substr(0, out_.size() - 1);
+    std::string error;
+    return Json::Parse(body.substr(body.rfind('\n') + 1), &error).value_or(Json());
+  }
+  // An output is where a target will be asked only if the dump holds none.
+  SafeTensors Inputs(int64_t n, int64_t v, int64_t h) {
+    SafeTensors dump = FlatDump(n, v, h);
+    for (const char* name : {"logprob", "entropy", "lse"}) dump.tensors.erase(name);
+    return dump;
+  }
+
+  testing::Workplace work_;
+  std::string out_, err_;
+};
+
+TEST_F(Check, RightOutputsAreClean) {
+  WriteDump(work_ / "d.safetensors", FlatDump(200, 37, 8));
+  EXPECT_EQ(Run("d.safetensors"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("64 of 200 rows looked at"));
+  EXPECT_THAT(out_, HasSubstr("not looked at: 136 rows: --rows is 64"));
+  EXPECT_THAT(out_, HasSubstr("plumb: verdict=clean cases=1 findings=0 status=0\n"));
+}
+
+// Fails if the row that is named is that of the sample and not of the dump, or the arbiter is silent.
+TEST_F(Check, WrongRowIsNamedAsTheDumpCountsIt) {
+  SafeTensors dump = FlatDump(500, 37, 8);
+  dump.tensors["logprob"].SetFloat(321, 0.5F);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("wrong: logprob[321] = 0.5 where"));
+  EXPECT_THAT(out_, HasSubstr("never positive"));
+  EXPECT_THAT(out_, HasSubstr("the arbiter agrees: -3.6109179126442244"));  // -ln 37
+  EXPECT_THAT(out_, HasSubstr("rows whose logprob, entropy or lse is wrong: 321 (1 of the 64"));
+  EXPECT_EQ(Run("d.safetensors --json"), 1);
+  const Json json = LastLine();
+  const Json& output = json.Find("dumps")->as_array()->at(0).Find("outputs")->as_array()->at(0);
+  EXPECT_EQ(*output.Find("worst")->Find("row")->as_int(), 321);
+  EXPECT_EQ(*json.Find("verdict")->as_string(), "findings");
+}
+
+// The target's contract decides: an error of 12 u at ln 37 is within a black box's bound, and beyond
+// host's. Fails if --target or --contract is not looked at.
+TEST_F(Check, ContractDecides) {
+  SafeTensors dump = FlatDump(4, 37, 8);
+  const float log_v = dump.tensors["entropy"].GetFloat(0);
+  dump.tensors["entropy"].SetFloat(2, log_v * (1 + 3 * 0x1p-22F));
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << out_;
+  EXPECT_EQ(Run("d.safetensors --target host"), 1) << out_;
+  std::ofstream(work_ / "box.json") << R"({"name": "box", "version": "1"})";
+  EXPECT_EQ(Run("d.safetensors --target host --contract box.json"), 0) << out_;
+  std::ofstream(work_ / "bad.json") << R"({"name": 3})";
+  EXPECT_EQ(Run("d.safetensors --contract bad.json"), 2);
+  EXPECT_THAT(err_, HasSubstr("bad.json"));
+}
+
+TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
+  WriteDump(work_ / "d.safetensors", Inputs(4, 37, 8));
+  EXPECT_EQ(Run("d.safetensors"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("what host makes of its inputs"));
+  EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("wrong: lse["));
+  // --run: the dump's own output, which is wrong, is not what is judged.
+  SafeTensors dump = FlatDump(4, 37, 8);
+  dump.tensors["logprob"] = Same(4, 1);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --run"), 0) << out_;
+  EXPECT_THAT(out_, HasSubstr("not looked at: logprob in the dump"));
+}
+
+// Fails if loss or grad_weight is judged on a part of the rows, or passed over without a word.
+TEST_F(Check, WhatDependsOnEveryRowIsJudgedOnEveryRow) {
+  SafeTensors dump = FlatDump(100, 4, 2);
+  dump.tensors["grad_logprob"] = Same(100, 1);
+  dump.tensors["grad_weight"] = HostTensor::Zeros(kernel::DType::kBf16, {4, 2});  // hidden is 0
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("not looked at: grad_weight: depends on every row"));
+  EXPECT_EQ(Run("d.safetensors --rows all"), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("not looked at")));
+  dump.tensors["grad_weight"].SetFloat(5, 1);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --rows 100"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("wrong: grad_weight[2, 1] = 1 where"));
+}
+
+// The loss is a mean over all rows; logprob is judged beside it.
+TEST_F(Check, LossAndLogprobTogether) {
+  SafeTensors dump = FlatDump(10, 8, 2);
+  dump.tensors["loss"] = Floats({}, {2.07944154F});  // ln 8
+  dump.metadata["reduction"] = "mean";
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << out_ << err_;
+  dump.tensors["loss"] = Floats({}, {20.7944154F});  // the sum
+  dump.tensors["logprob"].SetFloat(3, -2);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 1);
+  EXPECT_THAT(out_, HasSubstr("wrong: loss = 20.79"));
+  EXPECT_THAT(out_, HasSubstr("wrong: logprob[3] = -2 where"));
+}
+
+// Under `mean` each row of a gradient is divided by the rows of the whole dump, looked at or not. Fails
+// if it is the rows of the sample: 64 for 100. All p are 1/8 and w_v is v, so the gradient of a row is
+// -(y - 3.5)/100.
+TEST_F(Check, MeanIsOverAllRows) {
+  SafeTensors dump = Inputs(100, 8, 1);
+  dump.tensors["grad_logprob"] = Floats({}, {1});
+  HostTensor& gradient = dump.tensors["grad_hidden"] = HostTensor::Zeros(kernel::DType::kF32, {100, 1});
+  for (int64_t i = 0; i < 8; ++i) dump.tensors["weight"].SetFloat(i, static_cast<float>(i));
+  for (int64_t i = 0; i < 100; ++i) {
+    gradient.SetFloat(i, static_cast<float>(-(static_cast<double>(i % 8) - 3.5) / 100));
+  }
+  dump.metadata["reduction"] = "mean";
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << out_ << err_;
+  EXPECT_THAT(out_, HasSubstr("64 of 100 rows"));
+}
+
+// A crash is a finding that says what happened; a hang likewise. Fails if either takes plumb along.
+TEST_F(Check, ACrashIsAFinding) {
+  WriteDump(work_ / "d.safetensors", Inputs(4, 37, 8));
+  const std::string crash = work_.Misbehaving("CRASH", "-DALWAYS=1");
+  EXPECT_EQ(Run("d.safetensors --target " + crash), 1);
+  EXPECT_THAT(out_, HasSubstr("killed by signal 6"));
+  EXPECT_THAT(out_, HasSubstr("about to?abort"));
+  const std::string hang = work_.Misbehaving("HANG", "-DALWAYS=1");
+  EXPECT_EQ(Run("d.safetensors --timeout 200ms --json --target " + hang), 1);
+  EXPECT_EQ(*LastLine().Find("dumps")->as_array()->at(0).Find("finding")->as_string(), "hang");
+  const std::string leaves = work_.Misbehaving("EXIT", "-DALWAYS=1");
+  EXPECT_EQ(Run("d.safetensors --target " + leaves), 1);
+  EXPECT_THAT(out_, HasSubstr("exited with status 0 in the middle of it"));
+}
+
+// Fails if the case of a failing target does not show by itself what the dump showed, or is not small;
+// a row, 300 columns of 2 numbers, a label and a gradient are to become 3: hidden, weight, label.
+TEST_F(Check, KeepsASmallCase) {
+  SafeTensors dump = Inputs(3, 300, 2);
+  dump.tensors["grad_entropy"] = Same(3, 1);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked --out kept"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("shrunk 604 -> 3 values: kept/mutant-tail-unmasked-bound-"));
+  EXPECT_EQ(Run("kept/*.safetensors"), 0) << out_ << err_;
+  EXPECT_EQ(Run("kept/*.safetensors --target mutant:tail-unmasked"), 1) << out_ << err_;
+  EXPECT_EQ(Run("d.safetensors --out none"), 0);
+  EXPECT_FALSE(std::filesystem::exists(work_ / "none"));
+}
+
+TEST_F(Check, EveryOtherEnd) {
+  WriteDump(work_ / "d.safetensors", FlatDump(4, 37, 8));
+  EXPECT_EQ(Run("absent.safetensors"), 2);
+  EXPECT_THAT(err_, HasSubstr("absent.safetensors"));
+  EXPECT_EQ(Run(""), 2);
+  EXPECT_EQ(Run("d.safetensors --rows 0"), 2);
+  EXPECT_EQ(Run("d.safetensors --rows some"), 2);
+  EXPECT_EQ(Run("d.safetensors --target mutant:nope"), 4);
+  EXPECT_EQ(Run("d.safetensors --run --target plugin:/nowhere.so"), 4);
+  EXPECT_EQ(Run("--help"), 0);
+  EXPECT_THAT(out_, HasSubstr("fuzz/CHECK.md"));
+  // Several dumps: the worst of them is the verdict, and each is reported.
+  SafeTensors wrong = FlatDump(4, 37, 8);
+  wrong.tensors["lse"].SetFloat(0, 7);
+  WriteDump(work_ / "w.safetensors", wrong);
+  EXPECT_EQ(Run("w.safetensors d.safetensors"), 1);
+  EXPECT_THAT(out_, HasSubstr("plumb: verdict=findings cases=2 findings=1 status=1"));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mistakes are made on purpose on the real input, by host on changed inputs or by a mutant; the
+// diagnosis must name each, and must not name another.
+
+#include "fuzz/dump_diagnosis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fuzz/target.h"
+#include "oracle/verdict.h"
+#include "tests/fuzz/support/real_input.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using testing::Answers;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Diagnosis : public ::testing::Test {
+ protected:
+  void Run(const std::string& name, const kernel::Problem& problem) {
+    std::string error;
+    const auto target = Target::Load(name, &error);
+    ASSERT_TRUE(target) << error;
+    contract_ = target->description().contract;
+    ASSERT_EQ(target->Run(problem, answers_.results()).status, RunStatus::kOk);
+  }
+  std::vector<std::string> Sentences() {
+    JudgeDumpOptions options;
+    options.arbiter_cost = 0;
+    const DumpVerdict verdict = JudgeDump(sample_, answers_.results(), contract_, options);
+    wrong_ = verdict.wrong;
+    return Diagnose(*dump_, sample_, answers_.results(), contract_, verdict, options);
+  }
+
+  std::unique_ptr<Dump> dump_ = testing::OpenRealInput();
+  DumpSample sample_{*dump_, ChooseRows(*dump_, 0, 0)};
+  Answers answers_{sample_};
+  oracle::Contract contract_;
+  int64_t wrong_ = 0;
+};
+
+// Fails if something is said of what is right.
+TEST_F(Diagnosis, SilentWhereNothingIsWrong) {
+  Run("host", sample_.problem());
+  EXPECT_THAT(Sentences(), IsEmpty());
+  EXPECT_EQ(wrong_, 0);
+}
+
+// Fails if a hypothesis fits whatever is wrong: errors of no pattern, of 1 to 3 times the bound.
+TEST_F(Diagnosis, SilentAboutNoise) {
+  Run("host", sample_.problem());
+  HostTensor& logprob = answers_.logprob();
+  for (int64_t i = 0; i < logprob.size(); ++i) {
+    logprob.SetFloat(i, logprob.GetFloat(i) - 2e-3F * static_cast<float>(1 + i * i % 7));
+  }
+  EXPECT_THAT(Sentences(), IsEmpty());
+  EXPECT_GT(wrong_, 0);
+}
+
+TEST_F(Diagnosis, NamesTheMutants) {
+  const std::vector<std::pair<const char*, std::vector<const char*>>> named = {
+      {"mutant:tail-unmasked", {"16 columns of logit 0"}},
+      {"mutant:logits-rounded", {"logits were rounded to bf16"}},
+      {"mutant:label-off-by-one", {"one column too far on", "backward pass looked labels up"}},
+      {"mutant:backward-temperature", {"not divided by the temperature"}},
+      {"mutant:entropy-grad-dropped", {"grad_entropy was not used"}},
+      {"mutant:first-grad-for-all", {"the first row's grad_logprob"}},
+      {"mutant:entropy-not-rebased", {}},
+      {"mutant:grad-hidden-accumulator", {}},
+  };
+  for (const auto& [mutant, words] : named) {
+    Run(mutant, sample_.problem());
+    const std::vector<std::string> sentences = Sentences();
+    EXPECT_GT(wrong_, 0) << mutant;
+    ASSERT_EQ(sentences.size(), words.size()) << mutant << ::testing::PrintToString(sentences);
+    for (size_t i = 0; i < words.size(); ++i) EXPECT_THAT(sentences[i], HasSubstr(words[i])) << mutant;
+  }
+}
+
+// The caller's mistakes, which no mutant makes.
+TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
+  kernel::Problem problem = sample_.problem();
+  problem.temperature.reset();
+  problem.grad_logprob.reset();
+  problem.grad_entropy.reset();
+  Run("host", problem);
+  EXPECT_THAT(Sentences(), ::testing::Contains(HasSubstr("the temperature was not applied")));
+
+  // Labels one position late: row i has what belongs to row i + 1.
+  problem = sample_.problem();
+  HostTensor labels = HostTensor::Zeros(kernel::DType::kI64, {problem.rows()});
+  for (int64_t i = 0; i < problem.rows(); ++i) {
+    labels.SetInt(i, oracle::ReadInt(problem.labels, std::min(i + 1, problem.rows() - 1)));
+  }
+  for (int64_t i = 0; i < 3; ++i) labels.SetInt(i, -100);
+  problem.labels = labels.View();
+  Run("host", problem);
+  EXPECT_THAT(Sentences(), ::testing::Contains(HasSubstr("the label of the row after it")));
+
+  Run("host", sample_.problem());
+  HostTensor& logprob = answers_.logprob();
+  for (int64_t i = 0; i < logprob.size(); ++i) logprob.SetFloat(i, -logprob.GetFloat(i));
+  EXPECT_THAT(Sentences(), ElementsAre(HasSubstr("opposite sign")));
+
+  for (int64_t i = 0; i < logprob.size(); ++i) {
+    logprob.SetFloat(i, kernel::ToFloat(kernel::ToBFloat16(-logprob.GetFloat(i))));
+  }
+  EXPECT_THAT(Sentences(), ElementsAre(HasSubstr("logprob was stored in bf16")));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// corpus/real/minilm-64.safetensors, and memory for what a target makes of it.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "fuzz/dump.h"
+#include "fuzz/dump_sample.h"
+#include "fuzz/owned_problem.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz::testing {
+
+inline std::unique_ptr<Dump> OpenRealInput() {
+  std::string error;
+  auto dump = OpenDump(
+      std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus/real/minilm-64.safetensors", &error);
+  if (!dump) throw std::runtime_error(error);
+  return dump;
+}
+
+class Answers {
+ public:
+  explicit Answers(const DumpSample& sample) : results_(sample.Wanted()) {
+    for (auto* tensor : {&results_.logprob, &results_.entropy, &results_.lse, &results_.grad_hidden,
+                         &results_.grad_weight}) {
+      if (!*tensor) continue;
+      memory_.push_back(HostTensor::Zeros(
+          (*tensor)->dtype, std::vector((*tensor)->shape, (*tensor)->shape + (*tensor)->rank)));
+      (*tensor)->data = memory_.back().bytes.data();
+    }
+  }
+  const kernel::Results& results() const { return results_; }
+  HostTensor& logprob() { return memory_.front(); }
+
+ private:
+  std::vector<HostTensor> memory_;
+  kernel::Results results_;
+};
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_

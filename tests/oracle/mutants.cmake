@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The oracle's defects (oracle/mutation.h), each in a program of its own: the oracle's tests as they are,
+# one file of the oracle compiled with the defect, and the rest from the archive, which the linker comes
+# to last. Such a program must fail, in a test of the suite that is named here, and reach its summary: a
+# crash is not a failure of that kind.
+#
+# Compiled for the baseline instruction set alone and without much optimisation: what is planted does not
+# depend on either, and there are many of them.
+function(plumbline_mutant defect source suite)
+  set(program oracle_mutant_${defect})
+  add_executable(${program} $<TARGET_OBJECTS:oracle_test_objects> ${PROJECT_SOURCE_DIR}/oracle/${source})
+  target_compile_definitions(${program} PRIVATE PLUMBLINE_ORACLE_DEFECT=${defect} HWY_COMPILE_ONLY_STATIC)
+  target_compile_options(${program} PRIVATE -O1)
+  target_link_libraries(${program} PRIVATE
+    plumbline_flags plumbline::oracle hwy::hwy GTest::gmock GTest::gtest_main)
+  add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${suite}.*:*/${suite}.*")
+  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT 120
+    PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . [A-Za-z/]*${suite}\\.")
+endfunction()
+
+plumbline_mutant(kNoPropagation budget.cc SimulatedKernel)
+plumbline_mutant(kNoLogError budget.cc SimulatedKernel)
+plumbline_mutant(kNoSummation budget.cc SimulatedKernel)
+plumbline_mutant(kNoDLogitsRounding budget.cc SimulatedKernel)
+plumbline_mutant(kNoOutputRounding finish.cc SimulatedKernel)
+plumbline_mutant(kNoLossSum sweep.cc SimulatedKernel)
+plumbline_mutant(kNoLabelLogit budget.cc SimulatedKernel)
+plumbline_mutant(kNoFlushedOperands budget.cc SimulatedKernel)
+plumbline_mutant(kNoLateUnderflow budget.cc SimulatedKernel)
+plumbline_mutant(kCertificateTooWide budget.cc SimulatedKernel)
+plumbline_mutant(kDoubledLogprob budget.cc SimulatedKernel)
+plumbline_mutant(kLabelSign budget.cc ClosedForms)
+plumbline_mutant(kEntropySign budget.cc Derivative)
+plumbline_mutant(kInfiniteLabelMoves budget.cc WorstCases)
+plumbline_mutant(kIgnoredRowCounted inputs.cc ClosedForms)
+plumbline_mutant(kSmallRadius arithmetic.cc WorstCases)
+plumbline_mutant(kNaNPasses verdict.cc Judge)

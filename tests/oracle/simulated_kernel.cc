@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/oracle/simulated_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/verdict.h"
+#include "tests/oracle/machine.h"
+
+namespace plumbline::oracle {
+namespace {
+
+using kernel::Problem;
+using kernel::Reduction;
+// q is sum e t, or sum e x where the contract says so.
+struct State {
+  bool empty = true;
+  Real m = 0, s = 0, q = 0;
+};
+
+class Kernel {
+ public:
+  Kernel(const Problem& problem, const Contract& contract, uint64_t seed)
+      : p_(problem), c_(contract), fl_(contract, seed) {
+    fused_entropy_ = fl_.Flip();
+    reciprocal_ = fl_.Flip();
+    shift_up_ = fl_.Flip();
+    steer_ = static_cast<int>(fl_.Flip()) + 2 * static_cast<int>(fl_.Flip());
+  }
+  Simulated Run();
+
+ private:
+  std::vector<Real> Row(const kernel::ConstTensor& tensor, int64_t i) const {
+    std::vector<Real> row;
+    for (int64_t d = 0; d < tensor.shape[1]; ++d) {
+      row.push_back(static_cast<Real>(ReadElement(tensor, i, d)));
+    }
+    return row;
+  }
+  Real Scaled(Real z) { return fl_.Round(z / t_, kScale, c_.scale_roundings); }
+  void SteerTo(size_t v);
+  // Logits as the kernel keeps them: divided by T where the scale comes first.
+  std::vector<Real> Logits();
+  // m - x of kept logits.
+  Real Gap(Real m, Real x) {
+    return before_ ? fl_.Round(m - x, kArgument, c_.argument_roundings)
+                   : fl_.Round((m - x) / t_, kArgument, c_.argument_roundings + c_.scale_roundings);
+  }
+  Real ShiftOf(Real m) const;
+  void MoveTo(Real m, State* state);
+  State Tile(const std::vector<Real>& x, size_t first, size_t last, Real m);
+  void Merge(State tile, State* state);
+  State Softmax(const std::vector<Real>& x);
+  void Forward(int64_t i);
+  void Backward(int64_t i, const std::vector<Real>& x);
+
+  const Problem& p_;
+  const Contract& c_;
+  Machine fl_;
+  bool fused_entropy_ = false, reciprocal_ = false, shift_up_ = false;
+  int steer_ = 0;
+  bool before_ = false;
+  Real t_ = 1;
+  size_t y_ = 0;
+  std::vector<Real> h_;
+  std::vector<std::vector<Real>> w_;
+  std::vector<Real> kept_;
+  std::vector<Real> exact_tilt_;  // ln p + H, which says which way a logit moves the entropy
+  State state_;
+  Real log_s_ = 0, lse_ = 0, entropy_ = 0;
+  std::vector<std::vector<Real>> dz_;  // of the rows that take part
+  std::vector<int64_t> rows_;
+  int64_t counted_ = 0;
+  Simulated out_;
+};
+
+// Logits that err one way: the label against the others, or as the entropy falls.
+void Kernel::SteerTo(size_t v) {
+  const int sign = steer_ == 0   ? (v == y_ ? 1 : -1)
+                   : steer_ == 1 ? (v == y_ ? -1 : 1)
+                   : steer_ == 2 ? (exact_tilt_[v] < 0 ? 1 : -1)
+                                 : (exact_tilt_[v] < 0 ? -1 : 1);
+  fl_.Steer(sign);
+}
+
+std::vector<Real> Kernel::Logits() {
+  std::vector<Real> x;
+  for (size_t v = 0; v < w_.size(); ++v) {
+    SteerTo(v);
+    const Real z = fl_.Dot(h_, w_[v]);
+    x.push_back(before_ ? Scaled(z) : z);
+  }
+  return x;
+}
+
+// What is subtracted from kept logits: their maximum, or that rounded once more.
+Real Kernel::ShiftOf(Real m) const {
+  return c_.shift == Shift::kExactMax ? m : m * (1 + (shift_up_ ? kU : -kU));
+}
+
+void Kernel::MoveTo(Real m, State* state) {
+  if (state->m == m) return;
+  const Real gap = Gap(m, state->m), f = fl_.Exp(-gap);
+  const bool shifts = f != 0 && !c_.plain_entropy;
+  const Real moved = shifts ? fl_.Round(fl_.Round(f * gap, kSum) * state->s, kSum) : 0;
+  state->q = fl_.Add(fl_.Round(f * state->q, kSum), moved, kSum);
+  state->s = fl_.Round(f * state->s, kSum);
+  state->m = m;
+}
+
+State Kernel::Tile(const std::vector<Real>& x, size_t first, size_t last, Real m) {
+  if (last - first == 1) {
+    const Real gap = Gap(m, x[first]), e = fl_.Exp(-gap);
+    const Real term = !c_.plain_entropy ? gap : before_ ? x[first] : Scaled(x[first]);
+    return {false, m, e, e == 0 ? 0 : fl_.Round(e * term, kSum)};
+  }
+  const size_t middle = first + (last - first + 1) / 2;
+  State a = Tile(x, first, middle, m);
+  const State b = Tile(x, middle, last, m);
+  a.s = fl_.Add(a.s, b.s, kSum);
+  a.q = fl_.Add(a.q, b.q, kSum);
+  return a;
+}
+
+void Kernel::Merge(State other, State* state) {
+  if (state->empty) {
+    *state = other;
+    return;
+  }
+  const Real m = std::max(state->m, other.m);
+  MoveTo(m, state);
+  MoveTo(m, &other);
+  state->s = fl_.Add(state->s, other.s, kSum);
+  state->q = fl_.Add(state->q, other.q, kSum);
+}
+
+State Kernel::Softmax(const std::vector<Real>& x) {
+  const auto tile = static_cast<size_t>(c_.tile), splits = static_cast<size_t>(c_.splits);
+  const size_t tiles = (x.size() + tile - 1) / tile, each = (tiles + splits - 1) / splits;
+  State all;
+  for (size_t begin = 0; begin < tiles; begin += each) {
+    State part;
+    for (size_t k = begin; k < std::min(tiles, begin + each); ++k) {
+      const size_t first = k * tile, last = std::min(x.size(), first + tile);
+      Real m = *std::max_element(x.begin() + static_cast<int64_t>(first),
+                                 x.begin() + static_cast<int64_t>(last));
+      m = ShiftOf(m);
+      if (!part.empty) m = std::max(m, part.m);
+      Merge(Tile(x, first, last, m), &part);
+    }
+    Merge(part, &all);
+  }
+  return all;
+}
+
+void Kernel::Forward(int64_t i) {
+  h_ = Row(p_.hidden, i);
+  t_ = p_.temperature ? static_cast<Real>(ReadElement(*p_.temperature, i, 0)) : 1;
+  before_ = c_.scale == Scale::kBefore;
+
+  std::vector<Real> x;
+  for (const auto& w : w_) {
+    Real z = 0;
+    for (size_t d = 0; d < h_.size(); ++d) z += h_[d] * w[d];
+    x.push_back(z / t_);
+  }
+  const Real top = *std::max_element(x.begin(), x.end());
+  Real s = 0, q = 0;
+  for (const Real v : x) s += std::exp(v - top);
+  for (const Real v : x) q += std::exp(v - top) * (v - top);
+  exact_tilt_.clear();
+  for (const Real v : x) exact_tilt_.push_back(v - top - q / s);
+
+  kept_ = Logits();
+  state_ = Softmax(kept_);
+  log_s_ = fl_.Log(state_.s);
+  const bool scaled = before_ || c_.shift != Shift::kExactMax;
+  const Real m = scaled ? (before_ ? state_.m : state_.m / t_) : Scaled(state_.m);
+  lse_ = fl_.Add(m, log_s_, kOutput);
+
+  SteerTo(y_);
+  Real label = kept_[y_];
+  if (c_.label_logit_separate) {
+    label = fl_.Dot(h_, w_[y_]);
+    if (before_) label = Scaled(label);
+  }
+  const Real plain_label = before_ ? label : Scaled(label);
+  Real logprob = c_.plain_logprob ? fl_.Round(plain_label - lse_, kOutput)
+                                  : -fl_.Add(Gap(state_.m, label), log_s_, kOutput);
+  logprob = std::min(logprob, 0.0L);
+
+  const Real mean = fl_.Divide(state_.q, state_.s);
+  entropy_ = c_.plain_entropy ? fl_.Round(lse_ - mean, kOutput) : fl_.Add(log_s_, mean, kOutput);
+  entropy_ = std::max(entropy_, 0.0L);
+  const auto r = static_cast<size_t>(i);
+  out_.logprob[r] = static_cast<double>(logprob);
+  out_.entropy[r] = static_cast<double>(entropy_);
+  out_.lse[r] = static_cast<double>(lse_);
+}
+
+void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
+  Real g = p_.grad_logprob ? static_cast<Real>(ReadElement(*p_.grad_logprob, i, 0)) : 0;
+  const Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
+  if (p_.reduction == Reduction::kMean) {
+    g = fl_.Round(-g / static_cast<Real>(counted_), kProduct);
+  } else if (p_.reduction == Reduction::kSum) {
+    g = -g;
+  }
+  if (g == 0 && k == 0) return;
+  std::vector<Real> dz;
+  for (size_t v = 0; v < x.size(); ++v) {
+    Real p, log_p;
+    if (c_.probability == Probability::kRatio) {
+      const Real gap = Gap(state_.m, x[v]);
+      p = fl_.Divide(fl_.Exp(-gap), state_.s);
+      log_p = -fl_.Round(gap + log_s_, kProbability);
+    } else {
+      log_p = fl_.Round((before_ ? x[v] : Scaled(x[v])) - lse_, kProbability);
+      p = fl_.Exp(log_p);
+    }
+    const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
+    Real second = 0;
+    if (p != 0) {
+      const Real tilt = fl_.Round(log_p + entropy_, kProduct);
+      second = fused_entropy_ ? fl_.Round(fl_.Round(k * p, kProduct) * tilt, kProduct)
+                              : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
+    }
+    const Real dx = fl_.Round(fl_.Round(g * slope, kProduct) - second, kProduct);
+    const Real d = reciprocal_ ? fl_.Round(dx * fl_.Round(1 / t_, kProduct), kProduct)
+                               : fl_.Round(dx / t_, kProduct);
+    dz.push_back(Machine::Nearest(d, c_.d_logits.value_or(p_.hidden.dtype)));
+  }
+  for (size_t d = 0; d < h_.size(); ++d) {
+    std::vector<Real> column;
+    for (const auto& w : w_) column.push_back(w[d]);
+    out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] =
+        static_cast<double>(fl_.Store(fl_.Dot(dz, column), p_.hidden.dtype));
+  }
+  rows_.push_back(i);
+  dz_.push_back(std::move(dz));
+}
+
+Simulated Kernel::Run() {
+  const int64_t n = p_.rows(), v = p_.vocab(), h = p_.hidden_size();
+  out_.logprob.assign(static_cast<size_t>(n), 0);
+  out_.entropy = out_.lse = out_.logprob;
+  out_.grad_hidden.assign(static_cast<size_t>(n * h), 0);
+  out_.grad_weight.assign(static_cast<size_t>(v * h), 0);
+  for (int64_t c = 0; c < v; ++c) w_.push_back(Row(p_.weight, c));
+  for (int64_t i = 0; i < n; ++i) counted_ += ReadInt(p_.labels, i) != p_.ignore_index;
+  Real sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t label = ReadInt(p_.labels, i);
+    if (label == p_.ignore_index) continue;
+    y_ = static_cast<size_t>(label);
+    Forward(i);
+    sum = fl_.Round(sum - static_cast<Real>(out_.logprob[static_cast<size_t>(i)]), kOutput);
+    if (!c_.recompute_same_bits) {
+      steer_ = 3 - steer_;
+      Backward(i, Logits());
+    } else {
+      Backward(i, kept_);
+    }
+  }
+  if (p_.reduction == Reduction::kMean && counted_ > 0) {
+    sum = fl_.Round(sum / static_cast<Real>(counted_), kOutput);
+  }
+  out_.loss = static_cast<double>(sum);
+  for (int64_t c = 0; c < v; ++c) {
+    std::vector<Real> column;
+    for (const auto& dz : dz_) column.push_back(dz[static_cast<size_t>(c)]);
+    for (int64_t d = 0; d < h; ++d) {
+      std::vector<Real> inputs;
+      for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
+      out_.grad_weight[static_cast<size_t>(c * h + d)] =
+          static_cast<double>(fl_.Store(fl_.Dot(column, inputs), p_.weight.dtype));
+    }
+  }
+  return out_;
+}
+
+}  // namespace
+
+Simulated Simulate(const Problem& problem, const Contract& contract, uint64_t seed) {
+  return Kernel(problem, contract, seed).Run();
+}
+
+}  // namespace plumbline::oracle
