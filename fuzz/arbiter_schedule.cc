@@ -8,7 +8,6 @@ namespace plumbline::fuzz {
 namespace {
 
 constexpr double kShare = 0.03;
-constexpr double kElementsPerSecond = 1000.0 / 60;
 constexpr double kCostPerSecond = 5e6;  // oracle/arbiter.h
 constexpr double kCheapCost = 1e4;
 
@@ -21,7 +20,7 @@ bool ArbiterSchedule::Due(const std::string& regime, double cost, double seconds
   double& saved = saved_[{regime, ClassOf(cost)}];
   saved += kShare * seconds;
   if (saved >= cost / kCostPerSecond) return true;
-  return cost <= kCheapCost && static_cast<double>(elements_) < kElementsPerSecond * elapsed;
+  return cost <= kCheapCost && static_cast<double>(elements_) < per_second_ * elapsed;
 }
 
 void ArbiterSchedule::Paid(const std::string& regime, double cost, double seconds, int64_t elements) {

@@ -23,9 +23,14 @@
 
 namespace plumbline::fuzz {
 
-// Any thread may call any method.
+inline constexpr double kArbitratedPerMinute = 1000;
+
+// Of one target. Any thread may call any method.
 class ArbiterSchedule {
  public:
+  // `per_minute`: elements, at least; a campaign's targets share kArbitratedPerMinute.
+  explicit ArbiterSchedule(double per_minute) : per_second_(per_minute / 60) {}
+
   // Whether to ask about a case that passed: it took `seconds` of a worker, and asking costs about
   // `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run began.
   bool Due(const std::string& regime, double cost, double seconds, double elapsed);
@@ -33,6 +38,7 @@ class ArbiterSchedule {
   void Paid(const std::string& regime, double cost, double seconds, int64_t elements);
 
  private:
+  const double per_second_;
   std::mutex mutex_;
   std::map<std::pair<std::string, int>, double> saved_;  // seconds, by regime and log2 of the cost
   int64_t elements_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -45,7 +46,12 @@ class Crew {
  public:
   Crew(const CampaignOptions& options, Ledger* ledger, const std::atomic<bool>& interrupt,
        CampaignObserver* observer)
-      : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {}
+      : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {
+    const auto targets = static_cast<double>(options.targets.size());
+    for (size_t t = 0; t < options.targets.size(); ++t) {
+      schedules_.emplace_back(kArbitratedPerMinute / targets);
+    }
+  }
 
   void Run();
   // Why the run ended early; kClean if it did not, kInterrupted if work was left behind.
@@ -77,7 +83,7 @@ class Crew {
   Ledger& ledger_;
   const std::atomic<bool>& interrupt_;
   const Stopwatch begin_;
-  ArbiterSchedule schedule_;
+  std::deque<ArbiterSchedule> schedules_;  // by target
 
   std::mutex observer_mutex_;
   CampaignObserver& observer_;
@@ -157,10 +163,10 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
     judged = runner->Confirm(request, std::move(judged));
   } else if (judged.kind == Judged::Kind::kJudged && judged.result.verdict == oracle::Verdict::kPass &&
              judged.result.harness_fault.empty() &&
-             schedule_.Due(item.regime, item.arbiter_cost, seconds, begin_.Lap())) {
+             schedules_[item.target].Due(item.regime, item.arbiter_cost, seconds, begin_.Lap())) {
     watch.Restart();
     judged = runner->AskOnPass(request, std::move(judged));
-    schedule_.Paid(item.regime, item.arbiter_cost, watch.Lap(), judged.result.arbitrated);
+    schedules_[item.target].Paid(item.regime, item.arbiter_cost, watch.Lap(), judged.result.arbitrated);
   }
   if (judged.kind != Judged::Kind::kJudged) {
     const bool gone = judged.kind == Judged::Kind::kUnavailable;

@@ -30,7 +30,7 @@ int64_t Asked(ArbiterSchedule* schedule, const char* regime, double cost, int64_
 // the 2 000 ms that 10 000 elements here would take. Kills: a rate that is not asked for, or has no
 // end.
 TEST(ArbiterSchedule, CheapCasesKeepTheLeastRate) {
-  ArbiterSchedule schedule;
+  ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
   int64_t asked = 0;
   while (clock < 60) asked += Asked(&schedule, "a", kCheap, 1, &clock, /*elements=*/1);
@@ -41,7 +41,7 @@ TEST(ArbiterSchedule, CheapCasesKeepTheLeastRate) {
 // Kills: a share of the wrong size, an account that forgets what it paid, and cases of 40 ms asked
 // about for the sake of the rate.
 TEST(ArbiterSchedule, OthersAreAskedForThreePerCentOfTheirTime) {
-  ArbiterSchedule schedule;
+  ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
   // 100 000 cases of 1 ms: 3 s for the arbiter, 75 times 40 ms. The last may be half saved.
   EXPECT_NEAR(static_cast<double>(Asked(&schedule, "a", kMiddling, 100'000, &clock)), 75, 1);
@@ -49,7 +49,7 @@ TEST(ArbiterSchedule, OthersAreAskedForThreePerCentOfTheirTime) {
 
 // Kills: one account for all, from which the cheap ones take everything before a dear one is paid for.
 TEST(ArbiterSchedule, DearCasesHaveTheirTurn) {
-  ArbiterSchedule schedule;
+  ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
   int64_t dear = 0, middling = 0;
   for (int i = 0; i < 20; ++i) {
@@ -61,7 +61,7 @@ TEST(ArbiterSchedule, DearCasesHaveTheirTurn) {
 }
 
 TEST(ArbiterSchedule, RegimesDoNotShareTheirTime) {
-  ArbiterSchedule schedule;
+  ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
   Asked(&schedule, "a", kMiddling, 1'000, &clock);  // 30 ms saved: not enough
   EXPECT_EQ(Asked(&schedule, "b", kMiddling, 1'000, &clock), 0);
