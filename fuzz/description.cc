@@ -160,6 +160,7 @@ void ReadContract(JsonReader& reader, oracle::Contract* c) {
   ReadWord(reader, "flush", kFlushes, &c->flush);
   ReadWord(reader, "scale", kScales, &c->scale);
   reader.Read("scale_roundings", &c->scale_roundings, 0, kMostError);
+  reader.Read("scale_exact_powers", &c->scale_exact_powers);
   ReadWord(reader, "shift", kShifts, &c->shift);
   reader.Read("exp_error", &c->exp_error, 0, kMostError);
   reader.Read("exp_gradual", &c->exp_gradual);

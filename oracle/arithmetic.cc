@@ -144,6 +144,21 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   return a;
 }
 
+ArithmeticByTemperature::ArithmeticByTemperature(const Contract& contract, DType input,
+                                                 const Shape& shape)
+    : any(TargetArithmetic(contract, input, shape)), power(any) {
+  if (!contract.scale_exact_powers) return;
+  Contract exact = contract;
+  exact.scale_roundings = 0;
+  power = TargetArithmetic(exact, input, shape);
+  power.scale_exact = true;
+}
+
+const Arithmetic& ArithmeticByTemperature::At(double temperature) const {
+  int exponent = 0;
+  return std::frexp(temperature, &exponent) == 0.5 ? power : any;
+}
+
 RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   constexpr double kU64 = 0x1p-53;
   const auto over = [](double reference, double target) {

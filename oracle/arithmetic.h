@@ -46,6 +46,7 @@ struct Arithmetic {
   bool flush_operands = false;  // subnormal operands of a dot product may count as 0
 
   bool scale_before = false;
+  bool scale_exact = false;       // 1/T rounds nothing
   double scale_roundings = 0;     // k_s u or k_c u
   double argument_roundings = 0;  // k_a u, all roundings of t
   bool exact_max = false;         // the maximum's weight is exactly 1
@@ -70,6 +71,14 @@ struct Shape {
 };
 
 Arithmetic TargetArithmetic(const Contract& contract, kernel::DType input, const Shape& shape);
+
+// What is left of it in a row whose temperature is T, where T is a power of two and the contract says
+// that such a T rounds nothing; else all of it.
+struct ArithmeticByTemperature {
+  ArithmeticByTemperature(const Contract& contract, kernel::DType input, const Shape& shape);
+  const Arithmetic& At(double temperature) const;
+  Arithmetic any, power;
+};
 
 // The reference's error in an element is at most this times the element's bound (ERROR-BUDGET.md, "The
 // radius").

@@ -207,9 +207,10 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
   const double abs_g = std::fabs(up.g), abs_k = std::fabs(up.k);
   // exp(x - lse), where x and the m in lse were scaled apart: each by the roundings of the scale.
   const double k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
-  const double of_lse = a.ratio ? 0
-                                : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
-                                      (a.scale_before ? 0 : (k_c + u) * std::fabs(row.max_x));
+  const double of_lse =
+      a.ratio ? 0
+              : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
+                    (a.scale_before || a.scale_exact ? 0 : (k_c + u) * std::fabs(row.max_x));
   const double pi_constant =
       a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
   const double pi_log = a.ratio ? 0 : u;
@@ -371,7 +372,8 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
 
   const double max_abs = std::fabs(row.max_x), lse_abs = std::fabs(row.lse);
   b.lse = big_l + b.log_s_error + 2.2 * u * (lse_abs + big_l + moved) +
-          (a.scale_before ? 0 : (a.scale_roundings + u) * max_abs) + 2 * a.result_underflow;
+          (a.scale_before || a.scale_exact ? 0 : (a.scale_roundings + u) * max_abs) +
+          2 * a.result_underflow;
 
   if (row.logprob != -kInfinity) {
     HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);

@@ -45,8 +45,8 @@ struct Contract {
 
   // Softmax.
   Scale scale = Scale::kBefore;
-  double scale_roundings = 3;  // roundings between z and z/T, times what the shift needs; 0 if T = 1
-                               // costs nothing is not assumed
+  double scale_roundings = 3;       // roundings between z and z/T, times what the shift needs
+  bool scale_exact_powers = false;  // ... but none where T is a power of two, 1 among them
   Shift shift = Shift::kOther;
   double exp_error = 4;           // u, relative, of the exponential
   bool exp_gradual = false;       // subnormal exponentials are kept

@@ -71,11 +71,12 @@ bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
 
 }  // namespace
 
-GradientBlocks::GradientBlocks(const Operands& operands, const Arithmetic& target,
+GradientBlocks::GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
                                const RadiusRatios& ratios, std::vector<ActiveRow> active,
                                const KeptLogits& kept)
     : operands_(operands),
-      target_(target),
+      by_temperature_(target),
+      target_(target.any),
       ratios_(ratios),
       active_(std::move(active)),
       kept_(kept),
@@ -97,8 +98,8 @@ void GradientBlocks::WantWeight(kernel::DType dtype) {
       std::memcpy(panels_.data() + to, value + d, kPanel * sizeof(double));
       std::memcpy(panel_magnitudes_.data() + to, magnitude + d, kPanel * sizeof(double));
     }
-    weight_shrink_ = std::min(weight_shrink_, Shrink(*a.row, *a.budget, target_));
-    const double mass = Widest(*a.row, *a.budget, target_, a.upstream);
+    weight_shrink_ = std::min(weight_shrink_, Shrink(*a.row, *a.budget, Of(a)));
+    const double mass = Widest(*a.row, *a.budget, Of(a), a.upstream);
     for (int64_t d = 0; d < width_; ++d) weight_range_.data()[d] += mass * magnitude[d];
   }
 }
@@ -136,7 +137,7 @@ void GradientBlocks::DLogits(Worker* w, int64_t first, int64_t count) const {
                              operands_.hidden_lsb(a.place),
                              first,
                              count};
-    BudgetGradient(*a.row, columns, *a.budget, target_, operands_.hidden_size(), a.upstream,
+    BudgetGradient(*a.row, columns, *a.budget, Of(a), operands_.hidden_size(), a.upstream,
                    w->dz.data() + place * kColumns, w->bound.data() + place * kColumns);
   }
 }
@@ -216,12 +217,12 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
   for (size_t r = 0; r < active_.size(); ++r) {
     const ActiveRow& a = active_[r];
     // Over all columns |dz| adds up to at most twice that: |[v = y] - p| to 2, p |ln p + H| to 2 ln V.
-    const double mass = 2 * Widest(*a.row, *a.budget, target_, a.upstream);
+    const double mass = 2 * Widest(*a.row, *a.budget, Of(a), a.upstream);
     for (int64_t d = 0; d < width_; ++d) range.data()[d] = mass * w.weight_max.data()[d];
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;
     double* const bound = w.hidden_bound.data() + static_cast<int64_t>(r) * width_;
     FinishGradient({value, bound, range.data(), expect.data(), h},
-                   target_.accumulator.largest * Shrink(*a.row, *a.budget, target_), underflow,
+                   target_.accumulator.largest * Shrink(*a.row, *a.budget, Of(a)), underflow,
                    ratios_.grad_hidden, RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
     sink->Take({Output::kGradHidden, operands_.problem_row(a.place), h, value, bound, expect.data(),
                 ratios_.grad_hidden});

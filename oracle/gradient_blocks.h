@@ -43,8 +43,8 @@ class GradientBlocks {
   static constexpr int64_t kColumns = 4 * kPanel;  // of the vocabulary, a block
 
   // Everything but `active` must outlive this; active is not empty and hidden_size > 0.
-  GradientBlocks(const Operands& operands, const Arithmetic& target, const RadiusRatios& ratios,
-                 std::vector<ActiveRow> active, const KeptLogits& kept);
+  GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
+                 const RadiusRatios& ratios, std::vector<ActiveRow> active, const KeptLogits& kept);
 
   void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
   void WantWeight(kernel::DType dtype);
@@ -59,8 +59,11 @@ class GradientBlocks {
   void PutWeight(Worker* worker, int64_t first, int64_t count, ElementSink* sink) const;
   void PutHidden(const Worker& worker, ElementSink* sink) const;
 
+  const Arithmetic& Of(const ActiveRow& row) const { return by_temperature_.At(row.row->temperature); }
+
   const Operands& operands_;
-  const Arithmetic& target_;
+  const ArithmeticByTemperature& by_temperature_;
+  const Arithmetic& target_;  // at any temperature
   const RadiusRatios& ratios_;
   std::vector<ActiveRow> active_;
   KeptLogits kept_;

@@ -69,7 +69,8 @@ class Sweeper {
   ElementSink* sink_;
   Inputs in_;
   Reduction reduction_;
-  Arithmetic target_;
+  ArithmeticByTemperature by_temperature_;
+  const Arithmetic& target_;  // at any temperature
   RadiusRatios ratios_;
   Operands operands_;
   double log_v_ = 0;
@@ -91,7 +92,8 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       sink_(sink),
       in_(LoadInputs(problem, options.counted_rows)),
       reduction_(problem.reduction),
-      target_(TargetArithmetic(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h})),
+      by_temperature_(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h}),
+      target_(by_temperature_.any),
       ratios_(RadiusOver(target_, {in_.n, in_.v, in_.h})),
       operands_(problem, NormalRows(in_), target_.least_operand, target_.flush_operands),
       log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
@@ -135,9 +137,10 @@ void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
 bool Sweeper::MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const {
   const Row& row = rows_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(operands_.problem_row(r));
-  if (!MayBeInfinite(row, budget, target_, {in_.g[i], in_.k[i], 0})) return false;
+  const Arithmetic& target = by_temperature_.At(row.temperature);
+  if (!MayBeInfinite(row, budget, target, {in_.g[i], in_.k[i], 0})) return false;
   const Buffer value(RoundUp(all.count, kPanel)), bound(RoundUp(all.count, kPanel));
-  return BudgetGradient(row, all, budget, target_, in_.h, {in_.g[i], in_.k[i], 0}, value.data(),
+  return BudgetGradient(row, all, budget, target, in_.h, {in_.g[i], in_.k[i], 0}, value.data(),
                         bound.data());
 }
 
@@ -150,7 +153,7 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
     rows_[at].row_class = RowClass::kUnspecified;
     return;
   }
-  budgets_[at] = BudgetForward(rows_[at], all, target_, in_.h);
+  budgets_[at] = BudgetForward(rows_[at], all, by_temperature_.At(rows_[at].temperature), in_.h);
   if (Gradients() && std::isfinite(in_.g[i]) && std::isfinite(in_.k[i])) {
     overflows_[at] = MayOverflow(r, all, budgets_[at]) ? 1 : 0;
   }
@@ -252,7 +255,7 @@ void Sweeper::Backward(const KeptLogits& kept) {
     for (int64_t v = 0; v < in_.v; ++v) PutRow(Output::kGradWeight, v, e);
   }
   if (active.empty() || in_.h == 0) return;
-  GradientBlocks blocks(operands_, target_, ratios_, std::move(active), kept);
+  GradientBlocks blocks(operands_, by_temperature_, ratios_, std::move(active), kept);
   if (wanted_.grad_hidden) blocks.WantHidden(wanted_.grad_hidden->dtype);
   if (wanted_.grad_weight && !constant_weight) blocks.WantWeight(wanted_.grad_weight->dtype);
   blocks.Run(options_.threads, sink_);

@@ -42,6 +42,7 @@ Json HostSoftmaxContract() {
   Json contract;
   contract["scale"] = "after";
   contract["scale_roundings"] = 1;
+  contract["scale_exact_powers"] = true;
   contract["shift"] = "exact_max";
   contract["exp_error"] = 2;
   contract["exp_gradual"] = true;

@@ -99,6 +99,7 @@ const std::vector<Row>& Rows() {
        [](D d) { return d.contract.flush == oracle::Flush::kOperands; }},
       {"contract.scale", "\"after\"", [](D d) { return d.contract.scale == oracle::Scale::kAfter; }},
       {"contract.scale_roundings", "2.5", [](D d) { return d.contract.scale_roundings == 2.5; }},
+      {"contract.scale_exact_powers", "true", [](D d) { return d.contract.scale_exact_powers; }},
       {"contract.shift", "\"fused_stored\"",
        [](D d) { return d.contract.shift == oracle::Shift::kFusedStored; }},
       {"contract.exp_error", "2", [](D d) { return d.contract.exp_error == 2; }},

@@ -265,6 +265,23 @@ TEST(Arithmetic, DotProductConstants) {
   EXPECT_EQ(dot(32, kernel::DType::kBf16), Gamma(21 + 5, 0x1p-24));
 }
 
+// Kills: 1/T paid for where it rounds nothing, or not paid for where it does.
+TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {
+  Contract c;
+  c.scale = Scale::kAfter;
+  c.scale_roundings = 1;
+  c.argument_roundings = 1;
+  const Shape shape = {1, 5, 1};
+  const ArithmeticByTemperature claims_nothing(c, kernel::DType::kBf16, shape);
+  EXPECT_EQ(claims_nothing.At(1).argument_roundings, 0x1p-23);
+  c.scale_exact_powers = true;
+  const ArithmeticByTemperature claims(c, kernel::DType::kBf16, shape);
+  EXPECT_EQ(claims.At(1).argument_roundings, 0x1p-24);
+  EXPECT_EQ(claims.At(0.125).scale_roundings, 0);
+  EXPECT_EQ(claims.At(0.7).argument_roundings, 0x1p-23);
+  EXPECT_EQ(claims.At(3).scale_roundings, 0x1p-24);
+}
+
 // Kills: a host contract whose summation depth or rescale count ignores tiles or splits.
 TEST(Arithmetic, SummationTree) {
   Contract c;
