@@ -114,7 +114,7 @@ class Machine {
   }
   // d_logits are rounded to nearest: products of two 16-bit numbers must be exact.
   static Real Nearest(Real x, kernel::DType dtype) {
-    if (dtype == kernel::DType::kF32 || x == 0) return x;
+    if (dtype == kernel::DType::kF32 || x == 0 || !std::isfinite(x)) return x;
     const auto [u, eta, least] = FormatOf(dtype);
     const int bit = std::ilogb(std::max(std::fabs(x), least)) + 1 + std::ilogb(u);
     return std::ldexp(std::nearbyint(std::ldexp(x, -bit)), bit);

@@ -77,6 +77,7 @@ uint32_t TensorCoreBlockByDefinition(DType format, const float* a, const float* 
   for (const Term& term : terms) {
     const int shift = e - 25 - (term.exponent - term.bits);
     uint64_t kept = 0;
+    if (term.integer == 0) continue;  // whatever its exponent, which E does not know of
     if (shift <= 0) kept = term.integer << -shift;
     if (shift > 0 && shift < 64) kept = term.integer >> shift;
     sum += term.negative ? -static_cast<int64_t>(kept) : static_cast<int64_t>(kept);
