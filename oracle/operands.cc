@@ -80,8 +80,12 @@ void Operands::Logits(int64_t first, int64_t begin, int64_t end, const PanelScra
   const int64_t columns = std::min(kPanel, v_ - first), rows = end - begin;
   double* const lowest = weight_lsb_.data() + first;
   std::fill_n(lowest, kPanel, kInfinity);
-  for (int64_t k = 0; k < h_; k += PanelScratch::kDepth) {
-    const int64_t depth = std::min(PanelScratch::kDepth, h_ - k);
+  // Steps of about the same depth: a last one of a few would pay for a whole step's loads and stores.
+  const int64_t steps = (h_ + PanelScratch::kDepth - 1) / PanelScratch::kDepth;
+  const int64_t step =
+      steps == 0 ? 1 : std::min(PanelScratch::kDepth, RoundUp((h_ + steps - 1) / steps, 8));
+  for (int64_t k = 0; k < h_; k += step) {
+    const int64_t depth = std::min(step, h_ - k);
     PackPanel(weight_.Transposed(), k, depth, first, columns, least_, scratch.value.data(),
               scratch.magnitude.data());
     UpdateLowestBits(scratch.value.data(), depth, lowest);
