@@ -6,9 +6,8 @@
 //   2. run again over another poison: same bits, and nothing left unwritten;
 //   3. every output element against the oracle's bound;
 //   4. one row rerun alone: same bits (batch invariance);
-//   5. the arbiter is asked, if wanted: where the case fails, for the worst element of each failing
-//   output
-//      and 8 random ones; where it passes, for a few elements of one row or of all.
+//   5. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
+//      fails and 8 random ones; where it passes, for a few elements of one row or of all.
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
 

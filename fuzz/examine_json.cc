@@ -31,8 +31,8 @@ std::string StringOr(const Json& json, std::string_view key) {
 
 std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
   using oracle::Verdict;
-  for (Verdict v : {Verdict::kPass, Verdict::kFail, Verdict::kSuspect, Verdict::kVacuous,
-                    Verdict::kUnspecified, Verdict::kSkipped}) {
+  for (Verdict v :
+       {Verdict::kPass, Verdict::kFail, Verdict::kVacuous, Verdict::kUnspecified, Verdict::kSkipped}) {
     if (oracle::Name(v) == name) return v;
   }
   return std::nullopt;

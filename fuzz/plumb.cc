@@ -92,9 +92,9 @@ struct Line {
                           }
                           return CommandFuzz(fuzz, console);
                         });
-    auto* targets = sub->add_option(
-        "--target", fuzz.targets,
-        "host, host-hopper, mutant:NAME or plugin:PATH.so; may be repeated; see `plumb targets`");
+    auto* targets = sub->add_option("--target", fuzz.targets,
+                                    "host, host-hopper, mutant:NAME, hopper-mutant:NAME or "
+                                    "plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
                         "90s, 10m, 2h or 5000cases (for each target) [60s]");
@@ -179,8 +179,9 @@ struct Line {
         "and are judged where every row is looked at. fuzz/CHECK.md: how to write a dump and read the "
         "table.");
     sub->add_option("dump", check.paths, "safetensors files; mapped, never read whole")->required();
-    sub->add_option("--target", check.target,
-                    "whose contract holds, and what is run where there is no output [host]");
+    sub->add_option(
+        "--target", check.target,
+        "whose contract holds [a black box's], and what is run where there is no output [host]");
     sub->add_flag("--run", check.run, "run the target even where the dump holds outputs");
     sub->add_option("--contract", check.contract,
                     "a target's description as JSON: its contract is used instead")
@@ -218,7 +219,8 @@ struct Line {
     CLI::App* sub =
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
-    sub->add_option("target", target, "host, host-hopper, mutant:NAME or plugin:PATH.so");
+    sub->add_option("target", target,
+                    "host, host-hopper, mutant:NAME, hopper-mutant:NAME or plugin:PATH.so");
 
     sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
               "plumb selftest --mutant tail-unmasked", true,

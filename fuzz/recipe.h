@@ -31,7 +31,7 @@ enum class Values : uint8_t {
   kConfident,    // the label leads every other column by about exp bits: 1 - p_y about 2^-exp
   kLattice,      // small integers times powers of two: every dot product exact, the bound of z is 0
   kCancel,       // mirror pairs: sum |h w| is about 2^exp times |z|
-  kSwallow,      // one large product, then products below half an ulp of it (harness.md 21b)
+  kSwallow,      // one large product, then products below half an ulp of it
   kConstant,     // one value everywhere: ties
   // Swallowing that reaches a given arithmetic's bound (fuzz/expand_swallow.cc).
   kSwallowFma,     // dot products as chains of fused multiply-adds; exp: of the large product

@@ -13,7 +13,7 @@ build_packages=(
   g++ cmake ninja-build  # to build at all
   librapidcheck-dev      # generators and properties
   libhwy-dev             # SIMD, chosen at run time
-  libboost-dev           # Multiprecision: the 256-bit arbiter
+  libboost-dev           # Multiprecision: the 1280-bit arbiter
   libcli11-dev nlohmann-json3-dev libdlpack-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )

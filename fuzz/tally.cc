@@ -66,9 +66,8 @@ std::optional<CaseClass> CaseClassFromJson(const Json& json) {
 }
 
 std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
-  for (const auto verdict :
-       {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kSuspect,
-        oracle::Verdict::kVacuous, oracle::Verdict::kUnspecified, oracle::Verdict::kSkipped}) {
+  for (const auto verdict : {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kVacuous,
+                             oracle::Verdict::kUnspecified, oracle::Verdict::kSkipped}) {
     if (oracle::Name(verdict) == name) return verdict;
   }
   return std::nullopt;
@@ -187,7 +186,6 @@ void Tally::Add(const CaseRecord& record) {
       ++pass;
       break;
     case oracle::Verdict::kFail:
-    case oracle::Verdict::kSuspect:
       ++fail;
       break;
     case oracle::Verdict::kSkipped:

@@ -67,7 +67,6 @@ Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
   in.n = problem.rows();
   in.v = problem.vocab();
   in.h = problem.hidden_size();
-  in.products_exact = problem.hidden.dtype != DType::kF32;
   const auto n = static_cast<size_t>(in.n);
   in.kind.resize(n);
   in.label.resize(n);

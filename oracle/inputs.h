@@ -22,7 +22,6 @@ enum class RowKind : uint8_t { kNormal, kIgnored, kInvalid };
 
 struct Inputs {
   int64_t n = 0, v = 0, h = 0;
-  bool products_exact = false;      // in fp32: the inputs have 16 bits
   std::vector<RowKind> kind;        // [N]
   std::vector<int64_t> label;       // [N]
   std::vector<double> temperature;  // [N]

@@ -23,7 +23,7 @@ constexpr std::string_view Name(Output output) {
   return kNames[static_cast<int>(output)];
 }
 
-// What operation.md requires of one element.
+// What kernel/OPERATION.md requires of one element.
 enum class Expect : uint8_t {
   kFinite,    // |got - value| <= bound + radius
   kPlusZero,  // the bits of +0

@@ -55,8 +55,7 @@ struct Row {
 };
 
 // From all columns of a row. Errors, with u = 2^-53: three roundings in t, 2u in exp and in log1p (the
-// libraries document 1 ulp), vocab u in the sums; oracle/arithmetic.h, ReferenceArithmetic, repeats
-// them.
+// libraries document 1 ulp), vocab u in the sums: what RadiusOver (oracle/arithmetic.h) counts with.
 Row ComputeRow(const Columns& all, double temperature, int64_t label);
 
 }  // namespace plumbline::oracle

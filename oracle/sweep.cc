@@ -94,7 +94,8 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       reduction_(problem.reduction),
       by_temperature_(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h}),
       target_(by_temperature_.any),
-      ratios_(RadiusOver(target_, {in_.n, in_.v, in_.h})),
+      // Where T is a power of two less is allowed, so the radius is a larger share of it.
+      ratios_(RadiusOver(by_temperature_.power, {in_.n, in_.v, in_.h})),
       operands_(problem, NormalRows(in_), target_.least_operand, target_.flush_operands),
       log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
       rows_(static_cast<size_t>(operands_.rows())),

@@ -4,8 +4,9 @@
 // backward, in one blocked pass over the problem. Formulas: oracle/ERROR-BUDGET.md.
 //
 // Elements are handed out row by row and not kept, so a problem may be of any shape: memory is
-// O(N*H + V) doubles plus `memory` bytes, never N*V or V*H. The weight is read where it lies (it may be
-// a mapped file), twice where gradients are asked for.
+// O(threads N*H + V) doubles plus `memory` bytes, never N*V or V*H. The weight is read where it lies
+// (it may be a mapped file): once for as many rows as have their logits in `memory`, and once or twice
+// more for gradients.
 
 #ifndef PLUMBLINE_ORACLE_SWEEP_H_
 #define PLUMBLINE_ORACLE_SWEEP_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdicts: results set against an Expectation, element by element. A NaN never compares equal by
+// Verdicts: results set against what they must be, element by element. A NaN never compares equal by
 // accident: every comparison is written so that NaN fails unless NaN was required.
 //
 // Tightness of an element is max(0, |got - value| - radius) / bound; above 1 the element fails. Where
@@ -20,9 +20,9 @@
 
 namespace plumbline::oracle {
 
-enum class Verdict : uint8_t { kPass, kFail, kSuspect, kVacuous, kUnspecified, kSkipped };
+enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped };
 
-// "pass", "fail", "suspect", "vacuous", "unspecified", "skipped".
+// "pass", "fail", "vacuous", "unspecified", "skipped".
 std::string_view Name(Verdict verdict);
 
 enum class Failure : uint8_t {

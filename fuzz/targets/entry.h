@@ -6,10 +6,10 @@
 //   struct Operator {
 //     static kernel::Status Run(const kernel::Problem&, const kernel::Results&);
 //     static kernel::Status GetSizes(const kernel::Problem&, const kernel::Results&, kernel::Sizes*);
-//     static kernel::Status Forward(const kernel::Problem&, const kernel::Results&, void* workspace,
-//     void* saved); static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
-//     void* workspace,
-//                                    const void* saved);
+//     static kernel::Status Forward(const kernel::Problem&, const kernel::Results&,
+//                                   void* workspace, void* saved);
+//     static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
+//                                    void* workspace, const void* saved);
 //     static const char* Describe();
 //   };
 //

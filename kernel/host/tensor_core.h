@@ -4,23 +4,22 @@
 // for bit, on the CPU. One result is a chain over blocks of 16 consecutive k through an fp32
 // accumulator c that starts from +0; the last block is padded with zeros. In one block:
 //
-//   * a product of two elements is exact and not normalised: exponent ea + eb, significand in [1, 4),
-//   or
-//     below 1 where an element is subnormal (then its exponent is the format's least, -126 or -14);
+//   * a product of two elements is exact and not normalised: exponent ea + eb, significand in
+//     [1, 4), or below 1 where an element is subnormal (then its exponent is the format's least, -126
+//     or -14);
 //   * E = the largest exponent among the nonzero products and a nonzero c, but at least -133;
 //   * the 16 products and c are each truncated toward zero to a multiple of 2^(E - 25), then added
 //     exactly, and the sum is truncated toward zero to fp32: subnormals are kept, what does not fit is
 //     an infinity, and what truncates to 0 is +0 whatever its sign;
 //   * a NaN among the terms, infinity times 0, or infinities of both signs give the NaN 0x7fffffff;
-//   else
-//     an infinity among the terms is the result.
+//     else an infinity among the terms is the result.
 //
 // The model is that of Khattak and Mikaitis (arXiv 2512.07004) and of Microsoft's MMA-Sim (arXiv
 // 2511.10909), which agree but for the least E; its method is that of Fasi, Higham, Mikaitis and
-// Pranesh (PeerJ CS 7:e330, 2021). The least E and the sign
-// of zero are measured: an H200's wgmma, its mma.sync and cuBLAS gave these bits on 300 288 dot
-// products of bf16 and fp16 in 14 kinds of data (driver 580.159.04, 2026-11-21), where MMA-Sim's zero
-// terms that count as 2^-126 are wrong on 12 585. tests/kernel/tensor_core_test.cc holds some of them.
+// Pranesh (PeerJ CS 7:e330, 2021). The least E and the sign of zero are measured: an H200's wgmma, its
+// mma.sync and cuBLAS gave these bits on 300 288 dot products of bf16 and fp16 in 14 kinds of data
+// (driver 580.159.04, 2026-11-21), where MMA-Sim's zero terms that count as 2^-126 are wrong on 12 585.
+// tests/gpu/tensor_core_probe.py measures; tests/kernel/tensor_core_test.cc holds some of the results.
 //
 // fp32 operands are split into three bf16 planes, each rounded to nearest, ties to even:
 //   hi = bf16(x),  mid = bf16(x - hi),  lo = bf16(x - hi - mid)

@@ -7,8 +7,7 @@
 //     depend neither on the batch it is in nor on the machine. They are part of the published contract:
 //     changing one changes results.
 //   * those that only shape work (kPanel, kRowBlock, kDepthBlock, kChunkColumns, kColumnGroup). Every
-//   dot product
-//     is one chain in ascending order whatever they are, so they change no bit.
+//     dot product is one chain in ascending order whatever they are, so they change no bit.
 
 #ifndef PLUMBLINE_KERNEL_HOST_TILING_H_
 #define PLUMBLINE_KERNEL_HOST_TILING_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The reference set against the arbiter, which shares nothing with it: every element of a problem, or
-// every so-manieth. They agree where both say the same about what is zero, NaN or infinite, and where
+// one in so many. They agree where both say the same about what is zero, NaN or infinite, and where
 // the reference's value lies within its own radius of the arbiter's.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_
