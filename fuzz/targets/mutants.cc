@@ -37,17 +37,17 @@ struct Planted {
 
 constexpr std::array kPlanted = {
     Planted{Defect::kTailUnmasked, "tail-unmasked",
-            "columns past the vocabulary enter the last tile's sum as exp(0 - m) (verl #2656, #5349)"},
+            "columns past the vocabulary enter the last tile's sum as exp(0 - m) (verl #2656, #2899)"},
     Planted{Defect::kMaxFromZero, "max-from-zero",
-            "the running maximum starts at 0, so very negative logits underflow (verl #7439)"},
+            "the running maximum starts at 0, so very negative logits underflow (verl PR #7439)"},
     Planted{Defect::kPlainLogprob, "plain-logprob",
-            "logprob = x_y - lse, which a common offset eats (PyTorch #195829)"},
+            "logprob = x_y - lse, which a common offset eats (PyTorch PR #195829)"},
     Planted{Defect::kLogitsRounded, "logits-rounded",
             "logits pass through bf16 before the softmax (Liger-Kernel #1432)"},
     Planted{Defect::kProbabilityRounded, "probability-rounded",
-            "p is rounded to bf16 before 1 is subtracted at the label (Liger-Kernel #1419)"},
+            "p is rounded to bf16 before 1 is subtracted at the label (Liger-Kernel #1419, #1329)"},
     Planted{Defect::kFirstGradForAll, "first-grad-for-all",
-            "every row is scaled by grad_logprob[0] (Liger-Kernel #1298)"},
+            "every row is scaled by grad_logprob[0] (Liger-Kernel #678, #968)"},
     Planted{
         Defect::kEntropyNotRebased, "entropy-not-rebased",
         "the entropy's sum is not moved when the running maximum moves (derived: no public bug known)"},
