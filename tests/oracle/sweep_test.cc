@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <random>
 #include <string>
@@ -113,6 +115,46 @@ TEST(SweepTest, ThreadsAndMemoryChangeNothing) {
       }
     }
   }
+}
+
+// Raises a flag at the first row of an output.
+class Interrupting final : public ElementSink {
+ public:
+  explicit Interrupting(Output at) : at_(at) {}
+  void Take(const ElementRow& row) override {
+    ++taken_[static_cast<size_t>(row.output)];
+    if (row.output == at_) flag_.store(true);
+  }
+  const std::atomic<bool>* flag() const { return &flag_; }
+  int64_t taken(Output output) const { return taken_[static_cast<size_t>(output)]; }
+
+ private:
+  Output at_;
+  std::atomic<bool> flag_{false};
+  std::array<std::atomic<int64_t>, kOutputs.size()> taken_{};
+};
+
+// Fails if a sweep goes on to its end after a flag is raised, forward or backward, hands out gradients
+// that lack some columns' share, or does not say that it stopped.
+TEST(SweepTest, Interrupt) {
+  SmallProblem p = Draw(500, 24, Reduction::kNone, /*special=*/false);
+  const kernel::Problem problem = p.View();
+  const kernel::Results wanted = Everything(problem, DType::kBf16);
+  for (const Output at : {Output::kLse, Output::kGradWeight}) {
+    Interrupting sink(at);
+    SweepOptions options;
+    options.memory = 0;
+    options.interrupt = sink.flag();
+    EXPECT_TRUE(Sweep(problem, wanted, Contract{}, options, &sink).interrupted);
+    EXPECT_LT(sink.taken(at), at == Output::kLse ? p.n : p.v);
+    if (at == Output::kGradWeight) {
+      EXPECT_EQ(sink.taken(Output::kLse), p.n);
+      EXPECT_LT(sink.taken(Output::kGradHidden), p.n);
+    }
+  }
+  Interrupting sink(Output::kLse);
+  EXPECT_FALSE(Sweep(problem, wanted, Contract{}, {}, &sink).interrupted);
+  EXPECT_EQ(sink.taken(Output::kGradWeight), p.v);
 }
 
 }  // namespace
