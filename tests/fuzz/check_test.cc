@@ -199,6 +199,17 @@ TEST_F(Check, KeepsASmallCase) {
   EXPECT_FALSE(std::filesystem::exists(work_ / "none"));
 }
 
+// A case holds every third of these 1100 columns, so label 21 becomes 7. Fails if the row is then taken
+// for one that is ignored, and no case is found.
+TEST_F(Check, NoLabelOfACaseBecomesIgnored) {
+  SafeTensors dump = Inputs(1, 1100, 8192);
+  dump.tensors["labels"].SetInt(0, 21);
+  dump.metadata["ignore_index"] = "7";
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked --out kept"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr(" -> 3 values: kept/mutant-tail-unmasked-bound-"));
+}
+
 // Fails if the oracle's sweep, which may take minutes, does not look at the flag that a signal sets, or
 // if half a verdict is reported as a whole one.
 TEST_F(Check, InterruptedWhileJudging) {
