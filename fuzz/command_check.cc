@@ -51,15 +51,20 @@ std::optional<NamedContract> ContractFor(const CheckCommand& command, std::strin
   return NamedContract{command.target, target->description().contract};
 }
 
-JudgeDumpOptions OptionsFor(const CheckCommand& command) {
+JudgeDumpOptions OptionsFor(const CheckCommand& command, const Console& console) {
   JudgeDumpOptions options;
   options.threads = command.threads;
+  options.interrupt = console.interrupt;
   options.arbiter_cost = static_cast<double>(command.arbiter_time.count()) / 1000 * kArbiterCostASecond;
   return options;
 }
 
 void Conclude(const Dump& dump, const DumpSample& sample, const DumpReport& report,
               const Console& console, Checked* checked) {
+  if (console.interrupt->load()) {  // of half a verdict nothing is said
+    checked->status = ExitStatus::kInterrupted;
+    return;
+  }
   console.Say(DumpReportText(dump, sample, report));
   checked->json = DumpReportJson(dump, sample, report);
   for (const JudgedOutput& o : report.verdict.outputs) checked->findings += o.verdict.fail > 0;
@@ -80,7 +85,7 @@ void CheckGiven(const CheckCommand& command, const Dump& dump, const DumpSample&
       ContractFor(command, &checked->complaint, &checked->status);
   if (!contract) return;
   checked->status = ExitStatus::kClean;
-  JudgeDumpOptions options = OptionsFor(command);
+  JudgeDumpOptions options = OptionsFor(command, console);
   if (!sample.all()) options.counted_rows = dump.counted;
   DumpReport report;
   report.judged = "what the dump holds";
@@ -171,7 +176,7 @@ void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& s
   DumpReport report;
   report.judged = "what " + spec.target + " makes of its inputs";
   report.contract = contract.name;
-  const JudgeDumpOptions options = OptionsFor(command);
+  const JudgeDumpOptions options = OptionsFor(command, console);
   report.verdict = JudgeDump(sample, run.results(), contract.contract, options);
   report.diagnosis = Diagnose(dump, sample, run.results(), contract.contract, report.verdict, options);
   report.not_looked_at = NotLookedAt(dump, sample, true);

@@ -23,6 +23,10 @@ using kernel::ConstTensor;
 using kernel::Reduction;
 using oracle::Output;
 
+// Columns of a weight that has no bytes to show for them. Elsewhere the file bounds the oracle's
+// memory, some 24 bytes a column.
+constexpr int64_t kMaxEmptyColumns = int64_t{1} << 24;
+
 // A refusal as text; empty means none.
 using Refusal = std::string;
 
@@ -137,6 +141,10 @@ Refusal CheckArguments(const Dump& dump) {
   kernel::Sizes sizes;
   const kernel::Status status = kernel::GetSizes(dump.problem, gradients, {}, &sizes);
   if (!status.ok()) return status.message;
+  if (dump.problem.hidden_size() == 0 && dump.problem.vocab() > kMaxEmptyColumns) {
+    return "weight: V = " + std::to_string(dump.problem.vocab()) + " with H = 0, at most " +
+           std::to_string(kMaxEmptyColumns);
+  }
   const std::optional<ConstTensor>& t = dump.problem.temperature;
   if (!t || t->rank > 0) return {};  // a bad one of a single row makes that row NaN, and no more
   const double value = oracle::ReadElement(*t, 0, 0);

@@ -34,6 +34,8 @@ std::vector<int64_t> Columns(const DumpExcerpt& excerpt) {
     const int64_t label = excerpt.labels.GetInt(i);
     if (label >= 0 && label < v) labels.insert(label);
   }
+  // Has a place of its own, so that no label's new number is that of ignored rows.
+  if (excerpt.ignore_index >= 0 && excerpt.ignore_index < v) labels.insert(excerpt.ignore_index);
   for (int64_t c = 0; c < v; c += std::max<int64_t>(step, 1)) columns.insert(c);
   columns.insert(labels.begin(), labels.end());
   for (auto c = columns.rbegin();
@@ -60,17 +62,16 @@ OwnedProblem Own(const DumpExcerpt& e, const kernel::Results& wanted) {
         static_cast<const std::byte*>(e.weight.data) + static_cast<size_t>(columns[i]) * row_bytes,
         row_bytes);
   }
-  p.labels = e.labels;
-  for (int64_t i = 0; i < p.labels.size(); ++i) {
-    const int64_t label = e.labels.GetInt(i);
+  const auto renumbered = [&columns](int64_t label) -> int64_t {
     const auto at = std::lower_bound(columns.begin(), columns.end(), label);
-    if (label == e.ignore_index || at == columns.end() || *at != label) continue;
-    p.labels.SetInt(i, at - columns.begin());
-  }
+    return at == columns.end() || *at != label ? label : at - columns.begin();
+  };
+  p.labels = e.labels;
+  for (int64_t i = 0; i < p.labels.size(); ++i) p.labels.SetInt(i, renumbered(e.labels.GetInt(i)));
   p.temperature = e.temperature;
   p.grad_logprob = e.grad_logprob;
   p.grad_entropy = e.grad_entropy;
-  p.ignore_index = e.ignore_index;
+  p.ignore_index = renumbered(e.ignore_index);
   const std::optional<kernel::Tensor>& gradient =
       wanted.grad_hidden ? wanted.grad_hidden : wanted.grad_weight;
   p.wanted = {wanted.entropy.has_value(), wanted.lse.has_value(), gradient.has_value(),

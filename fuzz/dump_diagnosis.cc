@@ -31,9 +31,10 @@ struct Hypothesis {
 };
 
 // Every element judged, and none wrong. A bound that says nothing explains nothing.
-bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads) {
-  oracle::SweepOptions options;
-  options.threads = threads;
+bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract,
+          const JudgeDumpOptions& judging) {
+  oracle::SweepOptions options = judging.ForSweep();
+  options.counted_rows.reset();  // an excerpt has no reduction
   const oracle::Judgement judgement =
       oracle::JudgeProblem(excerpt.problem(), excerpt.results(), contract, options);
   int64_t judged = 0;
@@ -41,7 +42,7 @@ bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int thre
     if (v.fail + v.vacuous + v.unspecified > 0) return false;
     judged += v.pass;
   }
-  return judged > 0 && judgement.fault.empty();
+  return judged > 0 && judgement.fault.empty() && !judgement.interrupted;
 }
 
 // Labels as `label` gives them for a row of the dump; rows that have none are judged as they are.
@@ -207,11 +208,12 @@ std::string Consistent(const std::string& what, size_t rows) {
 }
 
 void Try(const std::vector<Hypothesis>& hypotheses, const DumpExcerpt& excerpt,
-         const oracle::Contract& contract, int threads, std::vector<std::string>* sentences) {
+         const oracle::Contract& contract, const JudgeDumpOptions& options,
+         std::vector<std::string>* sentences) {
   for (const Hypothesis& hypothesis : hypotheses) {
     DumpExcerpt other = excerpt;
     oracle::Contract assumed = contract;
-    if (!hypothesis.assume(&other, &assumed) || !Fits(other, assumed, threads)) continue;
+    if (!hypothesis.assume(&other, &assumed) || !Fits(other, assumed, options)) continue;
     sentences->push_back(Consistent(hypothesis.sentence, other.rows.size()));
   }
 }
@@ -222,6 +224,7 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
                                   const kernel::Results& results, const oracle::Contract& contract,
                                   const DumpVerdict& verdict, const JudgeDumpOptions& options) {
   std::vector<std::string> sentences;
+  if (verdict.interrupted) return sentences;
   int64_t counted = options.counted_rows.value_or(0);
   for (int64_t i = 0; !options.counted_rows && i < sample.problem().rows(); ++i) {
     counted += oracle::ReadInt(sample.problem().labels, i) != sample.problem().ignore_index;
@@ -238,8 +241,10 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
     const std::vector<int64_t> at = Suspects(sample, verdict, true, most);
     if (!at.empty()) {
       const DumpExcerpt excerpt(dump, sample, failing, at, counted);
-      Try(ForwardHypotheses(dump), excerpt, contract, options.threads, &sentences);
-      DiagnoseLogits(excerpt, contract, options.threads, &sentences);
+      Try(ForwardHypotheses(dump), excerpt, contract, options, &sentences);
+      if (!options.ForSweep().Interrupted()) {
+        DiagnoseLogits(excerpt, contract, options.threads, &sentences);
+      }
     }
   }
   if (FailsIn(verdict, Output::kGradHidden)) {
@@ -247,7 +252,7 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
     failing.grad_hidden = results.grad_hidden;
     const std::vector<int64_t> at = Suspects(sample, verdict, false, most);
     const DumpExcerpt excerpt(dump, sample, failing, at, counted);
-    Try(BackwardHypotheses(dump, counted), excerpt, contract, options.threads, &sentences);
+    Try(BackwardHypotheses(dump, counted), excerpt, contract, options, &sentences);
   }
   return sentences;
 }

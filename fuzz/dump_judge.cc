@@ -122,9 +122,11 @@ void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, 
 void Judge(const kernel::Problem& problem, const kernel::Results& results, const DumpSample& sample,
            const oracle::Contract& contract, const oracle::SweepOptions& options,
            std::vector<Watched>* watched, DumpVerdict* verdict) {
+  if (verdict->interrupted) return;
   std::vector<Watched> mine = WatchRows(results, problem.rows());
   oracle::Judgement judgement = oracle::JudgeProblem(problem, results, contract, options, &mine);
   if (verdict->fault.empty()) verdict->fault = std::move(judgement.fault);
+  verdict->interrupted = judgement.interrupted;
   for (OutputVerdict& v : judgement.outputs) {
     JudgedOutput output;
     output.verdict = v;
@@ -141,11 +143,17 @@ void Judge(const kernel::Problem& problem, const kernel::Results& results, const
 
 }  // namespace
 
+oracle::SweepOptions JudgeDumpOptions::ForSweep() const {
+  oracle::SweepOptions sweep;
+  sweep.threads = threads;
+  sweep.counted_rows = counted_rows;
+  sweep.interrupt = interrupt;
+  return sweep;
+}
+
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
                       const oracle::Contract& contract, const JudgeDumpOptions& options) {
-  oracle::SweepOptions sweep;
-  sweep.threads = options.threads;
-  sweep.counted_rows = options.counted_rows;
+  const oracle::SweepOptions sweep = options.ForSweep();
   DumpVerdict verdict;
   std::vector<Watched> watched;
   kernel::Results first = results;
@@ -158,6 +166,7 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
     Judge(plain, logprob, sample, contract, sweep, &watched, &verdict);
   }
   Judge(sample.problem(), first, sample, contract, sweep, &watched, &verdict);
+  if (verdict.interrupted) return verdict;
   TakeWatched(watched, sample, &verdict);
   if (verdict.wrong > 0 && verdict.fault.empty()) {
     Arbitrate(sample.problem(), options, &verdict);

@@ -7,6 +7,7 @@
 #ifndef PLUMBLINE_FUZZ_DUMP_JUDGE_H_
 #define PLUMBLINE_FUZZ_DUMP_JUDGE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ struct JudgeDumpOptions {
   // The rows that `mean` divides by, where `results` are those of a larger problem than the sample.
   std::optional<int64_t> counted_rows;
   double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
+  const std::atomic<bool>* interrupt = nullptr;  // as in oracle::SweepOptions
+
+  oracle::SweepOptions ForSweep() const;
 };
 
 struct JudgedOutput {
@@ -47,7 +51,8 @@ struct DumpVerdict {
       wrong_rows;      // of the dump, ascending: those of which logprob, entropy or lse fails
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0;
-  std::string fault;  // not empty: the harness contradicted itself
+  std::string fault;         // not empty: the harness contradicted itself
+  bool interrupted = false;  // before everything was judged
 };
 
 inline constexpr int64_t kMaxWatchedRows = 4096;

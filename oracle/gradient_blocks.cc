@@ -229,22 +229,23 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
   }
 }
 
-void GradientBlocks::Run(int threads, ElementSink* sink) {
+bool GradientBlocks::Run(const SweepOptions& options, ElementSink* sink) {
   const int64_t vocab = operands_.vocab(), blocks = (vocab + kColumns - 1) / kColumns;
   const auto rows = static_cast<int64_t>(active_.size());
   std::vector<std::unique_ptr<Worker>> workers(
-      static_cast<size_t>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(blocks, 1))));
+      static_cast<size_t>(std::clamp<int64_t>(options.threads, 1, std::max<int64_t>(blocks, 1))));
   ParallelRanges(static_cast<int>(workers.size()), blocks, [&](int id, int64_t begin, int64_t end) {
     std::unique_ptr<Worker>& worker = workers[static_cast<size_t>(id)];
     worker =
         std::make_unique<Worker>(rows, width_, hidden_dtype_.has_value(), weight_dtype_.has_value(),
                                  kept_.z == nullptr, operands_.with_flushable());
-    for (int64_t block = begin; block < end; ++block) {
+    for (int64_t block = begin; block < end && !options.Interrupted(); ++block) {
       const int64_t first = block * kColumns;
       Block(worker.get(), first, std::min(kColumns, vocab - first), sink);
     }
   });
-  if (!hidden_dtype_) return;
+  if (options.Interrupted()) return false;
+  if (!hidden_dtype_) return true;
   Worker& first = *workers.front();
   for (size_t i = 1; i < workers.size(); ++i) {
     const Worker& other = *workers[i];
@@ -257,6 +258,7 @@ void GradientBlocks::Run(int threads, ElementSink* sink) {
     }
   }
   PutHidden(first, sink);
+  return true;
 }
 
 }  // namespace plumbline::oracle

@@ -49,7 +49,8 @@ class GradientBlocks {
   void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
   void WantWeight(kernel::DType dtype);
 
-  void Run(int threads, ElementSink* sink);
+  // False: interrupted, and some rows never came.
+  bool Run(const SweepOptions& options, ElementSink* sink);
 
  private:
   struct Worker;

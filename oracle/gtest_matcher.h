@@ -108,6 +108,12 @@ inline std::string Misshapen(const kernel::Problem& p, const kernel::Results& r)
   if (!ShapeIs(p.hidden, {n, h})) return "hidden is not of rank 2";
   if (!ShapeIs(p.weight, {v, h})) return "weight is not [V, H] with the H of hidden";
   if (!ShapeIs(p.labels, {n})) return "labels is not [N] with the N of hidden";
+  const auto short_of_rows = [&](const auto& t) { return t && t->rank != 0 && !ShapeIs(*t, {n}); };
+  if (short_of_rows(p.temperature)) return "temperature is neither [] nor [N] with the N of hidden";
+  if (short_of_rows(p.grad_logprob)) return "grad_logprob is neither [] nor [N] with the N of hidden";
+  if (p.grad_entropy && !ShapeIs(*p.grad_entropy, {n})) {
+    return "grad_entropy is not [N] with the N of hidden";
+  }
   for (const Output o : kOutputs) {
     const auto& tensor = Find(r, o);
     if (!tensor) continue;

@@ -135,7 +135,9 @@ Judgement JudgeProblem(const kernel::Problem& problem, const kernel::Results& re
                        std::vector<Watched>* watched) {
   Judgement judgement;
   JudgingSink sink(results, &judgement, watched);
-  judgement.first_invalid_row = Sweep(problem, results, contract, options, &sink).first_invalid_row;
+  const SweepResult swept = Sweep(problem, results, contract, options, &sink);
+  judgement.first_invalid_row = swept.first_invalid_row;
+  judgement.interrupted = swept.interrupted;
   return judgement;
 }
 

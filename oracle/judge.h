@@ -30,6 +30,7 @@ struct Judgement {
   int64_t first_invalid_row = -1;      // what that output must say
   // Not empty: some bound was NaN or negative, a fault of the harness. Names the element.
   std::string fault;
+  bool interrupted = false;  // by SweepOptions::interrupt: some elements were not judged
 };
 
 // Every output present in results, which must be host memory. Entries of *watched (may be null) must

@@ -62,7 +62,7 @@ class Sweeper {
   void PutForward(int64_t r);
   bool MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const;
   void FinishLoss();
-  void Backward(const KeptLogits& kept);
+  bool Backward(const KeptLogits& kept);  // false: interrupted
 
   const Results& wanted_;
   const SweepOptions& options_;
@@ -194,20 +194,22 @@ void Sweeper::ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Bu
   const int64_t stride = RoundUp(in_.v, kPanel);
   ParallelRanges(options_.threads, stride / kPanel, [&](int, int64_t first, int64_t last) {
     const PanelScratch scratch;
-    for (int64_t panel = first; panel < last; ++panel) {
+    for (int64_t panel = first; panel < last && !options_.Interrupted(); ++panel) {
       const int64_t at = panel * kPanel;
       operands_.Logits(at, begin, end, scratch, z.data() + at, abs_sum.data() + at,
                        operands_.with_flushable() ? flushable.data() + at : nullptr, stride);
     }
   });
+  if (options_.Interrupted()) return;
   ParallelRanges(options_.threads, end - begin, [&](int, int64_t first, int64_t last) {
-    for (int64_t r = begin + first; r < begin + last; ++r) {
+    for (int64_t r = begin + first; r < begin + last && !options_.Interrupted(); ++r) {
       const int64_t at = (r - begin) * stride;
       ForwardRow(r, {z.data() + at, abs_sum.data() + at,
                      operands_.with_flushable() ? flushable.data() + at : nullptr,
                      operands_.weight_lsb(0), operands_.hidden_lsb(r), 0, in_.v});
     }
   });
+  if (options_.Interrupted()) return;
   for (int64_t r = begin; r < end; ++r) PutForward(r);
 }
 
@@ -230,7 +232,7 @@ void Sweeper::FinishLoss() {
       Bounded(value, ratios_.forward * bound, bound, std::max({0.5, log_v_, std::fabs(value)})));
 }
 
-void Sweeper::Backward(const KeptLogits& kept) {
+bool Sweeper::Backward(const KeptLogits& kept) {
   std::vector<ActiveRow> active;
   for (int64_t r = 0; r < operands_.rows(); ++r) {
     const int64_t i = operands_.problem_row(r);
@@ -255,11 +257,11 @@ void Sweeper::Backward(const KeptLogits& kept) {
     const Element e = weight_nan_ ? NotANumber() : weight_unspecified_ ? Unspecified() : PlusZero();
     for (int64_t v = 0; v < in_.v; ++v) PutRow(Output::kGradWeight, v, e);
   }
-  if (active.empty() || in_.h == 0) return;
+  if (active.empty() || in_.h == 0) return true;
   GradientBlocks blocks(operands_, by_temperature_, ratios_, std::move(active), kept);
   if (wanted_.grad_hidden) blocks.WantHidden(wanted_.grad_hidden->dtype);
   if (wanted_.grad_weight && !constant_weight) blocks.WantWeight(wanted_.grad_weight->dtype);
-  blocks.Run(options_.threads, sink_);
+  return blocks.Run(options_, sink_);
 }
 
 SweepResult Sweeper::Run() {
@@ -283,15 +285,16 @@ SweepResult Sweeper::Run() {
       flushable(operands_.with_flushable() ? block * stride : 0);
   for (int64_t begin = 0; begin < rows; begin += block) {
     ForwardBlock(begin, std::min(rows, begin + block), z, abs_sum, flushable);
+    if (options_.Interrupted()) return {in_.first_invalid_row, true};
   }
   FinishLoss();
   if (Gradients()) {
     // Where all rows fit they are all still here; else they are computed again, block by block.
     KeptLogits kept;
     if (block >= rows) kept = {z.data(), abs_sum.data(), flushable.data(), stride};
-    Backward(kept);
+    if (!Backward(kept)) return {in_.first_invalid_row, true};
   }
-  return {in_.first_invalid_row};
+  return {in_.first_invalid_row, false};
 }
 
 }  // namespace

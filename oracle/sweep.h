@@ -11,6 +11,7 @@
 #ifndef PLUMBLINE_ORACLE_SWEEP_H_
 #define PLUMBLINE_ORACLE_SWEEP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,10 +52,17 @@ struct SweepOptions {
   size_t memory = size_t{256} << 20;  // bytes for logits that are kept from forward to backward
   // The rows that `mean` divides by, where the problem is a part of a larger one.
   std::optional<int64_t> counted_rows;
+  // Looked at between blocks of rows and columns; nobody may clear it meanwhile. May be null.
+  const std::atomic<bool>* interrupt = nullptr;
+
+  bool Interrupted() const {
+    return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
+  }
 };
 
 struct SweepResult {
   int64_t first_invalid_row = -1;
+  bool interrupted = false;  // some rows never came
 };
 
 // Every output present in `wanted`, whose data is not read; dtypes decide the output's rounding. The

@@ -10,6 +10,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "kernel/linear_cross_entropy.h"
 #include "tiny_problem.h"
@@ -90,6 +91,16 @@ TEST_F(Matcher, ShapesThatDisagree) {
   results.entropy->shape[0] = 3;
   EXPECT_NONFATAL_FAILURE(EXPECT_WITHIN_BOUND(problem_, results, Contract{}),
                           "entropy has not the shape");
+  const float one = 1;
+  plumbline::kernel::Problem problem = problem_;
+  problem.temperature = {&one, plumbline::kernel::DType::kF32, 1, {1, 1}, {1, 1}};
+  EXPECT_NONFATAL_FAILURE(EXPECT_WITHIN_BOUND(problem, results_, Contract{}), "temperature is neither");
+  std::swap(problem.temperature, problem.grad_logprob);
+  EXPECT_NONFATAL_FAILURE(EXPECT_WITHIN_BOUND(problem, results_, Contract{}),
+                          "grad_logprob is neither");
+  std::swap(problem.grad_logprob, problem.grad_entropy);
+  EXPECT_NONFATAL_FAILURE(EXPECT_WITHIN_BOUND(problem, results_, Contract{}),
+                          "grad_entropy is not [N]");
 }
 
 }  // namespace

@@ -7,13 +7,18 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 
+#include "fuzz/commands.h"
+#include "fuzz/dump_judge.h"
+#include "fuzz/dump_sample.h"
 #include "fuzz/json.h"
 #include "tests/fuzz/support/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
@@ -192,6 +197,38 @@ TEST_F(Check, KeepsASmallCase) {
   EXPECT_EQ(Run("kept/*.safetensors --target mutant:tail-unmasked"), 1) << out_ << err_;
   EXPECT_EQ(Run("d.safetensors --out none"), 0);
   EXPECT_FALSE(std::filesystem::exists(work_ / "none"));
+}
+
+// A case holds every third of these 1100 columns, so label 21 becomes 7. Fails if the row is then taken
+// for one that is ignored, and no case is found.
+TEST_F(Check, NoLabelOfACaseBecomesIgnored) {
+  SafeTensors dump = Inputs(1, 1100, 8192);
+  dump.tensors["labels"].SetInt(0, 21);
+  dump.metadata["ignore_index"] = "7";
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked --out kept"), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr(" -> 3 values: kept/mutant-tail-unmasked-bound-"));
+}
+
+// Fails if the oracle's sweep, which may take minutes, does not look at the flag that a signal sets, or
+// if half a verdict is reported as a whole one.
+TEST_F(Check, InterruptedWhileJudging) {
+  const std::filesystem::path path = WriteDump(work_ / "d.safetensors", FlatDump(40, 37, 8));
+  std::string error;
+  const std::unique_ptr<Dump> dump = OpenDump(path, &error);
+  ASSERT_TRUE(dump) << error;
+  const DumpSample sample(*dump, ChooseRows(*dump, 0, 1));
+  std::atomic<bool> interrupt{false};
+  JudgeDumpOptions options;
+  options.interrupt = &interrupt;
+  EXPECT_FALSE(JudgeDump(sample, sample.given(), {}, options).interrupted);
+  interrupt = true;
+  EXPECT_TRUE(JudgeDump(sample, sample.given(), {}, options).interrupted);
+  Console console;
+  console.interrupt = &interrupt;
+  CheckCommand command;
+  command.paths = {path};
+  EXPECT_EQ(CommandCheck(command, console), ExitStatus::kInterrupted);
 }
 
 TEST_F(Check, EveryOtherEnd) {

@@ -36,6 +36,16 @@ class DumpTest : public ::testing::Test {
   std::string error_;
 };
 
+// Fails if a few bytes of header can ask the oracle for terabytes: weight has a shape and no data.
+TEST_F(DumpTest, RefusesAVocabularyWithoutBytes) {
+  SafeTensors content = FlatDump(2, 5, 0);
+  content.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {int64_t{1} << 45, 0});
+  EXPECT_FALSE(Open(content));
+  EXPECT_THAT(error_, HasSubstr("V = 35184372088832 with H = 0"));
+  content.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {100, 0});
+  EXPECT_TRUE(Open(content)) << error_;
+}
+
 // Fails if a tensor lands under another's name, is copied wrongly, or an option keeps its default.
 TEST_F(DumpTest, HoldsWhatTheFileHolds) {
   SafeTensors content = FlatDump(3, 5, 2);
