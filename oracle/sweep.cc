@@ -221,6 +221,10 @@ void Sweeper::FinishLoss() {
   const double n = kPlanted == OracleDefect::kNoLossSum ? 0 : static_cast<double>(in_.n);
   double bound =
       loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_) + target_.result_underflow;
+  // What a sum in fp32 may overflow may be infinite, also where the mean would fit.
+  if (!(loss_abs_ + std::min(bound, loss_abs_ + log_v_ * n) <= std::numeric_limits<float>::max())) {
+    return Put(Output::kLoss, 0, Unspecified());
+  }
   double value = loss_;
   if (reduction_ == Reduction::kMean) {
     const double count = static_cast<double>(in_.counted);

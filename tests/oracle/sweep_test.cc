@@ -157,5 +157,32 @@ TEST(SweepTest, Interrupt) {
   EXPECT_EQ(sink.taken(Output::kGradWeight), p.v);
 }
 
+// Four logprobs of -2^126: the sum is 2^128, which fp32 does not have; three still fit. Kills: an
+// overflow of the loss's own sum that counts as a finite value, or one of the mean that is taken for
+// one (found by a campaign of 10^6 cases on host, in 6 of them).
+TEST(SweepTest, ALossBeyondFp32IsUnspecified) {
+  for (const int64_t n : {3, 4}) {
+    for (const kernel::Reduction reduction : {kernel::Reduction::kSum, kernel::Reduction::kMean}) {
+      const auto rows = static_cast<size_t>(n);
+      const std::vector<float> hidden(rows * 2, 1.0f), weight = {0, 0, 0x1p125f, 0x1p125f};
+      const std::vector<int64_t> labels(rows, 0);
+      float loss = 0;
+      kernel::Problem problem;
+      problem.hidden = {hidden.data(), kernel::DType::kF32, 2, {n, 2}, {2, 1}};
+      problem.weight = {weight.data(), kernel::DType::kF32, 2, {2, 2}, {2, 1}};
+      problem.labels = {labels.data(), kernel::DType::kI64, 1, {n, 1}, {1, 1}};
+      problem.reduction = reduction;
+      kernel::Results wanted;
+      wanted.loss = kernel::Tensor{&loss, kernel::DType::kF32, 0, {1, 1}, {1, 1}};
+      Contract contract;
+      contract.shift = Shift::kExactMax;
+      contract.scale =
+          Scale::kAfter;  // T = 1 moves no logit, which would be worth more than exp can hold
+      const Expectation e = Expected(problem, wanted, contract);
+      EXPECT_EQ(e[Output::kLoss].at(0, 0).expect, n == 4 ? Expect::kUnspecified : Expect::kFinite) << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::oracle
