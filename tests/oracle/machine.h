@@ -156,9 +156,12 @@ class Machine {
       Real largest = std::fabs(sum);
       for (size_t d = first; d < last; ++d) largest = std::max(largest, std::fabs(products[d]));
       if (largest == 0) continue;
+      // What is not finite has no bits to cut off, and ilogb has no number for it.
+      if (!std::isfinite(largest)) return std::numeric_limits<Real>::quiet_NaN();
       const int bit = std::max(std::ilogb(largest) - 23 - extra_, -149);
       Real block = truncate(sum, bit);
       for (size_t d = first; d < last; ++d) block += truncate(products[d], bit);
+      if (!std::isfinite(block)) return block;
       sum = block == 0 ? 0 : truncate(block, std::max(std::ilogb(block) - 23, -149));
       if (contract_.flush != Flush::kNone && std::fabs(sum) < kLeastNormal) sum = 0;
     }
