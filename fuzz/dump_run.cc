@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "fuzz/child_process.h"
 #include "fuzz/fp_environment.h"
 #include "fuzz/target.h"
 #include "kernel/dtype.h"
@@ -189,42 +189,12 @@ struct DumpRun::Child {
 };
 
 bool DumpRun::Child::Start(const DumpRunSpec& spec, std::string* error) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, log, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, memory, kDumpRunMemory);
-  // A process group of its own, as a campaign's workers have: fuzz/worker_process.cc says why.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  for (const int s : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) sigaddset(&defaults, s);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-
-  std::vector<std::string> words = {"plumb",    "check-worker",
-                                    "--target", spec.target,
-                                    "--dump",   spec.dump.string(),
-                                    "--rows",   std::to_string(spec.rows),
-                                    "--seed",   std::to_string(spec.seed),
-                                    "--parent", std::to_string(getpid())};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int failed =
-      posix_spawn(&pid, spec.program.c_str(), &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed == 0) return true;
-  pid = -1;
-  *error = "cannot start " + spec.program.string() + ": " + strerrordesc_np(failed);
-  return false;
+  pid = SpawnApart(spec.program,
+                   {"plumb", "check-worker", "--target", spec.target, "--dump", spec.dump.string(),
+                    "--rows", std::to_string(spec.rows), "--seed", std::to_string(spec.seed),
+                    "--parent", std::to_string(getpid())},
+                   log, memory, kDumpRunMemory, error);
+  return pid >= 0;
 }
 
 void DumpRun::Child::Wait(Clock::time_point deadline, const std::atomic<bool>* interrupt) {

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/child_process.h"
 #include "fuzz/frame.h"
 
 extern char** environ;
@@ -98,43 +98,11 @@ bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
   socket_ = Raise(pair[0]);
   const int child_socket = Raise(pair[1]);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, log_, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, log_, STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, child_socket, kWorkerSocket);
-
-  // A process group of its own: Ctrl-C must reach the supervisor alone, or it would look like a crash
-  // of the target; and killing the group takes a target's own children along.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  for (const int s : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) sigaddset(&defaults, s);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-
-  std::vector<std::string> words = {"plumb",     "worker",   "--target",
-                                    spec.target, "--parent", std::to_string(getpid())};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int failed =
-      posix_spawn(&pid_, spec.program.c_str(), &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
+  pid_ = SpawnApart(spec.program,
+                    {"plumb", "worker", "--target", spec.target, "--parent", std::to_string(getpid())},
+                    log_, child_socket, kWorkerSocket, error);
   close(child_socket);
-  if (failed != 0) {
-    pid_ = -1;
-    *error = "cannot start " + spec.program.string() + ": " + strerrordesc_np(failed);
-    return false;
-  }
-  return true;
+  return pid_ >= 0;
 }
 
 WorkerProcess::~WorkerProcess() {
