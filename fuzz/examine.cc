@@ -14,6 +14,7 @@
 #include "fuzz/placement.h"
 #include "fuzz/second_opinion.h"
 #include "fuzz/text.h"
+#include "oracle/inputs.h"
 #include "oracle/judge.h"
 
 namespace plumbline::fuzz {
@@ -145,8 +146,7 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
 }
 
 bool HasInvalidRow(const OwnedProblem& problem) {
-  const kernel::Results none;
-  return oracle::JudgeProblem(DenseView(problem), none, oracle::Contract{}).first_invalid_row >= 0;
+  return oracle::LoadInputs(DenseView(problem)).first_invalid_row >= 0;
 }
 
 // Row `row` of the batch against the same row alone.
