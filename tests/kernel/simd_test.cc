@@ -13,24 +13,11 @@
 #include <memory>
 #include <vector>
 
+#include "tests/kernel/support/instruction_sets.h"
 #include "tests/kernel/test_problem.h"
 
 namespace plumbline::kernel::host {
 namespace {
-
-// Every instruction set that is both compiled in and present on this CPU.
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets;
-  for (int64_t left = CompiledTargets() & hwy::SupportedTargets(); left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
-class OnEveryTarget : public testing::Test {
- protected:
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
 
 using SimdTest = OnEveryTarget;
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernel/support/instruction_sets.h"
 #include "tests/kernel/support/tensor_core_data.h"
 #include "tests/kernel/support/tensor_core_definition.h"
 #include "tests/kernel/test_problem.h"
@@ -22,18 +23,7 @@
 namespace plumbline::kernel::host {
 namespace {
 
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets;
-  for (int64_t left = CompiledTargets() & hwy::SupportedTargets(); left != 0; left &= left - 1) {
-    targets.push_back(left & -left);
-  }
-  return targets;
-}
-
-class TensorCoreTest : public testing::Test {
- protected:
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+using TensorCoreTest = OnEveryTarget;
 class SlowTensorCoreTest : public TensorCoreTest {};
 
 // rows x 16 columns of dot products of one depth, all kinds of data mixed within a block, so that lanes

@@ -15,6 +15,7 @@
 
 #include "oracle/arithmetic.h"
 #include "oracle/row.h"
+#include "tests/oracle/agreement.h"
 
 namespace plumbline::oracle {
 namespace {
@@ -188,21 +189,10 @@ Computed Online(const std::vector<double>& x, size_t y, double g, double k, Mach
 }
 
 Contract OnlineContract() {
-  Contract c;
-  c.accumulate = Accumulate::kFp32;
-  c.scale = Scale::kAfter;
+  Contract c = CarefulContract();
   c.scale_roundings = 0;
-  c.argument_roundings = 1;
-  c.shift = Shift::kExactMax;
-  c.exp_error = 2;
-  c.exp_gradual = true;
-  c.log_error_absolute = 0;
-  c.log_error_relative = 1.1;
-  c.division_error = 1;
-  c.label_logit_separate = false;
-  c.recompute_same_bits = true;
-  c.probability = Probability::kRatio;
-  c.d_logits = kernel::DType::kF32;
+  c.tile = 1;
+  c.tile_depth = 0;
   return c;
 }
 

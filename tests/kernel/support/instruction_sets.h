@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every instruction set that is both compiled in and present on this CPU, and a fixture after which
+// Highway picks again for itself.
+
+#ifndef PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
+#define PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/host/simd.h"
+
+namespace plumbline::kernel::host {
+
+inline std::vector<int64_t> Targets() {
+  std::vector<int64_t> targets;
+  for (int64_t left = CompiledTargets() & hwy::SupportedTargets(); left != 0; left &= left - 1) {
+    targets.push_back(left & -left);
+  }
+  return targets;
+}
+
+class OnEveryTarget : public testing::Test {
+ protected:
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+}  // namespace plumbline::kernel::host
+
+#endif  // PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
