@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
 #include "fuzz/shrink.h"
 #include "fuzz/version.h"
@@ -30,6 +31,9 @@ Case Describe(const FailingProblem& start, OwnedProblem problem, const Finding& 
   c.extra["date"] = UtcStamp();
   c.extra["seed"] = std::to_string(start.seed);
   c.extra["target_version"] = runner.hello().version;
+  const Bucket bucket = BucketOf(c.problem, finding);
+  c.extra["bucket"]["id"] = bucket.id;
+  c.extra["bucket"]["key"] = bucket.key;
   Json& log = c.extra["shrink"];
   log["values_before"] = kept.values_before;
   log["values_after"] = kept.values_after;
