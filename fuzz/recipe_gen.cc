@@ -164,7 +164,12 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.n = shape.n;
   r.v = shape.v;
   r.h = shape.h;
-  if (r.n > 1) r.n = std::clamp<int64_t>(shape.cost / std::max<int64_t>(r.v * r.h, 1), 1, r.n);
+  if (shape.big) {
+    if (r.dtype == DType::kF32 && seed % 8 != 0) r.dtype = DType::kBf16;
+  } else {
+    r.h = std::min(r.h, std::max<int64_t>(kMaxWeights / std::max<int64_t>(r.v, 1), 8));
+    if (r.n > 1) r.n = std::clamp<int64_t>(kMaxCost / std::max<int64_t>(r.v * r.h, 1), 1, r.n);
+  }
   r.values = content.values;
   r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
   // Bits and not a magnitude.

@@ -81,11 +81,13 @@ Gen<Shape> Shapes(Gen<int64_t> n, Gen<int64_t> v, Gen<int64_t> h) {
 
 Gen<Shape> BigShapes() {
   return apply(
-      [](int64_t rows, int64_t sixteens, int64_t side, int64_t hidden) {
-        return Shape{rows, 16 * sixteens + side, hidden, kBigCost};
+      [](int64_t sixteens, int64_t side, int64_t hidden, int64_t percent) {
+        const int64_t vocab = 16 * sixteens + side;
+        const int64_t cost = kBigCost + kBigCost / 100 * percent;
+        return Shape{cost / (vocab * hidden) + 1, vocab, hidden, true};
       },
-      inRange<int64_t>(64, 161), inRange<int64_t>(60, 251), inRange<int64_t>(1, 16),
-      inRange<int64_t>(120, 513));
+      inRange<int64_t>(12, 64), inRange<int64_t>(1, 16), inRange<int64_t>(64, 257),
+      inRange<int64_t>(0, 15));
 }
 
 Gen<Shape> EdgeShapes() {

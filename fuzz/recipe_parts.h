@@ -14,15 +14,16 @@
 
 namespace plumbline::fuzz {
 
-// What a case may cost, in multiply-adds of one product of N x V x H. The oracle does about 10^9 of its
-// own a second, and a campaign lives from thousands of cases a second, so larger ones are cut in N; but
-// for about one in a hundred.
-inline constexpr int64_t kMaxCost = 3'000'000;
-inline constexpr int64_t kBigCost = 20'000'000;
+// What a case may cost, in multiply-adds of one product of N x V x H, and in elements of weight, which
+// are written and judged one by one: a campaign lives from a thousand cases a second. N is cut first,
+// then H. One case in about a hundred is big instead.
+inline constexpr int64_t kMaxCost = 500'000;
+inline constexpr int64_t kMaxWeights = 100'000;
+inline constexpr int64_t kBigCost = 10'000'000;  // at least, and at most a fifth more
 
 struct Shape {
   int64_t n, v, h;
-  int64_t cost = kMaxCost;  // n is cut to stay within
+  bool big = false;  // not cut; and hardly ever fp32, which takes five times as long on a tensor core
 };
 struct Content {
   Values values;
@@ -54,7 +55,7 @@ rc::Gen<int64_t> HiddenSize();
 rc::Gen<int64_t> Vocab();
 rc::Gen<int64_t> RaggedVocab();  // never a multiple of 16
 rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v, rc::Gen<int64_t> h);
-// 8 to 20 million multiply-adds; V is no multiple of 16.
+// 10 to 12 million multiply-adds, most of them by N; V is no multiple of 16.
 rc::Gen<Shape> BigShapes();
 // At least one of N, V and H is at its least, the others small.
 rc::Gen<Shape> EdgeShapes();

@@ -42,7 +42,7 @@ uint64_t Fnv1a(const Bytes& bytes, uint64_t hash) {
 // The first fails for a libm function, an unfused multiply-add that the compiler fused, or a standard
 // distribution on the way from recipe to bits, as soon as it is run on a machine or compiler that
 // differs.
-constexpr uint64_t kGoldenLines = 0xeef3f138ffcd77e9u;
+constexpr uint64_t kGoldenLines = 0xaf01d00e1c8c4f62u;
 constexpr uint64_t kGoldenBytes = 0x87f59e2b6814b8e8u;
 
 TEST(RegimesTest, GoldenLines) {
@@ -160,21 +160,46 @@ TEST(RegimesTest, ThreadsDrawTheSameRecipes) {
   }
 }
 
-// Cheap by construction: half of the cases below 100 000 multiply-adds of N x V x H, one in a hundred
-// beyond 10 million, none beyond 20; few large vocabularies, which cost more than their multiply-adds;
-// and sizes that take every path of a tiled kernel. Fails if shapes drift to where a campaign crawls,
-// or never leaves the first tile.
-TEST(RegimesTest, SizesAreSmallAndVaried) {
+// What a campaign's speed rests on, over the mix of all regimes, in multiply-adds of N x V x H: the
+// median at most 100 000, about one case in a hundred from 10 million on and none beyond 12, the mean
+// of the others at most 150 000; elements of weight, which cost as much as many multiply-adds, bounded
+// likewise; and fp32 rare among the big ones. Fails if a regime is added that slows every campaign
+// down, or if big cases vanish.
+TEST(RegimesTest, TheMixIsCheap) {
+  constexpr size_t kCount = 10'000;
+  std::vector<double> costs;
+  double big = 0, big_fp32 = 0, rest = 0, weights = 0;
+  for (uint64_t index = 0; index < kCount; ++index) {
+    const Recipe recipe = DrawRecipe(8, index);
+    const auto cost = static_cast<double>(recipe.n * recipe.v * recipe.h);
+    ASSERT_LE(cost, 12e6) << Format(recipe);
+    costs.push_back(cost);
+    if (cost >= 10e6) {
+      ++big;
+      big_fp32 += recipe.dtype == kernel::DType::kF32 ? 1 : 0;
+    } else {
+      rest += cost;
+      weights += static_cast<double>(recipe.v * recipe.h);
+    }
+  }
+  std::nth_element(costs.begin(), costs.begin() + kCount / 2, costs.end());
+  EXPECT_LE(costs[kCount / 2], 100'000);
+  EXPECT_GE(costs[kCount / 2], 2'000);
+  EXPECT_GE(big / kCount, 0.008);
+  EXPECT_LE(big / kCount, 0.015);
+  EXPECT_LE(big_fp32, big / 8);
+  EXPECT_LE(rest / kCount, 150'000);
+  EXPECT_LE(weights / kCount, 25'000);
+}
+
+// Sizes that take every path of a tiled kernel, and few large vocabularies, which cost more than their
+// multiply-adds. Fails if shapes never leave the first tile, or lose an edge.
+TEST(RegimesTest, SizesVary) {
   constexpr uint64_t kCount = 20'000;
-  std::vector<int64_t> costs;
   std::map<std::string, int64_t> seen;
   for (uint64_t index = 0; index < kCount; ++index) {
     const Recipe recipe = DrawRecipe(5, index);
-    const int64_t cost = recipe.n * recipe.v * recipe.h;
-    ASSERT_LE(cost, 20'000'000) << Format(recipe);
-    seen["cost > 10 million"] += cost > 10'000'000 ? 1 : 0;
     seen["v >= 131072"] += recipe.v >= kLargeVocabulary ? 1 : 0;
-    costs.push_back(cost);
     seen["n = 0"] += recipe.n == 0 ? 1 : 0;
     seen["n > 90"] += recipe.n > 90 ? 1 : 0;
     seen["h = 0"] += recipe.h == 0 ? 1 : 0;
@@ -191,11 +216,7 @@ TEST(RegimesTest, SizesAreSmallAndVaried) {
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 5) << what;
   EXPECT_GE(seen["512 < v"], static_cast<int64_t>(kCount / 10));
-  EXPECT_NEAR(static_cast<double>(seen["cost > 10 million"]), kCount / 100.0, kCount / 300.0);
   EXPECT_NEAR(static_cast<double>(seen["v >= 131072"]), kCount / 230.0, kCount / 700.0);
-  std::nth_element(costs.begin(), costs.begin() + kCount / 2, costs.end());
-  EXPECT_GE(costs[kCount / 2], 5'000);
-  EXPECT_LE(costs[kCount / 2], 100'000);
 }
 
 // What each regime is about, in each of its draws or a fair share of them. Fails if a regime loses its
