@@ -98,11 +98,12 @@ template <class Defects>
 void FinishRows(const Problem& problem, const Results& results, const Plan& plan,
                 const ForwardMemory& memory, const SavedRows<float>& saved, int64_t begin, int64_t end,
                 bool reversed, const Defects& defects) {
+  float stale = 0;
   for (int64_t at = begin; at < end; ++at) {
     const int64_t i = memory.rows[at];
     const Row row = ReadRow(problem, i, defects);
-    const SoftmaxState state = MergeSplits(plan, memory, at, row.temperature, reversed, defects);
-    if (defects.Has(Defect::kStaleScratch)) planted::StaleMoment() = state.q;
+    SoftmaxState state = MergeSplits(plan, memory, at, row.temperature, reversed, defects);
+    if (defects.Has(Defect::kStaleScratch)) state.q = stale += state.q;
     RowResult result = FinishRow(state, memory.label_logit[at], row.temperature, defects);
     if (defects.Has(Defect::kLogprobRounded)) {
       result.logprob = planted::ThroughBFloat16(result.logprob);

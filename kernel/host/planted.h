@@ -95,12 +95,6 @@ inline uint32_t CountRun() {
   return runs.fetch_add(1);
 }
 
-// What the row before left behind on this thread.
-inline float& StaleMoment() {
-  thread_local float moment = 0;
-  return moment;
-}
-
 // Something where nothing of hidden lies: behind its first row, if a second one follows.
 inline void WriteIntoPadding(const Problem& problem) {
   const ConstTensor& hidden = problem.hidden;

@@ -28,7 +28,6 @@ SoftmaxState EmptyState(const Defects& defects) {
   SoftmaxState state;
   if (defects.Has(Defect::kMaxFromZero)) state.m = 0;
   if (defects.Has(Defect::kMaxFromSentinel)) state.m = -1e4F;
-  if (defects.Has(Defect::kStaleScratch)) state.q = planted::StaleMoment();
   return state;
 }
 
