@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -244,13 +245,16 @@ class Explainer {
     const auto [low, high] = Around(kSteps, fails_at);
     const std::string what = "offset of all logits: ";
     if (low == 0 && high == 0) return what + "none of +-1";
-    if (low == -kSteps && high == kSteps)
-      return what + Text("any from %g to %g", static_cast<double>(offset(low)),
-                         static_cast<double>(offset(high)));
-    return what + Text("fails from %g to %g, passes at%s%s", static_cast<double>(offset(low)),
-                       static_cast<double>(offset(high)),
-                       low > -kSteps ? Text(" %g", static_cast<double>(offset(low - 1))).c_str() : "",
-                       high < kSteps ? Text(" %g", static_cast<double>(offset(high + 1))).c_str() : "");
+    const double from = static_cast<double>(offset(low)), to = static_cast<double>(offset(high));
+    if (low == -kSteps && high == kSteps) return what + Text("any from %g to %g", from, to);
+    double top = -std::numeric_limits<double>::infinity();
+    for (const double logit : Logits(p_, 0)) top = std::max(top, logit);
+    std::string text = what + Text("fails from %g to %g", from, to);
+    if (std::isfinite(top)) text += Text(" (largest logit %g to %g)", top + from, top + to);
+    text += ", passes at";
+    if (low > -kSteps) text += Text(" %g", static_cast<double>(offset(low - 1)));
+    if (high < kSteps) text += Text(" %g", static_cast<double>(offset(high + 1)));
+    return text;
   }
 
   std::string Scale() {

@@ -70,6 +70,7 @@ class Pursuer {
   const milliseconds deadline_;
   const Clock::time_point begin_ = Clock::now();
   bool by_majority_ = false;
+  Finding last_seen_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   Pursued pursued_;
 };
@@ -100,7 +101,10 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
   const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
   if (!Judge(judged)) return false;
-  if (FindSignature(judged.result, signature_) != nullptr) return true;
+  if (const Finding* seen = FindSignature(judged.result, signature_)) {
+    last_seen_ = *seen;
+    return true;
+  }
   NoteSlips(candidate, judged.result);
   return false;
 }
@@ -173,6 +177,10 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
     return confirmed;
   }
   confirmed.repeats = Repeat(kRepeats, kRepeatTime, [&] { return FailsOnce(problem); });
+  // Of a death there is nothing that the arbiter could say.
+  if (start_.finding.kind == FindingKind::kCrash && confirmed.repeats.Majority()) {
+    confirmed.finding = last_seen_;
+  }
   return confirmed;
 }
 
