@@ -2,6 +2,7 @@
 #include "fuzz/pursuit.h"
 
 #include <algorithm>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -60,6 +61,8 @@ class Pursuer {
   OwnedProblem ShrinkIt();
   Confirmation Confirm(const OwnedProblem& problem);
   Case Describe(OwnedProblem problem, const Finding& finding) const;
+  // The signatures of the same problem with every output asked for, its own included; sorted.
+  std::vector<std::string> AlsoShows(OwnedProblem problem);
   Pursued Finish(OwnedProblem problem, const Repeats& repeats, bool smaller);
 
   const FailingProblem& start_;
@@ -184,6 +187,26 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
   return confirmed;
 }
 
+std::vector<std::string> Pursuer::AlsoShows(OwnedProblem problem) {
+  const bool fp32_grads = problem.wanted.fp32_grads;
+  problem.wanted = {true, true, true, true, fp32_grads};
+  const auto ones = [&](std::vector<int64_t> shape) {
+    HostTensor tensor = HostTensor::Zeros(kernel::DType::kF32, std::move(shape));
+    for (int64_t i = 0; i < tensor.size(); ++i) tensor.SetFloat(i, 1);
+    return tensor;
+  };
+  const bool reduced = problem.reduction != kernel::Reduction::kNone;
+  if (!problem.grad_logprob && !problem.grad_entropy) {
+    problem.grad_logprob = ones(reduced ? std::vector<int64_t>{} : std::vector{problem.rows()});
+  }
+  const Judged judged = runner_.RunOnce(RequestFor(problem, start_.seed), deadline_);
+  std::set<std::string> signatures;
+  if (Judge(judged)) {
+    for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
+  }
+  return {signatures.begin(), signatures.end()};
+}
+
 Case Pursuer::Describe(OwnedProblem problem, const Finding& finding) const {
   const StoredFinding& kept = pursued_.kept;
   Case c;
@@ -216,8 +239,10 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     kept.note = kept.note.empty() ? fails : fails + "; " + kept.note;
   }
   kept.values_after = ValueCount(problem);
-  std::vector<std::string> explained;
+  Explanation explained;
+  std::vector<std::string> also;
   if (smaller && !hang_) {
+    also = AlsoShows(problem);
     explained = Explain(
         problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
         options_.explain_time);
@@ -229,7 +254,9 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     extra["bucket"]["id"] = bucket.id;
     extra["bucket"]["key"] = bucket.key;
     if (repeats.of > 0) extra["repeats"] = FailsText(repeats);
-    for (std::string& line : explained) extra["explain"].Append(std::move(line));
+    for (std::string& line : explained.lines) extra["explain"].Append(std::move(line));
+    for (std::string& rule : explained.rules) extra["rules"].Append(std::move(rule));
+    for (std::string& signature : also) extra["also"].Append(std::move(signature));
     if (!options_.best_so_far.empty()) {
       std::error_code ignored;
       std::filesystem::remove(options_.best_so_far, ignored);

@@ -188,9 +188,10 @@ bool SimplifyElements(ShrinkSession& session) {
   std::stable_sort(elements.begin(), elements.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   bool changed = false;
+  Patience patience(static_cast<int64_t>(elements.size()));
   for (const auto& [rank, element] : elements) {
-    if (session.Exhausted()) break;
-    changed |= SimplifyGroup(session, {element});
+    if (rank == 0 || session.Exhausted() || patience.Ends()) break;
+    changed |= patience.Note(SimplifyGroup(session, {element}));
   }
   return changed;
 }

@@ -48,7 +48,7 @@ std::vector<std::pair<int64_t, bool>> TriedBy(const std::vector<int64_t>& extent
 // Fails if a rule is said that some of what was tried breaks, or a vaguer one than would hold.
 TEST(ExtentRule, SimplestThatHoldsForAll) {
   const std::vector<int64_t> some = {1, 2, 3, 16, 17, 32, 33, 63, 64, 65, 128, 192};
-  const auto rule = [&](auto fails) { return ExtentRule("V", TriedBy(some, fails)); };
+  const auto rule = [&](auto fails) { return ExtentRule("V", TriedBy(some, fails)).line; };
   EXPECT_EQ(rule([](int64_t) { return true; }), "V: any (12 tried, 1 to 192)");
   EXPECT_THAT(rule([](int64_t x) { return x == 17; }), StartsWith("V: 17 alone"));
   EXPECT_THAT(rule([](int64_t x) { return x >= 65; }), StartsWith("V: fails from 65 on ("));
@@ -64,8 +64,10 @@ TEST(ExtentRule, SimplestThatHoldsForAll) {
 // The defects of the field, as predicates. Fails if an axis is changed together with another, so that a
 // need is missed, or one is said that is none.
 TEST(Explain, SaysWhatATailNeeds) {
-  const std::vector<std::string> lines = Explain(
-      Plain(3), [](const OwnedProblem& p) { return p.vocab() % 64 != 0; }, kAmple);
+  const std::vector<std::string> lines =
+      Explain(
+          Plain(3), [](const OwnedProblem& p) { return p.vocab() % 64 != 0; }, kAmple)
+          .lines;
   EXPECT_THAT(lines, Contains("V: fails unless V mod 64 is 0 (25 tried, 1 to 320)"));
   EXPECT_THAT(lines, Contains(StartsWith("N: any (")));
   EXPECT_THAT(lines, Contains(StartsWith("H: any (")));
@@ -84,7 +86,7 @@ TEST(Explain, SaysWhatAnUnderflowNeeds) {
     const std::vector<double> logits = Logits(q, 0);
     return *std::max_element(logits.begin(), logits.end()) < -88;
   };
-  const std::vector<std::string> lines = Explain(p, fails, kAmple);
+  const std::vector<std::string> lines = Explain(p, fails, kAmple).lines;
   EXPECT_THAT(lines, Contains("offset of all logits: fails from -65536 to 32 (largest logit -65664 to "
                               "-96), passes at 64"));
   EXPECT_THAT(lines, Contains(StartsWith("scale of hidden: 2^0 to 2^10")));
@@ -99,7 +101,7 @@ TEST(Explain, SaysWhichLabelAndRows) {
   const auto fails = [](const OwnedProblem& q) {
     return q.labels.GetInt(0) == q.vocab() - 1 && q.rows() == 1;
   };
-  const std::vector<std::string> lines = Explain(p, fails, kAmple);
+  const std::vector<std::string> lines = Explain(p, fails, kAmple).lines;
   EXPECT_THAT(lines, Contains(StartsWith("label: 2 alone")));
   EXPECT_THAT(lines, Contains(StartsWith("N: 1 alone")));
   EXPECT_THAT(lines, Contains(StartsWith("V: ")));
@@ -108,7 +110,8 @@ TEST(Explain, SaysWhichLabelAndRows) {
 // Fails if a line is made of tries that time cut short, or if their lack is not said.
 TEST(Explain, SaysWhatTimeDidNotSufficeFor) {
   EXPECT_THAT(Explain(
-                  Plain(3), [](const OwnedProblem&) { return true; }, milliseconds(0)),
+                  Plain(3), [](const OwnedProblem&) { return true; }, milliseconds(0))
+                  .lines,
               ElementsAre("the rest was not tried: out of time"));
 }
 
@@ -117,12 +120,13 @@ TEST(Explain, Deterministic) {
   std::vector<std::string> first, second;
   const auto run = [](std::vector<std::string>* offered) {
     return Explain(
-        Plain(5),
-        [offered](const OwnedProblem& p) {
-          offered->push_back(Everything(p));
-          return p.hidden.GetFloat(0) > 0.5f;
-        },
-        kAmple);
+               Plain(5),
+               [offered](const OwnedProblem& p) {
+                 offered->push_back(Everything(p));
+                 return p.hidden.GetFloat(0) > 0.5f;
+               },
+               kAmple)
+        .lines;
   };
   EXPECT_EQ(run(&first), run(&second));
   EXPECT_EQ(first, second);
@@ -139,7 +143,8 @@ TEST(Explain, EmptyAxes) {
   no_columns.weight = HostTensor::Zeros(DType::kBf16, {2, 0});
   for (const OwnedProblem& p : {no_rows, no_entries, no_columns}) {
     EXPECT_THAT(Explain(
-                    p, [](const OwnedProblem&) { return true; }, kAmple),
+                    p, [](const OwnedProblem&) { return true; }, kAmple)
+                    .lines,
                 Contains(StartsWith("also with: ")));
   }
 }
