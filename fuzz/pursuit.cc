@@ -190,18 +190,23 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
 std::vector<std::string> Pursuer::AlsoShows(OwnedProblem problem) {
   const bool fp32_grads = problem.wanted.fp32_grads;
   problem.wanted = {true, true, true, true, fp32_grads};
-  const auto ones = [&](std::vector<int64_t> shape) {
-    HostTensor tensor = HostTensor::Zeros(kernel::DType::kF32, std::move(shape));
-    for (int64_t i = 0; i < tensor.size(); ++i) tensor.SetFloat(i, 1);
-    return tensor;
-  };
-  const bool reduced = problem.reduction != kernel::Reduction::kNone;
-  if (!problem.grad_logprob && !problem.grad_entropy) {
-    problem.grad_logprob = ones(reduced ? std::vector<int64_t>{} : std::vector{problem.rows()});
-  }
-  const Judged judged = runner_.RunOnce(RequestFor(problem, start_.seed), deadline_);
+  const bool needs_gradient = !problem.grad_logprob && !problem.grad_entropy;
   std::set<std::string> signatures;
-  if (Judge(judged)) {
+  // logprob is an output of the one, loss of the other.
+  for (const bool reduced : {false, true}) {
+    OwnedProblem asked = problem;
+    if (reduced != (asked.reduction != kernel::Reduction::kNone)) {
+      asked.reduction = reduced ? kernel::Reduction::kSum : kernel::Reduction::kNone;
+      asked.grad_logprob.reset();
+    }
+    if (needs_gradient || (problem.grad_logprob && !asked.grad_logprob)) {
+      HostTensor ones = HostTensor::Zeros(kernel::DType::kF32,
+                                          reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
+      for (int64_t i = 0; i < ones.size(); ++i) ones.SetFloat(i, 1);
+      asked.grad_logprob = std::move(ones);
+    }
+    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed), deadline_);
+    if (!Judge(judged)) break;
     for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
   }
   return {signatures.begin(), signatures.end()};
@@ -240,9 +245,9 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   }
   kept.values_after = ValueCount(problem);
   Explanation explained;
-  std::vector<std::string> also;
+  Behaviour seen;
   if (smaller && !hang_) {
-    also = AlsoShows(problem);
+    seen.also = AlsoShows(problem);
     explained = Explain(
         problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
         options_.explain_time);
@@ -250,13 +255,13 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   if (!stopped()) {
     pursued_.stored = Describe(std::move(problem), kept.finding);
     Json& extra = pursued_.stored.extra;
-    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding);
+    seen.rules = explained.rules;
+    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding, seen);
     extra["bucket"]["id"] = bucket.id;
     extra["bucket"]["key"] = bucket.key;
     if (repeats.of > 0) extra["repeats"] = FailsText(repeats);
     for (std::string& line : explained.lines) extra["explain"].Append(std::move(line));
-    for (std::string& rule : explained.rules) extra["rules"].Append(std::move(rule));
-    for (std::string& signature : also) extra["also"].Append(std::move(signature));
+    for (std::string& signature : seen.also) extra["also"].Append(std::move(signature));
     if (!options_.best_so_far.empty()) {
       std::error_code ignored;
       std::filesystem::remove(options_.best_so_far, ignored);

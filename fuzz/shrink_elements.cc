@@ -134,8 +134,10 @@ bool Redistribute(ShrinkSession& session, int tensor, int64_t i, int64_t j) {
   const HostTensor& t = *FloatTensor(session.best(), tensor);
   const float a = t.GetFloat(i), b = t.GetFloat(j), sum = a + b;
   if (a == 0 || b == 0 || !std::isfinite(sum)) return false;
-  for (const float first : {0.0f, sum, std::trunc(a), sum - std::trunc(b), RoundToBits(a, 1, true),
-                            sum - RoundToBits(b, 1, true), sum / 2}) {
+  const float whole = std::trunc(sum);
+  for (const float first :
+       {0.0f, sum, 1.0f, sum - 1, whole, sum - whole, std::trunc(a), sum - std::trunc(b),
+        RoundToBits(a, 1, true), sum - RoundToBits(b, 1, true), sum / 2}) {
     if (FloatRank(first) + FloatRank(sum - first) >= FloatRank(a) + FloatRank(b)) continue;
     OwnedProblem candidate = session.best();
     FloatTensor(candidate, tensor)->SetFloat(i, first);
