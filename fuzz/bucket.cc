@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <limits>
 #include <set>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -222,9 +221,18 @@ std::string GradientError(const Finding& f) {
   return f.tightness < kSlight ? "slight" : "gross";
 }
 
-bool IsAbout(std::string_view rule, std::span<const std::string_view> axes) {
-  return std::any_of(axes.begin(), axes.end(),
-                     [&](std::string_view axis) { return rule.starts_with(axis); });
+// The rule as far as findings of one cause share it. Which extents fail beyond the first may hang on
+// the values, and for rows on which of them is run alone.
+std::string Coarse(std::string_view rule, const OwnedProblem& p) {
+  if (rule.starts_with("N")) {
+    return rule == "N=1" ? "N=1" : p.rows() > 1 ? "N>=2" : "N:any";
+  }
+  if (rule.starts_with("V=") && rule != "V=1" && rule != "V=2") return "V:mixed";
+  if (rule.starts_with("label") && rule != "label:any" && rule != "label:first" &&
+      rule != "label:last" && rule != "label:own") {
+    return "label:mixed";
+  }
+  return std::string(rule);
 }
 
 std::string KeyOf(const OwnedProblem& p, const Finding& f) {
@@ -250,7 +258,10 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen
   Key key(first);
   // Scale and values are of the problem as much as of the cause: they part findings of one cause.
   constexpr std::array<std::string_view, 5> kAxes = {"V", "N", "H", "label", "offset"};
-  for (const std::string& rule : seen.rules) key.AddIf(IsAbout(rule, kAxes), rule);
+  for (const std::string& rule : seen.rules) {
+    const auto about = [&](std::string_view axis) { return rule.starts_with(axis); };
+    if (std::any_of(kAxes.begin(), kAxes.end(), about)) key.Add(Coarse(rule, p));
+  }
   AddOptions(p, &key);
   key.AddIf(p.grad_entropy.has_value(), "k");
   if (p.grad_logprob) AddValues("g", *p.grad_logprob, &key);

@@ -50,14 +50,20 @@ class Pursuer {
     std::optional<Finding> finding;
   };
 
+  struct Slip {
+    OwnedProblem problem;
+    Finding finding;
+  };
+
   bool stopped() const { return state_ != Judged::Kind::kJudged; }
   bool Judge(const Judged& judged);  // false: there is nobody left to ask
   bool FailsOnce(const OwnedProblem& candidate);
   bool Fails(const OwnedProblem& candidate);
   bool Audit(const OwnedProblem& candidate);
   void NoteSlips(const OwnedProblem& candidate, const CaseResult& result);
+  void ConfirmSlips();
   // The finding as the arbiter has seen it; nullopt if it was not seen, or the harness is at fault.
-  std::optional<Finding> Arbitrate(const OwnedProblem& problem);
+  std::optional<Finding> Arbitrate(const OwnedProblem& problem, const std::string& signature);
   OwnedProblem ShrinkIt();
   Confirmation Confirm(const OwnedProblem& problem);
   Case Describe(OwnedProblem problem, const Finding& finding) const;
@@ -74,6 +80,8 @@ class Pursuer {
   const Clock::time_point begin_ = Clock::now();
   bool by_majority_ = false;
   Finding last_seen_;
+  std::set<std::string> known_;  // signatures of the problem that it starts from
+  std::vector<Slip> slips_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   Pursued pursued_;
 };
@@ -87,13 +95,13 @@ bool Pursuer::Judge(const Judged& judged) {
 void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result) {
   for (const Finding& finding : result.findings) {
     // Late against the short deadline says little; against the campaign's it may be in time.
-    if (finding.kind == FindingKind::kHang || finding.Signature() == signature_) continue;
-    auto slip = std::find_if(pursued_.slips.begin(), pursued_.slips.end(), [&](const Slip& known) {
+    if (finding.kind == FindingKind::kHang || known_.contains(finding.Signature())) continue;
+    auto slip = std::find_if(slips_.begin(), slips_.end(), [&](const Slip& known) {
       return known.finding.Signature() == finding.Signature();
     });
-    if (slip == pursued_.slips.end()) {
-      if (pursued_.slips.size() == kMostSlips) continue;
-      pursued_.slips.push_back({candidate, finding});
+    if (slip == slips_.end()) {
+      if (slips_.size() == kMostSlips) continue;
+      slips_.push_back({candidate, finding});
     } else if (ValueCount(candidate) < ValueCount(slip->problem)) {
       *slip = {candidate, finding};
     }
@@ -104,6 +112,9 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
   const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
   if (!Judge(judged)) return false;
+  if (&candidate == &start_.problem) {
+    for (const Finding& finding : judged.result.findings) known_.insert(finding.Signature());
+  }
   if (const Finding* seen = FindSignature(judged.result, signature_)) {
     last_seen_ = *seen;
     return true;
@@ -112,12 +123,24 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   return false;
 }
 
+void Pursuer::ConfirmSlips() {
+  for (Slip& slip : slips_) {
+    if (stopped()) return;
+    const auto confirmed = Arbitrate(slip.problem, slip.finding.Signature());
+    if (!confirmed) continue;
+    Case c = Describe(std::move(slip.problem), *confirmed);
+    c.why = "seen while " + signature_ + " was shrunk";
+    c.recipe.clear();  // the line shows the other finding
+    pursued_.slips.push_back(std::move(c));
+  }
+}
+
 bool Pursuer::Fails(const OwnedProblem& candidate) {
   return by_majority_ ? MajorityFails(kRepeats, [&] { return FailsOnce(candidate); })
                       : FailsOnce(candidate);
 }
 
-std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem) {
+std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem, const std::string& signature) {
   const Judged judged = runner_.RunAndConfirm(RequestFor(problem, start_.seed));
   if (!Judge(judged)) return std::nullopt;
   if (!judged.result.harness_fault.empty()) {
@@ -127,14 +150,14 @@ std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem) {
     }
     return std::nullopt;
   }
-  const Finding* seen = FindSignature(judged.result, signature_);
-  if (seen == nullptr || judged.once.contains(signature_)) return std::nullopt;
+  const Finding* seen = FindSignature(judged.result, signature);
+  if (seen == nullptr || judged.once.contains(signature)) return std::nullopt;
   return *seen;
 }
 
 bool Pursuer::Audit(const OwnedProblem& candidate) {
   const bool blamed = !pursued_.harness_fault.empty();
-  if (Arbitrate(candidate)) return true;
+  if (Arbitrate(candidate, signature_)) return true;
   // Of what fails now and then one look says nothing; a contradiction is one whenever it is seen.
   return by_majority_ && !stopped() && blamed == !pursued_.harness_fault.empty();
 }
@@ -171,7 +194,7 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
   Confirmation confirmed;
   // The arbiter wants to see it twice running.
   for (int64_t i = 0; i < (by_majority_ ? kRepeats : 1) && !confirmed.finding && !stopped(); ++i) {
-    confirmed.finding = Arbitrate(problem);
+    confirmed.finding = Arbitrate(problem, signature_);
     if (!pursued_.harness_fault.empty()) return confirmed;
   }
   if (stopped()) return confirmed;
@@ -252,6 +275,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
         problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
         options_.explain_time);
   }
+  ConfirmSlips();
   if (!stopped()) {
     pursued_.stored = Describe(std::move(problem), kept.finding);
     Json& extra = pursued_.stored.extra;
@@ -277,6 +301,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
 Pursued Pursuer::Run() {
   StoredFinding& kept = pursued_.kept;
   kept.finding = start_.finding;
+  known_.insert(signature_);
   kept.values_before = kept.values_after = ValueCount(start_.problem);
 
   const Repeats before =

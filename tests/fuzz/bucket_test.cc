@@ -98,6 +98,16 @@ TEST(Bucket, BehaviourJoinsOutputsAndPartsCauses) {
   EXPECT_THAT(BucketOf(Row({0}, 0), On("entropy", 0), tail).key, testing::StartsWith("bound:entropy+"));
 }
 
+// Fails if extents that hang on the values get into the key.
+TEST(Bucket, RulesAreMadeCoarse) {
+  const auto key = [](const std::vector<std::string>& rules) {
+    return BucketOf(Row({0, 1}, 0), On("lse", 0), {{}, rules}).key;
+  };
+  EXPECT_EQ(key({"V=157", "N:mixed", "label>=3"}), "bound:lse V:mixed N:any label:mixed");
+  EXPECT_EQ(key({"V=2", "N=1", "label:last"}), "bound:lse V=2 N=1 label:last");
+  EXPECT_EQ(key({"V>=65!%64", "H!%16"}), "bound:lse V>=65!%64 H!%16");
+}
+
 TEST(Bucket, GradientsSayByWhatFactorTheyAreOff) {
   const auto last = [](double got, double expected, double tightness) {
     Finding f = On("grad_hidden", 0);
