@@ -218,7 +218,7 @@ TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   ASSERT_EQ(summary.sightings.size(), 1U);
   EXPECT_EQ(summary.sightings[0].signature, "crash (once)");
   ASSERT_TRUE(summary.sightings[0].kept);
-  EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr("stored as it came"));
+  EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr(" of 5"));
 }
 
 // Kills: a refusal that has already written into the folder, or that comes without its reason.

@@ -19,12 +19,11 @@ namespace plumbline::fuzz {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-class Pursuits : public testing::Test {
+class Pursuits : public ::testing::Test {
  protected:
   CaseRunner Runner(const std::string& target) const {
     WorkerSpec spec;
@@ -69,8 +68,8 @@ TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   EXPECT_EQ(pursued.stored.finding.Signature(), "status");
   EXPECT_LE(ValueCount(pursued.stored.problem), 12);
   EXPECT_EQ(pursued.stored.problem.vocab() % 4, 1);
-  EXPECT_THAT(pursued.kept.note, testing::MatchesRegex("fails [34] of 5"));
-  EXPECT_THAT(pursued.stored.finding.what, testing::EndsWith(pursued.kept.note));
+  EXPECT_THAT(pursued.kept.note, ::testing::MatchesRegex("fails [34] of 5"));
+  EXPECT_THAT(pursued.stored.finding.what, ::testing::EndsWith(pursued.kept.note));
   EXPECT_EQ(TextOf(pursued.stored.extra, "repeats"), pursued.kept.note);
 }
 
@@ -86,7 +85,7 @@ TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   EXPECT_EQ(pursued.stored.problem.vocab(), 9);
   ASSERT_EQ(pursued.slips.size(), 1u);
   EXPECT_EQ(pursued.slips[0].finding.Signature(), "crash");
-  EXPECT_THAT(pursued.slips[0].problem.vocab(), testing::AnyOf(4, 8));
+  EXPECT_THAT(pursued.slips[0].problem.vocab(), ::testing::AnyOf(4, 8));
   EXPECT_THAT(pursued.slips[0].why, HasSubstr("status"));
   EXPECT_EQ(pursued.slips[0].recipe, "");
 }
@@ -107,7 +106,7 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
               Contains(Json("V: fails unless V mod 64 is 0 (25 tried, 1 to 320)")));
   ASSERT_NE(extra.Find("also"), nullptr);
   EXPECT_THAT(*extra.Find("also")->as_array(),
-              testing::IsSupersetOf({Json("bound:logprob"), Json("bound:lse"), Json("bound:loss")}));
+              ::testing::IsSupersetOf({Json("bound:logprob"), Json("bound:lse"), Json("bound:loss")}));
   EXPECT_THAT(TextOf(*extra.Find("bucket"), "key"), HasSubstr("V!%64"));
   EXPECT_EQ(TextOf(*extra.Find("bucket"), "id").size(), 8u);
 }

@@ -19,11 +19,11 @@ static int Run(const plumbline_problem* problem, plumbline_results* results, voi
   (void)stream;
   snprintf(error, capacity, "as told");
 #ifdef SOMETIMES
-  /* Knuth's generator of MMIX. */
-  static uint64_t state = 1;
+  /* Of any five in a row three or four. */
+  static const char order[] = "FF.FF.FF.F";
+  static int calls = 0;
   if (v % 4 != 1) return PLUMBLINE_UNSUPPORTED;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (state >> 33) % 10 < 7 ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
+  return order[calls++ % 10] == 'F' ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
 #else
   if (v == 4 || v == 8) abort();
   return v > 8 ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
