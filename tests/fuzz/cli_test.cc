@@ -199,9 +199,26 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   o = Run("shrink o/findings/*.safetensors --out smaller.safetensors");
   EXPECT_EQ(o.status, 1) << Err();
   EXPECT_EQ(Run("replay smaller.safetensors").status, 1);
+  EXPECT_THAT(o.out, HasSubstr("what may vary:\n"));
   o = Run("shrink o/findings/*.safetensors --target host");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, HasSubstr("nothing to shrink"));
+
+  // A folder, with a file in it that is no case: the others are shrunk all the same.
+  std::filesystem::create_directory(work_ / "mixed");
+  std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "a.safetensors");
+  std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "b.safetensors");
+  o = Run("shrink mixed --out small --json");
+  EXPECT_EQ(o.status, 1) << Err();
+  EXPECT_THAT(o.last, HasSubstr("\"cases\":2"));
+  EXPECT_THAT(o.last, HasSubstr("\"explain\":["));
+  EXPECT_EQ(Run("replay small").status, 1);
+  std::ofstream(work_ / "mixed" / "c.safetensors") << "no case";
+  o = Run("shrink mixed --out small");
+  EXPECT_EQ(o.status, 2);
+  EXPECT_THAT(Err(), HasSubstr("c.safetensors"));
+  EXPECT_THAT(o.out, HasSubstr("shrunk "));
+  EXPECT_EQ(Run("shrink mixed --out smaller.safetensors").status, 2);
 
   std::ofstream(work_ / "bad.safetensors") << "no case";
   EXPECT_EQ(Run("replay bad.safetensors").status, 2);
