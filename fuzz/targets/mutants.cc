@@ -46,7 +46,7 @@ constexpr std::array kPlanted = {
             "weight is read as if nothing lay between its rows (the class of TransformerEngine #2746: "
             "one stride checked, another assumed)"},
     Planted{Defect::kRowOffset32, "row-offset-32",
-            "row times stride of hidden is computed in int32 (flash-attention #714, CCE #39, "
+            "row times stride of hidden does not fit (flash-attention #714, CCE #39, "
             "Liger-Kernel #251)"},
     Planted{Defect::kLabelOffByOne, "label-off-by-one",
             "a label is looked up one column further on (the class of verl #3512, #6068: labels that "
