@@ -16,17 +16,15 @@ Measured::Measured(const OwnedProblem& asked, const Subject& subject, int poison
       placement_(WithoutWhatItLacks(target_.description().capabilities, asked)),
       hidden_size_(asked.hidden_size()) {
   const OwnedProblem problem = WithoutWhatItLacks(target_.description().capabilities, asked);
-  bits_.outputs.resize(oracle::kOutputs.size() + 1);
   if (WhySkipped(target_.description(), problem)) return;
   placement_.Poison(poison);
-  poisoned_ = CopyBits(placement_.results());
   ok_ = target_.Run(placement_.problem(), placement_.results()).status == RunStatus::kOk;
   if (ok_ && subject.tamper) subject.tamper(placement_.problem(), placement_.results());
   damage_ = placement_.Inspect();
   if (ok_) bits_ = CopyBits(placement_.results());
 }
 
-const std::vector<uint64_t>& Measured::bits(Output output) const {
+const ElementBits& Measured::bits(Output output) const {
   return bits_.outputs[static_cast<size_t>(output)];
 }
 

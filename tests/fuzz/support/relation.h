@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fuzz/examine.h"
+#include "fuzz/output_bits.h"
 #include "fuzz/owned_problem.h"
 #include "fuzz/placement.h"
 #include "fuzz/target.h"
@@ -53,7 +54,7 @@ class Measured {
 
   bool ok() const { return ok_; }  // false: skipped, declined or refused
   size_t size(Output output) const { return bits(output).size(); }  // 0 where it is absent
-  const std::vector<uint64_t>& bits(Output output) const;
+  const ElementBits& bits(Output output) const;
   // Widened exactly; elements are counted row by row.
   double value(Output output, size_t element) const;
   // A number where `judged`; NaN, infinities, and what is vacuous or unspecified are not.
@@ -64,13 +65,11 @@ class Measured {
   Term term(Output output, size_t element) const;
 
   const std::vector<Placement::Damage>& damage() const { return damage_; }
-  const OutputBits& poisoned() const { return poisoned_; }
-  const OutputBits& outputs() const { return bits_; }
 
  private:
   const Target& target_;
   Placement placement_;
-  OutputBits poisoned_, bits_;
+  OutputBits bits_;
   std::vector<Placement::Damage> damage_;
   bool ok_ = false;
   int64_t hidden_size_ = 1;

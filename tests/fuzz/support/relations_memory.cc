@@ -83,10 +83,9 @@ Checked EveryOutputIsWritten(const OwnedProblem& p, const Subject& s) {
   const Measured a(p, s, 0), b(p, s, 1);
   if (!a.ok() || !b.ok()) return {};
   for (const Output o : kAll) {
-    const auto index = static_cast<size_t>(o);
+    const size_t width = a.bits(o).width();
     for (size_t e = 0; e < a.size(o); ++e) {
-      const bool kept = a.bits(o)[e] == a.poisoned().outputs[index][e] &&
-                        b.bits(o)[e] == b.poisoned().outputs[index][e];
+      const bool kept = a.bits(o)[e] == PoisonBits(0, width) && b.bits(o)[e] == PoisonBits(1, width);
       comparison.Hold(o, e, !kept, "was never written");
     }
   }
