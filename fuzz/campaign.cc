@@ -68,8 +68,9 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   std::filesystem::create_directories(options.out / "findings", code);
   if (!code) std::filesystem::create_directories(options.out / "logs", code);
   if (code) {
-    return Refused(ExitStatus::kUsage, "cannot create " + options.out.string() + ": " + code.message(),
-                   std::move(options));
+    // A line of its own: among the arguments, `options` may have been moved from before it is read.
+    error = "cannot create " + options.out.string() + ": " + code.message();
+    return Refused(ExitStatus::kUsage, error, std::move(options));
   }
   if (!options.resume) {
     options.started = UtcStamp();

@@ -8,6 +8,7 @@
 #include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
 #include "fuzz/explain.h"
+#include "fuzz/mutation.h"
 #include "fuzz/repeat.h"
 #include "fuzz/shrink.h"
 #include "fuzz/version.h"
@@ -101,6 +102,7 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
   if (!Judge(judged)) return false;
   if (FindSignature(judged.result, signature_) != nullptr) return true;
+  if (Planted(HarnessDefect::kSignatureUnpinned) && !judged.result.findings.empty()) return true;
   NoteSlips(candidate, judged.result);
   return false;
 }
