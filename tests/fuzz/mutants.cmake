@@ -7,6 +7,9 @@
 #
 # Compiled without much optimisation: what is planted does not depend on it, and there are many of them.
 # Only the tests named are run. Workers are the program as it is built, without a defect.
+# json.cc is the one file that includes it, and one of those compiled here.
+find_package(nlohmann_json CONFIG REQUIRED)
+
 function(plumbline_harness_mutant defect source test)
   set(program harness_mutant_${defect})
   add_executable(${program} $<TARGET_OBJECTS:harness_test_objects> ${PROJECT_SOURCE_DIR}/fuzz/${source})

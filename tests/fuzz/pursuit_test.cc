@@ -36,7 +36,9 @@ TEST(Pursuit, KeepsToTheFindingThatItBeganWith) {
   ASSERT_NE(found, nullptr) << judged.error;
   start.finding = *found;
 
-  const Pursued pursued = Pursue(start, &runner, {.explain_time = 0ms});
+  PursuitOptions options;
+  options.explain_time = 0ms;
+  const Pursued pursued = Pursue(start, &runner, options);
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
   EXPECT_EQ(pursued.harness_fault, "");
   EXPECT_EQ(pursued.stored.finding.Signature(), "bound:lse");
