@@ -65,11 +65,11 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     }
   }
   std::error_code code;
-  std::filesystem::create_directories(options.out / "findings", code);
-  if (!code) std::filesystem::create_directories(options.out / "logs", code);
-  if (code) {
-    // A line of its own: among the arguments, `options` may have been moved from before it is read.
-    error = "cannot create " + options.out.string() + ": " + code.message();
+  for (const char* name : {"findings", "logs"}) {
+    const std::filesystem::path folder = options.out / name;
+    std::filesystem::create_directories(folder, code);
+    if (!code) continue;
+    error = "cannot create " + folder.string() + ": " + code.message();
     return Refused(ExitStatus::kUsage, error, std::move(options));
   }
   if (!options.resume) {

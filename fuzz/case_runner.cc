@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fuzz/mutation.h"
+#include "fuzz/worker.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -76,6 +77,11 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
 Judged CaseRunner::Run(const Request& request) {
   int signal = 0;
   Judged first = Attempt(request, deadline_, &signal);
+  if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
+    Renew();
+    first = Attempt(request, deadline_, &signal);
+    first.retried = true;
+  }
   if (first.kind != Judged::Kind::kJudged || !IsDeath(first.result)) return first;
   int second_signal = 0;
   Judged second = Attempt(request, deadline_, &second_signal);

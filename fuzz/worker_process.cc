@@ -168,7 +168,9 @@ Answer WorkerProcess::Ended(FrameStatus status) {
       }
     }
     answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
-    answer.what = wait_status_ ? Describe(*wait_status_) : "closed its connection without answering";
+    answer.what = wait_status_                     ? Describe(*wait_status_)
+                  : status == FrameStatus::kBroken ? "sent bytes that are no answer"
+                                                   : "closed its connection without answering";
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }

@@ -138,7 +138,7 @@ TEST_F(HostileFolder, WithoutRoomForAFindingSaysSo) {
   }
   const Outcome o = Run("fuzz --target mutant:plain-logprob --budget 4000cases --seed 1 --out small/o");
   EXPECT_EQ(umount(small.c_str()), 0);
-  Ends(o, 3, "fault", "small/o");
+  Ends(o, 3, "fault", "disk");
 }
 
 // Kills: a verdict that nobody gets, with a status that says all is well.
