@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "fuzz/mutation.h"
 #include "fuzz/text.h"
 
 namespace plumbline::fuzz {
@@ -322,7 +323,8 @@ std::vector<Placement::Damage> Placement::Inspect() const {
   std::vector<Damage> damage;
   for (const Region& region : s.inputs) {
     const std::byte* pristine = s.arena + s.used;
-    if (std::memcmp(s.arena + region.begin, pristine + region.begin, region.end - region.begin) == 0) {
+    if (Planted(HarnessDefect::kInputsNotCompared) ||
+        std::memcmp(s.arena + region.begin, pristine + region.begin, region.end - region.begin) == 0) {
       continue;
     }
     const auto report = [&](Damage::Kind kind, size_t from, size_t to) {
@@ -347,6 +349,7 @@ std::vector<Placement::Damage> Placement::Inspect() const {
     bool reported = false;
     region.ForEachGap([&](size_t from, size_t to) {
       if (reported || Holds(s.arena + from, s.arena + to, region.guard)) return;
+      if (Planted(HarnessDefect::kOneSidedGuard) && from < region.data) return;
       reported = true;
       const std::byte expected[2] = {std::byte(region.guard & 0xff), std::byte(region.guard >> 8)};
       size_t at = from;

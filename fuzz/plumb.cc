@@ -31,6 +31,8 @@ void WatchSignals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file at its size limit is a write that fails, with words, and not the end of the process.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 // Text that one of our parsers reads; its refusal becomes the command line's.

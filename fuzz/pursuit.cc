@@ -9,6 +9,7 @@
 #include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
 #include "fuzz/explain.h"
+#include "fuzz/mutation.h"
 #include "fuzz/repeat.h"
 #include "fuzz/shrink.h"
 #include "fuzz/version.h"
@@ -119,6 +120,7 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
     last_seen_ = *seen;
     return true;
   }
+  if (Planted(HarnessDefect::kSignatureUnpinned) && !judged.result.findings.empty()) return true;
   NoteSlips(candidate, judged.result);
   return false;
 }
