@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/argmax.h"
 #include "fuzz/expand_values.h"
 #include "fuzz/owned_problem.h"
 #include "fuzz/philox.h"
@@ -69,30 +70,6 @@ int64_t IgnoreIndex(const Recipe& r) {
     default:
       return kUsualIgnoreIndex;
   }
-}
-
-// For each row the first column of the largest logit, or with sign -1 the least, in double. Columns
-// outermost: each is decoded once.
-std::vector<int64_t> Argmaxes(const OwnedProblem& problem, double sign) {
-  const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
-  std::vector<double> hidden(n * h), weight(h), largest(n, 0.0);
-  std::vector<int64_t> best(n, 0);
-  for (size_t k = 0; k < n * h; ++k) hidden[k] = problem.hidden.GetFloat(static_cast<int64_t>(k));
-  for (int64_t v = 0; v < problem.vocab(); ++v) {
-    for (size_t d = 0; d < h; ++d) {
-      weight[d] = problem.weight.GetFloat(v * problem.hidden_size() + static_cast<int64_t>(d));
-    }
-    for (size_t i = 0; i < n; ++i) {
-      double logit = 0;
-      for (size_t d = 0; d < h; ++d) logit += hidden[i * h + d] * weight[d];
-      logit *= sign;
-      if (v == 0 || logit > largest[i]) {
-        best[i] = v;
-        largest[i] = logit;
-      }
-    }
-  }
-  return best;
 }
 
 // Half of the rows, and at least one.
@@ -310,8 +287,8 @@ OwnedProblem Expand(const Recipe& r) {
   problem.ignore_index = IgnoreIndex(r);
   problem.labels = HostTensor::Zeros(r.label_dtype, {r.n});
   std::vector<int64_t> argmax;
-  if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem, 1);
-  if (r.labels == Labels::kArgmin) argmax = Argmaxes(problem, -1);
+  if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem);
+  if (r.labels == Labels::kArgmin) argmax = Argmins(problem);
   for (int64_t i = 0; i < r.n; ++i) {
     const bool is_ignored = ignored[static_cast<size_t>(i)];
     problem.labels.SetInt(i, is_ignored ? problem.ignore_index
