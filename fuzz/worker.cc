@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ CaseResult Serve(const Request& request, const Target& target) {
     result = Examine(std::move(problem), target, options);
   } catch (const std::bad_alloc&) {
     return Fault("out of memory while examining the case");
+  } catch (const std::runtime_error& error) {  // address space for wide strides: fuzz/placement.h
+    return Fault(error.what());
   }
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
