@@ -49,8 +49,8 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
 // held to; of a wide stride (fuzz/placement.h) only what is touched counts, but it must fit in
 // addresses.
 std::string TooLarge(const OwnedProblem& p) {
-  constexpr int64_t kPage = 4096, kMaxSpan = int64_t{1} << 36;
-  const auto touched = [](int64_t stride) { return std::min(stride, kPage); };
+  constexpr int64_t kMaxSpan = int64_t{1} << 36;
+  const auto touched = [](int64_t stride) { return std::min<int64_t>(stride, 4096); };
   const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
   const bool hidden_major = p.layout.weight_hidden_major;
   struct Product {

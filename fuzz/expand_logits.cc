@@ -113,7 +113,9 @@ void FillStaircase(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     const int64_t number = v / tile;
     return number * tile / 4 + v % tile / 4 + (number % 2 == 0 ? tile : 0);
   };
-  FillIntegers(r, exp - 6, BitWidth(r.v + tile) + 1, false, Rest::kNoise, height, hidden, weight);
+  // Noise of up to 1/2 must not hide what a tile gains.
+  FillIntegers(r, exp - 6, BitWidth(r.v + tile) + 1, false, exp < 4 ? Rest::kZero : Rest::kNoise,
+               height, hidden, weight);
 }
 
 // The largest logit, +-2^exp, is that of several columns to the bit: a pair beside a tile edge, all

@@ -171,14 +171,14 @@ std::string ReadTemperature(std::string_view text, float* value) {
 // "none", or names joined by commas.
 std::string ReadWant(std::string_view text, unsigned* value) {
   unsigned want = 0;
-  for (std::string_view rest = text == "none" ? "" : text; !rest.empty();) {
-    const size_t comma = rest.find(',');
+  for (size_t begin = 0; text != "none" && begin != std::string_view::npos;) {
+    const size_t comma = text.find(',', begin);
     unsigned one = 0;
-    if (std::string why = ReadName(rest.substr(0, comma), kWantNames, &one); !why.empty()) {
+    if (std::string why = ReadName(text.substr(begin, comma - begin), kWantNames, &one); !why.empty()) {
       return why + ", joined by commas, or none";
     }
     want |= one;
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    begin = comma == std::string_view::npos ? comma : comma + 1;
   }
   *value = want;
   return {};

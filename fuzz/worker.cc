@@ -55,8 +55,8 @@ CaseResult Serve(const Request& request, const Target& target) {
     result = Examine(std::move(problem), target, options);
   } catch (const std::bad_alloc&) {
     return Fault("out of memory while examining the case");
-  } catch (const std::runtime_error& error) {  // address space for wide strides: fuzz/placement.h
-    return Fault(error.what());
+  } catch (const std::runtime_error& refused) {  // address space for wide strides: fuzz/placement.h
+    return Fault(refused.what());
   }
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
