@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <new>
@@ -34,6 +35,7 @@ CaseResult Fault(std::string what) {
 }
 
 CaseResult Serve(const Request& request, const Target& target) {
+  const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   std::string error;
   if (!request.recipe.empty()) {
@@ -45,6 +47,7 @@ CaseResult Serve(const Request& request, const Target& target) {
     if (!c) return Fault("case: " + error);
     problem = std::move(c->problem);
   }
+  const std::chrono::duration<double> expanding = std::chrono::steady_clock::now() - begin;
   ExamineOptions options;
   options.seed = request.seed;
   options.arbiter = request.arbiter;
@@ -67,6 +70,7 @@ CaseResult Serve(const Request& request, const Target& target) {
     result.verdict = oracle::Verdict::kFail;
     result.findings.push_back(std::move(finding));
   }
+  result.expand_seconds = expanding.count();
   return result;
 }
 
