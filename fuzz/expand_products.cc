@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "fuzz/expand_values.h"
 
@@ -199,16 +200,31 @@ void FillBitPatterns(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   fill(weight, Purpose::kWeight);
 }
 
-// Exponents from the last subnormal's to as far as sums allow, each as likely: what Herbie samples.
+// Each exponent as likely. One problem in four: every element its own, from the last subnormal's to as
+// far as sums allow, what Herbie samples; one product then decides nearly every logit. Else every
+// dimension its own, of hidden, and the opposite of weight, so that products are of order 2^exp.
 void FillAllExponents(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
+  const Stream plan = StreamOf(r, Purpose::kPlan);
+  const bool opposite = (plan.At(0)[0] & 3) != 0;
+  const int share = HoldExp(r, -10, 10, 4) - FloorLog2(Depth(r)) / 2;
+  const int reach = r.dtype == kernel::DType::kF16 ? 10 : HighestExponent(r) - 10;
   const int lowest = LowestExponent(r.dtype), precision = PrecisionOf(r.dtype);
   const int highest = r.dtype == kernel::DType::kF16 ? 7 : HighestExponent(r);
+  std::vector<int> of_dimension;
+  for (int64_t d = 0; d < r.h; ++d) {
+    of_dimension.push_back(static_cast<int>(Below(plan.At(1, d)[0], 2 * reach + 1)) - reach);
+  }
+  const auto exponent_of = [&](Purpose purpose, int64_t d, uint32_t place) {
+    if (!opposite) return lowest + static_cast<int>(Below(place, highest - lowest + 1));
+    const int whole = of_dimension[static_cast<size_t>(d)];
+    return purpose == Purpose::kHidden ? whole : share - whole;
+  };
   const auto fill = [&](HostTensor* tensor, Purpose purpose) {
     Fill(tensor, [&, purpose](int64_t i) {
-      return [&, row = BitsOf(r, purpose, i)](int64_t d) mutable {
+      return [&, purpose, row = BitsOf(r, purpose, i)](int64_t d) mutable {
         const uint64_t bits = row.Pair(d);
         const auto place = static_cast<uint32_t>(bits >> 32);
-        const int exponent = lowest + static_cast<int>(Below(place, highest - lowest + 1));
+        const int exponent = exponent_of(purpose, d, place);
         const int kept = std::min(precision - 1, exponent - lowest);  // fewer bits below the normals
         const int64_t significand =
             (int64_t{1} << kept) + Below(static_cast<uint32_t>(bits), int64_t{1} << kept);

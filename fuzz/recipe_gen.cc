@@ -88,7 +88,12 @@ Gen<Recipe> OneRegime(const RegimeEntry& entry, int family) {
   std::vector<Gen<Recipe>> ways;
   std::vector<size_t> upto;  // sums of weights
   size_t total = 0;
-  for (const Ingredients& i : entry.compose()) {
+  const std::vector<Ingredients> all = entry.compose();
+  const bool reserved = std::any_of(all.begin(), all.end(), [family](const Ingredients& i) {
+    return family >= 0 && i.only_family == family;
+  });
+  for (const Ingredients& i : all) {
+    if (family >= 0 && i.only_family != (reserved ? family : -1)) continue;
     const bool usual = family < 0 || i.own_shape;
     ways.push_back(Of(entry.regime.name, usual ? i.shape : ShapesOfFamily(family), i));
     upto.push_back(total += i.weight);

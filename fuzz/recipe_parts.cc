@@ -159,7 +159,7 @@ Gen<Shape> ShapesOfFamily(int family) {
       return Shapes(inRange<int64_t>(2, 7), RaggedVocab(), inRange<int64_t>(9, 49));
     case 5:
       return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(2, 20), inRange<int64_t>(200, 900));
-    case 6:
+    case kManyRowsFamily:
       return Shapes(inRange<int64_t>(90, 140), inRange<int64_t>(3, 40), inRange<int64_t>(2, 9));
     default:
       return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(1, 4), inRange<int64_t>(1, 4));

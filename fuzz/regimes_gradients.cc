@@ -79,7 +79,7 @@ std::vector<Ingredients> Mean() {
 }
 
 std::vector<Ingredients> VocabularyChunks() {
-  return {{Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(1500, 9000), inRange<int64_t>(2, 17)),
+  return {{Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(1500, 6000), inRange<int64_t>(2, 10)),
            Plain(), UsualUpstream(60), Settings(ExactTemperature()), true}};
 }
 

@@ -85,14 +85,14 @@ std::vector<Ingredients> LowRank() {
 }
 
 std::vector<Ingredients> BitPatterns() {
-  auto exp = weightedOneOf<int>({{50, inRange(0, 6)}, {30, inRange(6, 20)}, {20, inRange(20, 61)}});
+  auto exp = weightedOneOf<int>({{70, inRange(0, 5)}, {20, inRange(5, 12)}, {10, inRange(12, 61)}});
   return {{UsualShapes(), Contents(Values::kBitPatterns, std::move(exp), AnyLabels()),
            PlainUpstream(40), Settings(ExactTemperature())}};
 }
 
 std::vector<Ingredients> AllExponents() {
-  return {{UsualShapes(), Contents(Values::kAllExponents, just(0), AnyLabels()), PlainUpstream(40),
-           Settings(ExactTemperature())}};
+  return {{UsualShapes(), Contents(Values::kAllExponents, inRange(-2, 4), AnyLabels()),
+           PlainUpstream(40), Settings(ExactTemperature())}};
 }
 
 // Depths at which the last block of a loop of 8, 16, 32, 64 or 128 is partial.

@@ -130,9 +130,10 @@ TEST(ExpandProductsTest, LowRankRowsRepeat) {
   });
 }
 
-// Fails if exponents stay in the middle, or subnormals never come.
+// Fails if exponents stay in the middle, subnormals never come, or products are never of order 1.
 TEST(ExpandProductsTest, ExponentsReachBothEnds) {
-  ForEachProblem("values=all-exponents", [](const OwnedProblem& p) {
+  int64_t everywhere = 0, opposite = 0;
+  ForEachProblem("values=all-exponents", [&](const OwnedProblem& p) {
     const bool narrow = p.weight.dtype == kernel::DType::kF16;
     int64_t subnormal = 0, large = 0;
     for (int64_t k = 0; k < p.weight.size(); ++k) {
@@ -140,9 +141,16 @@ TEST(ExpandProductsTest, ExponentsReachBothEnds) {
       subnormal += x < (narrow ? 0x1p-14F : 0x1p-126F) ? 1 : 0;
       large += x >= (narrow ? 0x1p5F : 0x1p50F) ? 1 : 0;
     }
-    EXPECT_GE(subnormal, 5);
-    EXPECT_GE(large, 5);
+    everywhere += subnormal >= 5 && large >= 5 ? 1 : 0;
+    bool of_order_one = true;
+    for (int64_t d = 0; d < kDepth; ++d) {
+      const double product = std::fabs(Product(p, 0, 0, d));
+      of_order_one = of_order_one && product > 0x1p-4 && product < 4;
+    }
+    opposite += of_order_one ? 1 : 0;
   });
+  EXPECT_GE(everywhere, 1);
+  EXPECT_GE(opposite, 9);
   ForEachProblem("values=bit-patterns exp=50", [](const OwnedProblem& p) {
     std::set<int> exponents;
     for (int64_t k = 0; k < p.weight.size(); ++k) exponents.insert(std::ilogb(p.weight.GetFloat(k)));
