@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "fuzz/mutation.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
@@ -111,7 +112,7 @@ class Reader {
     }
     Clock(*ms);
     started_.erase(*item);
-    if (state_.Done(*item)) return true;
+    if (state_.Done(*item) && !Planted(HarnessDefect::kCountedTwice)) return true;
     if (*item >= static_cast<int64_t>(state_.done.size())) {
       state_.done.resize(static_cast<size_t>(std::max<int64_t>(*item + 1, 2 * *item)));
     }
@@ -259,7 +260,8 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
   }
   size_t whole = 0;
   if (!ParseJournal(path, text, state, &whole, error)) return nullptr;
-  if (whole < text.size() && ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
+  if (whole < text.size() && !Planted(HarnessDefect::kTornLineKept) &&
+      ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
     *error = SystemError(path, "cannot cut the torn line off");
     return nullptr;
   }
@@ -269,6 +271,7 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
 Journal::~Journal() { close(descriptor_); }
 
 void Journal::Start(int64_t item) {
+  if (Planted(HarnessDefect::kStartNotWritten)) return;
   Json line;
   line["start"] = item;
   Append(line);

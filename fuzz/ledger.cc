@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fuzz/mutation.h"
 #include "fuzz/recipe.h"
 #include "fuzz/regimes.h"
 #include "fuzz/second_opinion.h"
@@ -83,6 +84,9 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
   const CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
   std::vector<Sighting> fresh;
   const std::lock_guard lock(mutex_);
+  if (Planted(HarnessDefect::kDoneBeforeSighting)) {
+    journal_->Done(item.number, target, Elapsed(), record);
+  }
   for (const std::string& signature : record.signatures) {
     if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
     const Finding& finding = *FindSignature(judged.result, signature);
@@ -110,7 +114,9 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
     state_.sightings.emplace(key, sighting);
     fresh.push_back(std::move(sighting));
   }
-  journal_->Done(item.number, target, Elapsed(), record);
+  if (!Planted(HarnessDefect::kDoneBeforeSighting)) {
+    journal_->Done(item.number, target, Elapsed(), record);
+  }
   state_.tallies[target].Add(record);
   for (auto sighting = fresh.rbegin(); sighting != fresh.rend(); ++sighting) {
     pending_.emplace_back(target, sighting->signature);

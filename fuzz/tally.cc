@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "fuzz/mutation.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -189,12 +191,12 @@ void Tally::Add(const CaseRecord& record) {
       ++fail;
       break;
     case oracle::Verdict::kSkipped:
-      ++skipped;
+      ++(Planted(HarnessDefect::kSkippedIsPassed) ? pass : skipped);
       ++skip_reasons[record.skip_reason];
       break;
     case oracle::Verdict::kVacuous:
     case oracle::Verdict::kUnspecified:
-      ++vacuous;
+      ++(Planted(HarnessDefect::kVacuousIsPassed) ? pass : vacuous);
       break;
   }
 }

@@ -21,7 +21,7 @@
 #include "fuzz/json.h"
 #include "fuzz/report_text.h"
 #include "fuzz/version.h"
-#include "tests/fuzz/support/workplace.h"
+#include "tests/fuzz/support/program.h"
 
 extern char** environ;
 
@@ -31,40 +31,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string out;   // stdout
-  std::string last;  // its last line
-};
+using testing::Outcome;
+using testing::Slurp;
 
-std::string Slurp(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-class Cli : public ::testing::Test {
+class Cli : public testing::Program {
  protected:
-  // `arguments` as a shell reads them; stderr goes to the file "err".
-  Outcome Run(const std::string& arguments) const {
-    const std::string command =
-        "cd " + work_.path().string() + " && " + PLUMB_PROGRAM + " " + arguments + " 2> err";
-    Outcome outcome;
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> buffer;
-    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-      outcome.out.append(buffer.data(), got);
-    }
-    const int status = pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (!outcome.out.empty()) {
-      const std::string body = outcome.out.substr(0, outcome.out.size() - 1);
-      outcome.last = body.substr(body.rfind('\n') + 1);
-    }
-    return outcome;
-  }
-  std::string Err() const { return Slurp(work_ / "err"); }
-
   // Starts the program without waiting for it.
   pid_t Start(std::vector<std::string> words) const {
     words.insert(words.begin(), "plumb");
@@ -91,8 +62,6 @@ class Cli : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-
-  testing::Workplace work_;
 };
 
 // Kills: a status or a last line that does not say what happened; the keys are an interface for
