@@ -46,8 +46,11 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
 
 // A tensor without elements costs a file nothing, whatever its extents ([2^40, 0] is a valid weight
 // that would be judged for ever), and padding none at all. Cases are held to the size that recipes are
-// held to.
+// held to; of a wide stride (fuzz/placement.h) only what is touched counts, but it must fit in
+// addresses.
 std::string TooLarge(const OwnedProblem& p) {
+  constexpr int64_t kMaxSpan = int64_t{1} << 36;
+  const auto touched = [](int64_t stride) { return std::min<int64_t>(stride, 4096); };
   const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
   const bool hidden_major = p.layout.weight_hidden_major;
   struct Product {
@@ -55,16 +58,25 @@ std::string TooLarge(const OwnedProblem& p) {
     int64_t count, stride;
   };
   for (const Product& product : {Product{"N*V", n, v},
-                                 {"N*(H+padding)", n, h + p.layout.hidden_padding},
+                                 {"N*(H+padding)", n, h + touched(p.layout.hidden_padding)},
                                  {"weight with its padding", hidden_major ? h : v,
-                                  (hidden_major ? v : h) + p.layout.weight_padding},
-                                 {"N*grad_stride", n, p.layout.grad_stride}}) {
+                                  (hidden_major ? v : h) + touched(p.layout.weight_padding)},
+                                 {"N*label_stride", n, touched(p.layout.label_stride)},
+                                 {"N*grad_stride", n, touched(p.layout.grad_stride)}}) {
     int64_t elements = 0;
     if (__builtin_mul_overflow(std::max<int64_t>(product.count, 1),
                                std::max<int64_t>(product.stride, 1), &elements) ||
         elements > kMaxElements) {
       return std::string(product.what) + " = " + std::to_string(product.count) + "*" +
              std::to_string(product.stride) + " elements, above " + std::to_string(kMaxElements);
+    }
+  }
+  const int64_t lines = std::max({n, hidden_major ? h : v, int64_t{1}});
+  for (const int64_t stride : {p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_stride,
+                               p.layout.grad_stride}) {
+    if (stride > kMaxSpan / lines) {
+      return "a stride of " + std::to_string(stride) + " over " + std::to_string(lines) +
+             " lines: more than 2^36 elements";
     }
   }
   return {};

@@ -15,8 +15,8 @@ using kernel::Reduction;
 
 constexpr std::string_view kFormat = "plumbline-case";
 constexpr int64_t kVersion = 1;
-// Far beyond what any finding has needed; keeps products with it inside 64 bits.
-constexpr int64_t kMaxPadding = 65536;
+// Far beyond what any finding has needed.
+constexpr int64_t kMaxOffset = 65536;
 
 struct ReductionName {
   Reduction reduction;
@@ -38,6 +38,11 @@ Json ProblemToJson(const OwnedProblem& p) {
   layout["weight_padding"] = Json(p.layout.weight_padding);
   layout["label_offset"] = Json(p.layout.label_offset);
   layout["grad_stride"] = Json(p.layout.grad_stride);
+  // Written where they are not the default: cases from before there were these keep their bytes.
+  if (p.layout.label_stride != 1) layout["label_stride"] = Json(p.layout.label_stride);
+  if (p.layout.offset != 0) layout["offset"] = Json(p.layout.offset);
+  if (p.layout.reversed) layout["reversed"] = Json(true);
+  if (p.layout.hidden_broadcast) layout["hidden_broadcast"] = Json(true);
   Json& wanted = json["wanted"];
   wanted["entropy"] = Json(p.wanted.entropy);
   wanted["lse"] = Json(p.wanted.lse);
@@ -65,10 +70,18 @@ std::string ReadProblem(const Json* json, OwnedProblem* p) {
   ReadReduction(reader, &p->reduction);
   JsonReader layout(reader.Member("layout"), "problem.layout", Presence::kRequired);
   layout.Read("weight_hidden_major", &p->layout.weight_hidden_major);
-  layout.Read("hidden_padding", &p->layout.hidden_padding, 0, kMaxPadding);
-  layout.Read("weight_padding", &p->layout.weight_padding, 0, kMaxPadding);
-  layout.Read("label_offset", &p->layout.label_offset, 0, kMaxPadding);
-  layout.Read("grad_stride", &p->layout.grad_stride, 0, kMaxPadding);
+  layout.Read("hidden_padding", &p->layout.hidden_padding, 0, kMaxStride);
+  layout.Read("weight_padding", &p->layout.weight_padding, 0, kMaxStride);
+  layout.Read("label_offset", &p->layout.label_offset, 0, kMaxOffset);
+  layout.Read("grad_stride", &p->layout.grad_stride, 0, kMaxStride);
+  if (layout.Member("label_stride") != nullptr) {
+    layout.Read("label_stride", &p->layout.label_stride, 0, kMaxStride);
+  }
+  if (layout.Member("offset") != nullptr) layout.Read("offset", &p->layout.offset, 0, kMaxOffset);
+  if (layout.Member("reversed") != nullptr) layout.Read("reversed", &p->layout.reversed);
+  if (layout.Member("hidden_broadcast") != nullptr) {
+    layout.Read("hidden_broadcast", &p->layout.hidden_broadcast);
+  }
   JsonReader wanted(reader.Member("wanted"), "problem.wanted", Presence::kRequired);
   wanted.Read("entropy", &p->wanted.entropy);
   wanted.Read("lse", &p->wanted.lse);

@@ -72,14 +72,18 @@ std::string Options(const OwnedProblem& p) {
   std::string text = Text("reduction %s, ignore_index %" PRId64 ", weight %s-major",
                           kReductions[static_cast<size_t>(p.reduction)], p.ignore_index,
                           p.layout.weight_hidden_major ? "hidden" : "vocab");
-  const std::array<std::pair<const char*, int64_t>, 3> padding = {
+  const std::array<std::pair<const char*, int64_t>, 4> padding = {
       std::pair("hidden padding", p.layout.hidden_padding),
       {"weight padding", p.layout.weight_padding},
-      {"label offset", p.layout.label_offset}};
+      {"label offset", p.layout.label_offset},
+      {"offset", p.layout.offset}};
   for (const auto& [what, elements] : padding) {
     if (elements != 0) text += Text(", %s %" PRId64, what, elements);
   }
   if (p.layout.grad_stride != 1) text += Text(", gradient stride %" PRId64, p.layout.grad_stride);
+  if (p.layout.label_stride != 1) text += Text(", label stride %" PRId64, p.layout.label_stride);
+  if (p.layout.reversed) text += ", rows last to first";
+  if (p.layout.hidden_broadcast) text += ", one row of hidden for all";
 
   text += "\nasked for: ";
   text += p.reduction == kernel::Reduction::kNone ? "logprob" : "loss";

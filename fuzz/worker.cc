@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,8 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
       result = request ? Serve(*request, *target) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
+    } catch (const std::runtime_error& refused) {  // address space for wide strides: fuzz/placement.h
+      result = Fault(refused.what());
     }
     if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
   }
