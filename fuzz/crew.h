@@ -67,6 +67,7 @@ class Crew {
   bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
   Pursued PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
   void StoreCase(const Sighting& sighting, Pursued pursued);
+  void StoreSlips(const std::string& target, const std::vector<Case>& slips);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
   // Notes why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);

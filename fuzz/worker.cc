@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -61,6 +62,7 @@ CaseResult OutOfMemory(int64_t held_before) {
 }
 
 CaseResult Serve(const Request& request, const Target& target) {
+  const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   std::string error;
   if (!request.recipe.empty()) {
@@ -72,6 +74,7 @@ CaseResult Serve(const Request& request, const Target& target) {
     if (!c) return Fault("case: " + error);
     problem = std::move(c->problem);
   }
+  const std::chrono::duration<double> expanding = std::chrono::steady_clock::now() - begin;
   ExamineOptions options;
   options.seed = request.seed;
   options.arbiter = request.arbiter;
@@ -87,6 +90,7 @@ CaseResult Serve(const Request& request, const Target& target) {
     result.verdict = oracle::Verdict::kFail;
     result.findings.push_back(std::move(finding));
   }
+  result.expand_seconds = expanding.count();
   return result;
 }
 
