@@ -53,6 +53,7 @@ CaseResult OutOfMemory(int64_t held_before) {
   if (kept < held / 2) return Fault(std::string(kOutOfMemory));
   Finding finding;
   finding.kind = FindingKind::kStatus;
+  finding.output = kMemory;
   finding.what = "the target kept " + std::to_string(kept >> 20) +
                  " MiB of memory, and none was left to judge what it gave";
   CaseResult result;
