@@ -13,6 +13,7 @@
 
 #include "fuzz/arbiter_schedule.h"
 #include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
 #include "fuzz/case_runner.h"
 #include "fuzz/journal.h"
 #include "fuzz/ledger.h"

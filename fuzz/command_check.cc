@@ -36,10 +36,11 @@ struct NamedContract {
 std::optional<NamedContract> ContractFor(const CheckCommand& command, std::string* error,
                                          ExitStatus* status) {
   if (!command.contract.empty()) {
-    std::ifstream file(command.contract, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::optional<Description> description = ParseDescription(text, error);
+    constexpr uint64_t kMaxDescription = uint64_t{1} << 20;
     *status = ExitStatus::kUsage;
+    const std::optional<std::string> text = ReadRegular(command.contract, kMaxDescription, error);
+    if (!text) return std::nullopt;
+    const std::optional<Description> description = ParseDescription(*text, error);
     *error = command.contract.string() + ": " + *error;
     if (!description) return std::nullopt;
     return NamedContract{description->name, description->contract};

@@ -11,29 +11,25 @@
 #include <set>
 #include <string_view>
 
+#include "fuzz/regular_file.h"
+#include "fuzz/text.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 constexpr int64_t kFormat = 1;
-// A damaged journal must not make the reader ask for petabytes.
 constexpr int64_t kMaxItem = int64_t{1} << 36;
+// Items are handed out in order, so one that is done is at most as many ahead of the others as there
+// are jobs. A journal that says otherwise must not make the reader ask for gigabytes.
+constexpr int64_t kMaxAhead = int64_t{1} << 20;
 
 std::string SystemError(const std::filesystem::path& path, const char* what) {
   return std::string(what) + " " + path.string() + ": " + strerrordesc_np(errno);
 }
 
-bool ReadAll(int descriptor, std::string* text) {
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = read(descriptor, buffer, sizeof buffer);
-    if (got == 0) return true;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return false;
-    text->append(buffer, static_cast<size_t>(got));
-  }
-}
+// Eight hours of campaign write about 10 GB at most; what is larger is no journal.
+constexpr uint64_t kMaxJournal = uint64_t{1} << 34;
 
 const int64_t* ItemOf(const Json& line, std::string_view key) {
   const Json* member = line.Find(key);
@@ -109,9 +105,20 @@ class Reader {
       *why = "not a valid \"done\" line";
       return false;
     }
+    if (*item > done_ + kMaxAhead) {
+      *why = "item " + std::to_string(*item) + " is done, where only " + std::to_string(done_) +
+             " have been before";
+      return false;
+    }
+    const std::vector<std::string>& targets = state_.options.targets;
+    if (std::find(targets.begin(), targets.end(), *target) == targets.end()) {
+      *why = "target " + Abridged(Json(*target).Dump()) + " is none of the campaign's";
+      return false;
+    }
     Clock(*ms);
     started_.erase(*item);
     if (state_.Done(*item)) return true;
+    ++done_;
     if (*item >= static_cast<int64_t>(state_.done.size())) {
       state_.done.resize(static_cast<size_t>(std::max<int64_t>(*item + 1, 2 * *item)));
     }
@@ -171,6 +178,7 @@ class Reader {
   JournalState& state_;
   bool first_ = true;
   std::set<int64_t> started_;
+  int64_t done_ = 0;
 };
 
 // `whole`: bytes up to the end of the last whole line.
@@ -230,33 +238,23 @@ std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
 
 bool Journal::Read(const std::filesystem::path& dir, JournalState* state, std::string* error) {
   const std::filesystem::path path = dir / kJournalName;
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  std::string text;
-  const bool read = descriptor >= 0 && ReadAll(descriptor, &text);
-  if (!read) *error = SystemError(path, "cannot read");
-  if (descriptor >= 0) close(descriptor);
+  const std::optional<std::string> text = ReadRegular(path, kMaxJournal, error);
   size_t whole = 0;
-  return read && ParseJournal(path, text, state, &whole, error);
+  return text && ParseJournal(path, *text, state, &whole, error);
 }
 
 std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, JournalState* state,
                                        std::string* error) {
   const std::filesystem::path path = dir / kJournalName;
-  const int descriptor = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (descriptor < 0) {
-    *error = SystemError(path, "cannot open");
-    return nullptr;
-  }
+  const int descriptor = OpenRegular(path, O_RDWR | O_APPEND, error);
+  if (descriptor < 0) return nullptr;
   std::unique_ptr<Journal> journal(new Journal(descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     *error = path.string() + " is in use by another plumb";
     return nullptr;
   }
   std::string text;
-  if (!ReadAll(descriptor, &text)) {
-    *error = SystemError(path, "cannot read");
-    return nullptr;
-  }
+  if (!ReadToEnd(descriptor, path, kMaxJournal, &text, error)) return nullptr;
   size_t whole = 0;
   if (!ParseJournal(path, text, state, &whole, error)) return nullptr;
   if (whole < text.size() && ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {

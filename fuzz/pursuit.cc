@@ -107,6 +107,8 @@ Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOpt
     kept.values_after = kept.values_before;
   }
   pursued.stored = Describe(start, std::move(problem), kept.finding, *runner, kept);
+  if (kept.note.empty() && pursued.harness_fault.empty()) pursued.stored.state = CaseState::kConfirmed;
+  pursued.stored.bucket = BucketOf(pursued.stored.problem, pursued.stored.finding);
   if (!options.best_so_far.empty()) {
     std::error_code ignored;
     std::filesystem::remove(options.best_so_far, ignored);

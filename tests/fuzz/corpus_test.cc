@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
+#include "fuzz/corpus.h"
 #include "fuzz/examine.h"
 #include "fuzz/target.h"
 
@@ -44,7 +46,8 @@ TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
   const auto stored = ReadCase(GetParam(), &error);
   ASSERT_TRUE(stored) << error;
   EXPECT_EQ(GetParam().filename().string(), CaseFileName(*stored));
-  // host moves its maximum between tiles of 64 columns: a defect in that move needs V = 65, and 67 values.
+  // host moves its maximum between tiles of 64 columns: a defect in that move needs V = 65, and 67
+  // values.
   EXPECT_LE(ValueCount(stored->problem), stored->target == "mutant:entropy-not-rebased" ? 67 : 64);
 
   const CaseResult on_host = On("host", stored->problem);

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/bucket.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cinttypes>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "fuzz/mix.h"
+#include "fuzz/shrink_order.h"
+#include "fuzz/shrink_select.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using kernel::Reduction;
+
+// Of a case that could not be shrunk no more rows are looked at: the key stays cheap, and a row says as
+// much as a hundred.
+constexpr int64_t kRowsRead = 8;
+// The thresholds below are those of the defects in the field: exp(-88) is where fp32 goes subnormal,
+// 65504 the largest fp16; 8 is far from every logit that shrinking leaves without need.
+constexpr double kFar = 8, kUnderflow = 80, kBeyondHalf = 65504, kHuge = 0x1p60;
+
+class Key {
+ public:
+  explicit Key(std::string signature) : text_(std::move(signature)) {}
+  void Add(std::string_view word) { (text_ += ' ') += word; }
+  void AddIf(bool holds, std::string_view word) {
+    if (holds) Add(word);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// The class of an extent: up to 2 by itself, then the largest tile that it passes.
+std::string ExtentClass(int64_t extent) {
+  if (extent <= 2) return "=" + std::to_string(extent);
+  constexpr std::array<int64_t, 6> kTiles = {256, 128, 64, 32, 16, 2};
+  return ">" + std::to_string(*std::find_if(kTiles.begin(), kTiles.end(),
+                                            [&](int64_t tile) { return extent > tile; }));
+}
+
+bool IsValid(const OwnedProblem& p, int64_t label) {
+  return label != p.ignore_index && label >= 0 && label < p.vocab();
+}
+
+// The rows that the finding is about: its own where it names one, else the first few that count.
+std::vector<int64_t> RowsOf(const OwnedProblem& p, const Finding& f) {
+  if (f.output != "grad_weight" && f.output != "loss" && f.row >= 0 && f.row < p.rows()) return {f.row};
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < std::min(p.rows(), kRowsRead); ++i) {
+    if (IsValid(p, p.labels.GetInt(i))) rows.push_back(i);
+  }
+  return rows;
+}
+
+struct ValueClass {
+  bool nan = false, infinite = false, subnormal = false, fine = false;
+};
+
+// `bits`: more significant bits than that count as fine.
+ValueClass Classify(const HostTensor& tensor, int bits) {
+  ValueClass c;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const float x = tensor.GetFloat(i);
+    c.nan |= std::isnan(x);
+    c.infinite |= std::isinf(x);
+    if (!std::isfinite(x)) continue;
+    c.subnormal |= x != 0 && std::abs(x) < std::numeric_limits<float>::min();
+    c.fine |= SignificantBits(x) > bits;
+  }
+  return c;
+}
+
+void AddValues(std::string_view name, const HostTensor& tensor, Key* key) {
+  constexpr int kFewBits = 8;  // what bf16 holds
+  const ValueClass c = Classify(tensor, kFewBits);
+  key->AddIf(c.nan, std::string(name) + "=nan");
+  key->AddIf(c.infinite, std::string(name) + "=inf");
+  key->AddIf(c.subnormal, std::string(name) + "=subnormal");
+}
+
+// What the logits of the finding's rows have in common.
+void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
+  double top = -std::numeric_limits<double>::infinity(), bottom = -top, nearest = -top, gap = 0;
+  bool ties = false, confident = false, fine = false, any = false;
+  for (const int64_t row : RowsOf(p, f)) {
+    std::vector<double> logits = Logits(p, row);
+    double t = 1;
+    if (p.temperature && p.temperature->size() > 0) {
+      t = static_cast<double>(p.temperature->GetFloat(p.temperature->shape.empty() ? 0 : row));
+    }
+    const int64_t label = p.labels.GetInt(row);
+    const bool finite =
+        std::all_of(logits.begin(), logits.end(), [](double z) { return std::isfinite(z); });
+    if (!finite || !(t > 0) || logits.empty()) continue;
+    any = true;
+    for (double& z : logits) {
+      z /= t;
+      fine |= SignificantBits(static_cast<float>(z)) > 8;
+      nearest = std::min(nearest, std::abs(z));
+    }
+    const double of_label = IsValid(p, label) ? logits[static_cast<size_t>(label)] : 0;
+    std::sort(logits.begin(), logits.end());
+    top = std::max(top, logits.back());
+    bottom = std::min(bottom, logits.front());
+    gap = std::max(gap, logits.back() - logits.front());
+    ties |= logits.size() > 1 && logits[logits.size() - 2] == logits.back();
+    const double second = logits.size() > 1 ? logits[logits.size() - 2] : of_label;
+    confident |= IsValid(p, label) && of_label - second > 1.5;
+  }
+  if (!any) return;
+  const double size = std::max(std::abs(top), std::abs(bottom));
+  key->AddIf(top < -kUnderflow, "all-below-underflow");
+  key->AddIf(top < 0 && top >= -kUnderflow, "all-negative");
+  key->AddIf(top >= 0 && nearest > kFar, "offset");
+  key->AddIf(size > kHuge, "huge");
+  key->AddIf(size > kBeyondHalf && size <= kHuge, "beyond-fp16");
+  key->AddIf(gap > kUnderflow, "wide");
+  key->AddIf(ties, "ties");
+  key->AddIf(confident, "confident");
+  key->AddIf(fine, "fine-logits");
+}
+
+void AddGradients(const OwnedProblem& p, Key* key) {
+  for (const auto& [name, tensor] : {std::pair<std::string_view, const HostTensor*>{
+                                         "g", p.grad_logprob ? &*p.grad_logprob : nullptr},
+                                     {"k", p.grad_entropy ? &*p.grad_entropy : nullptr}}) {
+    if (tensor == nullptr || tensor->size() == 0) continue;
+    bool uniform = true, zero_first = tensor->GetFloat(0) == 0;
+    for (int64_t i = 1; i < tensor->size(); ++i) uniform &= tensor->GetBits(i) == tensor->GetBits(0);
+    key->Add(std::string(name) + (uniform ? "" : zero_first ? "=varies-from-0" : "=varies"));
+    AddValues(name, *tensor, key);
+  }
+}
+
+void AddOptions(const OwnedProblem& p, Key* key) {
+  key->AddIf(p.hidden.dtype == DType::kF16, "fp16");
+  key->AddIf(p.hidden.dtype == DType::kF32, "fp32");
+  key->AddIf(p.wanted.fp32_grads, "fp32-grads");
+  if (p.temperature) key->Add(p.temperature->shape.empty() ? "T" : "T-by-row");
+  if (p.temperature) AddValues("T", *p.temperature, key);
+  key->AddIf(p.reduction == Reduction::kSum, "sum");
+  key->AddIf(p.reduction == Reduction::kMean, "mean");
+  key->AddIf(p.labels.dtype == DType::kI32, "int32-labels");
+  key->AddIf(p.ignore_index != -100, "other-ignore-index");
+  key->AddIf(p.layout.weight_hidden_major, "hidden-major");
+  key->AddIf(p.layout.hidden_padding != 0, "padded-hidden");
+  key->AddIf(p.layout.weight_padding != 0, "padded-weight");
+  key->AddIf(p.layout.label_offset != 0, "offset-labels");
+  key->AddIf(p.layout.grad_stride == 0, "broadcast-gradient");
+  key->AddIf(p.layout.grad_stride > 1, "strided-gradient");
+}
+
+void AddLabels(const OwnedProblem& p, const Finding& f, Key* key) {
+  bool ignored = false, negative = false, beyond = false;
+  for (int64_t i = 0; i < p.rows(); ++i) {
+    const int64_t label = p.labels.GetInt(i);
+    ignored |= label == p.ignore_index;
+    negative |= label != p.ignore_index && label < 0;
+    beyond |= label != p.ignore_index && label >= p.vocab();
+  }
+  key->AddIf(ignored, "ignored-row");
+  key->AddIf(negative, "label<0");
+  key->AddIf(beyond, "label>=V");
+  const std::vector<int64_t> rows = RowsOf(p, f);
+  if (rows.empty() || p.vocab() < 2) return;
+  const int64_t label = p.labels.GetInt(rows.front());
+  if (!IsValid(p, label) || label == 0) return;
+  key->Add(label == p.vocab() - 1 ? "label=last" : "label=inner");
+}
+
+void AddPlace(const OwnedProblem& p, const Finding& f, Key* key) {
+  const bool by_vocab = f.output == "grad_weight";
+  const int64_t extent = by_vocab ? p.vocab() : p.rows();
+  if (f.row < 0 || f.row >= extent) return;
+  if (by_vocab) {
+    bool labelled = false;
+    for (int64_t i = 0; i < p.rows(); ++i) labelled |= p.labels.GetInt(i) == f.row;
+    key->Add(labelled ? "at=label" : "at=other");
+  } else if (p.labels.GetInt(f.row) == p.ignore_index) {
+    key->Add("at=ignored");
+  } else if (!IsValid(p, p.labels.GetInt(f.row))) {
+    key->Add("at=invalid");
+  } else if (f.row > 0) {
+    key->Add("at=later-row");
+  }
+}
+
+std::string IdOf(std::string_view key) {
+  uint64_t state = 0;
+  for (const char c : key) state = Mix(state, static_cast<unsigned char>(c));
+  return Text("%08" PRIx64, state >> 32);
+}
+
+}  // namespace
+
+Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding) {
+  const OwnedProblem& p = minimised;
+  Key key(finding.Signature());
+  key.Add("N" + ExtentClass(p.rows()));
+  key.Add("V" + ExtentClass(p.vocab()));
+  key.Add("H" + ExtentClass(p.hidden_size()));
+  AddOptions(p, &key);
+  AddGradients(p, &key);
+  AddValues("hidden", p.hidden, &key);
+  AddValues("weight", p.weight, &key);
+  AddLogits(p, finding, &key);
+  AddLabels(p, finding, &key);
+  AddPlace(p, finding, &key);
+  Bucket bucket;
+  bucket.key = key.Take();
+  bucket.id = IdOf(bucket.key);
+  return bucket;
+}
+
+}  // namespace plumbline::fuzz
