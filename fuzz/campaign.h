@@ -25,6 +25,7 @@
 #include "fuzz/exit_status.h"
 #include "fuzz/sighting.h"
 #include "fuzz/tally.h"
+#include "fuzz/time_split.h"
 
 namespace plumbline::fuzz {
 
@@ -54,6 +55,7 @@ struct CampaignSummary {
   std::string error;        // kUsage, kUnavailable, kFault, where the campaign could not go on
   CampaignOptions options;  // as they were used: after a resume, with what the journal says
   std::chrono::milliseconds elapsed{0};
+  TimeSplit time;  // of this run alone
   std::vector<std::pair<std::string, Tally>> targets;
   std::vector<Sighting> sightings;  // in the order of their items
 };

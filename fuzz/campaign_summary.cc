@@ -41,6 +41,7 @@ Json ToJson(const CampaignSummary& summary) {
   json["out"] = summary.options.out.string();
   json["campaign"] = ToJson(summary.options);
   json["elapsed_seconds"] = std::chrono::duration<double>(summary.elapsed).count();
+  json["time"] = ToJson(summary.time);
   int64_t cases = 0;
   json["targets"] = Json(Json::Array{});
   for (const auto& [target, tally] : summary.targets) {

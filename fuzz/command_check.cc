@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "fuzz/dump_report.h"
 #include "fuzz/dump_run.h"
 #include "fuzz/dump_sample.h"
+#include "fuzz/regular_file.h"
 #include "fuzz/target.h"
 #include "fuzz/text.h"
 

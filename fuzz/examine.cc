@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "fuzz/mix.h"
+#include "fuzz/output_bits.h"
 #include "fuzz/placement.h"
 #include "fuzz/second_opinion.h"
 #include "fuzz/text.h"
@@ -85,23 +87,23 @@ class Runs {
  public:
   Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
 
+  // A placement is new, and poisoned with 0, until its first run.
   RunOutcome Run(int poison) {
-    placement_.Poison(poison);
-    poisoned_ = CopyBits(placement_.results());
+    if (ran_ || poison != 0) placement_.Poison(poison);
+    ran_ = true;
     const auto start = std::chrono::steady_clock::now();
     RunOutcome outcome = target_.Run(placement_.problem(), placement_.results());
     seconds_ += Seconds(start);
     return outcome;
   }
   OutputBits Bits() const { return CopyBits(placement_.results()); }
-  const OutputBits& poisoned() const { return poisoned_; }
   const Placement& placement() const { return placement_; }
   double seconds() const { return seconds_; }
 
  private:
   Placement placement_;
   const Target& target_;
-  OutputBits poisoned_;
+  bool ran_ = false;
   double seconds_ = 0;
 };
 
@@ -122,15 +124,17 @@ Finding At(FindingKind kind, size_t output, int64_t element, int64_t columns) {
   return f;
 }
 
-// One finding an output at most, for its first element that differs.
-void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& first_poison,
-                 const OutputBits& second, const OutputBits& second_poison, bool deterministic,
-                 std::vector<Finding>* findings) {
+// Two runs, the first over poison 0 and the second over poison 1. One finding an output at most, for
+// its first element that differs.
+void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& second,
+                 bool deterministic, std::vector<Finding>* findings) {
   for (size_t o = 0; o < first.outputs.size(); ++o) {
+    if (first.outputs[o] == second.outputs[o]) continue;
+    const size_t width = first.outputs[o].width();
     for (size_t e = 0; e < first.outputs[o].size(); ++e) {
       const uint64_t a = first.outputs[o][e], b = second.outputs[o][e];
       if (a == b) continue;
-      const bool unwritten = a == first_poison.outputs[o][e] && b == second_poison.outputs[o][e];
+      const bool unwritten = a == PoisonBits(0, width) && b == PoisonBits(1, width);
       if (!unwritten && !deterministic) continue;
       Finding f = At(unwritten ? FindingKind::kUnwritten : FindingKind::kNondeterministic, o,
                      static_cast<int64_t>(e), ColumnsOf(o, problem));
@@ -272,9 +276,9 @@ void Conclude(CaseResult* result) {
 
 }  // namespace
 
-CaseResult Examine(const OwnedProblem& asked, const Target& target, const ExamineOptions& options) {
+CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOptions& options) {
   CaseResult result;
-  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, asked);
+  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, std::move(asked));
   if (auto reason = WhySkipped(target.description(), problem)) {
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;
@@ -303,7 +307,7 @@ CaseResult Examine(const OwnedProblem& asked, const Target& target, const Examin
     return result;
   }
 
-  const OutputBits first_bits = runs.Bits(), first_poison = runs.poisoned();
+  const OutputBits first_bits = runs.Bits();
   const RunOutcome second = runs.Run(1);
   result.target_seconds = runs.seconds();
   if (second.status != RunStatus::kOk) {
@@ -313,8 +317,7 @@ CaseResult Examine(const OwnedProblem& asked, const Target& target, const Examin
   }
   const Capabilities& can = target.description().capabilities;
   const OutputBits second_bits = runs.Bits();
-  CompareRuns(problem, first_bits, first_poison, second_bits, runs.poisoned(), can.deterministic,
-              &result.findings);
+  CompareRuns(problem, first_bits, second_bits, can.deterministic, &result.findings);
   JudgeOutputs(runs, target, options, &result);
   if (can.batch_invariant && problem.rows() >= 2) {
     const auto row =

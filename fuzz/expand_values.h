@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
+#include "fuzz/narrow.h"
 #include "fuzz/owned_problem.h"
 #include "fuzz/philox.h"
 #include "fuzz/recipe.h"
@@ -63,11 +65,14 @@ template <class RowOf>
 void Fill(HostTensor* tensor, RowOf row_of) {
   const double largest = LargestOf(tensor->dtype);
   const int64_t rows = tensor->shape[0], columns = tensor->shape[1];
+  const auto row_bytes = static_cast<size_t>(columns) * kernel::SizeOf(tensor->dtype);
+  std::vector<float> line(static_cast<size_t>(columns));
   for (int64_t i = 0; i < rows; ++i) {
     auto row = row_of(i);
     for (int64_t j = 0; j < columns; ++j) {
-      tensor->SetFloat(i * columns + j, static_cast<float>(std::clamp(row(j), -largest, largest)));
+      line[static_cast<size_t>(j)] = static_cast<float>(std::clamp(row(j), -largest, largest));
     }
+    Narrow(line, tensor->dtype, tensor->bytes.data() + static_cast<size_t>(i) * row_bytes);
   }
 }
 

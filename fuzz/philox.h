@@ -18,7 +18,16 @@ namespace plumbline::fuzz {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
+inline constexpr std::array<uint32_t, 2> kPhiloxMultiplier = {0xD2511F53, 0xCD9E8D57};
+inline constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9E3779B9, 0xBB67AE85};
+inline constexpr int kPhiloxRounds = 10;
+
 PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key);
+
+// out[i] = Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun, vectorised.
+// That word must be a multiple of kPhiloxRun.
+inline constexpr size_t kPhiloxRun = 8;
+void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, PhiloxBlock* out);
 
 // Random bits addressed by place. `purpose` tells apart the tensors, and the decisions, of one seed.
 class Stream {
@@ -29,6 +38,10 @@ class Stream {
   // 128 bits. Rows and columns at or beyond 2^32 would repeat; recipes refuse such shapes.
   PhiloxBlock At(int64_t row, int64_t column = 0) const {
     return Philox4x32({static_cast<uint32_t>(row), static_cast<uint32_t>(column), purpose_, 0}, key_);
+  }
+  // At(row, first + i) for i < kPhiloxRun; first is a multiple of kPhiloxRun.
+  void RunAt(int64_t row, int64_t first, PhiloxBlock* out) const {
+    PhiloxRun({static_cast<uint32_t>(row), static_cast<uint32_t>(first), purpose_, 0}, key_, out);
   }
 
  private:
@@ -54,8 +67,8 @@ inline double Bell(uint64_t bits) {
 }
 
 // The bits of one row of a stream, column by column: 32 bits a column (Word) or 64 (Pair), not both on
-// the same purpose, for they are cut from the same blocks. Keeps the last block, so walking along a row
-// costs a quarter or half of a block a column.
+// the same purpose, for they are cut from the same blocks. Keeps the last run of blocks, so walking
+// along a row is cheap, and jumping to and fro is not.
 class RowBits {
  public:
   RowBits(const Stream& stream, int64_t row) : stream_(stream), row_(row) {}
@@ -68,18 +81,21 @@ class RowBits {
   }
 
  private:
+  static constexpr auto kRun = static_cast<int64_t>(kPhiloxRun);
+
   const PhiloxBlock& Block(int64_t index) {
-    if (index != index_) {
-      block_ = stream_.At(row_, index);
-      index_ = index;
+    const int64_t within = index % kRun;
+    if (index - within != first_) {
+      first_ = index - within;
+      stream_.RunAt(row_, first_, run_.data());
     }
-    return block_;
+    return run_[static_cast<size_t>(within)];
   }
 
   Stream stream_;
   int64_t row_;
-  int64_t index_ = -1;
-  PhiloxBlock block_{};
+  int64_t first_ = -1;
+  std::array<PhiloxBlock, kPhiloxRun> run_{};
 };
 
 }  // namespace plumbline::fuzz

@@ -351,38 +351,9 @@ std::vector<Placement::Damage> Placement::Inspect() const {
   return damage;
 }
 
-namespace {
-
-std::vector<uint64_t> Bits(const std::optional<kernel::Tensor>& tensor) {
-  std::vector<uint64_t> bits;
-  if (!tensor) return bits;
-  const kernel::Tensor& t = *tensor;
-  const size_t size = kernel::SizeOf(t.dtype);
-  const int64_t rows = t.rank > 0 ? t.shape[0] : 1, columns = t.rank > 1 ? t.shape[1] : 1;
-  bits.reserve(static_cast<size_t>(t.size()));
-  const auto element = static_cast<int64_t>(size);
-  const int64_t column_step = t.rank > 1 ? t.stride[1] * element : 0;
-  for (int64_t i = 0; i < rows; ++i) {
-    const auto* at =
-        static_cast<const std::byte*>(t.data) + (t.rank > 0 ? i * t.stride[0] * element : 0);
-    for (int64_t j = 0; j < columns; ++j) {
-      uint64_t value = 0;
-      std::memcpy(&value, at + j * column_step, size);
-      bits.push_back(value);
-    }
-  }
-  return bits;
-}
-
-}  // namespace
-
-OutputBits CopyBits(const kernel::Results& results) {
-  OutputBits copy;
-  for (const auto* tensor : {&results.logprob, &results.loss, &results.entropy, &results.lse,
-                             &results.grad_hidden, &results.grad_weight, &results.first_invalid_row}) {
-    copy.outputs.push_back(Bits(*tensor));
-  }
-  return copy;
+uint64_t PoisonBits(int pattern, size_t width) {
+  const uint64_t twice = kPoison[pattern & 1] * uint64_t{0x0001'0001'0001'0001};
+  return width >= 8 ? twice : twice & ((uint64_t{1} << (8 * width)) - 1);
 }
 
 }  // namespace plumbline::fuzz

@@ -46,13 +46,8 @@ class Placement {
   std::unique_ptr<State> state_;
 };
 
-// Bits of every output element in dense row-major order, for comparing two runs. Absent outputs are
-// empty. Order: logprob, loss, entropy, lse, grad_hidden, grad_weight, first_invalid_row.
-struct OutputBits {
-  std::vector<std::vector<uint64_t>> outputs;
-  bool operator==(const OutputBits&) const = default;
-};
-OutputBits CopyBits(const kernel::Results& results);
+// The bits of an output element of `width` bytes that nobody has written since Poison(pattern).
+uint64_t PoisonBits(int pattern, size_t width);
 
 }  // namespace plumbline::fuzz
 

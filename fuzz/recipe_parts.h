@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the generators of recipes are composed of: shape, content (values, their parameter, labels),
-// upstream gradients and setting. Internal to fuzz/recipe_gen.cc.
+// upstream gradients and setting. Internal to the tables of regimes and fuzz/recipe_gen.cc.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
 #define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
@@ -14,15 +14,16 @@
 
 namespace plumbline::fuzz {
 
-// What a case may cost, in multiply-adds of one product of N x V x H. The oracle does about 10^9 of its
-// own a second, and a campaign lives from thousands of cases a second, so larger ones are cut in N; but
-// for about one in a hundred.
-inline constexpr int64_t kMaxCost = 3'000'000;
-inline constexpr int64_t kBigCost = 20'000'000;
+// What a case may cost, in multiply-adds of one product of N x V x H, and in elements of weight, which
+// are written and judged one by one: a campaign lives from a thousand cases a second. N is cut first,
+// then H. One case in about a hundred is big instead.
+inline constexpr int64_t kMaxCost = 500'000;
+inline constexpr int64_t kMaxWeights = 100'000;
+inline constexpr int64_t kBigCost = 10'000'000;  // at least, and at most a fifth more
 
 struct Shape {
   int64_t n, v, h;
-  int64_t cost = kMaxCost;  // n is cut to stay within
+  bool big = false;  // not cut; and hardly ever fp32, which takes five times as long on a tensor core
 };
 struct Content {
   Values values;
@@ -54,7 +55,7 @@ rc::Gen<int64_t> HiddenSize();
 rc::Gen<int64_t> Vocab();
 rc::Gen<int64_t> RaggedVocab();  // never a multiple of 16
 rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v, rc::Gen<int64_t> h);
-// 8 to 20 million multiply-adds; V is no multiple of 16.
+// 10 to 12 million multiply-adds, most of them by N; V is no multiple of 16.
 rc::Gen<Shape> BigShapes();
 // At least one of N, V and H is at its least, the others small.
 rc::Gen<Shape> EdgeShapes();
@@ -66,12 +67,35 @@ rc::Gen<Shape> LongSumShapes();
 // times as long as most; else from 2 000 to 51 000.
 rc::Gen<Shape> LargeVocabularyShapes();
 
+// What most regimes draw: any of the above, a few in a hundred big.
+rc::Gen<Shape> BesideBig(rc::Gen<Shape> shapes);
+rc::Gen<Shape> UsualShapes();
+// ... and sums of few terms, which come near their bound where every logit is exact.
+rc::Gen<Shape> ShapesBesideFew();
+
+// Families of shapes for a first look at each regime: one row; a column less than a tile, a tile, a
+// column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All
+// cheap.
+inline constexpr int kShapeFamilies = 8;
+rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
+
 // What varies in the background of every regime.
 rc::Gen<float> AnyTemperature();
 rc::Gen<float> ExactTemperature();  // scaling by these is exact: the bound of exact logits stays narrow
 rc::Gen<Setting> Settings(rc::Gen<float> temperature);
 // Both layouts alike, and nearly always something between rows and before the labels.
 rc::Gen<Setting> StridedSettings(rc::Gen<float> temperature);
+
+// Contents. AnyLabels: in the vocabulary, mostly; AnyLabels and IgnoringLabels are never invalid.
+rc::Gen<Labels> AnyLabels();
+rc::Gen<Labels> IgnoringLabels();
+rc::Gen<Content> Contents(Values values, rc::Gen<int> exp, rc::Gen<Labels> labels);
+rc::Gen<Content> OrdinaryContent(rc::Gen<Labels> labels);  // bell-shaped, exact or constant logits
+rc::Gen<int> ConfidentBits();
+// Swallowing in the arithmetic of `values`, with labels where it shows.
+rc::Gen<Content> Swallowing(Values values, rc::Gen<int> exp);
+rc::Gen<int> TileBits();
+rc::Gen<Content> With(rc::Gen<Content> content, rc::Gen<Special> special);
 
 // Upstream gradients as training has them, mostly; and each alone, both, with zeros in the places that
 // a wrong index reads.

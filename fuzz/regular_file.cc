@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <regex>
+#include <system_error>
 #include <utility>
 
 namespace plumbline::fuzz {
@@ -122,9 +123,15 @@ bool WriteWhole(const std::filesystem::path& path, std::span<const std::byte> by
   return true;
 }
 
-bool IsTemporary(const std::filesystem::path& path) {
+void RemoveTemporaries(const std::filesystem::path& folder) {
   static const std::regex kTemporary(R"(.+\.[0-9]+-[0-9]+\.tmp)");
-  return std::regex_match(path.filename().string(), kTemporary);
+  std::error_code code, ignored;
+  std::filesystem::directory_iterator entry(folder, code);
+  for (const std::filesystem::directory_iterator end; !code && entry != end; entry.increment(code)) {
+    if (std::regex_match(entry->path().filename().string(), kTemporary)) {
+      std::filesystem::remove(entry->path(), ignored);
+    }
+  }
 }
 
 }  // namespace plumbline::fuzz

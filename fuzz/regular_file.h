@@ -32,8 +32,9 @@ std::optional<std::string> ReadRegular(const std::filesystem::path& path, uint64
 bool WriteWhole(const std::filesystem::path& path, std::span<const std::byte> bytes,
                 std::string* error);
 
-// The temporary of a process that died inside WriteWhole: "NAME.PID-NUMBER.tmp".
-bool IsTemporary(const std::filesystem::path& path);
+// Removes what a process left in this folder that died inside WriteWhole: "NAME.PID-NUMBER.tmp". Only
+// where no other process writes there.
+void RemoveTemporaries(const std::filesystem::path& folder);
 
 }  // namespace plumbline::fuzz
 

@@ -165,6 +165,7 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
     text += Text("seed %" PRIu64 ", %.1f s; everything lies in ", summary.options.seed,
                  Seconds(summary.elapsed)) +
             summary.options.out.string() + "\n";
+    text += "this run: " + Describe(summary.time) + "\n";
   }
   if (summary.status == ExitStatus::kInterrupted) {
     text += "interrupted; go on with: " + ShellQuote(program) + " fuzz --resume " +

@@ -20,6 +20,19 @@ std::string Text(const char* format, ...) {
   return text;
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      printable += c;
+    } else {
+      printable += Text("\\x%02x", byte);
+    }
+  }
+  return printable;
+}
+
 std::string Abridged(std::string text) {
   constexpr size_t kWhole = 200, kShown = 80;
   if (text.size() <= kWhole) return text;

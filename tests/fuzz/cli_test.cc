@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built program, from outside: exit statuses, last lines, what a signal does.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -21,65 +18,18 @@
 #include "fuzz/json.h"
 #include "fuzz/report_text.h"
 #include "fuzz/version.h"
-#include "tests/fuzz/support/workplace.h"
-
-extern char** environ;
+#include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Outcome;
+using testing::Slurp;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string out;   // stdout
-  std::string last;  // its last line
-};
-
-std::string Slurp(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-class Cli : public ::testing::Test {
+class Cli : public testing::ProgramTest {
  protected:
-  // `arguments` as a shell reads them; stderr goes to the file "err".
-  Outcome Run(const std::string& arguments) const {
-    const std::string command =
-        "cd " + work_.path().string() + " && " + PLUMB_PROGRAM + " " + arguments + " 2> err";
-    Outcome outcome;
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> buffer;
-    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-      outcome.out.append(buffer.data(), got);
-    }
-    const int status = pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (!outcome.out.empty()) {
-      const std::string body = outcome.out.substr(0, outcome.out.size() - 1);
-      outcome.last = body.substr(body.rfind('\n') + 1);
-    }
-    return outcome;
-  }
-  std::string Err() const { return Slurp(work_ / "err"); }
-
-  // Starts the program without waiting for it.
-  pid_t Start(std::vector<std::string> words) const {
-    words.insert(words.begin(), "plumb");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    pid_t pid = -1;
-    EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
-  }
   // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
   void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
     for (;;) {
@@ -91,8 +41,6 @@ class Cli : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-
-  testing::Workplace work_;
 };
 
 // Kills: a status or a last line that does not say what happened; the keys are an interface for

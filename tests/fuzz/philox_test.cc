@@ -3,6 +3,7 @@
 #include "fuzz/philox.h"
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +21,27 @@ TEST(PhiloxTest, KnownAnswers) {
             (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+// On every instruction set that this machine has. Fails for a lane that carries into its neighbour, a
+// key schedule of its own, blocks in another order.
+TEST(PhiloxTest, ARunIsItsBlocksOneByOne) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const uint32_t first : {0u, 8u, 0x7ffffff8u, 0xfffffff8u}) {
+      for (const uint32_t row : {0u, 1u, 0xffffffffu}) {
+        const PhiloxBlock counter = {row, first, 0xcafe, 0xffffffff};
+        const std::array<uint32_t, 2> key = {0xdeadbeef, 0xffffffff};
+        std::array<PhiloxBlock, kPhiloxRun> run{};
+        PhiloxRun(counter, key, run.data());
+        for (uint32_t i = 0; i < kPhiloxRun; ++i) {
+          EXPECT_EQ(run[i], Philox4x32({row, first + i, 0xcafe, 0xffffffff}, key))
+              << hwy::TargetName(target);
+        }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 // Fails if two of seed (either half), purpose, row and column share a counter or key word, or one is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "fuzz/output_bits.h"
 #include "fuzz/placement.h"
 
 #include <gmock/gmock.h>
@@ -231,6 +232,8 @@ TEST(Placement, PoisonIsNaNAndDiffersInEveryByte) {
       ASSERT_EQ(first.outputs[o].size(), sizes[o]) << "output " << o;
       const DType output = o == 6 ? DType::kI64 : o >= 4 ? dtype : DType::kF32;
       for (size_t e = 0; e < sizes[o]; ++e) {
+        EXPECT_EQ(first.outputs[o][e], PoisonBits(0, kernel::SizeOf(output)));
+        EXPECT_EQ(second.outputs[o][e], PoisonBits(1, kernel::SizeOf(output)));
         for (const uint64_t bits : {first.outputs[o][e], second.outputs[o][e]}) {
           if (output == DType::kI64) {
             // -1, or the index of a row: nothing near either.
@@ -331,37 +334,6 @@ TEST(Placement, DamageNamesTheByte) {
   EXPECT_THAT(
       Lines(placement, Kind::kGuardBand),
       testing::ElementsAre(HasSubstr("hidden: byte -2 (2 bytes before its first element) holds 0x77")));
-}
-
-// Values written through the strides come back in dense row-major order. Fails if CopyBits mixes up
-// strides, columns or outputs.
-TEST(CopyBits, ReadsThroughStrides) {
-  for (const Layout& layout : Layouts()) {
-    const OwnedProblem p = Numbered(3, 4, 5, layout);
-    Placement placement(p);
-    const kernel::Results& r = placement.results();
-    const auto write = [](const kernel::Tensor& t, int64_t i, int64_t j, uint64_t bits) {
-      const auto size = kernel::SizeOf(t.dtype);
-      const int64_t offset = i * t.stride[0] + j * t.stride[1];
-      std::memcpy(static_cast<std::byte*>(t.data) + offset * static_cast<int64_t>(size), &bits, size);
-    };
-    for (int64_t v = 0; v < 4; ++v) {
-      for (int64_t d = 0; d < 5; ++d)
-        write(*r.grad_weight, v, d, static_cast<uint64_t>(100 + v * 5 + d));
-    }
-    for (int64_t i = 0; i < 3; ++i) {
-      write(*r.lse, i, 0, static_cast<uint64_t>(7 + i));
-      for (int64_t d = 0; d < 5; ++d)
-        write(*r.grad_hidden, i, d, static_cast<uint64_t>(200 + i * 5 + d));
-    }
-    EXPECT_THAT(placement.Inspect(), testing::IsEmpty());
-    const OutputBits bits = CopyBits(r);
-    ASSERT_EQ(bits.outputs.size(), 7u);
-    EXPECT_EQ(bits.outputs[1].size(), 0u);
-    EXPECT_THAT(bits.outputs[3], testing::ElementsAre(7, 8, 9));
-    for (uint64_t k = 0; k < 15; ++k) EXPECT_EQ(bits.outputs[4][k], 200 + k);
-    for (uint64_t k = 0; k < 20; ++k) EXPECT_EQ(bits.outputs[5][k], 100 + k);
-  }
 }
 
 }  // namespace

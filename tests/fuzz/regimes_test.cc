@@ -42,7 +42,7 @@ uint64_t Fnv1a(const Bytes& bytes, uint64_t hash) {
 // The first fails for a libm function, an unfused multiply-add that the compiler fused, or a standard
 // distribution on the way from recipe to bits, as soon as it is run on a machine or compiler that
 // differs.
-constexpr uint64_t kGoldenLines = 0xeef3f138ffcd77e9u;
+constexpr uint64_t kGoldenLines = 0xed0aee373bf6854u;
 constexpr uint64_t kGoldenBytes = 0x87f59e2b6814b8e8u;
 
 TEST(RegimesTest, GoldenLines) {
@@ -105,11 +105,10 @@ TEST(RegimesTest, DrawnRecipesSurviveTheirLine) {
   }
 }
 
-// Fails if a regime has no line of its own, or a draw carries another regime's name.
+// Fails if two regimes share a name or a reason, or a draw carries another regime's name.
 TEST(RegimesTest, EveryRegimeHasANameAReasonAndAGenerator) {
   std::set<std::string_view> names, whys;
   const auto regimes = Regimes();
-  EXPECT_EQ(regimes.size(), 16u);
   for (size_t i = 0; i < regimes.size(); ++i) {
     names.insert(regimes[i].name);
     whys.insert(regimes[i].why);
@@ -118,11 +117,42 @@ TEST(RegimesTest, EveryRegimeHasANameAReasonAndAGenerator) {
       EXPECT_EQ(DrawRecipe(3, index, regimes[i].name).regime, regimes[i].name);
     }
     EXPECT_EQ(DrawRecipe(3, i).regime, regimes[i].name) << "indices walk over the regimes";
-    EXPECT_EQ(DrawRecipe(3, i + 16 * 5).regime, regimes[i].name);
+    EXPECT_EQ(DrawRecipe(3, i + regimes.size() * 5).regime, regimes[i].name);
     EXPECT_EQ(DrawRecipe(3, i), DrawRecipe(3, i, regimes[i].name));
   }
-  EXPECT_EQ(names.size(), 16u);
-  EXPECT_EQ(whys.size(), 16u);
+  EXPECT_EQ(names.size(), regimes.size());
+  EXPECT_EQ(whys.size(), regimes.size());
+}
+
+// Level one holds every regime as often as there are families of shapes, all cheap, and their shapes
+// are those of the families. Fails if a regime or a family is missing, or costs what a search may cost.
+TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
+  std::map<std::string, int64_t> cases;
+  std::map<std::string, int64_t> shapes;
+  ASSERT_GT(LevelOneCases(), 0);
+  for (int64_t index = 0; index < LevelOneCases(); ++index) {
+    const Recipe r = DrawLevelOne(9, index);
+    EXPECT_EQ(r, DrawLevelOne(9, index));
+    ++cases[r.regime];
+    EXPECT_LE(r.n * r.v * r.h, 2'000'000) << Format(r);
+    shapes["one row"] += r.n == 1 && r.v > 50 ? 1 : 0;
+    shapes["deep"] += r.h >= 200 ? 1 : 0;
+    shapes["many rows"] += r.n >= 90 ? 1 : 0;
+    shapes["a tile"] += r.v % 16 == 0 ? 1 : 0;
+    shapes["a column more"] += r.v % 16 == 1 ? 1 : 0;
+    shapes["a column less"] += r.v % 16 == 15 ? 1 : 0;
+    shapes["least"] += r.n < 4 && r.v < 4 && r.h < 4 ? 1 : 0;
+  }
+  EXPECT_EQ(cases.size(), Regimes().size());
+  for (const auto& [regime, count] : cases) {
+    EXPECT_EQ(count, LevelOneCases() / static_cast<int64_t>(Regimes().size())) << regime;
+  }
+  for (const auto& [what, count] : shapes) {
+    EXPECT_GE(count, static_cast<int64_t>(Regimes().size()) / 2) << what;
+  }
+  EXPECT_NE(DrawLevelOne(9, 3), DrawLevelOne(10, 3));
+  EXPECT_THROW(DrawLevelOne(9, -1), std::invalid_argument);
+  EXPECT_THROW(DrawLevelOne(9, LevelOneCases()), std::invalid_argument);
 }
 
 TEST(RegimesTest, UnknownNamesAreRefusedByName) {
@@ -160,21 +190,46 @@ TEST(RegimesTest, ThreadsDrawTheSameRecipes) {
   }
 }
 
-// Cheap by construction: half of the cases below 100 000 multiply-adds of N x V x H, one in a hundred
-// beyond 10 million, none beyond 20; few large vocabularies, which cost more than their multiply-adds;
-// and sizes that take every path of a tiled kernel. Fails if shapes drift to where a campaign crawls,
-// or never leaves the first tile.
-TEST(RegimesTest, SizesAreSmallAndVaried) {
+// What a campaign's speed rests on, over the mix of all regimes, in multiply-adds of N x V x H: the
+// median at most 100 000, about one case in a hundred from 10 million on and none beyond 12, the mean
+// of the others at most 150 000; elements of weight, which cost as much as many multiply-adds, bounded
+// likewise; and fp32 rare among the big ones. Fails if a regime is added that slows every campaign
+// down, or if big cases vanish.
+TEST(RegimesTest, TheMixIsCheap) {
+  constexpr size_t kCount = 10'000;
+  std::vector<double> costs;
+  double big = 0, big_fp32 = 0, rest = 0, weights = 0;
+  for (uint64_t index = 0; index < kCount; ++index) {
+    const Recipe recipe = DrawRecipe(8, index);
+    const auto cost = static_cast<double>(recipe.n * recipe.v * recipe.h);
+    ASSERT_LE(cost, 12e6) << Format(recipe);
+    costs.push_back(cost);
+    if (cost >= 10e6) {
+      ++big;
+      big_fp32 += recipe.dtype == kernel::DType::kF32 ? 1 : 0;
+    } else {
+      rest += cost;
+      weights += static_cast<double>(recipe.v * recipe.h);
+    }
+  }
+  std::nth_element(costs.begin(), costs.begin() + kCount / 2, costs.end());
+  EXPECT_LE(costs[kCount / 2], 100'000);
+  EXPECT_GE(costs[kCount / 2], 2'000);
+  EXPECT_GE(big / kCount, 0.008);
+  EXPECT_LE(big / kCount, 0.015);
+  EXPECT_LE(big_fp32, big / 8);
+  EXPECT_LE(rest / kCount, 150'000);
+  EXPECT_LE(weights / kCount, 25'000);
+}
+
+// Sizes that take every path of a tiled kernel, and few large vocabularies, which cost more than their
+// multiply-adds. Fails if shapes never leave the first tile, or lose an edge.
+TEST(RegimesTest, SizesVary) {
   constexpr uint64_t kCount = 20'000;
-  std::vector<int64_t> costs;
   std::map<std::string, int64_t> seen;
   for (uint64_t index = 0; index < kCount; ++index) {
     const Recipe recipe = DrawRecipe(5, index);
-    const int64_t cost = recipe.n * recipe.v * recipe.h;
-    ASSERT_LE(cost, 20'000'000) << Format(recipe);
-    seen["cost > 10 million"] += cost > 10'000'000 ? 1 : 0;
     seen["v >= 131072"] += recipe.v >= kLargeVocabulary ? 1 : 0;
-    costs.push_back(cost);
     seen["n = 0"] += recipe.n == 0 ? 1 : 0;
     seen["n > 90"] += recipe.n > 90 ? 1 : 0;
     seen["h = 0"] += recipe.h == 0 ? 1 : 0;
@@ -191,11 +246,7 @@ TEST(RegimesTest, SizesAreSmallAndVaried) {
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 5) << what;
   EXPECT_GE(seen["512 < v"], static_cast<int64_t>(kCount / 10));
-  EXPECT_NEAR(static_cast<double>(seen["cost > 10 million"]), kCount / 100.0, kCount / 300.0);
   EXPECT_NEAR(static_cast<double>(seen["v >= 131072"]), kCount / 230.0, kCount / 700.0);
-  std::nth_element(costs.begin(), costs.begin() + kCount / 2, costs.end());
-  EXPECT_GE(costs[kCount / 2], 5'000);
-  EXPECT_LE(costs[kCount / 2], 100'000);
 }
 
 // What each regime is about, in each of its draws or a fair share of them. Fails if a regime loses its

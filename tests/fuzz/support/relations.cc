@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "fuzz/output_bits.h"
 #include "fuzz/placement.h"
 #include "fuzz/text.h"
 #include "tests/fuzz/support/property.h"
@@ -112,8 +113,9 @@ std::optional<Finding> NegatedGradientsNegate(const OwnedProblem& problem, const
     const uint64_t infinity = wide                                           ? 0x7f800000u
                               : problem.hidden.dtype == kernel::DType::kBf16 ? 0x7f80u
                                                                              : 0x7c00u;
-    for (uint64_t& bits : after->outputs[output]) {
-      if ((bits & ~sign) != 0) bits ^= sign;
+    ElementBits& flipped = after->outputs[output];
+    for (size_t i = 0; i < flipped.size(); ++i) {
+      if ((flipped[i] & ~sign) != 0) flipped.Set(i, flipped[i] ^ sign);
     }
     const auto numbers = [&](size_t i) -> std::optional<size_t> {
       const uint64_t magnitude = before->outputs[output][i] & ~sign;

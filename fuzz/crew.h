@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The threads of one run of a campaign. Each has a worker of its own for every target, takes what is to
+// be shrunk before it takes a new case, and ends when there is neither.
+
+#ifndef PLUMBLINE_FUZZ_CREW_H_
+#define PLUMBLINE_FUZZ_CREW_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fuzz/arbiter_schedule.h"
+#include "fuzz/campaign.h"
+#include "fuzz/case_file.h"
+#include "fuzz/case_runner.h"
+#include "fuzz/ledger.h"
+#include "fuzz/pursuit.h"
+#include "fuzz/time_split.h"
+
+namespace plumbline::fuzz {
+
+class Stopwatch {
+ public:
+  double Lap() const {  // seconds
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  void Restart() { begin_ = std::chrono::steady_clock::now(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+class Crew {
+ public:
+  Crew(const CampaignOptions& options, Ledger* ledger, const std::atomic<bool>& interrupt,
+       CampaignObserver* observer)
+      : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {
+    const auto targets = static_cast<double>(options.targets.size());
+    for (size_t t = 0; t < options.targets.size(); ++t) {
+      schedules_.emplace_back(kArbitratedPerMinute / targets);
+    }
+  }
+
+  void Run();
+  // Why the run ended early; kClean if it did not, kInterrupted if work was left behind.
+  ExitStatus status() const {
+    return failed_ != ExitStatus::kClean ? failed_
+           : cut_short_                  ? ExitStatus::kInterrupted
+                                         : ExitStatus::kClean;
+  }
+  const std::string& error() const { return error_; }
+  const TimeSplit& time() const { return time_; }  // once Run has returned
+
+ private:
+  using Runners = std::vector<std::unique_ptr<CaseRunner>>;
+
+  void Work(int job);
+  Runners MakeRunners(int job) const;
+  // Both: false if this thread is to end.
+  bool RunItem(const Item& item, CaseRunner* runner);
+  bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
+  Pursued PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
+  void StoreCase(const Sighting& sighting, Pursued pursued);
+  void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
+  // Notes why nothing more can be done; kInterrupted: work is left behind.
+  void End(ExitStatus status, const std::string& error);
+  bool Ending();
+  void AddTime(double TimeSplit::*part, double seconds);
+  void SetActivity(int job, std::string text);
+  Progress Snapshot();
+
+  const CampaignOptions& options_;
+  Ledger& ledger_;
+  const std::atomic<bool>& interrupt_;
+  const Stopwatch begin_;
+  std::deque<ArbiterSchedule> schedules_;  // by target
+
+  std::mutex observer_mutex_;
+  CampaignObserver& observer_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<std::string> activity_;  // by job
+  int working_ = 0;
+  TimeSplit time_;
+  bool cut_short_ = false;
+  ExitStatus failed_ = ExitStatus::kClean;
+  std::string error_;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CREW_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/output_bits.h"
+
+#include <algorithm>
+
+namespace plumbline::fuzz {
+namespace {
+
+// Square blocks, so that neither side of a transposed copy walks through memory a line at a time.
+constexpr int64_t kBlock = 32;
+
+template <size_t kWidth>
+void CopyTransposed(const std::byte* from, int64_t row_step, int64_t column_step, int64_t rows,
+                    int64_t columns, std::byte* to) {
+  for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+    for (int64_t j0 = 0; j0 < columns; j0 += kBlock) {
+      for (int64_t i = i0; i < std::min(rows, i0 + kBlock); ++i) {
+        for (int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j) {
+          std::memcpy(to + (i * columns + j) * static_cast<int64_t>(kWidth),
+                      from + i * row_step + j * column_step, kWidth);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ElementBits::ElementBits(const kernel::Tensor& t) : width_(kernel::SizeOf(t.dtype)) {
+  const auto width = static_cast<int64_t>(width_);
+  const int64_t rows = t.rank > 0 ? t.shape[0] : 1, columns = t.rank > 1 ? t.shape[1] : 1;
+  const int64_t row_step = t.rank > 0 ? t.stride[0] * width : 0;
+  const int64_t column_step = t.rank > 1 ? t.stride[1] * width : width;
+  bytes_.resize(static_cast<size_t>(rows * columns * width));
+  const auto* from = static_cast<const std::byte*>(t.data);
+  if (bytes_.empty()) return;
+  if (column_step != width) {
+    const auto copy = width == 2   ? CopyTransposed<2>
+                      : width == 4 ? CopyTransposed<4>
+                                   : CopyTransposed<8>;
+    copy(from, row_step, column_step, rows, columns, bytes_.data());
+  } else if (row_step == columns * width) {
+    std::memcpy(bytes_.data(), from, bytes_.size());
+  } else {
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(bytes_.data() + i * columns * width, from + i * row_step,
+                  static_cast<size_t>(columns * width));
+    }
+  }
+}
+
+OutputBits CopyBits(const kernel::Results& results) {
+  OutputBits copy;
+  size_t o = 0;
+  for (const auto* tensor : {&results.logprob, &results.loss, &results.entropy, &results.lse,
+                             &results.grad_hidden, &results.grad_weight, &results.first_invalid_row}) {
+    if (*tensor) copy.outputs[o] = ElementBits(**tensor);
+    ++o;
+  }
+  return copy;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/time_split.h"
+
+#include <algorithm>
+
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+
+Json ToJson(const TimeSplit& time) {
+  Json json;
+  json["jobs"] = time.jobs;
+  json["wall"] = time.wall;
+  json["target"] = time.target;
+  json["oracle"] = time.oracle;
+  json["arbiter"] = time.arbiter;
+  json["shrinking"] = time.shrinking;
+  return json;
+}
+
+std::string Describe(const TimeSplit& time) {
+  const auto percent = [&](double part) { return 100 * part / std::max(time.Total(), 1e-9); };
+  return Text(
+      "%d jobs for %.1f s: target %.0f %%, oracle %.0f %%, arbiter %.0f %%, shrinking %.0f %%, "
+      "the harness itself %.0f %%",
+      time.jobs, time.wall, percent(time.target), percent(time.oracle), percent(time.arbiter),
+      percent(time.shrinking), percent(time.Harness()));
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the time of one run of a campaign went. `jobs` threads ran for `wall` seconds; what is neither
+// target, oracle, arbiter nor shrinking is the harness's own.
+
+#ifndef PLUMBLINE_FUZZ_TIME_SPLIT_H_
+#define PLUMBLINE_FUZZ_TIME_SPLIT_H_
+
+#include <string>
+
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+struct TimeSplit {
+  int jobs = 0;
+  double wall = 0;       // seconds on the clock; those below are summed over all jobs
+  double target = 0;     // in the target: the runs that judging a case takes
+  double oracle = 0;     // computing what is right, and comparing
+  double arbiter = 0;    // judging again with the arbiter, what fails and a share of what passes
+  double shrinking = 0;  // from a sighting to its stored case
+
+  double Total() const { return jobs * wall; }
+  double Harness() const { return Total() - target - oracle - arbiter - shrinking; }
+};
+
+Json ToJson(const TimeSplit& time);
+// "2 jobs for 60.0 s: target 31 %, oracle 52 %, arbiter 3 %, shrinking 0 %, the harness itself 14 %".
+std::string Describe(const TimeSplit& time);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TIME_SPLIT_H_

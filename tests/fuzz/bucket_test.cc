@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/bucket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+#include "kernel/problem.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+// One row of H = 1: the logits are the weights.
+OwnedProblem Row(const std::vector<float>& logits, int64_t label) {
+  OwnedProblem p;
+  p.hidden = HostTensor::Zeros(DType::kBf16, {1, 1});
+  p.hidden.SetFloat(0, 1);
+  p.weight = HostTensor::Zeros(DType::kF32, {static_cast<int64_t>(logits.size()), 1});
+  for (size_t v = 0; v < logits.size(); ++v) p.weight.SetFloat(static_cast<int64_t>(v), logits[v]);
+  p.labels = HostTensor::Zeros(DType::kI64, {1});
+  p.labels.SetInt(0, label);
+  p.wanted = {false, false, false, false, false};
+  return p;
+}
+
+Finding On(std::string output, int64_t row) {
+  Finding f;
+  f.output = std::move(output);
+  f.row = row;
+  f.column = 0;
+  return f;
+}
+
+// A need that the key does not name would put two causes into one bucket; each of these differs from
+// the plain row in one thing only.
+TEST(Bucket, NamesWhatDeparts) {
+  const Finding f = On("logprob", 0);
+  const OwnedProblem plain = Row({0, 1}, 0);
+  EXPECT_EQ(BucketOf(plain, f).key, "bound:logprob N=1 V=2 H=1");
+  const auto with = [&](auto change) {
+    OwnedProblem p = plain;
+    change(p);
+    return BucketOf(p, f).key.substr(std::string("bound:logprob N=1 V=2 H=1").size());
+  };
+  EXPECT_EQ(with([](OwnedProblem& p) { p.reduction = kernel::Reduction::kMean; }), " mean");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.layout.weight_hidden_major = true; }), " hidden-major");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.layout.grad_stride = 0; }), " broadcast-gradient");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.labels.SetInt(0, 1); }), " label=last");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.labels.SetInt(0, -100); }), " ignored-row at=ignored");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.labels.SetInt(0, 2); }), " label>=V at=invalid");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.weight.SetFloat(1, 0); }), " ties");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.weight.SetFloat(1, 1 + 0x1p-10F); }), " fine-logits");
+  EXPECT_EQ(with([](OwnedProblem& p) { p.weight.SetFloat(1, 200); }), " wide");
+  EXPECT_EQ(with([](OwnedProblem& p) {
+              p.grad_entropy = HostTensor::Zeros(DType::kF32, {1});
+              p.grad_entropy->SetFloat(0, std::numeric_limits<float>::infinity());
+            }),
+            " k k=inf");
+}
+
+TEST(Bucket, LogitsByTheirRange) {
+  const auto key = [](const std::vector<float>& logits) {
+    return BucketOf(Row(logits, 0), On("entropy", 0)).key;
+  };
+  EXPECT_THAT(key({-1, -2}), EndsWith(" all-negative"));
+  EXPECT_THAT(key({-128, -129}), EndsWith(" all-below-underflow"));
+  EXPECT_THAT(key({1024, 1032}), EndsWith(" offset"));
+  EXPECT_THAT(key({0x1p17F, 0}), HasSubstr("beyond-fp16"));
+  EXPECT_THAT(key({2, 0}), EndsWith(" confident"));
+  EXPECT_THAT(key({std::numeric_limits<float>::quiet_NaN(), 0}), EndsWith(" weight=nan"));
+}
+
+// Fails if a name of the target, or a number that came back, gets into the key: the bucket would then
+// change with the arithmetic.
+TEST(Bucket, DependsOnTheProblemAndTheSignatureAlone) {
+  const OwnedProblem p = Row({0, 1}, 0);
+  Finding a = On("logprob", 0), b = a;
+  b.got = 3;
+  b.bound = 1;
+  b.what = "something else";
+  EXPECT_EQ(BucketOf(p, a), BucketOf(p, b));
+  b.kind = FindingKind::kSign;
+  EXPECT_NE(BucketOf(p, a).id, BucketOf(p, b).id);
+}
+
+// Pinned: names of files hang on it.
+TEST(Bucket, IdIsStable) {
+  const Bucket bucket = BucketOf(Row({0, 1}, 0), On("logprob", 0));
+  EXPECT_EQ(bucket.id, "d1473419");
+}
+
+// Fails on an index taken from the finding without looking: a file may say anything.
+TEST(Bucket, SurvivesAnyFinding) {
+  for (const int64_t row : {int64_t{-1}, int64_t{2}, std::numeric_limits<int64_t>::max()}) {
+    for (const char* output : {"logprob", "grad_weight", "", "first_invalid_row"}) {
+      EXPECT_THAT(BucketOf(Row({0, 1}, 0), On(output, row)).key, Not(HasSubstr("at=")));
+    }
+  }
+  OwnedProblem empty = Row({}, 0);
+  EXPECT_THAT(BucketOf(empty, On("lse", 0)).key, HasSubstr("V=0"));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

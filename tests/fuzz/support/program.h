@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program, run from outside in a folder that goes away with the test.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz::testing {
+
+struct Outcome {
+  int status = -1;   // of the process; -1: ended by a signal
+  std::string out;   // stdout
+  std::string last;  // its last line
+};
+
+std::string Slurp(const std::filesystem::path& path);
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  // `arguments` as a shell reads them, in the folder; stderr goes to the file "err".
+  Outcome Run(const std::string& arguments) const;
+  // The same for any command line.
+  Outcome RunCommand(const std::string& command) const;
+  std::string Err() const { return Slurp(work_ / "err"); }
+  // Starts the program without waiting for it; stdout goes to the file "started".
+  pid_t Start(std::vector<std::string> words) const;
+
+  Workplace work_;
+};
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
