@@ -2,15 +2,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
+#include <mutex>
 #include <system_error>
+#include <thread>
 
 #include "fuzz/campaign.h"
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
 #include "fuzz/commands.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/recipe.h"
+#include "fuzz/hunt.h"
+#include "fuzz/kill_matrix.h"
+#include "fuzz/kill_statistics.h"
 #include "fuzz/report_text.h"
 #include "fuzz/target.h"
 #include "fuzz/text.h"
@@ -19,184 +21,218 @@ namespace plumbline::fuzz {
 namespace {
 
 constexpr std::string_view kMutant = "mutant:";
+constexpr std::string_view kHopperMutant = "hopper-mutant:";
 
-struct Kill {
-  std::string target;
-  ExitStatus campaign = ExitStatus::kClean;
-  std::string trouble;  // why it does not count as killed; empty if it does
-  int64_t cases = 0;    // until the first that failed, it included
-  double seconds = 0;   // until then
-  Sighting sighting;
+// What is to be hunted: every mutant on the arithmetic, or the one that is named, which may be any
+// built-in target. Empty where there is none of the name.
+std::vector<std::string> TargetsOf(const SelftestCommand& command) {
+  const std::string prefix(command.hopper ? kHopperMutant : kMutant);
+  std::vector<std::string> targets;
+  for (const BuiltIn& built_in : BuiltInTargets()) {
+    const bool asked = command.mutant.empty() ? built_in.name.starts_with(prefix)
+                                              : built_in.name == command.mutant ||
+                                                    built_in.name == prefix + command.mutant;
+    if (asked) targets.push_back(built_in.name);
+  }
+  return targets;
+}
+
+std::string NamesOfMutants() {
+  std::string names;
+  for (const BuiltIn& built_in : BuiltInTargets()) {
+    if (built_in.name.starts_with(kMutant)) names += " " + built_in.name;
+  }
+  return names;
+}
+
+// body(i) for i in [0, count), on several threads.
+template <class Body>
+void OnThreads(int jobs, size_t count, Body body) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(i);
+  };
+  std::vector<std::thread> threads;
+  for (size_t j = 1; j < std::min(static_cast<size_t>(jobs), count); ++j) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+// One line for each kill; what is one of several for a mutant says its seed.
+std::string KillsTable(const std::vector<Kill>& kills, bool with_seed) {
+  std::vector<std::vector<std::string>> rows = {{"mutant", "outcome", "regime", "check", "cases",
+                                                 "seconds", "values", "shrunk to", "in seconds",
+                                                 "bucket"}};
+  for (const Kill& kill : kills) {
+    std::string name = kill.target;
+    if (with_seed) name += Text(" seed %" PRIu64, kill.seed);
+    rows.push_back({std::move(name), kill.killed() ? "killed" : "ALIVE: " + kill.trouble});
+    if (!kill.sighting.kept) continue;
+    const StoredFinding& kept = *kill.sighting.kept;
+    for (std::string cell :
+         {kill.sighting.regime, kill.sighting.signature, std::to_string(kill.cases),
+          Text("%.2f", kill.seconds), std::to_string(kept.values_before),
+          std::to_string(kept.values_after), Text("%.2f", kept.seconds), kill.bucket.id}) {
+      rows.back().push_back(std::move(cell));
+    }
+  }
+  return Table(rows);
+}
+
+class Selftest {
+ public:
+  Selftest(const SelftestCommand& command, const Console& console, std::vector<std::string> targets,
+           std::filesystem::path out)
+      : command_(command), console_(console), targets_(std::move(targets)), out_(std::move(out)) {
+    jobs_ = command.jobs > 0 ? command.jobs
+                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+
+  void HuntAll() {
+    kills_.resize(targets_.size() * static_cast<size_t>(command_.seeds));
+    OnThreads(jobs_, kills_.size(), [&](size_t i) {
+      if (console_.interrupt->load()) return;
+      HuntSpec spec;
+      spec.target = targets_[i % targets_.size()];
+      spec.seed = command_.seed + i / targets_.size();
+      spec.budget = command_.budget;
+      std::string folder = spec.target;
+      std::replace(folder.begin(), folder.end(), ':', '-');
+      spec.out = out_ / ("seed-" + std::to_string(spec.seed)) / folder;
+      spec.program = console_.worker_program;
+      kills_[i] = Hunt(spec, *console_.interrupt);
+      Say(kills_[i]);
+    });
+  }
+
+  void TryAllRegimes() {
+    if (command_.matrix == 0) return;
+    matrix_.resize(targets_.size());
+    OnThreads(jobs_, matrix_.size(), [&](size_t i) {
+      matrix_[i] = TryRegimes(targets_[i], command_.seed, command_.matrix, console_.worker_program,
+                              *console_.interrupt);
+    });
+  }
+
+  // The arithmetic without a defect, which must stay clean.
+  void RunSound() {
+    if (!command_.mutant.empty()) return;
+    CampaignOptions options;
+    options.targets = {command_.hopper ? "host-hopper" : "host"};
+    options.seed = command_.seed;
+    options.budget = command_.budget;
+    options.jobs = jobs_;
+    options.out = out_ / options.targets[0];
+    options.program = console_.worker_program;
+    CampaignObserver silent;
+    sound_ = RunCampaign(std::move(options), *console_.interrupt, &silent);
+  }
+
+  ExitStatus Finish(bool temporary) const {
+    int64_t cases = 0, findings = 0;
+    bool all_killed = true, fault = false, trouble_in_matrix = false;
+    for (const Kill& kill : kills_) {
+      cases += kill.cases;
+      findings += kill.found();
+      all_killed = all_killed && kill.killed();
+      fault = fault || kill.campaign == ExitStatus::kFault;
+    }
+    for (const MatrixRow& row : matrix_) trouble_in_matrix = trouble_in_matrix || !row.trouble.empty();
+    Json report;
+    report["mutants"] = Json(Json::Array{});
+    for (const Kill& kill : kills_) {
+      if (!kill.target.empty()) report["mutants"].Append(ToJson(kill));
+    }
+    if (console_.interrupt->load()) {
+      return console_.Finish(ExitStatus::kInterrupted, cases, findings, std::move(report));
+    }
+    const KillStatistics statistics = Summarise(kills_);
+    report["statistics"] = ToJson(statistics);
+    console_.Say("\n" + KillsTable(InOrderOfMutants(), command_.seeds > 1) + "\n" +
+                 StatisticsText(statistics));
+    if (!matrix_.empty()) {
+      report["matrix"] = MatrixJson(matrix_, command_.matrix);
+      console_.Say("\n" + MatrixText(matrix_, command_.matrix));
+    }
+    bool sound = true;
+    if (sound_) {
+      sound = sound_->status == ExitStatus::kClean;
+      fault = fault || sound_->status == ExitStatus::kFault;
+      for (const auto& [name, tally] : sound_->targets) {
+        cases += tally.cases;
+        console_.Say(Text("%s: %s after %" PRId64 " cases\n", name.c_str(),
+                          std::string(Name(sound_->status)).c_str(), tally.cases));
+      }
+      if (!sound_->error.empty()) console_.Say(sound_->error + "\n");
+      report[sound_->options.targets[0]] = ToJson(*sound_);
+    }
+    // A mutant that was found is this command's success: the findings that count against it are those
+    // that should not be there, and the mutants that nothing was found in.
+    fault = fault || trouble_in_matrix;
+    const bool clean = all_killed && sound && !fault;
+    if (temporary && clean) {
+      std::error_code ignored;
+      std::filesystem::remove_all(out_, ignored);
+    } else {
+      console_.Say("everything lies in " + out_.string() + "\n");
+    }
+    const ExitStatus status = fault   ? ExitStatus::kFault
+                              : clean ? ExitStatus::kClean
+                                      : ExitStatus::kFindings;
+    return console_.Finish(status, cases, findings, std::move(report));
+  }
+
+ private:
+  void Say(const Kill& kill) {
+    const std::lock_guard lock(mutex_);
+    console_.Say(kill.target + Text(", seed %" PRIu64 ": ", kill.seed) +
+                 (kill.killed() ? Text("killed after %" PRId64 " cases\n", kill.cases)
+                                : "ALIVE: " + kill.trouble + "\n"));
+  }
+
+  std::vector<Kill> InOrderOfMutants() const {
+    std::vector<Kill> ordered;
+    for (size_t t = 0; t < targets_.size(); ++t) {
+      for (size_t i = t; i < kills_.size(); i += targets_.size()) ordered.push_back(kills_[i]);
+    }
+    return ordered;
+  }
+
+  const SelftestCommand& command_;
+  const Console& console_;
+  const std::vector<std::string> targets_;
+  const std::filesystem::path out_;
+  int jobs_;
+  std::mutex mutex_;         // of the console
+  std::vector<Kill> kills_;  // a seed after another, each over all targets
+  std::vector<MatrixRow> matrix_;
+  std::optional<CampaignSummary> sound_;
 };
-
-// Whether the request, judged in full, still shows the signature.
-std::string Reproduce(const Request& request, const std::string& signature, CaseRunner* runner) {
-  const Judged judged = runner->RunAndConfirm(request);
-  if (judged.kind == Judged::Kind::kInterrupted) return "interrupted";
-  if (judged.kind == Judged::Kind::kUnavailable) return judged.error;
-  if (!judged.result.harness_fault.empty()) return judged.result.harness_fault;
-  return FindSignature(judged.result, signature) != nullptr ? "" : "does not show " + signature;
-}
-
-Kill Hunt(const std::string& target, const SelftestCommand& command, const std::filesystem::path& out,
-          const Console& console) {
-  Kill kill;
-  kill.target = target;
-  CampaignOptions options;
-  options.targets = {target};
-  options.seed = command.seed;
-  options.budget = command.budget;
-  options.stop_after = 1;
-  options.jobs = 1;  // so that the case which kills does not depend on timing
-  options.out = out / target.substr(kMutant.size());
-  options.program = console.worker_program;
-  CampaignObserver silent;
-  const CampaignSummary summary = RunCampaign(options, *console.interrupt, &silent);
-  kill.campaign = summary.status;
-  for (const auto& [name, tally] : summary.targets) kill.cases = tally.cases;
-  if (summary.status != ExitStatus::kFindings) {
-    kill.trouble =
-        summary.error.empty() ? "not found (" + std::string(Name(summary.status)) + ")" : summary.error;
-    return kill;
-  }
-  kill.sighting = summary.sightings.front();
-  kill.cases = kill.sighting.item + 1;
-  kill.seconds = kill.sighting.seconds;
-
-  WorkerSpec spec;
-  spec.target = target;
-  spec.program = console.worker_program;
-  CaseRunner runner(std::move(spec), options.GetCaseTimeout(), console.interrupt);
-  std::string error;
-  const std::optional<Case> c = ReadCase(options.out / kill.sighting.kept->file, &error);
-  if (!c) {
-    kill.trouble = "stored case: " + error;
-    return kill;
-  }
-  if (!kill.sighting.kept->note.empty()) kill.trouble = kill.sighting.kept->note;
-  const std::string& signature = kill.sighting.signature;
-  if (std::string why = Reproduce(RequestFor(c->problem, SeedOf(*c)), signature, &runner);
-      !why.empty()) {
-    kill.trouble = "replay of the file: " + why;
-  }
-  // As `fuzz --recipe` runs it: from the line alone.
-  Recipe recipe;
-  if (!Parse(kill.sighting.recipe, &recipe, &error)) {
-    kill.trouble = "recipe: " + error;
-  } else if (std::string why =
-                 Reproduce(RequestFor(kill.sighting.recipe, recipe.seed), signature, &runner);
-             !why.empty()) {
-    kill.trouble = "replay of the recipe: " + why;
-  }
-  return kill;
-}
-
-Json ToJson(const Kill& kill) {
-  Json json;
-  json["target"] = kill.target;
-  json["killed"] = kill.trouble.empty();
-  json["cases"] = kill.cases;
-  if (!kill.trouble.empty()) json["trouble"] = kill.trouble;
-  if (!kill.sighting.signature.empty()) {
-    json["seconds"] = kill.seconds;
-    json["sighting"] = ToJson(kill.sighting);
-  }
-  return json;
-}
-
-std::vector<std::string> Row(const Kill& kill) {
-  std::vector<std::string> row = {kill.target,
-                                  kill.trouble.empty() ? "killed" : "ALIVE: " + kill.trouble};
-  if (!kill.sighting.kept) return row;
-  const StoredFinding& kept = *kill.sighting.kept;
-  for (std::string cell : {kill.sighting.regime, kill.sighting.signature, std::to_string(kill.cases),
-                           Text("%.2f", kill.seconds), std::to_string(kept.values_before),
-                           std::to_string(kept.values_after), Text("%.2f", kept.seconds)}) {
-    row.push_back(std::move(cell));
-  }
-  return row;
-}
 
 }  // namespace
 
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console) {
-  std::vector<std::string> mutants;
-  std::string names;
-  const std::string only = command.mutant.empty() || command.mutant.starts_with(kMutant)
-                               ? command.mutant
-                               : std::string(kMutant) + command.mutant;
-  for (const BuiltIn& built_in : BuiltInTargets()) {
-    if (!built_in.name.starts_with(kMutant)) continue;
-    names += " " + built_in.name;
-    if (only.empty() || built_in.name == only) mutants.push_back(built_in.name);
-  }
-  if (mutants.empty()) {
-    console.Complain("mutant '" + command.mutant + "' is unknown; there are" + names);
+  std::vector<std::string> targets = TargetsOf(command);
+  if (targets.empty()) {
+    console.Complain("mutant '" + command.mutant + "' is unknown; there are" + NamesOfMutants());
     return console.Finish(ExitStatus::kUsage, 0, 0);
   }
   const bool temporary = command.out.empty();
-  const std::filesystem::path out = temporary ? std::filesystem::temp_directory_path() /
-                                                    ("plumb-selftest-" + std::to_string(getpid()))
-                                              : command.out;
+  std::filesystem::path out = temporary ? std::filesystem::temp_directory_path() /
+                                              ("plumb-selftest-" + std::to_string(getpid()))
+                                        : command.out;
+  std::string seeds = Text("seed %" PRIu64, command.seed);
+  if (command.seeds > 1) {
+    seeds = Text("seeds %" PRIu64 " to %" PRIu64, command.seed,
+                 command.seed + static_cast<uint64_t>(command.seeds) - 1);
+  }
   console.Say("each mutant is a planted defect: a blind campaign of at most " + Format(command.budget) +
-              " must find it, seed " + std::to_string(command.seed) + "\n");
-
-  std::vector<std::vector<std::string>> rows = {{"mutant", "outcome", "regime", "check", "cases",
-                                                 "seconds", "values", "shrunk to", "in seconds"}};
-  Json report;
-  int64_t cases = 0, findings = 0;
-  bool all_killed = true, fault = false;
-  for (const std::string& mutant : mutants) {
-    const Kill kill = Hunt(mutant, command, out, console);
-    if (console.interrupt->load())
-      return console.Finish(ExitStatus::kInterrupted, cases, findings, std::move(report));
-    console.Say(mutant + (kill.trouble.empty() ? Text(": killed after %" PRId64 " cases\n", kill.cases)
-                                               : ": ALIVE: " + kill.trouble + "\n"));
-    cases += kill.cases;
-    findings += kill.sighting.signature.empty() ? 0 : 1;
-    all_killed = all_killed && kill.trouble.empty();
-    fault = fault || kill.campaign == ExitStatus::kFault;
-    rows.push_back(Row(kill));
-    report["mutants"].Append(ToJson(kill));
-  }
-  std::string host_line;
-  bool host_clean = true;
-  if (only.empty()) {
-    CampaignOptions options;
-    options.targets = {"host"};
-    options.seed = command.seed;
-    options.budget = command.budget;
-    options.out = out / "host";
-    options.program = console.worker_program;
-    CampaignObserver silent;
-    const CampaignSummary summary = RunCampaign(std::move(options), *console.interrupt, &silent);
-    if (summary.status == ExitStatus::kInterrupted) {
-      return console.Finish(ExitStatus::kInterrupted, cases, findings, std::move(report));
-    }
-    host_clean = summary.status == ExitStatus::kClean;
-    fault = fault || summary.status == ExitStatus::kFault;
-    for (const auto& [name, tally] : summary.targets) {
-      cases += tally.cases;
-      host_line = Text("host: %s after %" PRId64 " cases\n", std::string(Name(summary.status)).c_str(),
-                       tally.cases);
-    }
-    if (!summary.error.empty()) host_line += "host: " + summary.error + "\n";
-    report["host"] = ToJson(summary);
-  }
-  console.Say("\n" + Table(rows) + host_line);
-  // A mutant that was found is this command's success: the findings that count against it are those
-  // that should not be there, and the mutants that nothing was found in.
-  const bool clean = all_killed && host_clean && !fault;
-  if (temporary && clean) {
-    std::error_code ignored;
-    std::filesystem::remove_all(out, ignored);
-  } else {
-    console.Say("everything lies in " + out.string() + "\n");
-  }
-  const ExitStatus status = fault   ? ExitStatus::kFault
-                            : clean ? ExitStatus::kClean
-                                    : ExitStatus::kFindings;
-  return console.Finish(status, cases, findings, std::move(report));
+              " must find it, " + seeds + "\n");
+  Selftest selftest(command, console, std::move(targets), std::move(out));
+  selftest.HuntAll();
+  selftest.TryAllRegimes();
+  selftest.RunSound();
+  return selftest.Finish(temporary);
 }
 
 }  // namespace plumbline::fuzz

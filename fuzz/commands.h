@@ -72,8 +72,12 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console);
 ExitStatus CommandTargets(const std::string& target, const Console& console);
 
 struct SelftestCommand {
-  std::string mutant;  // empty: all of them, and `host`, which must stay clean
+  std::string mutant;   // empty: all of them, and what they are mutants of, which must stay clean
+  bool hopper = false;  // the mutants of host-hopper instead of host's
   uint64_t seed = 1;
+  int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
+  int64_t matrix = 0;  // cases of each regime that are tried by themselves on each mutant; 0: none
+  int jobs = 0;        // mutants at the same time; 0: one per hardware thread
   Budget budget{.time = {}, .cases = 1000};
   std::filesystem::path out;  // empty: a temporary folder, removed where all is well
 };

@@ -204,8 +204,6 @@ std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseR
     const milliseconds left = options_.GetBudget().time - ledger_.Elapsed();
     pursuit.shrink_time = std::min(pursuit.shrink_time, std::max(left, kLeastShrinkTime));
   }
-  // What did not happen again gives the shrinker nothing to hold on to.
-  if (!sighting.reproduced) pursuit.shrink_time = milliseconds(0);
   std::error_code ignored;
   std::filesystem::create_directories(options_.out / "shrinking", ignored);
   std::string name = std::to_string(sighting.item) + "-" + sighting.signature + ".safetensors";
@@ -236,7 +234,7 @@ void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
     Json witness;
     witness["target"] = sighting.target;
     witness["recipe"] = sighting.recipe;
-    StoreFault("shrunk-" + name, pursued.harness_fault, std::move(witness), &pursued.stored);
+    StoreFault("shrunk-" + name, pursued.harness_fault, std::move(witness), &*pursued.witness);
   }
   std::string error;
   if (!WriteCase(options_.out / "findings" / name, pursued.stored, &error)) {

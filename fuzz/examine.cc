@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "fuzz/mix.h"
 #include "fuzz/output_bits.h"
@@ -86,8 +87,10 @@ class Runs {
  public:
   Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
 
+  // A placement is new, and poisoned with 0, until its first run.
   RunOutcome Run(int poison) {
-    placement_.Poison(poison);
+    if (ran_ || poison != 0) placement_.Poison(poison);
+    ran_ = true;
     const auto start = std::chrono::steady_clock::now();
     RunOutcome outcome = target_.Run(placement_.problem(), placement_.results());
     seconds_ += Seconds(start);
@@ -100,6 +103,7 @@ class Runs {
  private:
   Placement placement_;
   const Target& target_;
+  bool ran_ = false;
   double seconds_ = 0;
 };
 
@@ -272,9 +276,9 @@ void Conclude(CaseResult* result) {
 
 }  // namespace
 
-CaseResult Examine(const OwnedProblem& asked, const Target& target, const ExamineOptions& options) {
+CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOptions& options) {
   CaseResult result;
-  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, asked);
+  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, std::move(asked));
   if (auto reason = WhySkipped(target.description(), problem)) {
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;

@@ -81,8 +81,7 @@ struct ExamineOptions {
   double arbiter_cost = 4e7;     // multiply-adds that the arbiter may spend on a case
 };
 
-CaseResult Examine(const OwnedProblem& problem, const Target& target,
-                   const ExamineOptions& options = {});
+CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});
 
 Json ToJson(const Finding& finding);
 Json ToJson(const CaseResult& result);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/argmax.h"
 #include "fuzz/expand_values.h"
 #include "fuzz/owned_problem.h"
 #include "fuzz/philox.h"
@@ -56,29 +57,6 @@ int64_t IgnoreIndex(const Recipe& r) {
     default:
       return kUsualIgnoreIndex;
   }
-}
-
-// For each row the first column of the largest logit, in double. Columns outermost: each is decoded
-// once.
-std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
-  const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
-  std::vector<double> hidden(n * h), weight(h), largest(n, 0.0);
-  std::vector<int64_t> best(n, 0);
-  for (size_t k = 0; k < n * h; ++k) hidden[k] = problem.hidden.GetFloat(static_cast<int64_t>(k));
-  for (int64_t v = 0; v < problem.vocab(); ++v) {
-    for (size_t d = 0; d < h; ++d) {
-      weight[d] = problem.weight.GetFloat(v * problem.hidden_size() + static_cast<int64_t>(d));
-    }
-    for (size_t i = 0; i < n; ++i) {
-      double logit = 0;
-      for (size_t d = 0; d < h; ++d) logit += hidden[i * h + d] * weight[d];
-      if (v == 0 || logit > largest[i]) {
-        best[i] = v;
-        largest[i] = logit;
-      }
-    }
-  }
-  return best;
 }
 
 // Half of the rows, and at least one.

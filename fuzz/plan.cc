@@ -15,12 +15,6 @@ namespace {
 // The first two generations are drawn before anything is known of them.
 constexpr int64_t kAllBlind = 2 * kGeneration;
 
-int64_t LevelOneCases() { return 6 * static_cast<int64_t>(Regimes().size()); }
-
-Recipe DrawLevelOne(uint64_t seed, int64_t index) {
-  return DrawRecipe(Mix(seed, 1), static_cast<uint64_t>(index));
-}
-
 // Shuffled by key: a defect's place in a list must not decide after how many cases it is found.
 template <class T>
 void Shuffle(uint64_t seed, std::vector<T>* list) {

@@ -225,8 +225,16 @@ struct Line {
     sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
               "plumb selftest --mutant tail-unmasked", true,
               [this] { return CommandSelftest(selftest, console); });
-    sub->add_option("--mutant", selftest.mutant, "this one only");
+    sub->add_option("--mutant", selftest.mutant, "this one only, or any other built-in target");
+    sub->add_flag("--hopper", selftest.hopper, "the mutants of host-hopper instead of host's");
     AddParsed(sub, "--seed", &selftest.seed, ParseSeed, "decimal or 0x hexadecimal [1]");
+    sub->add_option("--seeds", selftest.seeds, "hunts for each mutant, with consecutive seeds [1]")
+        ->check(CLI::Range(1, 1'000));
+    sub->add_option("--matrix", selftest.matrix,
+                    "also try each regime by itself, for this many cases a mutant")
+        ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+    sub->add_option("--jobs", selftest.jobs, "mutants at the same time [one a hardware thread]")
+        ->check(CLI::Range(1, 1'024));
     AddParsed(sub, "--budget", &selftest.budget, ParseBudget,
               "for each mutant and for host [1000cases]");
     sub->add_option("--out", selftest.out, "keep everything in this folder");

@@ -5,31 +5,189 @@
 #include <system_error>
 #include <utility>
 
+#include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
+#include "fuzz/explain.h"
+#include "fuzz/repeat.h"
 #include "fuzz/shrink.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
 namespace {
 
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
 // While shrinking, a case is taken to hang sooner than in the campaign, or 30 s would see one
 // candidate. Cases that shrinking offers take milliseconds; what is left is confirmed against the full
 // deadline.
-constexpr std::chrono::milliseconds kShrinkDeadline{2'000};
+constexpr milliseconds kShrinkDeadline{2'000};
+// Repeats end here: of a large problem, or of a target that takes seconds to load after it died, fewer
+// must do.
+constexpr milliseconds kRepeatTime{1'000};
 
-// Everything but the shrinking itself: what a stored case says of its origin.
-Case Describe(const FailingProblem& start, OwnedProblem problem, const Finding& finding,
-              const CaseRunner& runner, const StoredFinding& kept) {
+std::string FailsText(const Repeats& repeats) {
+  return "fails " + std::to_string(repeats.failed) + " of " + std::to_string(repeats.of);
+}
+
+// One pursuit. Whatever asks the target goes through Ask, which notes when there is nobody left to ask.
+class Pursuer {
+ public:
+  Pursuer(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options)
+      : start_(start),
+        runner_(*runner),
+        options_(options),
+        signature_(start.finding.Signature()),
+        hang_(start.finding.kind == FindingKind::kHang),
+        deadline_(std::min(runner->deadline(), kShrinkDeadline)) {}
+
+  Pursued Run();
+
+ private:
+  struct Confirmation {
+    Repeats repeats;
+    std::optional<Finding> finding;
+  };
+
+  bool stopped() const { return state_ != Judged::Kind::kJudged; }
+  bool Judge(const Judged& judged);  // false: there is nobody left to ask
+  bool FailsOnce(const OwnedProblem& candidate);
+  bool Fails(const OwnedProblem& candidate);
+  bool Audit(const OwnedProblem& candidate);
+  void NoteSlips(const OwnedProblem& candidate, const CaseResult& result);
+  // The finding as the arbiter has seen it; nullopt if it was not seen, or the harness is at fault.
+  std::optional<Finding> Arbitrate(const OwnedProblem& problem);
+  OwnedProblem ShrinkIt();
+  Confirmation Confirm(const OwnedProblem& problem);
+  Case Describe(OwnedProblem problem, const Finding& finding) const;
+  Pursued Finish(OwnedProblem problem, const Repeats& repeats, bool smaller);
+
+  const FailingProblem& start_;
+  CaseRunner& runner_;
+  const PursuitOptions& options_;
+  const std::string signature_;
+  const bool hang_;
+  const milliseconds deadline_;
+  const Clock::time_point begin_ = Clock::now();
+  bool by_majority_ = false;
+  Judged::Kind state_ = Judged::Kind::kJudged;
+  Pursued pursued_;
+};
+
+bool Pursuer::Judge(const Judged& judged) {
+  state_ = judged.kind;
+  pursued_.error = judged.error;
+  return !stopped();
+}
+
+void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result) {
+  for (const Finding& finding : result.findings) {
+    // Late against the short deadline says little; against the campaign's it may be in time.
+    if (finding.kind == FindingKind::kHang || finding.Signature() == signature_) continue;
+    auto slip = std::find_if(pursued_.slips.begin(), pursued_.slips.end(), [&](const Slip& known) {
+      return known.finding.Signature() == finding.Signature();
+    });
+    if (slip == pursued_.slips.end()) {
+      if (pursued_.slips.size() == kMostSlips) continue;
+      pursued_.slips.push_back({candidate, finding});
+    } else if (ValueCount(candidate) < ValueCount(slip->problem)) {
+      *slip = {candidate, finding};
+    }
+  }
+}
+
+bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
+  if (stopped()) return false;
+  const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
+  if (!Judge(judged)) return false;
+  if (FindSignature(judged.result, signature_) != nullptr) return true;
+  NoteSlips(candidate, judged.result);
+  return false;
+}
+
+bool Pursuer::Fails(const OwnedProblem& candidate) {
+  return by_majority_ ? MajorityFails(kRepeats, [&] { return FailsOnce(candidate); })
+                      : FailsOnce(candidate);
+}
+
+std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem) {
+  const Judged judged = runner_.RunAndConfirm(RequestFor(problem, start_.seed));
+  if (!Judge(judged)) return std::nullopt;
+  if (!judged.result.harness_fault.empty()) {
+    if (pursued_.harness_fault.empty()) {
+      pursued_.harness_fault = judged.result.harness_fault;
+      pursued_.witness = Describe(problem, pursued_.kept.finding);
+    }
+    return std::nullopt;
+  }
+  const Finding* seen = FindSignature(judged.result, signature_);
+  if (seen == nullptr || judged.once.contains(signature_)) return std::nullopt;
+  return *seen;
+}
+
+bool Pursuer::Audit(const OwnedProblem& candidate) {
+  const bool blamed = !pursued_.harness_fault.empty();
+  if (Arbitrate(candidate)) return true;
+  // Of what fails now and then one look says nothing; a contradiction is one whenever it is seen.
+  return by_majority_ && !stopped() && blamed == !pursued_.harness_fault.empty();
+}
+
+OwnedProblem Pursuer::ShrinkIt() {
+  StoredFinding& kept = pursued_.kept;
+  ShrinkOptions shrink;
+  shrink.time_limit =
+      std::max(milliseconds(0),
+               options_.shrink_time - std::chrono::duration_cast<milliseconds>(Clock::now() - begin_));
+  shrink.should_stop = [&] { return stopped(); };
+  shrink.audit = [&](const OwnedProblem& candidate) { return hang_ || Audit(candidate); };
+  shrink.on_accept = [&](const OwnedProblem& problem) {
+    kept.values_after = ValueCount(problem);
+    if (!options_.best_so_far.empty()) {
+      std::string ignored;  // the next step, or the end, writes again
+      WriteCase(options_.best_so_far, Describe(problem, start_.finding), &ignored);
+    }
+    if (options_.on_smaller) options_.on_smaller(kept.values_after);
+  };
+  const ShrinkHint hint{start_.finding.output, start_.finding.row, start_.finding.column};
+  ShrinkResult shrunk = Shrink(
+      start_.problem, hint, [&](const OwnedProblem& candidate) { return Fails(candidate); }, shrink);
+  kept.tried += shrunk.tried;
+  kept.accepted = shrunk.accepted;
+  kept.complete = shrunk.complete;
+  kept.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  kept.values_after = ValueCount(shrunk.problem);
+  return std::move(shrunk.problem);
+}
+
+Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
+  runner_.Renew();
+  Confirmation confirmed;
+  // The arbiter wants to see it twice running.
+  for (int64_t i = 0; i < (by_majority_ ? kRepeats : 1) && !confirmed.finding && !stopped(); ++i) {
+    confirmed.finding = Arbitrate(problem);
+    if (!pursued_.harness_fault.empty()) return confirmed;
+  }
+  if (stopped()) return confirmed;
+  if (hang_) {
+    confirmed.repeats = {confirmed.finding ? 1 : 0, 1};
+    return confirmed;
+  }
+  confirmed.repeats = Repeat(kRepeats, kRepeatTime, [&] { return FailsOnce(problem); });
+  return confirmed;
+}
+
+Case Pursuer::Describe(OwnedProblem problem, const Finding& finding) const {
+  const StoredFinding& kept = pursued_.kept;
   Case c;
   c.problem = std::move(problem);
-  c.target = runner.target();
-  c.why = start.why;
-  c.recipe = start.recipe;
+  c.target = runner_.target();
+  c.why = start_.why;
+  c.recipe = start_.recipe;
   c.finding = finding;
   c.extra["plumb"] = kVersion;
   c.extra["date"] = UtcStamp();
-  c.extra["seed"] = std::to_string(start.seed);
-  c.extra["target_version"] = runner.hello().version;
+  c.extra["seed"] = std::to_string(start_.seed);
+  c.extra["target_version"] = runner_.hello().version;
   Json& log = c.extra["shrink"];
   log["values_before"] = kept.values_before;
   log["values_after"] = kept.values_after;
@@ -41,77 +199,77 @@ Case Describe(const FailingProblem& start, OwnedProblem problem, const Finding& 
   return c;
 }
 
+// `smaller`: the problem was confirmed, and is not the one that it started from.
+Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool smaller) {
+  StoredFinding& kept = pursued_.kept;
+  if (!repeats.Always() && repeats.of > 1) {
+    const std::string fails = FailsText(repeats);
+    kept.finding.what += "; " + fails;
+    kept.note = kept.note.empty() ? fails : fails + "; " + kept.note;
+  }
+  kept.values_after = ValueCount(problem);
+  std::vector<std::string> explained;
+  if (smaller && !hang_) {
+    explained = Explain(
+        problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
+        options_.explain_time);
+  }
+  if (!stopped()) {
+    pursued_.stored = Describe(std::move(problem), kept.finding);
+    Json& extra = pursued_.stored.extra;
+    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding);
+    extra["bucket"]["id"] = bucket.id;
+    extra["bucket"]["key"] = bucket.key;
+    if (repeats.of > 0) extra["repeats"] = FailsText(repeats);
+    for (std::string& line : explained) extra["explain"].Append(std::move(line));
+    if (!options_.best_so_far.empty()) {
+      std::error_code ignored;
+      std::filesystem::remove(options_.best_so_far, ignored);
+    }
+  }
+  if (stopped()) {
+    pursued_.kind = state_ == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted
+                                                         : Pursued::Kind::kUnavailable;
+  }
+  return std::move(pursued_);
+}
+
+Pursued Pursuer::Run() {
+  StoredFinding& kept = pursued_.kept;
+  kept.finding = start_.finding;
+  kept.values_before = kept.values_after = ValueCount(start_.problem);
+
+  const Repeats before =
+      Repeat(hang_ ? 1 : kRepeats, kRepeatTime, [&] { return FailsOnce(start_.problem); });
+  by_majority_ = !before.Always();
+  if (!before.Majority() || stopped()) {
+    kept.note = before.failed == 0 ? "not seen again on the same problem: stored as it came"
+                                   : "fails too seldom to be shrunk: stored as it came";
+    return Finish(start_.problem, before, false);
+  }
+  for (;;) {
+    OwnedProblem problem = ShrinkIt();
+    if (stopped()) break;
+    const Confirmation confirmed = Confirm(problem);
+    if (stopped()) break;
+    if (confirmed.finding && confirmed.repeats.Majority()) {
+      kept.finding = *confirmed.finding;
+      return Finish(std::move(problem), confirmed.repeats, true);
+    }
+    // A large problem that fails always may hold a small one that fails now and then.
+    if (by_majority_ || hang_ || confirmed.repeats.failed == 0 || !pursued_.harness_fault.empty())
+      break;
+    by_majority_ = true;
+  }
+  kept.note = hang_ ? "the small problem ends before the deadline: stored as it came"
+                    : "not confirmed on the small problem: stored as it came";
+  return Finish(start_.problem, before, false);
+}
+
 }  // namespace
 
 Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options) {
-  const std::string signature = start.finding.Signature();
-  const bool hang = start.finding.kind == FindingKind::kHang;
-  const auto deadline = std::min(runner->deadline(), kShrinkDeadline);
-
-  Pursued pursued;
-  StoredFinding& kept = pursued.kept;
-  kept.finding = start.finding;
-  kept.values_before = kept.values_after = ValueCount(start.problem);
-
-  // The judge of candidates, until the run is interrupted or the target gone.
-  Judged::Kind state = Judged::Kind::kJudged;
-  const StillFails still_fails = [&](const OwnedProblem& candidate) {
-    const Judged judged = runner->RunOnce(RequestFor(candidate, start.seed), deadline);
-    state = judged.kind;
-    pursued.error = judged.error;
-    return state == Judged::Kind::kJudged && FindSignature(judged.result, signature) != nullptr;
-  };
-
-  ShrinkOptions shrink;
-  shrink.time_limit = options.shrink_time;
-  shrink.should_stop = [&] { return state != Judged::Kind::kJudged; };
-  shrink.on_accept = [&](const OwnedProblem& problem) {
-    kept.values_after = ValueCount(problem);
-    if (!options.best_so_far.empty()) {
-      std::string ignored;  // the next step, or the end, writes again
-      WriteCase(options.best_so_far, Describe(start, problem, start.finding, *runner, kept), &ignored);
-    }
-    if (options.on_smaller) options.on_smaller(kept.values_after);
-  };
-  const ShrinkHint hint{start.finding.output, start.finding.row, start.finding.column};
-  ShrinkResult shrunk = Shrink(start.problem, hint, still_fails, shrink);
-  kept.tried = shrunk.tried;
-  kept.accepted = shrunk.accepted;
-  kept.complete = shrunk.complete;
-  kept.seconds = shrunk.seconds;
-  kept.values_after = ValueCount(shrunk.problem);
-  if (state != Judged::Kind::kJudged) {
-    pursued.kind =
-        state == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted : Pursued::Kind::kUnavailable;
-    return pursued;
-  }
-
-  runner->Renew();
-  const Judged last = runner->RunAndConfirm(RequestFor(shrunk.problem, start.seed));
-  if (last.kind != Judged::Kind::kJudged) {
-    pursued.kind = last.kind == Judged::Kind::kInterrupted ? Pursued::Kind::kInterrupted
-                                                           : Pursued::Kind::kUnavailable;
-    pursued.error = last.error;
-    return pursued;
-  }
-  pursued.harness_fault = last.result.harness_fault;
-  const Finding* confirmed = FindSignature(last.result, signature);
-  OwnedProblem problem = std::move(shrunk.problem);
-  if (confirmed != nullptr && !last.once.contains(signature)) {
-    kept.finding = *confirmed;
-  } else if (pursued.harness_fault.empty()) {
-    kept.note = kept.accepted == 0 ? "not seen again on the same problem: stored as it came"
-                : hang             ? "the small problem ends before the deadline: stored as it came"
-                                   : "not confirmed on the small problem: stored as it came";
-    problem = start.problem;
-    kept.values_after = kept.values_before;
-  }
-  pursued.stored = Describe(start, std::move(problem), kept.finding, *runner, kept);
-  if (!options.best_so_far.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove(options.best_so_far, ignored);
-  }
-  return pursued;
+  return Pursuer(start, runner, options).Run();
 }
 
 uint64_t SeedOf(const Case& c) {

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a failing problem to a stored case: shrink it while it keeps its signature, confirm what is left
-// with the arbiter in a fresh worker, and describe it. Where the small problem is not confirmed, the
-// problem as it came is what is kept.
+// From a failing problem to a stored case: see how often it fails, shrink it while it keeps its
+// signature, confirm what is left with the arbiter in a fresh worker, find out what of it may vary, and
+// describe it. Where the small problem is not confirmed, the problem as it came is what is kept.
+//
+// A finding that fails on some runs only (fuzz/repeat.h) is shrunk by the majority of several runs a
+// candidate; one without a majority gives the shrinker nothing to hold on to and is stored as it came.
+//
+// The arbiter is asked at the end and at every kAuditEvery-th step. Where it contradicts the reference,
+// the step is not taken, and the candidate is the witness of a fault of the harness.
 
 #ifndef PLUMBLINE_FUZZ_PURSUIT_H_
 #define PLUMBLINE_FUZZ_PURSUIT_H_
@@ -13,6 +19,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fuzz/case_file.h"
 #include "fuzz/case_runner.h"
@@ -30,21 +37,32 @@ struct FailingProblem {
 
 struct PursuitOptions {
   std::chrono::milliseconds shrink_time{30'000};
+  std::chrono::milliseconds explain_time{2'000};  // 0: what may vary is not looked for
   // The best so far is written here after every step, and removed at the end; empty: nowhere.
   std::filesystem::path best_so_far;
   // Called with the number of values after every accepted step.
   std::function<void(int64_t)> on_smaller;
 };
 
+// A candidate that was not taken because it fails in another way. The smallest of each signature is
+// kept, of kMostSlips signatures.
+struct Slip {
+  OwnedProblem problem;
+  Finding finding;
+};
+inline constexpr size_t kMostSlips = 4;
+
 struct Pursued {
   enum class Kind : uint8_t { kCase, kInterrupted, kUnavailable };
   Kind kind = Kind::kCase;
   std::string error;   // kUnavailable
-  Case stored;         // kCase; `extra` holds the shrink log, the seed and versions
+  Case stored;         // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
   StoredFinding kept;  // kCase; `file` is left empty
-  // Not empty: reference and arbiter disagree on the small problem. The case is then the fault's
-  // witness, and its finding the last one that was confirmed.
+  std::vector<Slip> slips;
+  // Not empty: reference and arbiter disagree on `witness`. The finding is then the last one that was
+  // confirmed.
   std::string harness_fault;
+  std::optional<Case> witness;
 };
 
 Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options);

@@ -18,6 +18,10 @@ namespace plumbline::fuzz {
 // only (gen::exec keeps a process-global stack). Does not shrink: fuzz/shrink.h does that, on tensors.
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 
+// Of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe_parts.h), unless its
+// nature fixes the shape.
+rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
+
 }  // namespace plumbline::fuzz
 
 #endif  // PLUMBLINE_FUZZ_RECIPE_GEN_H_

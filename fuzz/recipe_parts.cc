@@ -129,6 +129,43 @@ Gen<Shape> LargeVocabularyShapes() {
       inRange<int64_t>(1, 9));
 }
 
+Gen<Shape> BesideBig(Gen<Shape> shapes) {
+  return weightedOneOf<Shape>({{984, std::move(shapes)}, {16, BigShapes()}});
+}
+
+Gen<Shape> UsualShapes() { return BesideBig(Shapes(Rows(), Vocab(), HiddenSize())); }
+
+Gen<Shape> ShapesBesideFew() {
+  return weightedOneOf<Shape>(
+      {{80, UsualShapes()},
+       {20, Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(2, 7), inRange<int64_t>(1, 20))}});
+}
+
+Gen<Shape> ShapesOfFamily(int family) {
+  const auto tile = [](int64_t beside) {
+    return rc::gen::map(element<int64_t>(16, 32, 64, 128, 256),
+                        [beside](int64_t columns) { return columns + beside; });
+  };
+  switch (family) {
+    case 0:
+      return Shapes(just<int64_t>(1), inRange<int64_t>(60, 200), inRange<int64_t>(17, 49));
+    case 1:
+      return Shapes(inRange<int64_t>(2, 5), tile(-1), inRange<int64_t>(9, 33));
+    case 2:
+      return Shapes(inRange<int64_t>(2, 5), tile(0), element<int64_t>(16, 32));
+    case 3:
+      return Shapes(inRange<int64_t>(2, 5), tile(1), inRange<int64_t>(9, 33));
+    case 4:
+      return Shapes(inRange<int64_t>(2, 7), RaggedVocab(), inRange<int64_t>(9, 49));
+    case 5:
+      return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(2, 20), inRange<int64_t>(200, 900));
+    case 6:
+      return Shapes(inRange<int64_t>(90, 140), inRange<int64_t>(3, 40), inRange<int64_t>(2, 9));
+    default:
+      return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(1, 4), inRange<int64_t>(1, 4));
+  }
+}
+
 // --- Settings: what varies in the background of every regime.
 
 Gen<float> AnyTemperature() {
@@ -165,6 +202,59 @@ Gen<Setting> StridedSettings(Gen<float> temperature) {
       Settings(std::move(temperature)), Percent(50),
       weightedElement<int64_t>(
           {{8, 0}, {32, 1}, {15, 2}, {15, 3}, {10, 5}, {10, 7}, {5, 64}, {5, 129}}));
+}
+
+// --- Contents: values, their parameter, and labels.
+
+Gen<Content> Contents(Values values, Gen<int> exp, Gen<Labels> labels) {
+  return apply(
+      [values](int e, Labels l) {
+        return Content{values, e, l};
+      },
+      std::move(exp), std::move(labels));
+}
+
+Gen<Labels> AnyLabels() {
+  return weightedElement<Labels>({{50, Labels::kRandom},
+                                  {20, Labels::kArgmax},
+                                  {13, Labels::kFirst},
+                                  {13, Labels::kLast},
+                                  {4, Labels::kSomeIgnored}});
+}
+
+Gen<Labels> IgnoringLabels() {
+  return weightedElement<Labels>(
+      {{36, Labels::kSomeIgnored}, {14, Labels::kAllIgnored}, {50, Labels::kIgnoredNaN}});
+}
+
+Gen<Content> OrdinaryContent(Gen<Labels> labels) {
+  return weightedOneOf<Content>({{50, Contents(Values::kGaussian, inRange(-2, 4), labels)},
+                                 {35, Contents(Values::kLattice, inRange(-2, 5), labels)},
+                                 {15, Contents(Values::kConstant, inRange(-2, 5), labels)}});
+}
+
+Gen<Content> With(Gen<Content> content, Gen<Special> special) {
+  return apply(
+      [](Content c, Special s) {
+        c.special = s;
+        return c;
+      },
+      std::move(content), std::move(special));
+}
+
+Gen<int> ConfidentBits() {
+  return weightedOneOf<int>({{60, inRange(1, 13)}, {25, inRange(13, 25)}, {15, inRange(25, 41)}});
+}
+
+Gen<Content> Swallowing(Values values, Gen<int> exp) {
+  return Contents(
+      values, std::move(exp),
+      weightedElement<Labels>({{55, Labels::kFirst}, {25, Labels::kArgmax}, {20, Labels::kRandom}}));
+}
+
+// log2 of the columns that are added up before they meet the rest: host's 64, and what others have.
+Gen<int> TileBits() {
+  return weightedElement<int>({{50, 6}, {10, 0}, {10, 5}, {15, 7}, {10, 8}, {5, 9}});
 }
 
 // --- Upstream gradients.

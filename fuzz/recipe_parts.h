@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the generators of recipes are composed of: shape, content (values, their parameter, labels),
-// upstream gradients and setting. Internal to fuzz/recipe_gen.cc.
+// upstream gradients and setting. Internal to the tables of regimes and fuzz/recipe_gen.cc.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
 #define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
@@ -67,12 +67,35 @@ rc::Gen<Shape> LongSumShapes();
 // times as long as most; else from 2 000 to 51 000.
 rc::Gen<Shape> LargeVocabularyShapes();
 
+// What most regimes draw: any of the above, a few in a hundred big.
+rc::Gen<Shape> BesideBig(rc::Gen<Shape> shapes);
+rc::Gen<Shape> UsualShapes();
+// ... and sums of few terms, which come near their bound where every logit is exact.
+rc::Gen<Shape> ShapesBesideFew();
+
+// Families of shapes for a first look at each regime: one row; a column less than a tile, a tile, a
+// column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All
+// cheap.
+inline constexpr int kShapeFamilies = 8;
+rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
+
 // What varies in the background of every regime.
 rc::Gen<float> AnyTemperature();
 rc::Gen<float> ExactTemperature();  // scaling by these is exact: the bound of exact logits stays narrow
 rc::Gen<Setting> Settings(rc::Gen<float> temperature);
 // Both layouts alike, and nearly always something between rows and before the labels.
 rc::Gen<Setting> StridedSettings(rc::Gen<float> temperature);
+
+// Contents. AnyLabels: in the vocabulary, mostly; AnyLabels and IgnoringLabels are never invalid.
+rc::Gen<Labels> AnyLabels();
+rc::Gen<Labels> IgnoringLabels();
+rc::Gen<Content> Contents(Values values, rc::Gen<int> exp, rc::Gen<Labels> labels);
+rc::Gen<Content> OrdinaryContent(rc::Gen<Labels> labels);  // bell-shaped, exact or constant logits
+rc::Gen<int> ConfidentBits();
+// Swallowing in the arithmetic of `values`, with labels where it shows.
+rc::Gen<Content> Swallowing(Values values, rc::Gen<int> exp);
+rc::Gen<int> TileBits();
+rc::Gen<Content> With(rc::Gen<Content> content, rc::Gen<Special> special);
 
 // Upstream gradients as training has them, mostly; and each alone, both, with zeros in the places that
 // a wrong index reads.

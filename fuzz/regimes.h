@@ -40,6 +40,13 @@ Aim AimOf(std::string_view regime);
 // Any number of threads may draw at once.
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime = {});
 
+// A first look at everything: one case of every regime in each of a few families of shapes (one row,
+// beside a tile, ragged, deep, many rows, least extents), small and cheap. A regime whose nature fixes
+// the shape keeps it.
+int64_t LevelOneCases();
+// Throws std::invalid_argument unless 0 <= index < LevelOneCases().
+Recipe DrawLevelOne(uint64_t seed, int64_t index);
+
 }  // namespace plumbline::fuzz
 
 #endif  // PLUMBLINE_FUZZ_REGIMES_H_

@@ -3,6 +3,7 @@
 #include "fuzz/shrink.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fuzz/shrink_delete.h"
 #include "fuzz/shrink_elements.h"
@@ -11,6 +12,7 @@
 #include "fuzz/shrink_select.h"
 #include "fuzz/shrink_session.h"
 #include "fuzz/shrink_tensors.h"
+#include "fuzz/shrink_trade.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -55,9 +57,16 @@ ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const S
   ShrinkResult result;
   if (session.Confirm()) {
     KeepCorner(session);
+    bool focused = true;
     while (!session.Exhausted()) {
       // Fine passes only over what coarse ones have nothing more to take from.
-      if (Coarsely(session) || Finely(session)) continue;
+      if (Coarsely(session) || Finely(session) || Trade(session)) continue;
+      // Once more without the hint: what only a hint kept in place is no minimum.
+      if (std::exchange(focused, false)) {
+        session.Forget();
+        continue;
+      }
+      if (KeepCorner(session)) continue;
       // A pass that ran out of time found nothing, which is no fixpoint.
       result.complete = !session.Exhausted();
       break;

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "fuzz/owned_problem.h"
 
@@ -28,9 +29,13 @@ struct ShrinkHint {
   int64_t row = -1, column = -1;
 };
 
+inline constexpr int64_t kAuditEvery = 20;
+
 struct ShrinkOptions {
   std::chrono::milliseconds time_limit{30'000};
   int64_t max_accepted = 5'000;
+  // Asked about every kAuditEvery-th step before it is taken: false, and it is not.
+  std::function<bool(const OwnedProblem&)> audit;
   // Asked before every try: true ends shrinking as a limit does.
   std::function<bool()> should_stop;
   // Called with every accepted candidate, so that the best so far is never lost.

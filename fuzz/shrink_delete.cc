@@ -135,8 +135,9 @@ std::vector<Corner> Corners(const OwnedProblem& p, const Focus& focus) {
 
 }  // namespace
 
-bool KeepCorner(ShrinkSession& session) {
-  const OwnedProblem p = session.best();
+bool KeepCorner(ShrinkSession& session) { return KeepCornerOf(session, session.best()); }
+
+bool KeepCornerOf(ShrinkSession& session, const OwnedProblem& p) {
   if (p.rows() == 0 || p.vocab() == 0 || p.hidden_size() == 0) return false;
   for (const Corner& corner : Corners(p, session.focus())) {
     if (session.Exhausted()) return false;
@@ -152,6 +153,7 @@ bool KeepCorner(ShrinkSession& session) {
     } else {
       candidate = Keep(candidate, Axis::kHidden, corner.columns);
     }
+    // True at once: `p` may be the problem that this has just replaced.
     if (session.Try(std::move(candidate), &focus)) return true;
   }
   return false;

@@ -25,6 +25,8 @@ namespace plumbline::fuzz {
 // with the hidden dimension folded away. Worth a few dozen tries before anything else: it turns 10^5
 // values into tens in one step. True if the best problem changed, as for all passes.
 bool KeepCorner(ShrinkSession& session);
+// The same of another problem with the extents of the best one.
+bool KeepCornerOf(ShrinkSession& session, const OwnedProblem& problem);
 
 bool KeepFew(ShrinkSession& session, Axis axis);
 bool KeepResidues(ShrinkSession& session, Axis axis);

@@ -81,6 +81,8 @@ int64_t OptionsScore(const OwnedProblem& p) {
   return score;
 }
 
+int64_t Cost(const OwnedProblem& p) { return ValueCount(p) + kValuesPerOption * OptionsScore(p); }
+
 uint64_t RankSum(const OwnedProblem& p) {
   uint64_t sum = RankSum(p.hidden) + RankSum(p.weight);
   for (const auto* tensor : {&p.temperature, &p.grad_logprob, &p.grad_entropy}) {

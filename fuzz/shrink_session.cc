@@ -84,8 +84,8 @@ ShrinkSession::ShrinkSession(const OwnedProblem& problem, const Focus& focus,
       still_fails_(still_fails),
       options_(options),
       start_(std::chrono::steady_clock::now()),
+      cost_(Cost(problem)),
       options_score_(OptionsScore(problem)),
-      value_count_(ValueCount(problem)),
       rank_sum_(RankSum(problem)) {}
 
 double ShrinkSession::Seconds() const {
@@ -103,26 +103,26 @@ bool ShrinkSession::Confirm() {
   return still_fails_(best_);
 }
 
-bool ShrinkSession::IsSimpler(const OwnedProblem& candidate, uint64_t* rank_sum) const {
+bool ShrinkSession::IsSimpler(const OwnedProblem& candidate) const {
+  const int64_t cost = Cost(candidate);
+  if (cost != cost_) return cost < cost_;
   const int64_t options_score = OptionsScore(candidate);
   if (options_score != options_score_) return options_score < options_score_;
-  const int64_t value_count = ValueCount(candidate);
-  if (value_count != value_count_) return value_count < value_count_;
-  *rank_sum = RankSum(candidate);
-  return *rank_sum < rank_sum_;
+  return RankSum(candidate) < rank_sum_;
 }
 
 bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
-  uint64_t rank_sum = 0;
-  if (Exhausted() || !IsSimpler(candidate, &rank_sum) || Inconsistency(candidate)) return false;
+  if (Exhausted() || !IsSimpler(candidate) || Inconsistency(candidate)) return false;
   if (!judged_.insert(Fingerprint(candidate)).second) return false;
   ++tried_;
   if (!still_fails_(candidate)) return false;
+  const bool audited = options_.audit && (accepted_ + 1) % kAuditEvery == 0;
+  if (audited && !options_.audit(candidate)) return false;
   ++accepted_;
   best_ = std::move(candidate);
   if (focus != nullptr) focus_ = *focus;
+  cost_ = Cost(best_);
   options_score_ = OptionsScore(best_);
-  value_count_ = ValueCount(best_);
   rank_sum_ = RankSum(best_);
   if (options_.on_accept) options_.on_accept(best_);
   return true;

@@ -39,13 +39,14 @@ class ShrinkSession {
 
   const OwnedProblem& best() const { return best_; }
   const Focus& focus() const { return focus_; }
+  void Forget() { focus_ = {}; }  // the focus has served, or misled
   int64_t tried() const { return tried_; }
   int64_t accepted() const { return accepted_; }
   double Seconds() const;
   bool Exhausted() const;  // a limit is reached; no candidate will be judged any more
 
  private:
-  bool IsSimpler(const OwnedProblem& candidate, uint64_t* rank_sum) const;
+  bool IsSimpler(const OwnedProblem& candidate) const;
 
   OwnedProblem best_;
   Focus focus_;
@@ -54,7 +55,7 @@ class ShrinkSession {
   const std::chrono::steady_clock::time_point start_;
   std::unordered_set<uint64_t> judged_;
   int64_t tried_ = 0, accepted_ = 0;
-  int64_t options_score_ = 0, value_count_ = 0;
+  int64_t cost_ = 0, options_score_ = 0;
   uint64_t rank_sum_ = 0;
 };
 

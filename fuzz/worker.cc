@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "fuzz/case_file.h"
@@ -50,7 +51,7 @@ CaseResult Serve(const Request& request, const Target& target) {
   RestoreFpEnvironment();
   CaseResult result;
   try {
-    result = Examine(problem, target, options);
+    result = Examine(std::move(problem), target, options);
   } catch (const std::bad_alloc&) {
     return Fault("out of memory while examining the case");
   }

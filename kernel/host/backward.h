@@ -20,6 +20,7 @@
 #include "kernel/host/defects.h"
 #include "kernel/host/logits.h"
 #include "kernel/host/parallel.h"
+#include "kernel/host/planted.h"
 #include "kernel/host/rows.h"
 #include "kernel/host/workspace.h"
 #include "kernel/problem.h"
@@ -43,19 +44,21 @@ template <class Defects>
 int64_t ListRows(const Problem& problem, const Plan& plan, const BackwardMemory& memory,
                  int64_t counted, const Defects& defects) {
   int64_t count = 0;
+  if (defects.Has(Defect::kFirstIgnoredStopsAll) &&
+      ReadRow(problem, 0, defects).kind == RowKind::kIgnored) {
+    return 0;
+  }
   for (int64_t i = 0; i < plan.n; ++i) {
-    const RowKind kind = ReadRow(problem, i).kind;
+    const RowKind kind = ReadRow(problem, i, defects).kind;
     if (kind == RowKind::kInvalid) continue;
     const bool ignored = kind == RowKind::kIgnored;
-    if (ignored && !defects.Has(Defect::kIgnoredRowLeaks)) continue;
-    const int64_t source = defects.Has(Defect::kFirstGradForAll) ? 0 : i;
-    const float g = ignored ? 0 : LogprobGradient(problem, source, counted);
-    const bool no_entropy = ignored || defects.Has(Defect::kEntropyGradDropped);
-    const float k = no_entropy ? 0 : EntropyGradient(problem, i);
-    if (!ignored && g == 0 && k == 0) continue;
+    const bool leaks = ignored && defects.Has(Defect::kIgnoredRowLeaks);
+    if (ignored && !leaks && !defects.Has(Defect::kIgnoredRowBackward)) continue;
+    const Upstream up = leaks ? Upstream{0, 0} : ReadUpstream(problem, i, counted, defects);
+    if (!leaks && up.g == 0 && up.k == 0) continue;
     memory.rows[count] = i;
-    memory.g[count] = g;
-    memory.k[count] = k;
+    memory.g[count] = up.g;
+    memory.k[count] = up.k;
     ++count;
   }
   return count;
@@ -71,11 +74,11 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
   WidenRows(Matrix::Of(state.problem.hidden), memory.rows + begin, count, plan.h, scratch.rows);
   for (int64_t tile = first_tile; tile < end_tile; ++tile) {
     float* const z = memory.d_logits + begin * plan.chunk + (tile * kTile - state.first);
-    TileLogits(plan, Matrix::Of(state.problem.weight), scratch, count, tile, z, plan.chunk, defects);
+    TileLogits(plan, WeightOf(state.problem, defects), scratch, count, tile, z, plan.chunk, defects);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t i = memory.rows[begin + r];
-      const Row row = ReadRow(state.problem, i);
-      const int64_t column = LabelColumn(row.label, plan.v, defects);
+      const Row row = ReadRow(state.problem, i, defects);
+      const int64_t column = LabelColumn(row.label, plan.tiling, defects);
       const int64_t label = column >= tile * kTile && column < tile * kTile + plan.tiling.Width(tile)
                                 ? column - tile * kTile
                                 : -1;
@@ -84,6 +87,10 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
                                     memory.k[begin + r]};
       TileGradient(gradient, label, z + r * plan.chunk, defects);
       Defects::Dots::Store(z + r * plan.chunk, kTile, state.problem.hidden.dtype);
+      if (defects.Has(Defect::kDLogitsRounded) && state.problem.hidden.dtype == DType::kF32) {
+        float* const row_of_tile = z + r * plan.chunk;
+        std::transform(row_of_tile, row_of_tile + kTile, row_of_tile, planted::ThroughBFloat16);
+      }
     }
   }
 }
@@ -100,17 +107,17 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
   for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
     for (int64_t k = 0; k < state.width; k += kDepthBlock) {
       const int64_t depth = std::min(kDepthBlock, state.width - k);
-      PackPanels(Matrix::Of(state.problem.weight), nullptr, state.first + k, depth, column, width,
+      PackPanels(WeightOf(state.problem, defects), nullptr, state.first + k, depth, column, width,
                  scratch.panels);
       Dots::Products(
           {state.memory.d_logits + begin * plan.chunk + k, plan.chunk, scratch.panels, depth,
            end - begin, CeilDiv(width, kPanel), state.memory.grad_hidden + begin * stride + column,
-           stride, pass > 0 || state.first + k > 0},
+           stride, pass > 0 || (defects.Has(Defect::kGradHiddenPartial) ? k : state.first + k) > 0},
           dtype, pass);
       if (!defects.Has(Defect::kGradHiddenAccumulator)) continue;
       for (int64_t i = begin; i < end; ++i) {
         float* const sums = state.memory.grad_hidden + i * stride + column;
-        for (int64_t j = 0; j < width; ++j) sums[j] = ToFloat(ToBFloat16(sums[j]));
+        std::transform(sums, sums + width, sums, planted::ThroughBFloat16);
       }
     }
   }
@@ -118,15 +125,23 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
 
 // Rows [begin, end) of the chunk of grad_weight, columns [column, column + width), over all rows
 // listed.
-template <class Dots>
+template <class Defects>
 void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
-                    int64_t column, int64_t width) {
+                    int64_t column, int64_t width, const Defects& defects) {
+  using Dots = typename Defects::Dots;
   const Plan& plan = state.plan;
   const int64_t rows = end - begin;
   const DType dtype = state.problem.hidden.dtype;
+  const bool narrow = defects.Has(Defect::kGradWeightAccumulator);
+  const int64_t step = narrow ? 16 : kDepthBlock;
+  int64_t count = state.count;
+  if (defects.Has(Defect::kGradWeightRowTail)) {
+    count = count / 4 * 4;
+    if (count == 0) std::fill_n(scratch.product, rows * kColumnGroup, 0.0f);
+  }
   for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
-    for (int64_t k = 0; k < state.count; k += kDepthBlock) {
-      const int64_t depth = std::min(kDepthBlock, state.count - k);
+    for (int64_t k = 0; k < count; k += step) {
+      const int64_t depth = std::min(step, count - k);
       Transpose(state.memory.d_logits + k * plan.chunk + begin, plan.chunk, depth, rows, scratch.rows,
                 kDepthBlock);
       for (int64_t j = 0; j < width; j += kTile) {
@@ -137,9 +152,17 @@ void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t 
                         scratch.product + j, kColumnGroup, pass > 0 || k > 0},
                        dtype, pass);
       }
+      for (int64_t r = 0; narrow && r < rows; ++r) {
+        float* const sums = scratch.product + r * kColumnGroup;
+        std::transform(sums, sums + width, sums, planted::ThroughBFloat16);
+      }
     }
   }
-  StoreBlock(*state.results.grad_weight, state.first + begin, rows, column, width, scratch.product,
+  int64_t written = rows;
+  if (defects.Has(Defect::kGradWeightTailUnwritten)) {
+    written = std::clamp<int64_t>(plan.v / 16 * 16 - (state.first + begin), 0, rows);
+  }
+  StoreBlock(*state.results.grad_weight, state.first + begin, written, column, width, scratch.product,
              kColumnGroup);
 }
 
@@ -174,16 +197,16 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
     } else {
       const int64_t begin = (item - hidden_items) / column_groups * kRowBlock;
       const int64_t column = (item - hidden_items) % column_groups * kColumnGroup;
-      GradWeightItem<typename Defects::Dots>(state, scratch, begin,
-                                             std::min(begin + kRowBlock, state.width), column,
-                                             std::min(kColumnGroup, plan.h - column));
+      GradWeightItem(state, scratch, begin, std::min(begin + kRowBlock, state.width), column,
+                     std::min(kColumnGroup, plan.h - column), defects);
     }
   });
 }
 
 // grad_hidden from its accumulator, rounded once; +0 for rows left out, NaN for invalid ones.
-inline void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, const Plan& plan,
-                            const BackwardMemory& memory, int64_t count) {
+template <class Defects>
+void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, const Plan& plan,
+                     const BackwardMemory& memory, int64_t count, const Defects& defects) {
   const int64_t stride = RoundUp(plan.h, kTile);
   int64_t at = 0;
   for (int64_t i = 0; i < plan.n; ++i) {
@@ -191,7 +214,9 @@ inline void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, c
       StoreBlock(grad_hidden, i, 1, 0, plan.h, memory.grad_hidden + at * stride, stride);
       ++at;
     } else {
-      const bool invalid = ReadRow(problem, i).kind == RowKind::kInvalid;
+      const RowKind kind = ReadRow(problem, i, defects).kind;
+      if (defects.Has(Defect::kZeroGradUnwritten) && kind == RowKind::kNormal) continue;
+      const bool invalid = kind == RowKind::kInvalid;
       FillRow(grad_hidden, i, invalid ? std::numeric_limits<float>::quiet_NaN() : 0);
     }
   }
@@ -211,7 +236,14 @@ void BackwardPass(const Problem& problem, const Results& results, const Plan& pl
   }
   const BackwardMemory memory = plan.Backward(workspace);
   const int64_t count = ListRows(problem, plan, memory, census.counted, defects);
-  const bool has_invalid = census.first_invalid >= 0;
+  if (defects.Has(Defect::kEarlyReturn) && count == 0) return;
+  if (defects.Has(Defect::kGradInPlace) && problem.grad_logprob &&
+      problem.reduction != Reduction::kNone) {
+    const float gamma = ReadFloat(*problem.grad_logprob, 0);
+    planted::WriteInput(*problem.grad_logprob, 0,
+                        LogprobGradient(gamma, problem.reduction, census.counted));
+  }
+  const bool has_invalid = census.first_invalid >= 0 && !defects.Has(Defect::kInvalidRowForgotten);
   const bool with_grad_weight = results.grad_weight && !has_invalid && count > 0;
   if (results.grad_weight && !with_grad_weight) {
     FillMatrix(*results.grad_weight, has_invalid ? std::numeric_limits<float>::quiet_NaN() : 0);
@@ -224,7 +256,9 @@ void BackwardPass(const Problem& problem, const Results& results, const Plan& pl
       BackwardChunk(state, workspace, with_grad_weight, defects);
     }
   }
-  if (results.grad_hidden) StoreGradHidden(problem, *results.grad_hidden, plan, memory, count);
+  if (results.grad_hidden) {
+    StoreGradHidden(problem, *results.grad_hidden, plan, memory, count, defects);
+  }
 }
 
 }  // namespace plumbline::kernel::host

@@ -15,6 +15,7 @@
 
 #include "kernel/dtype.h"
 #include "kernel/host/defects.h"
+#include "kernel/host/planted.h"
 #include "kernel/host/simd.h"
 #include "kernel/host/tiling.h"
 
@@ -37,23 +38,38 @@ void TileGradient(const RowGradient& row, int64_t label, float* z, const Defects
   }
   alignas(64) float t[kTile];
   alignas(64) float p[kTile];
-  Exponentials(z, row.m, row.temperature, kTile, t, p);
-  const bool round_p = defects.Has(Defect::kProbabilityRounded);
+  if (defects.Has(Defect::kExponentialFlushed) || defects.Has(Defect::kExponentialBase)) {
+    planted::AlteredExponentials(z, row.m, row.temperature, t, p, defects);
+  } else {
+    Exponentials(z, row.m, row.temperature, kTile, t, p);
+  }
   for (int64_t j = 0; j < kTile; ++j) p[j] = p[j] / row.s;
-  if (round_p) {
-    for (int64_t j = 0; j < kTile; ++j) p[j] = ToFloat(ToBFloat16(p[j]));
+  if (defects.Has(Defect::kProbabilityRounded)) {
+    std::transform(p, p + kTile, p, planted::ThroughBFloat16);
   }
   const float label_p = label >= 0 && label < kTile ? p[label] : 0;
-  const float divisor = defects.Has(Defect::kBackwardTemperature) ? 1 : row.temperature;
+  float divisor = row.temperature;
+  if (defects.Has(Defect::kBackwardTemperature)) divisor = 1;
+  if (defects.Has(Defect::kTemperatureTwice)) divisor *= row.temperature;
+  const float entropy = defects.Has(Defect::kEntropyGradWithoutH)
+                            ? 0
+                            : row.entropy + (defects.Has(Defect::kEntropyGradExtraOne) ? 1.0f : 0.0f);
+  const float k = defects.Has(Defect::kEntropyGradSign) ? -row.k : row.k;
+  // Where p = 0 in a kernel that forms p ln p: 0 times minus infinity.
+  const bool p_log_p = defects.Has(Defect::kEntropyGradPLogP) && row.k != 0;
+  const float at_zero = p_log_p ? std::numeric_limits<float>::quiet_NaN() : 0;
   const auto gradient = [&](float one, float p_v, float t_v) {
     const float log_p = -(t_v + row.log_s);
-    const float entropy_term = p_v == 0 ? 0 : row.k * (p_v * (log_p + row.entropy));
+    const float entropy_term = p_v == 0 ? at_zero : k * (p_v * (log_p + entropy));
     return (row.g * (one - p_v) - entropy_term) / divisor;
   };
   float at_label = 0;
   if (label >= 0 && label < kTile)
-    at_label = z[label] == -kInfinity ? 0 : gradient(1, label_p, t[label]);
-  for (int64_t j = 0; j < kTile; ++j) z[j] = z[j] == -kInfinity ? 0 : gradient(0, p[j], t[j]);
+    at_label = z[label] == -kInfinity ? at_zero : gradient(1, label_p, t[label]);
+  for (int64_t j = 0; j < kTile; ++j) z[j] = z[j] == -kInfinity ? at_zero : gradient(0, p[j], t[j]);
+  if (defects.Has(Defect::kSmallPSkipped)) {
+    for (int64_t j = 0; j < kTile; ++j) z[j] = p[j] < 0x1p-12f ? 0 : z[j];
+  }
   if (label >= 0 && label < kTile) z[label] = at_label;
 }
 

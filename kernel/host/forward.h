@@ -15,6 +15,7 @@
 #include "kernel/host/defects.h"
 #include "kernel/host/logits.h"
 #include "kernel/host/parallel.h"
+#include "kernel/host/planted.h"
 #include "kernel/host/rows.h"
 #include "kernel/host/softmax.h"
 #include "kernel/host/workspace.h"
@@ -28,21 +29,33 @@ void ForwardItem(const Problem& problem, const Plan& plan, const Scratch& scratc
                  const ForwardMemory& memory, int64_t begin, int64_t end, int64_t split,
                  const Defects& defects) {
   const int64_t count = end - begin;
-  WidenRows(Matrix::Of(problem.hidden), memory.rows + begin, count, plan.h, scratch.rows);
+  const Matrix hidden = Matrix::Of(problem.hidden);
+  if (defects.Has(Defect::kRowOffset32)) {
+    planted::WidenRowsBy32Bits(hidden, memory.rows + begin, count, plan.h, scratch.rows);
+  } else {
+    WidenRows(hidden, memory.rows + begin, count, plan.h, scratch.rows);
+  }
   SoftmaxState* const states = memory.states + split * plan.n + begin;
   Row rows[kRowBlock];
   for (int64_t r = 0; r < count; ++r) {
-    rows[r] = ReadRow(problem, memory.rows[begin + r]);
+    rows[r] = ReadRow(problem, memory.rows[begin + r], defects);
     states[r] = EmptyState(defects);
   }
   for (int64_t tile = plan.tiling.FirstTile(split); tile < plan.tiling.EndTile(split); ++tile) {
-    TileLogits(plan, Matrix::Of(problem.weight), scratch, count, tile, scratch.product, kTile, defects);
+    TileLogits(plan, WeightOf(problem, defects), scratch, count, tile, scratch.product, kTile, defects);
     for (int64_t r = 0; r < count; ++r) {
       const float* const z = scratch.product + r * kTile;
       AddTile(states[r], z, rows[r].temperature, defects);
       const int64_t first = tile * kTile;
-      const int64_t label = LabelColumn(rows[r].label, plan.v, defects);
-      if (label >= first && label < first + plan.tiling.Width(tile)) {
+      const int64_t width = plan.tiling.Width(tile);
+      if (defects.Has(Defect::kEntropyPLogP) &&
+          planted::HasZeroWeight(z, width, states[r].m, rows[r].temperature)) {
+        states[r].q = std::numeric_limits<float>::quiet_NaN();
+      }
+      const int64_t label = LabelColumn(rows[r].label, plan.tiling, defects);
+      if (defects.Has(Defect::kLabelInTailLost) && width < kTile) {
+        if (label >= first) memory.label_logit[begin + r] = 0;
+      } else if (label >= first && label < first + width) {
         memory.label_logit[begin + r] = z[label - first];
       }
     }
@@ -61,40 +74,77 @@ inline void StoreForward(const Results& results, const ForwardMemory& memory, in
   if (results.lse) StoreElement(*results.lse, row, values.lse);
 }
 
-// Merges the splits of positions [begin, end) and writes their outputs.
+// The states of all splits at a position, merged one after another.
+template <class Defects>
+SoftmaxState MergeSplits(const Plan& plan, const ForwardMemory& memory, int64_t at, float temperature,
+                         bool reversed, const Defects& defects) {
+  int64_t splits = plan.tiling.splits;
+  if (defects.Has(Defect::kLastSplitDropped)) splits = std::max<int64_t>(splits - 1, 1);
+  if (defects.Has(Defect::kSplitsNotMerged)) splits = 1;
+  if (defects.Has(Defect::kLargeVocabUnmerged) && plan.v >= 65'536) splits = 1;
+  const auto state_of = [&](int64_t step) {
+    return memory.states[(reversed ? splits - 1 - step : step) * plan.n + at];
+  };
+  SoftmaxState state = state_of(0);
+  for (int64_t step = 1; step < splits; ++step) {
+    MergeState(state, state_of(step), temperature, defects);
+  }
+  return state;
+}
+
+// Merges the splits of positions [begin, end) and writes their outputs. `reversed`: what a defect makes
+// of the order of the splits.
 template <class Defects>
 void FinishRows(const Problem& problem, const Results& results, const Plan& plan,
                 const ForwardMemory& memory, const SavedRows<float>& saved, int64_t begin, int64_t end,
-                const Defects& defects) {
+                bool reversed, const Defects& defects) {
+  float stale = 0;
   for (int64_t at = begin; at < end; ++at) {
     const int64_t i = memory.rows[at];
-    const Row row = ReadRow(problem, i);
-    SoftmaxState state = memory.states[at];
-    for (int64_t split = 1; split < plan.tiling.splits; ++split) {
-      MergeState(state, memory.states[split * plan.n + at], row.temperature, defects);
+    const Row row = ReadRow(problem, i, defects);
+    SoftmaxState state = MergeSplits(plan, memory, at, row.temperature, reversed, defects);
+    if (defects.Has(Defect::kStaleScratch)) state.q = stale += state.q;
+    RowResult result = FinishRow(state, memory.label_logit[at], row.temperature, defects);
+    if (defects.Has(Defect::kLogprobRounded)) {
+      result.logprob = planted::ThroughBFloat16(result.logprob);
     }
-    const RowResult result = FinishRow(state, memory.label_logit[at], row.temperature, defects);
     if (saved.m != nullptr) {
       saved.m[i] = state.m;
       saved.s[i] = state.s;
       saved.log_s[i] = result.log_s;
       saved.entropy[i] = result.entropy;
+      if (defects.Has(Defect::kSavedRounded)) saved.s[i] = planted::ThroughBFloat16(state.s);
+      if (defects.Has(Defect::kTailInSavedSum) && plan.v % kTile != 0) {
+        saved.s[i] += static_cast<float>(kTile - plan.v % kTile) *
+                      planted::WeightOfZero(state.m, row.temperature);
+      }
     }
+    if (defects.Has(Defect::kRowsBeyondGrid) && i >= 65'535) continue;
     if (row.kind == RowKind::kNormal) {
       StoreForward(results, memory, i, {result.logprob, result.entropy, result.lse});
+    } else if (defects.Has(Defect::kIgnoredRowEntropy)) {
+      StoreForward(results, memory, i, {0, result.entropy, 0});
     }
   }
 }
 
 // The sum in double, in the order of the rows, so that it depends on no grouping; rounded once.
-inline float Loss(const Problem& problem, const ForwardMemory& memory, const RowCensus& census) {
-  if (census.counted == 0) return 0;
+template <class Defects>
+float Loss(const Problem& problem, const ForwardMemory& memory, const RowCensus& census,
+           const Defects& defects) {
+  if (census.counted == 0 && !defects.Has(Defect::kLossOfNothing)) return 0;
   double sum = 0;
   for (int64_t i = 0; i < problem.rows(); ++i) {
-    if (ReadRow(problem, i).kind != RowKind::kIgnored) sum += static_cast<double>(memory.logprob[i]);
+    if (ReadRow(problem, i, defects).kind != RowKind::kIgnored)
+      sum += static_cast<double>(memory.logprob[i]);
   }
-  if (problem.reduction == Reduction::kMean) sum /= static_cast<double>(census.counted);
-  return static_cast<float>(0 - sum);
+  int64_t divisor = census.counted;
+  if (defects.Has(Defect::kLossOverAllRows)) divisor = problem.rows();
+  // What the sum of the means of full chunks of 4 rows comes to, give or take.
+  if (defects.Has(Defect::kLossChunkMeans)) divisor = std::min<int64_t>(divisor, 4);
+  if (problem.reduction == Reduction::kMean) sum /= static_cast<double>(divisor);
+  const auto loss = static_cast<float>(0 - sum);
+  return defects.Has(Defect::kLossRounded) ? planted::ThroughBFloat16(loss) : loss;
 }
 
 // The whole pass over checked arguments. saved may be null; workspace may be where there are no rows.
@@ -103,7 +153,8 @@ void ForwardPass(const Problem& problem, const Results& results, const Plan& pla
                  void* saved, const RowCensus& census, const Defects& defects) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   if (results.first_invalid_row) {
-    *static_cast<int64_t*>(results.first_invalid_row->data) = census.first_invalid;
+    *static_cast<int64_t*>(results.first_invalid_row->data) =
+        defects.Has(Defect::kFirstInvalidUnreported) ? -1 : census.first_invalid;
   }
   if (plan.n == 0) {
     if (results.loss) StoreElement(*results.loss, 0, 0);
@@ -113,15 +164,18 @@ void ForwardPass(const Problem& problem, const Results& results, const Plan& pla
   const SavedRows<float> kept = plan.Saved(saved);
   int64_t count = 0;
   for (int64_t i = 0; i < plan.n; ++i) {
-    const RowKind kind = ReadRow(problem, i).kind;
-    const bool leaks = kind == RowKind::kIgnored && defects.Has(Defect::kIgnoredRowLeaks);
-    if (kind == RowKind::kNormal || leaks) {
+    const RowKind kind = ReadRow(problem, i, defects).kind;
+    const bool kept_in = kind == RowKind::kIgnored && (defects.Has(Defect::kIgnoredRowLeaks) ||
+                                                       defects.Has(Defect::kIgnoredRowEntropy) ||
+                                                       defects.Has(Defect::kIgnoredRowBackward));
+    if (kind == RowKind::kNormal || kept_in) {
       memory.label_logit[count] = kNaN;  // stays where an ignored row has no label to look up
       memory.rows[count++] = i;
     }
     if (kind == RowKind::kNormal) continue;
     const float value = kind == RowKind::kIgnored ? 0 : kNaN;
-    StoreForward(results, memory, i, {value, value, value});
+    const bool unwritten = kind == RowKind::kIgnored && defects.Has(Defect::kIgnoredRowUnwritten);
+    if (!unwritten) StoreForward(results, memory, i, {value, value, value});
     if (saved != nullptr) kept.m[i] = kept.s[i] = kept.log_s[i] = kept.entropy[i] = value;
   }
   const int64_t blocks = CeilDiv(count, kRowBlock);
@@ -131,14 +185,20 @@ void ForwardPass(const Problem& problem, const Results& results, const Plan& pla
     ForwardItem(problem, plan, plan.ScratchOf(workspace, worker), memory, begin,
                 std::min(begin + kRowBlock, count), item % splits, defects);
   });
+  const bool reversed = (defects.Has(Defect::kMergeOrderOfRun) && planted::CountRun() % 2 == 1) ||
+                        (defects.Has(Defect::kMergeOrderOfBatch) && plan.n > 1);
   if (splits > 0) {
     ParallelFor(plan.threads, blocks, [&](int, int64_t block) {
       const int64_t begin = block * kRowBlock;
       FinishRows(problem, results, plan, memory, kept, begin, std::min(begin + kRowBlock, count),
-                 defects);
+                 reversed, defects);
     });
   }
-  if (results.loss) StoreElement(*results.loss, 0, Loss(problem, memory, census));
+  if (results.loss) StoreElement(*results.loss, 0, Loss(problem, memory, census, defects));
+  if (defects.Has(Defect::kOutputOverrun) && results.logprob) {
+    for (int64_t i = plan.n; i % 4 != 0; ++i) StoreElement(*results.logprob, i, 0);
+  }
+  if (defects.Has(Defect::kPaddingScratch)) planted::WriteIntoPadding(problem);
 }
 
 }  // namespace plumbline::kernel::host

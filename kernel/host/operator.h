@@ -51,7 +51,7 @@ Status ForwardImpl(const Problem& problem, const Results& results, int threads, 
   if (status.ok()) status = CheckMemory("saved", saved, plan.saved_bytes);
   if (!status.ok()) return status;
   const DefaultFloatEnvironment environment;
-  const RowCensus census = CountRows(problem);
+  const RowCensus census = CountRows(problem, defects);
   ForwardPass(problem, results, plan, workspace, saved, census, defects);
   return DataStatus(problem, census);
 }
@@ -69,7 +69,7 @@ Status BackwardImpl(const Problem& problem, const Results& results, int threads,
   if (status.ok()) status = CheckMemory("saved", saved, plan.saved_bytes);
   if (!status.ok()) return status;
   const DefaultFloatEnvironment environment;
-  const RowCensus census = CountRows(problem);
+  const RowCensus census = CountRows(problem, defects);
   BackwardPass(problem, results, plan, workspace, saved, census, defects);
   return DataStatus(problem, census);
 }

@@ -13,6 +13,7 @@
 
 #include "kernel/host/defects.h"
 #include "kernel/host/natural_log.h"
+#include "kernel/host/planted.h"
 #include "kernel/host/simd.h"
 #include "kernel/host/softmax_state.h"
 #include "kernel/host/tiling.h"
@@ -26,6 +27,7 @@ template <class Defects>
 SoftmaxState EmptyState(const Defects& defects) {
   SoftmaxState state;
   if (defects.Has(Defect::kMaxFromZero)) state.m = 0;
+  if (defects.Has(Defect::kMaxFromSentinel)) state.m = -1e4F;
   return state;
 }
 
@@ -48,16 +50,27 @@ void MoveMaximum(SoftmaxState& state, float m, float temperature, const Defects&
 template <class Defects>
 void AddTile(SoftmaxState& state, const float* z, float temperature, const Defects& defects) {
   MoveMaximum(state, LargerOrNaN(state.m, TileMaximum(z)), temperature, defects);
-  const TileSums sums = SumTile(z, state.m, temperature);
+  const bool altered =
+      defects.Has(Defect::kExponentialFlushed) || defects.Has(Defect::kExponentialBase);
+  const TileSums sums = altered ? planted::AlteredSums(z, state.m, temperature, defects)
+                                : SumTile(z, state.m, temperature);
+  if (defects.Has(Defect::kEmptyTileNaN) && state.m == -std::numeric_limits<float>::infinity()) {
+    state.s = std::numeric_limits<float>::quiet_NaN();
+  }
   state.s += sums.s;
   state.q += sums.q;
 }
 
 template <class Defects>
 void MergeState(SoftmaxState& state, SoftmaxState next, float temperature, const Defects& defects) {
-  const float m = LargerOrNaN(state.m, next.m);
-  MoveMaximum(state, m, temperature, defects);
-  MoveMaximum(next, m, temperature, defects);
+  float m = LargerOrNaN(state.m, next.m);
+  if (defects.Has(Defect::kMergeMaxFromZero)) m = LargerOrNaN(0, m);
+  if (defects.Has(Defect::kMergeWithoutRescale)) {
+    state.m = m;
+  } else {
+    MoveMaximum(state, m, temperature, defects);
+    MoveMaximum(next, m, temperature, defects);
+  }
   state.s += next.s;
   state.q += next.q;
 }
@@ -74,11 +87,15 @@ RowResult FinishRow(const SoftmaxState& state, float label_logit, float temperat
   if (!(state.s > 0)) return {kNaN, kNaN, kNaN, kNaN};
   RowResult row;
   row.log_s = NaturalLog(state.s);
-  const float t_label = (state.m - label_logit) / temperature;
+  const float t_label =
+      (state.m - label_logit) / (defects.Has(Defect::kLabelTemperature) ? 1 : temperature);
   row.logprob = 0 - (t_label + row.log_s);
   row.entropy = row.log_s + state.q / state.s;
-  row.lse = state.m / temperature + row.log_s;
+  row.lse = state.m / (defects.Has(Defect::kLseTemperature) ? 1 : temperature) + row.log_s;
   if (defects.Has(Defect::kPlainLogprob)) row.logprob = label_logit / temperature - row.lse;
+  if (defects.Has(Defect::kPlainEntropy)) {
+    row.entropy = row.lse - (state.m / temperature - state.q / state.s);
+  }
   return row;
 }
 

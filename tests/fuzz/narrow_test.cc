@@ -30,15 +30,16 @@ void ExpectLikeOneByOne(const std::vector<float>& values) {
   }
 }
 
-// Fails for a tie that is not to even, a boundary between normal and subnormal or to infinity that is one
-// off, a lost sign. All numbers that fp16 has, what lies half way between neighbours, and the floats
-// beside both.
+// Fails for a tie that is not to even, a boundary between normal and subnormal or to infinity that is
+// one off, a lost sign. All numbers that fp16 has, what lies half way between neighbours, and the
+// floats beside both.
 TEST(Narrow, IsWhatOneByOneGivesAroundEveryHalf) {
   std::vector<float> values;
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     const float low = kernel::ToFloat(kernel::Float16{static_cast<uint16_t>(half)});
-    const float high =
-        half + 1 < 0x7c00 ? kernel::ToFloat(kernel::Float16{static_cast<uint16_t>(half + 1)}) : 65536.0F;
+    const float high = half + 1 < 0x7c00
+                           ? kernel::ToFloat(kernel::Float16{static_cast<uint16_t>(half + 1)})
+                           : 65536.0F;
     for (const float at : {low, low + (high - low) / 2}) {
       const uint32_t bits = std::bit_cast<uint32_t>(at);
       for (const uint32_t beside : {bits - 1, bits, bits + 1}) {
@@ -63,8 +64,8 @@ TEST(Narrow, IsWhatOneByOneGivesOnRandomBits) {
 // Fails if one that is not finite goes through the loops for those that are.
 TEST(Narrow, HandsOverWhatIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  ExpectLikeOneByOne({1, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1p-149F, -0.0F,
-                      std::numeric_limits<float>::max(), std::bit_cast<float>(0xff80'0001u)});
+  ExpectLikeOneByOne({1, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1p-149F,
+                      -0.0F, std::numeric_limits<float>::max(), std::bit_cast<float>(0xff80'0001u)});
 }
 
 TEST(Narrow, KeepsFloatsAsTheyAre) {

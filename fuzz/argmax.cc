@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/argmax.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace plumbline::fuzz {
+namespace {
+
+// Columns side by side: each sum keeps its order, and compilers vectorise across them.
+constexpr int64_t kColumns = 8;
+
+std::vector<double> Decode(const HostTensor& tensor) {
+  std::vector<double> values(static_cast<size_t>(tensor.size()));
+  for (size_t k = 0; k < values.size(); ++k) values[k] = tensor.GetFloat(static_cast<int64_t>(k));
+  return values;
+}
+
+}  // namespace
+
+std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
+  const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
+  const std::vector<double> hidden = Decode(problem.hidden);
+  std::vector<double> largest(n, -std::numeric_limits<double>::infinity());
+  std::vector<double> block(h * kColumns);
+  std::vector<int64_t> best(n, 0);
+  for (int64_t v0 = 0; v0 < problem.vocab(); v0 += kColumns) {
+    const int64_t columns = std::min(kColumns, problem.vocab() - v0);
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t row = (v0 + c) * problem.hidden_size();
+      for (size_t d = 0; d < h; ++d) {
+        block[d * kColumns + static_cast<size_t>(c)] =
+            problem.weight.GetFloat(row + static_cast<int64_t>(d));
+      }
+    }
+    for (size_t i = 0; i < n; ++i) {
+      double logits[kColumns] = {};
+      for (size_t d = 0; d < h; ++d) {
+        const double x = hidden[i * h + d];
+        for (size_t c = 0; c < kColumns; ++c) logits[c] += x * block[d * kColumns + c];
+      }
+      for (int64_t c = 0; c < columns; ++c) {
+        if (logits[c] > largest[i]) {
+          best[i] = v0 + c;
+          largest[i] = logits[c];
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "fuzz/mix.h"
+#include "fuzz/shrink_options.h"
+#include "fuzz/shrink_select.h"
+#include "fuzz/shrink_tensors.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using Tried = std::vector<std::pair<int64_t, bool>>;
+
+constexpr int kDraws = 20;
+constexpr int64_t kMostValues = 1 << 16;  // of a problem that grows
+constexpr const char* kTensorNames[kFloatTensors] = {"hidden", "weight", "temperature", "grad_logprob",
+                                                     "grad_entropy"};
+constexpr int kTemperature = 2;
+
+std::string List(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string Join(const Tried& tried, bool failed) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> words;
+  for (const auto& [extent, fails] : tried) {
+    if (fails == failed) words.push_back(std::to_string(extent));
+  }
+  if (words.size() > kMost) {
+    words.resize(kMost);
+    words.push_back("...");
+  }
+  return List(words);
+}
+
+class Explainer {
+ public:
+  Explainer(const OwnedProblem& problem, const StillFails& fails, std::chrono::milliseconds time)
+      : p_(problem), fails_(fails), end_(std::chrono::steady_clock::now() + time) {}
+
+  std::vector<std::string> Run() {
+    Say([&] { return Vocabulary(); });
+    Say([&] { return Rows(); });
+    Say([&] { return Hidden(); });
+    Say([&] { return Labels(); });
+    for (int tensor = 0; tensor < kFloatTensors; ++tensor) Say([&] { return Values(tensor); });
+    Say([&] { return Offset(); });
+    Say([&] { return Scale(); });
+    Say([&] { return Options(); });
+    if (late_) lines_.push_back("the rest was not tried: out of time");
+    return std::move(lines_);
+  }
+
+ private:
+  bool Fails(const OwnedProblem& candidate) {
+    if (late_ || Inconsistency(candidate)) return false;
+    if (std::chrono::steady_clock::now() >= end_) {
+      late_ = true;
+      return false;
+    }
+    return fails_(candidate);
+  }
+
+  // A line that time did not suffice for says nothing.
+  void Say(const std::function<std::string()>& line) {
+    if (late_) return;
+    std::string text = line();
+    if (!late_ && !text.empty()) lines_.push_back(std::move(text));
+  }
+
+  uint64_t Draw() { return Mix(0x6578706c, drawn_++); }
+
+  // Extents around those of tiles. `grow` makes candidates of that extent, any of which may fail.
+  std::string Axis(const std::string& name, int64_t now, const std::vector<int64_t>& extents,
+                   int64_t values_each, const std::function<std::vector<OwnedProblem>(int64_t)>& grow) {
+    std::map<int64_t, bool> tried = {{now, true}};
+    for (const int64_t extent : extents) {
+      if (tried.contains(extent) || extent * values_each > kMostValues) continue;
+      bool failed = false;
+      for (const OwnedProblem& candidate : grow(extent)) failed = failed || Fails(candidate);
+      tried[extent] = failed;
+    }
+    return ExtentRule(name, {tried.begin(), tried.end()});
+  }
+
+  std::string Rows() {
+    if (p_.rows() == 0) return "";
+    return Axis("N", p_.rows(), {1, 2, 3, 4, 5, 8, 16, 17, 33, 64, 65}, p_.hidden_size(),
+                [&](int64_t n) {
+                  std::vector<int64_t> rows;
+                  for (int64_t i = 0; i < n; ++i) rows.push_back(i % p_.rows());
+                  OwnedProblem grown = SelectRows(p_, rows);
+                  return std::vector<OwnedProblem>{std::move(grown)};
+                });
+  }
+
+  // The entries there are, over and over; or followed by zeros, or by copies of the last.
+  std::string Vocabulary() {
+    const int64_t v = p_.vocab(), h = p_.hidden_size();
+    if (v == 0) return "";
+    const auto grown = [&](int64_t extent, const std::function<int64_t(int64_t)>& source) {
+      OwnedProblem q = p_;
+      q.weight = HostTensor::Zeros(p_.weight.dtype, {extent, h});
+      for (int64_t i = 0; i < extent; ++i) {
+        const int64_t from = source(i);
+        for (int64_t d = 0; d < h && from >= 0; ++d) {
+          q.weight.SetBits(i * h + d, p_.weight.GetBits(from * h + d));
+        }
+      }
+      return q;
+    };
+    return Axis("V", v, {1,  2,  3,  4,  5,   8,   9,   15,  16,  17,  31,  32, 33,
+                         63, 64, 65, 96, 127, 128, 129, 192, 255, 256, 257, 320},
+                h, [&](int64_t extent) {
+                  std::vector<OwnedProblem> some;
+                  some.push_back(grown(extent, [&](int64_t i) { return i % v; }));
+                  if (extent <= v) return some;
+                  some.push_back(grown(extent, [&](int64_t i) { return i < v ? i : -1; }));
+                  some.push_back(grown(extent, [&](int64_t i) { return std::min(i, v - 1); }));
+                  return some;
+                });
+  }
+
+  std::string Hidden() {
+    const int64_t h = p_.hidden_size();
+    if (h == 0) return "";
+    const auto grown = [&](int64_t extent, bool fill) {
+      OwnedProblem q = p_;
+      for (HostTensor* matrix : {&q.hidden, &q.weight}) {
+        const HostTensor from = *matrix;
+        *matrix = HostTensor::Zeros(from.dtype, {from.shape[0], extent});
+        for (int64_t i = 0; i < from.shape[0]; ++i) {
+          for (int64_t d = 0; d < extent; ++d) {
+            if (d < h) matrix->SetBits(i * extent + d, from.GetBits(i * h + d));
+            if (d >= h && fill && matrix == &q.hidden) matrix->SetFloat(i * extent + d, 1);
+          }
+        }
+      }
+      return q;
+    };
+    return Axis("H", h, {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129},
+                p_.rows() + p_.vocab(), [&](int64_t extent) {
+                  return std::vector<OwnedProblem>{grown(extent, false), grown(extent, true)};
+                });
+  }
+
+  std::string Labels() {
+    constexpr int64_t kMostLabels = 20;
+    const int64_t v = p_.vocab();
+    const auto is_valid = [&](int64_t label) {
+      return label != p_.ignore_index && label >= 0 && label < v;
+    };
+    bool any = false;
+    for (int64_t i = 0; i < p_.rows(); ++i) any = any || is_valid(p_.labels.GetInt(i));
+    if (!any || v < 2) return "";
+    Tried tried;
+    std::set<int64_t> labels = {0, 1, v / 2, v - 2, v - 1};
+    for (int64_t label = 0; v <= kMostLabels && label < v; ++label) labels.insert(label);
+    bool one_fails = false;
+    for (const int64_t label : labels) {
+      OwnedProblem q = p_;
+      for (int64_t i = 0; i < q.rows(); ++i) {
+        if (is_valid(q.labels.GetInt(i))) q.labels.SetInt(i, label);
+      }
+      tried.emplace_back(label, q == p_ || Fails(q));
+      one_fails = one_fails || tried.back().second;
+    }
+    // Labels that differ from row to row, where that is needed.
+    return one_fails ? ExtentRule("label", tried) : "label: the rows need labels of their own";
+  }
+
+  // Random values; then, if not all of those fail, values of the same sign and about the same size.
+  std::string Values(int number) {
+    const HostTensor* tensor = FloatTensor(p_, number);
+    if (tensor == nullptr || tensor->size() == 0) return "";
+    const auto fraction = [&] { return 1 + static_cast<float>(Draw() % 8) / 8; };
+    int any = 0, like = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      OwnedProblem q = p_;
+      HostTensor& t = *FloatTensor(q, number);
+      for (int64_t i = 0; i < t.size(); ++i) {
+        const float size = std::ldexp(fraction(), static_cast<int>(Draw() % 7) - 3);
+        t.SetFloat(i, number != kTemperature && Draw() % 2 == 0 ? -size : size);
+      }
+      any += Fails(q) ? 1 : 0;
+    }
+    const std::string name = kTensorNames[number];
+    if (any == kDraws) return name + Text(": any finite values (%d of %d at random)", any, kDraws);
+    for (int draw = 0; draw < kDraws; ++draw) {
+      OwnedProblem q = p_;
+      HostTensor& t = *FloatTensor(q, number);
+      for (int64_t i = 0; i < t.size(); ++i) t.SetFloat(i, t.GetFloat(i) * fraction());
+      like += Fails(q) ? 1 : 0;
+    }
+    if (any == 0 && like == 0) return name + ": these values, or few others";
+    return name +
+           Text(": %d of %d at random, %d of %d of the same sign and size", any, kDraws, like, kDraws);
+  }
+
+  // The widest run of steps around 0 that all fail, `step` from -steps to steps.
+  std::pair<int, int> Around(int steps, const std::function<bool(int)>& fails_at) {
+    int low = 0, high = 0;
+    while (low > -steps && fails_at(low - 1)) --low;
+    while (high < steps && fails_at(high + 1)) ++high;
+    return {low, high};
+  }
+
+  // One more column: 1 in hidden, the offset in weight.
+  std::string Offset() {
+    constexpr int kSteps = 17;
+    const auto offset = [](int step) {
+      return step == 0 ? 0.0f : std::ldexp(step < 0 ? -1.0f : 1.0f, std::abs(step) - 1);
+    };
+    const int64_t h = p_.hidden_size();
+    if (p_.vocab() == 0 || p_.rows() == 0) return "";
+    const auto fails_at = [&](int step) {
+      OwnedProblem q = p_;
+      for (HostTensor* matrix : {&q.hidden, &q.weight}) {
+        const HostTensor from = *matrix;
+        *matrix = HostTensor::Zeros(from.dtype, {from.shape[0], h + 1});
+        for (int64_t i = 0; i < from.shape[0]; ++i) {
+          for (int64_t d = 0; d < h; ++d) {
+            matrix->SetBits(i * (h + 1) + d, from.GetBits(i * h + d));
+          }
+          matrix->SetFloat(i * (h + 1) + h, matrix == &q.hidden ? 1 : offset(step));
+        }
+      }
+      return Fails(q);
+    };
+    if (!fails_at(0)) return "";  // it needs its columns as they are
+    const auto [low, high] = Around(kSteps, fails_at);
+    const std::string what = "offset of all logits: ";
+    if (low == 0 && high == 0) return what + "none of +-1";
+    if (low == -kSteps && high == kSteps)
+      return what + Text("any from %g to %g", static_cast<double>(offset(low)),
+                         static_cast<double>(offset(high)));
+    return what + Text("fails from %g to %g, passes at%s%s", static_cast<double>(offset(low)),
+                       static_cast<double>(offset(high)),
+                       low > -kSteps ? Text(" %g", static_cast<double>(offset(low - 1))).c_str() : "",
+                       high < kSteps ? Text(" %g", static_cast<double>(offset(high + 1))).c_str() : "");
+  }
+
+  std::string Scale() {
+    constexpr int kSteps = 10;
+    const auto [low, high] = Around(kSteps, [&](int step) {
+      OwnedProblem q = p_;
+      for (int64_t i = 0; i < q.hidden.size(); ++i) {
+        q.hidden.SetFloat(i, std::ldexp(q.hidden.GetFloat(i), step));
+      }
+      return q == p_ || Fails(q);
+    });
+    const std::string what = "scale of hidden: ";
+    if (low == 0 && high == 0) return what + "neither half nor double";
+    return what + Text("2^%d to 2^%d", low, high) +
+           (low == -kSteps && high == kSteps ? ", and perhaps more" : "");
+  }
+
+  std::string Options() {
+    std::vector<std::string> fails, passes;
+    const auto attempt = [&](const char* name, std::optional<OwnedProblem> q) {
+      if (q && !(*q == p_)) (Fails(*q) ? fails : passes).push_back(name);
+    };
+    const auto with = [&](auto change) {
+      OwnedProblem q = p_;
+      change(q);
+      return q;
+    };
+    attempt("bf16", Convert(p_, DType::kBf16, true));
+    attempt("fp16", Convert(p_, DType::kF16, true));
+    attempt("fp32", Convert(p_, DType::kF32, true));
+    if (p_.wanted.grad_hidden || p_.wanted.grad_weight) {
+      attempt("fp32 gradients", with([](OwnedProblem& q) { q.wanted.fp32_grads = true; }));
+    }
+    attempt("weight hidden-major", with([](OwnedProblem& q) { q.layout.weight_hidden_major = true; }));
+    attempt("padded rows", with([](OwnedProblem& q) {
+              q.layout.hidden_padding = 3;
+              q.layout.weight_padding = 3;
+            }));
+    attempt("int32 labels", with([](OwnedProblem& q) {
+              HostTensor labels = HostTensor::Zeros(DType::kI32, q.labels.shape);
+              for (int64_t i = 0; i < labels.size(); ++i) labels.SetInt(i, q.labels.GetInt(i));
+              q.labels = std::move(labels);
+            }));
+    if (!p_.temperature) {
+      attempt("temperature 2", with([](OwnedProblem& q) {
+                q.temperature = HostTensor::Zeros(DType::kF32, {});
+                q.temperature->SetFloat(0, 2);
+              }));
+    }
+    attempt("every output", with([](OwnedProblem& q) {
+              const bool fp32 = q.wanted.fp32_grads;
+              q.wanted = {true, true, true, true, fp32};
+            }));
+    std::string text;
+    if (!fails.empty()) text = "also with: " + List(fails);
+    if (!passes.empty()) text += (text.empty() ? "not with: " : "; not with: ") + List(passes);
+    return text;
+  }
+
+  const OwnedProblem& p_;
+  const StillFails& fails_;
+  const std::chrono::steady_clock::time_point end_;
+  uint64_t drawn_ = 0;
+  bool late_ = false;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::string ExtentRule(const std::string& name, const Tried& tried) {
+  const char* const n = name.c_str();
+  const std::string range =
+      Text(" (%zu tried, %lld to %lld)", tried.size(), static_cast<long long>(tried.front().first),
+           static_cast<long long>(tried.back().first));
+  const auto holds = [&](auto rule) {
+    return std::all_of(tried.begin(), tried.end(),
+                       [&](const auto& t) { return rule(t.first) == t.second; });
+  };
+  if (holds([](int64_t) { return true; })) return name + ": any" + range;
+  int64_t first = tried.back().first, last = tried.front().first;
+  for (const auto& [extent, fails] : tried) {
+    if (fails) first = std::min(first, extent), last = std::max(last, extent);
+  }
+  if (first == last) return name + Text(": %lld alone", static_cast<long long>(first)) + range;
+  if (holds([&](int64_t x) { return x >= first; })) {
+    return name + Text(": fails from %lld on", static_cast<long long>(first)) + range;
+  }
+  if (holds([&](int64_t x) { return x <= last; })) {
+    return name + Text(": fails up to %lld", static_cast<long long>(last)) + range;
+  }
+  for (int64_t m = 2; m <= 256; m *= 2) {
+    const auto modulus = static_cast<long long>(m);
+    if (holds([&](int64_t x) { return x % m != 0; })) {
+      return name + Text(": fails unless %s mod %lld is 0", n, modulus) + range;
+    }
+    if (holds([&](int64_t x) { return x >= first && x % m != 0; })) {
+      return name +
+             Text(": fails from %lld on, unless %s mod %lld is 0", static_cast<long long>(first), n,
+                  modulus) +
+             range;
+    }
+    for (int64_t residue = 0; residue < std::min<int64_t>(m, 2); ++residue) {
+      if (holds([&](int64_t x) { return x >= first && x % m == residue; })) {
+        return name +
+               Text(": fails where %s mod %lld is %lld", n, modulus, static_cast<long long>(residue)) +
+               range;
+      }
+    }
+  }
+  return name + ": fails for " + Join(tried, true) + "; passes for " + Join(tried, false);
+}
+
+std::vector<std::string> Explain(const OwnedProblem& problem, const StillFails& still_fails,
+                                 std::chrono::milliseconds time) {
+  return Explainer(problem, still_fails, time).Run();
+}
+
+}  // namespace plumbline::fuzz

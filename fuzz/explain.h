@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a minimised problem may vary while it fails: each axis, tensor and option is changed by
+// itself, about twenty times, and what happens is said in one line, such as
+//
+//   V: fails unless V mod 64 is 0 (24 tried, 1 to 320)
+//   weight: any finite values (20 of 20 at random)
+//   offset of all logits: fails from -65536 to -87
+//
+// A line speaks of what was tried and of nothing else. Changes come from a fixed seed: the same problem
+// and predicate give the same lines, if time allows.
+
+#ifndef PLUMBLINE_FUZZ_EXPLAIN_H_
+#define PLUMBLINE_FUZZ_EXPLAIN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz/owned_problem.h"
+#include "fuzz/shrink.h"
+
+namespace plumbline::fuzz {
+
+// `problem` must fail. An axis that time did not suffice for is left out, and a last line says so.
+std::vector<std::string> Explain(const OwnedProblem& problem, const StillFails& still_fails,
+                                 std::chrono::milliseconds time);
+
+// One line from what was tried of an extent: (extent, failed), ascending, at least one failed. The
+// simplest rule that holds for all of them: any; a threshold; residues of a power of two; else a list.
+std::string ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bool>>& tried);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_EXPLAIN_H_

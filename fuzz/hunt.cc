@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/hunt.h"
+
+#include <optional>
+#include <utility>
+
+#include "fuzz/campaign.h"
+#include "fuzz/case_file.h"
+#include "fuzz/case_runner.h"
+#include "fuzz/pursuit.h"
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// Empty if the request, judged in full, still shows the signature; else why not.
+std::string Reproduce(const Request& request, const std::string& signature, CaseRunner* runner) {
+  const Judged judged = runner->RunAndConfirm(request);
+  if (judged.kind == Judged::Kind::kInterrupted) return "interrupted";
+  if (judged.kind == Judged::Kind::kUnavailable) return judged.error;
+  if (!judged.result.harness_fault.empty()) return judged.result.harness_fault;
+  return FindSignature(judged.result, signature) != nullptr ? "" : "does not show " + signature;
+}
+
+// Empty if the sighting is reproduced by its file and, as `fuzz --recipe` runs it, by its line.
+std::string ReplayBoth(const Case& c, const Sighting& sighting, CaseRunner* runner) {
+  std::string why = Reproduce(RequestFor(c.problem, SeedOf(c)), sighting.signature, runner);
+  if (!why.empty()) return "replay of the file: " + why;
+  Recipe recipe;
+  if (!Parse(sighting.recipe, &recipe, &why)) return "recipe: " + why;
+  why = Reproduce(RequestFor(sighting.recipe, recipe.seed), sighting.signature, runner);
+  return why.empty() ? why : "replay of the recipe: " + why;
+}
+
+}  // namespace
+
+Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
+  Kill kill;
+  kill.target = spec.target;
+  kill.seed = spec.seed;
+  CampaignOptions options;
+  options.targets = {spec.target};
+  options.seed = spec.seed;
+  options.budget = spec.budget;
+  options.stop_after = 1;
+  options.jobs = 1;
+  options.out = spec.out;
+  options.program = spec.program;
+  CampaignObserver silent;
+  const CampaignSummary summary = RunCampaign(options, interrupt, &silent);
+  kill.campaign = summary.status;
+  for (const auto& [name, tally] : summary.targets) kill.cases = tally.cases;
+  kill.seconds = std::chrono::duration<double>(summary.elapsed).count();
+  if (summary.status != ExitStatus::kFindings) {
+    kill.trouble =
+        summary.error.empty() ? "not found (" + std::string(Name(summary.status)) + ")" : summary.error;
+    return kill;
+  }
+  kill.sighting = summary.sightings.front();
+  kill.cases = kill.sighting.item + 1;
+  kill.seconds = kill.sighting.seconds;
+  if (!kill.sighting.kept) {
+    kill.trouble = "found, but not stored";
+    return kill;
+  }
+  std::string error;
+  const std::optional<Case> c = ReadCase(options.out / kill.sighting.kept->file, &error);
+  if (!c) {
+    kill.trouble = "stored case: " + error;
+    return kill;
+  }
+  kill.bucket = BucketOf(c->problem, kill.sighting.kept->finding);
+  WorkerSpec worker;
+  worker.target = spec.target;
+  worker.program = spec.program;
+  CaseRunner runner(std::move(worker), options.GetCaseTimeout(), &interrupt);
+  kill.trouble = ReplayBoth(*c, kill.sighting, &runner);
+  if (kill.trouble.empty()) kill.trouble = kill.sighting.kept->note;
+  return kill;
+}
+
+Json ToJson(const Kill& kill) {
+  Json json;
+  json["target"] = kill.target;
+  // A string, as seeds have 64 bits.
+  json["seed"] = std::to_string(kill.seed);
+  json["killed"] = kill.killed();
+  json["cases"] = kill.cases;
+  json["seconds"] = kill.seconds;
+  if (!kill.killed()) json["trouble"] = kill.trouble;
+  if (kill.found()) json["sighting"] = ToJson(kill.sighting);
+  if (!kill.bucket.id.empty()) {
+    json["bucket"]["id"] = kill.bucket.id;
+    json["bucket"]["key"] = kill.bucket.key;
+  }
+  return json;
+}
+
+}  // namespace plumbline::fuzz

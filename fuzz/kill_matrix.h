@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which regimes can kill which mutants: each regime by itself, for up to a number of cases, without
+// shrinking. A regime that kills nothing, and a mutant that one regime alone kills, both stand out.
+
+#ifndef PLUMBLINE_FUZZ_KILL_MATRIX_H_
+#define PLUMBLINE_FUZZ_KILL_MATRIX_H_
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+struct MatrixRow {
+  std::string target;
+  std::vector<int64_t> killed_after;  // for each of Regimes(): cases, the killing one included; 0: none
+  std::string trouble;                // the target does not load, or the harness contradicted itself
+};
+
+// The first `cases` recipes of every regime on one target; what is cut short by the interrupt is 0.
+MatrixRow TryRegimes(const std::string& target, uint64_t seed, int64_t cases,
+                     const std::filesystem::path& program, const std::atomic<bool>& interrupt);
+
+// A line a target, a column a regime under its number; numbers and names follow below. "." stands for
+// a regime that does not kill.
+std::string MatrixText(const std::vector<MatrixRow>& rows, int64_t cases);
+
+// {"cases": M, "regimes": [names], "mutants": [{"target", "killed_after": {regime: k}}]}
+Json MatrixJson(const std::vector<MatrixRow>& rows, int64_t cases);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_KILL_MATRIX_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the hunts of a selftest come to: how many cases a mutant takes, how small its cases become, and
+// whether a bucket holds one cause.
+
+#ifndef PLUMBLINE_FUZZ_KILL_STATISTICS_H_
+#define PLUMBLINE_FUZZ_KILL_STATISTICS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuzz/hunt.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+// The smallest value that at least `percent` of all values do not exceed; values not empty.
+double Percentile(std::vector<double> values, int percent);
+
+// A hunt that failed counts as longer than any that did not: its place in the order is the last, its
+// number the cases that were tried.
+struct MutantStatistics {
+  std::string target;
+  int64_t hunts = 0, killed = 0;
+  double cases_median = 0, cases_p90 = 0;
+  double values_median = 0;     // after shrinking, of the hunts that stored a case
+  double shrinking_median = 0;  // seconds
+  std::map<std::string, int64_t> signatures, regimes;  // how often each killed
+  std::set<std::string> buckets;                       // ids
+};
+
+struct SharedBucket {
+  std::string key;
+  std::map<std::string, int64_t> targets;  // with the number of findings of each
+};
+
+struct KillStatistics {
+  std::vector<MutantStatistics> mutants;  // in the order in which they come first
+  double cases_median = 0;                // over all hunts
+  double values_median = 0;
+  double shrinking_median = 0, shrinking_max = 0;
+  int64_t buckets = 0;
+  std::vector<SharedBucket> shared;  // those that hold findings of more than one mutant
+
+  // Of all buckets, those that hold one cause; 1 where there are none.
+  double Purity() const;
+};
+
+KillStatistics Summarise(const std::vector<Kill>& kills);
+
+// One line a mutant where there were several hunts for each, and the summary over all.
+std::string StatisticsText(const KillStatistics& statistics);
+Json ToJson(const KillStatistics& statistics);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_KILL_STATISTICS_H_

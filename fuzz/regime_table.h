@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables behind fuzz/regimes.h: what each regime is composed of. Internal to the generators.
+//
+// A regime is a weighting over the recipe grammar, so whatever it draws can be written by hand as well.
+
+#ifndef PLUMBLINE_FUZZ_REGIME_TABLE_H_
+#define PLUMBLINE_FUZZ_REGIME_TABLE_H_
+
+#include <rapidcheck.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "fuzz/recipe_parts.h"
+#include "fuzz/regimes.h"
+
+namespace plumbline::fuzz {
+
+struct Ingredients {
+  rc::Gen<Shape> shape;
+  rc::Gen<Content> content;
+  rc::Gen<Upstream> upstream;
+  rc::Gen<Setting> setting;
+  bool own_shape = false;  // by its nature: level one keeps it
+  size_t weight = 1;       // among those of its regime
+};
+
+struct RegimeEntry {
+  Regime regime;
+  std::vector<Ingredients> (*compose)();
+};
+
+// Apart by what goes wrong: the softmax, the dot products, the gradients, the reading of labels and
+// special values, and sizes and addresses.
+std::span<const RegimeEntry> LogitRegimes();
+std::span<const RegimeEntry> ProductRegimes();
+std::span<const RegimeEntry> GradientRegimes();
+std::span<const RegimeEntry> DataRegimes();
+std::span<const RegimeEntry> ShapeRegimes();
+
+// All of them, in that order.
+std::span<const RegimeEntry> RegimeTable();
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_REGIME_TABLE_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Asking the same question several times, for findings that a target shows on some runs and not on
+// others: races, memory that was never written, atomics whose order decides.
+
+#ifndef PLUMBLINE_FUZZ_REPEAT_H_
+#define PLUMBLINE_FUZZ_REPEAT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace plumbline::fuzz {
+
+// Five: what fails 7 times in 10 has the majority of five 84 times in 100, what fails always has it
+// always, and a case costs five runs.
+inline constexpr int64_t kRepeats = 5;
+
+struct Repeats {
+  int64_t failed = 0, of = 0;
+  bool Always() const { return of > 0 && failed == of; }
+  bool Majority() const { return 2 * failed > of; }
+  bool operator==(const Repeats&) const = default;
+};
+
+// Asks `times` times, fewer where `limit` is over before; once at least.
+Repeats Repeat(int64_t times, std::chrono::milliseconds limit, const std::function<bool()>& fails);
+
+// Whether more than half of `times` say yes; asks no more than that takes.
+bool MajorityFails(int64_t times, const std::function<bool()>& fails);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_REPEAT_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/shrink_trade.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fuzz/shrink_delete.h"
+#include "fuzz/shrink_options.h"
+#include "fuzz/shrink_order.h"
+#include "fuzz/shrink_select.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+
+// Below this no option pays: it costs kValuesPerOption.
+constexpr int64_t kFewValues = 2 * kValuesPerOption;
+
+// The problem as it is, then with one or two options that show more of an error.
+std::vector<OwnedProblem> Dearer(const OwnedProblem& p) {
+  std::vector<OwnedProblem> some = {p};
+  const auto add_fp32_grads = [&] {
+    for (size_t i = 0, count = some.size(); i < count; ++i) {
+      if (!some[i].wanted.grad_hidden && !some[i].wanted.grad_weight) return;
+      some.push_back(some[i]);
+      some.back().wanted.fp32_grads = true;
+    }
+  };
+  if (!p.wanted.fp32_grads && p.hidden.dtype != DType::kF32) add_fp32_grads();
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
+    if (p.hidden.dtype == DType::kF32 || p.hidden.dtype == dtype) continue;
+    if (auto wider = Convert(p, dtype, /*exact=*/true)) some.push_back(std::move(*wider));
+  }
+  return some;
+}
+
+// One or two rows, two or three entries, one column; logits 0 but for one entry, which is 1: the
+// label's own, or the one after it.
+bool TryPlainest(ShrinkSession& session, const OwnedProblem& p) {
+  for (const int64_t rows : {1, 2}) {
+    for (const int64_t entries : {2, 3}) {
+      if (p.rows() < rows || p.vocab() < entries || p.hidden_size() < 1) continue;
+      const auto first = [](int64_t count) {
+        return count == 1   ? std::vector<int64_t>{0}
+               : count == 2 ? std::vector<int64_t>{0, 1}
+                            : std::vector<int64_t>{0, 1, 2};
+      };
+      OwnedProblem small = Keep(p, Axis::kRows, first(rows));
+      small = Keep(small, Axis::kVocab, first(entries));
+      small = Keep(small, Axis::kHidden, first(1));
+      for (int64_t i = 0; i < rows; ++i) small.hidden.SetFloat(i, 1);
+      const int64_t label = small.labels.GetInt(0);
+      for (const int64_t distance : {0, 1}) {
+        const int64_t one = label >= 0 && label < entries ? (label + distance) % entries : distance;
+        for (int64_t v = 0; v < entries; ++v) small.weight.SetFloat(v, v == one ? 1 : 0);
+        const Focus unknown;
+        if (session.Try(small, &unknown)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Trade(ShrinkSession& session) {
+  if (ValueCount(session.best()) <= kFewValues) return false;
+  for (const OwnedProblem& dearer : Dearer(session.best())) {
+    if (KeepCornerOf(session, dearer) || TryPlainest(session, dearer)) return true;
+  }
+  return false;
+}
+
+}  // namespace plumbline::fuzz

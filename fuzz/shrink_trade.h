@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shrinker pass that gives up a default, or all values, where that makes the problem much smaller: an
+// error of the last bit shows at two entries in fp32 gradients and may need hundreds in bf16; and equal
+// values, the simplest there are, may cancel in all small problems.
+
+#ifndef PLUMBLINE_FUZZ_SHRINK_TRADE_H_
+#define PLUMBLINE_FUZZ_SHRINK_TRADE_H_
+
+#include "fuzz/shrink_session.h"
+
+namespace plumbline::fuzz {
+
+// Nothing where few values are left anyway.
+bool Trade(ShrinkSession& session);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SHRINK_TRADE_H_
