@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a case file: container, JSON, expansion, and what is made of a case that is accepted: its
-// text, its bucket, its name, its bytes. Limits are small, so that an input takes microseconds.
+// Any bytes as a case file: container, JSON, expansion, and what is made of a case that is accepted:
+// its text, its bucket, its name, its bytes. Limits are small, so that an input takes microseconds.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that fuzz/fuzzers/run feeds by libFuzzer, here over mutants of sound files: no compiler of
-// its own, no feedback, the same inputs every time. Kills: a reader that reads past its bytes, asks for
-// gigabytes, throws, or accepts what it then cannot write (each ends this process).
+// The functions that fuzz/fuzzers/run feeds by libFuzzer, here over mutants of sound files: no compiler
+// of its own, no feedback, the same inputs every time. Kills: a reader that reads past its bytes, asks
+// for gigabytes, throws, or accepts what it then cannot write (each ends this process).
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -16,9 +18,11 @@
 #include "fuzz/case_file.h"
 #include "fuzz/corpus.h"
 #include "fuzz/fuzzers/fuzzers.h"
+#include "fuzz/journal.h"
 #include "fuzz/recipe.h"
 #include "fuzz/regular_file.h"
 #include "fuzz/safetensors.h"
+#include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -53,9 +57,26 @@ class Mutator {
   std::byte AnyByte() { return static_cast<std::byte>(random_()); }
 
   void Step(Bytes* b) {
-    static constexpr std::string_view kWords[] = {
-        "9223372036854775807", "-1", "0", "1e999", "\"nan\"", "null", "[]", "{}", "[[[[[[[[", "\"",
-        "\\u0000", "}", ",", "F32", "BF16", "I64", "18446744073709551616", "268435456", "v1 ", "\n"};
+    static constexpr std::string_view kWords[] = {"9223372036854775807",
+                                                  "-1",
+                                                  "0",
+                                                  "1e999",
+                                                  "\"nan\"",
+                                                  "null",
+                                                  "[]",
+                                                  "{}",
+                                                  "[[[[[[[[",
+                                                  "\"",
+                                                  "\\u0000",
+                                                  "}",
+                                                  ",",
+                                                  "F32",
+                                                  "BF16",
+                                                  "I64",
+                                                  "18446744073709551616",
+                                                  "268435456",
+                                                  "v1 ",
+                                                  "\n"};
     const size_t at = Below(b->size() + 1), length = Below(std::min<size_t>(b->size() - at + 1, 64));
     const auto place = b->begin() + static_cast<std::ptrdiff_t>(at);
     switch (Below(7)) {
@@ -174,20 +195,32 @@ TEST(Fuzzers, Recipe) {
 
 TEST(Fuzzers, Journal) {
   // A journal of every kind of line.
-  const std::string finding = R"({"kind":"bound","output":"lse","row":0,"column":-1})";
-  const std::string journal =
-      R"({"journal":1,"plumb":"0.1.0","campaign":{"targets":["host"],"seed":"1","regime":"","recipe":"",)"
-      R"("budget":"9cases","started":"x","stop_after":0,"case_timeout_ms":1000}})"
-      "\n{\"start\":0}\n"
-      R"({"sighting":{"target":"host","signature":"bound:lse","item":0,"recipe":"v1","regime":"r",)"
-      R"("seconds":0.5,"reproduced":true,"finding":)" +
-      finding +
-      "}}\n"
-      R"({"more":{"target":"host","signature":"bound:lse","recipe":"v1 n=2"}})"
-      "\n"
-      R"({"stored":{"target":"host","signature":"bound:lse","kept":{"file":"f","finding":)" +
-      finding + "}}}\n{\"fault\":\"x\"}\n{\"clock\":12}\n";
-  Run(FuzzJournal, {BytesOf(journal)}, 5'000, 100);
+  const testing::Workplace work;
+  CampaignOptions options;
+  options.targets = {"host", "mutant:x"};
+  std::string error;
+  {
+    const std::unique_ptr<Journal> journal = Journal::Create(work.path(), options, &error);
+    ASSERT_TRUE(journal) << error;
+    Sighting sighting;
+    sighting.target = "host";
+    sighting.signature = "bound:lse";
+    const SightingKey key(sighting.target, sighting.signature);
+    CaseRecord record;
+    record.signatures = {"bound:lse"};
+    record.tightness["lse"] = 2.5;
+    record.by_output["lse"] = {1, 2, 0, 0};
+    journal->Entered(Phase::kSearch, 0);
+    for (int64_t item = 0; item < 3; ++item) journal->Start(item);
+    journal->Sighted(sighting);
+    journal->Done(0, std::chrono::milliseconds(5), record);
+    journal->More(key, "v1 n=2");
+    journal->Done(2, std::chrono::milliseconds(7), record);
+    journal->Stored(key, {.file = "findings/x", .finding = sighting.finding});
+    journal->Fault("x");
+    journal->Clock(std::chrono::milliseconds(9));
+  }
+  Run(FuzzJournal, {BytesOf(*ReadRegular(work / kJournalName, 1 << 20, &error))}, 5'000, 100);
 }
 
 }  // namespace
