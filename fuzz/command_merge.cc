@@ -58,7 +58,10 @@ void Merger::ReadFolder(const fs::path& folder, bool stays) {
       incomplete_ = true;
       continue;
     }
-    if (!command_.target.empty() && !stays) c->target = command_.target;
+    if (!command_.target.empty() && !stays && c->target != command_.target) {
+      c->target = command_.target;
+      c->state = CaseState::kNew;  // what another target did says nothing of this one
+    }
     cases_.push_back({file, *std::move(c), stays});
   }
 }

@@ -56,8 +56,7 @@ CaseListing ListCases(const fs::path& path) {
     return listing;
   }
   if (!fs::is_directory(status)) {
-    listing.unreadable.push_back(path.string() + ": " +
-                                 (code ? code.message() : "neither a regular file nor a folder"));
+    listing.unreadable.push_back(path.string() + ": " + (code ? code.message() : "not a regular file"));
     return listing;
   }
   Walk(fs::exists(path / kJournalName, code) ? path / "findings" : path, &listing);

@@ -20,8 +20,30 @@ std::string Named(const std::filesystem::path& path, std::string_view why) {
   return path.string() + ": " + std::string(why);
 }
 
+std::string TooLong(uint64_t most) { return "more than " + std::to_string(most) + " bytes"; }
+
 std::string SystemError(const std::string& what, const std::filesystem::path& path) {
   return what + " " + path.string() + ": " + strerrordesc_np(errno);
+}
+
+// From here to the end of the file.
+bool ReadToEnd(int descriptor, const std::filesystem::path& path, uint64_t most, std::string* text,
+               std::string* error) {
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got == 0) return true;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      *error = Named(path, strerrordesc_np(errno));
+      return false;
+    }
+    if (text->size() + static_cast<size_t>(got) > most) {
+      *error = Named(path, TooLong(most));
+      return false;
+    }
+    text->append(buffer, static_cast<size_t>(got));
+  }
 }
 
 bool WriteAndSync(int descriptor, std::span<const std::byte> bytes) {
@@ -60,31 +82,16 @@ int OpenRegular(const std::filesystem::path& path, int flags, std::string* error
   return -1;
 }
 
-bool ReadToEnd(int descriptor, const std::filesystem::path& path, uint64_t most, std::string* text,
-               std::string* error) {
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
-    if (got == 0) return true;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      *error = Named(path, strerrordesc_np(errno));
-      return false;
-    }
-    if (text->size() + static_cast<size_t>(got) > most) {
-      *error = Named(path, "more than " + std::to_string(most) + " bytes");
-      return false;
-    }
-    text->append(buffer, static_cast<size_t>(got));
-  }
-}
-
 std::optional<std::string> ReadRegular(const std::filesystem::path& path, uint64_t most,
                                        std::string* error) {
   const int descriptor = OpenRegular(path, O_RDONLY, error);
   if (descriptor < 0) return std::nullopt;
   std::string text;
-  const bool whole = ReadToEnd(descriptor, path, most, &text, error);
+  struct stat status {};
+  bool whole = ::fstat(descriptor, &status) == 0 && static_cast<uint64_t>(status.st_size) <= most;
+  if (!whole) *error = Named(path, TooLong(most));
+  // A file may grow while it is read.
+  whole = whole && ReadToEnd(descriptor, path, most, &text, error);
   ::close(descriptor);
   return whole ? std::optional(std::move(text)) : std::nullopt;
 }

@@ -19,11 +19,7 @@ namespace plumbline::fuzz {
 // open(2); O_CLOEXEC is added.
 int OpenRegular(const std::filesystem::path& path, int flags, std::string* error);
 
-// From here to the end of the file. False, with "PATH: why", on an error or beyond `most` bytes.
-bool ReadToEnd(int descriptor, const std::filesystem::path& path, uint64_t most, std::string* text,
-               std::string* error);
-
-// The whole of a regular file; the error names the path.
+// The whole of a regular file of at most so many bytes; the error names the path.
 std::optional<std::string> ReadRegular(const std::filesystem::path& path, uint64_t most,
                                        std::string* error);
 

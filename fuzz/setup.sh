@@ -18,7 +18,7 @@ build_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 
-fuzzer_packages=(clang-19 libclang-rt-19-dev python3)  # fuzz/fuzzers/run alone
+fuzzer_packages=(clang-19 libclang-rt-19-dev)  # fuzz/fuzzers/run alone
 
 Say() { printf '\n== %s\n' "$*"; }
 

@@ -105,8 +105,9 @@ TEST(CaseExpansion, TheMostOverridesStayBelowTheCap) {
 }
 
 std::string RefusalOf(const std::function<void(SafeTensors&, Json&)>& change) {
+  static const std::vector<std::byte> kBytes = StoredBytes(Huge());
   std::string error;
-  SafeTensors content = *ReadSafeTensors(StoredBytes(Huge()), &error);
+  SafeTensors content = *ReadSafeTensors(kBytes, &error);
   Json json = *Json::Parse(content.metadata.at("case"), &error);
   change(content, json["expansion"]);
   content.metadata["case"] = json.Dump();

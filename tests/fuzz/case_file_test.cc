@@ -299,7 +299,9 @@ TEST(CaseFile, ShowsWhatMatters) {
   Case c = Example();
   c.finding.got = 0.30000000000000004;
   const std::string text = Show(c);
-  for (const char* part : {"mutant:tail-unmasked",
+  for (const char* part : {"state: regression",
+                           "bucket: 0123abcd non-finite:grad_weight V>2",
+                           "mutant:tail-unmasked",
                            "a ragged tail",
                            "v1 regime=ragged-tail",
                            "non-finite:grad_weight",

@@ -140,12 +140,12 @@ TEST_F(Hostile, AnOversizedFileIsNotRead) {
 // Kills: a message as long as the file, or with bytes that steer the reader's terminal.
 TEST_F(Hostile, MessagesAreShortAndHarmless) {
   const std::string name = "\\u001b[2Jevil\\n" + std::string(100'000, 'x');
-  for (const std::string header :
-       {"{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
-        "{\"t\":{\"dtype\":\"" + name + "\",\"shape\":[],\"data_offsets\":[0,4]}}",
-        "{\"t\":{\"" + name + "\":1}}", "{\"t\":\"" + name + "\"}", "{\"" + name + "\":1}",
-        "{\"__metadata__\":{\"" + name + "\":1}}",
-        "{\"__metadata__\":{\"case\":\"{\\\"" + std::string(100'000, 'y') + "\\\":1}\"}}"}) {
+  for (const std::string& header : std::vector<std::string>{
+           "{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
+           "{\"t\":{\"dtype\":\"" + name + "\",\"shape\":[],\"data_offsets\":[0,4]}}",
+           "{\"t\":{\"" + name + "\":1}}", "{\"t\":\"" + name + "\"}", "{\"" + name + "\":1}",
+           "{\"__metadata__\":{\"" + name + "\":1}}",
+           "{\"__metadata__\":{\"case\":\"{\\\"" + std::string(100'000, 'y') + "\\\":1}\"}}"}) {
     std::ofstream file(work_ / "e.safetensors", std::ios::binary);
     const uint64_t size = header.size();
     file.write(reinterpret_cast<const char*>(&size), 8);

@@ -82,7 +82,7 @@ TEST(Merge, TheOrderDoesNotMatter) {
     return bytes;
   };
   const auto reference = merged(cases);
-  EXPECT_GT(reference.size(), 6U);
+  EXPECT_GE(reference.size(), 6U);
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {
     std::shuffle(cases.begin(), cases.end(), random);
