@@ -73,6 +73,7 @@ class Crew {
   static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
   void StoreCase(const Sighting& sighting, Pursued pursued);
+  void StoreSlips(const std::string& target, const std::vector<Case>& slips);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
   // Notes why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "fuzz/mapped_file.h"
+#include "fuzz/mutation.h"
 #include "fuzz/regular_file.h"
 #include "fuzz/version.h"
 
@@ -134,7 +135,7 @@ class Reader {
     const int64_t item = *(*numbers)[0].as_int(), ms = *(*numbers)[1].as_int();
     Clock(ms);
     started_.erase(item);
-    if (state_.Done(item)) return true;
+    if (state_.Done(item) && !Planted(HarnessDefect::kCountedTwice)) return true;
     if (item > done_ + kMaxAhead) {
       *why = "item " + std::to_string(item) + " is done, where only " + std::to_string(done_) +
              " have been before";
@@ -286,7 +287,8 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
   const std::unique_ptr<MappedFile> file = MappedFile::Open(path, error);
   size_t whole = 0;
   if (!file || !ParseJournal(path, TextOf(*file), state, on_done, &whole, error)) return nullptr;
-  if (whole < file->bytes().size() && ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
+  if (whole < file->bytes().size() && !Planted(HarnessDefect::kTornLineKept) &&
+      ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
     *error = SystemError(path, "cannot cut the torn line off");
     return nullptr;
   }
@@ -297,6 +299,7 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
 Journal::~Journal() { close(descriptor_); }
 
 void Journal::Start(int64_t item) {
+  if (Planted(HarnessDefect::kStartNotWritten)) return;
   Json line;
   line["start"] = item;
   Append(line);

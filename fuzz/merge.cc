@@ -48,9 +48,9 @@ void Rank(std::vector<Weighed>* weighed) {
 }  // namespace
 
 std::vector<MergeCase> DropDuplicates(std::vector<MergeCase> cases, std::vector<Dropped>* dropped) {
-  // Told anew: what was stored by another version may have been put into other buckets.
   for (MergeCase& merged : cases) {
-    merged.c.bucket = BucketOf(merged.c.problem, merged.c.finding);
+    Case& c = merged.c;
+    if (c.bucket.id.empty()) c.bucket = BucketOf(c.problem, c.finding);
   }
   // By what makes two cases one; then the better of equals first.
   const auto key = [](const MergeCase& m) {

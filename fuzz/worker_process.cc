@@ -18,6 +18,7 @@
 
 #include "fuzz/child_process.h"
 #include "fuzz/frame.h"
+#include "fuzz/mutation.h"
 
 extern char** environ;
 
@@ -148,7 +149,7 @@ Answer WorkerProcess::Ended(FrameStatus status) {
   const bool interrupted = interrupt_ != nullptr && interrupt_->load();
   if (status == FrameStatus::kTimedOut) {
     Kill();
-    answer.kind = Answer::Kind::kTimedOut;
+    answer.kind = Planted(HarnessDefect::kHangPasses) ? Answer::Kind::kResult : Answer::Kind::kTimedOut;
     answer.what = "did not answer before its deadline and was killed";
   } else if (status == FrameStatus::kGivenUp && interrupted && !wait_status_) {
     Kill();
@@ -166,8 +167,10 @@ Answer WorkerProcess::Ended(FrameStatus status) {
         std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
       }
     }
-    answer.kind = Answer::Kind::kDied;
-    answer.what = wait_status_ ? Describe(*wait_status_) : "closed its connection without answering";
+    answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
+    answer.what = wait_status_                     ? Describe(*wait_status_)
+                  : status == FrameStatus::kBroken ? "sent bytes that are no answer"
+                                                   : "closed its connection without answering";
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }

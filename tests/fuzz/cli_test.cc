@@ -28,7 +28,7 @@ using testing::Outcome;
 using testing::Slurp;
 using ::testing::StartsWith;
 
-class Cli : public testing::ProgramTest {
+class Cli : public testing::Program {
  protected:
   // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
   void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
@@ -184,6 +184,12 @@ TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
   Outcome o = Run("selftest --mutant max-from-zero --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
+  // A defect that does nothing: nothing may kill it, and that is a failure.
+  o = Run("selftest --mutant host --budget 2cases --seeds 2 --matrix 1 --out u");
+  EXPECT_EQ(o.status, 1) << o.out;
+  EXPECT_THAT(o.out, HasSubstr("ALIVE: not found"));
+  EXPECT_THAT(o.out, HasSubstr("0 of 2 hunts for 1 mutants ended with a kill"));
+  EXPECT_THAT(o.out, HasSubstr("host: no regime kills it"));
   o = Run("selftest --mutant tail-unmasked --out t");
   EXPECT_EQ(o.status, 0) << o.out;
   EXPECT_THAT(o.out, HasSubstr("killed"));

@@ -38,7 +38,7 @@ using testing::Slurp;
 using ::testing::StartsWith;
 
 // Everything that a name may stand for but a file with bytes in it.
-class Hostile : public testing::ProgramTest {
+class Hostile : public testing::Program {
  protected:
   void MakeSocket(const fs::path& path) {
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -35,7 +35,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class Kill : public testing::ProgramTest {
+class Kill : public testing::Program {
  protected:
   void SetUp() override {
     // A shrink step that is killed starts again, so what is shrunk must be small, or nothing ends.

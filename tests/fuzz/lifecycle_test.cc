@@ -25,7 +25,7 @@ using ::testing::Not;
 using testing::Outcome;
 using testing::Slurp;
 
-class Lifecycle : public testing::ProgramTest {
+class Lifecycle : public testing::Program {
  protected:
   // A case on plug-in k.so, found with the fault that the plug-in has now.
   void MakeCase(CaseState state) {

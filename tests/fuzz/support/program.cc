@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "tests/fuzz/support/program.h"
 
 #include <fcntl.h>
@@ -21,7 +22,11 @@ std::string Slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
-Outcome ProgramTest::RunCommand(const std::string& command) const {
+Outcome Program::Run(const std::string& arguments, const std::string& before) const {
+  return RunCommand(before + " " + PLUMB_PROGRAM + " " + arguments);
+}
+
+Outcome Program::RunCommand(const std::string& command) const {
   Outcome outcome;
   std::FILE* pipe = popen(("cd " + work_.path().string() + " && " + command + " 2> err").c_str(), "r");
   std::array<char, 4096> buffer;
@@ -37,11 +42,7 @@ Outcome ProgramTest::RunCommand(const std::string& command) const {
   return outcome;
 }
 
-Outcome ProgramTest::Run(const std::string& arguments) const {
-  return RunCommand(std::string(PLUMB_PROGRAM) + " " + arguments);
-}
-
-pid_t ProgramTest::Start(std::vector<std::string> words) const {
+pid_t Program::Start(std::vector<std::string> words) const {
   words.insert(words.begin(), "plumb");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program, run from outside in a folder that goes away with the test.
+// The built program `plumb`, run from outside in a folder of its own.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
@@ -17,22 +17,23 @@
 namespace plumbline::fuzz::testing {
 
 struct Outcome {
-  int status = -1;   // of the process; -1: ended by a signal
+  int status = -1;   // of a program that exits; -1 where it was killed
   std::string out;   // stdout
   std::string last;  // its last line
 };
 
 std::string Slurp(const std::filesystem::path& path);
 
-class ProgramTest : public ::testing::Test {
+class Program : public ::testing::Test {
  protected:
-  // `arguments` as a shell reads them, in the folder; stderr goes to the file "err".
-  Outcome Run(const std::string& arguments) const;
+  // `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
+  // program's name: variables, `ulimit … &&`.
+  Outcome Run(const std::string& arguments, const std::string& before = "") const;
   // The same for any command line.
   Outcome RunCommand(const std::string& command) const;
-  std::string Err() const { return Slurp(work_ / "err"); }
   // Starts the program without waiting for it; stdout goes to the file "started".
   pid_t Start(std::vector<std::string> words) const;
+  std::string Err() const { return Slurp(work_ / "err"); }
 
   Workplace work_;
 };
