@@ -20,9 +20,6 @@ std::string Objection(const CampaignOptions& options) {
       names += (names.empty() ? "" : ", ") + std::string(regime.name);
     return "regime '" + options.regime + "' is unknown; there are " + names;
   }
-  if (options.blind && !options.corpus.empty()) {
-    return "a blind campaign replays no corpus, and was given " + options.corpus.string();
-  }
   Recipe recipe;
   std::string error;
   if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error)) return "recipe: " + error;

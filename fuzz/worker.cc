@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -32,7 +34,8 @@ CaseResult Fault(std::string what) {
   return result;
 }
 
-CaseResult Serve(const Request& request, const Target& target) {
+// `fresh`: no case was examined here before.
+CaseResult Serve(const Request& request, const Target& target, bool fresh) {
   OwnedProblem problem;
   std::string error;
   if (!request.recipe.empty()) {
@@ -53,7 +56,10 @@ CaseResult Serve(const Request& request, const Target& target) {
   try {
     result = Examine(std::move(problem), target, options);
   } catch (const std::bad_alloc&) {
-    return Fault("out of memory while examining the case");
+    if (fresh) return Fault("out of memory while examining the case");
+    // What earlier cases left behind may be the target's: the case runs again in a fresh worker.
+    std::fputs("out of memory after earlier cases\n", stderr);
+    _exit(kFault);
   }
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
@@ -67,9 +73,20 @@ CaseResult Serve(const Request& request, const Target& target) {
   return result;
 }
 
+// Private writable memory beyond what is there already: a sanitizer's shadow, a framework's arena.
+void LimitMemory(int64_t memory) {
+  int64_t pages[6] = {};  // proc(5), /proc/pid/statm: the sixth is data and stack
+  std::ifstream statm("/proc/self/statm");
+  for (int64_t& count : pages) statm >> count;
+  if (!statm) return;
+  const auto limit = static_cast<rlim_t>(pages[5] * sysconf(_SC_PAGESIZE) + memory);
+  const rlimit data{limit, limit};
+  setrlimit(RLIMIT_DATA, &data);
+}
+
 }  // namespace
 
-int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
+int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory) {
   // Two guards against outliving the supervisor: the end of the socket while idle, and this signal
   // while the target runs. The signal is asked for first and the parent looked at after, so that a
   // death between the two is seen.
@@ -92,15 +109,16 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
   }
   if (SendFrame(socket, Encode(hello)) != FrameStatus::kOk) return kFault;
   if (!target) return kWorkerUnavailable;
+  if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
-  for (;;) {
+  for (bool fresh = true;; fresh = false) {
     std::vector<std::byte> bytes;
     const FrameStatus status = ReceiveFrame(socket, &bytes);
     if (status == FrameStatus::kClosed) return 0;
     if (status != FrameStatus::kOk) return kFault;
     std::string error;
     const std::optional<Request> request = DecodeRequest(bytes, &error);
-    const CaseResult result = request ? Serve(*request, *target) : Fault("request: " + error);
+    const CaseResult result = request ? Serve(*request, *target, fresh) : Fault("request: " + error);
     if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
   }
 }
