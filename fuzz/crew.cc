@@ -116,6 +116,7 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
   Stopwatch watch;
   Judged judged = runner->Run(request);
   const double seconds = watch.Lap();
+  AddTime(&TimeSplit::expansion, judged.result.expand_seconds);
   AddTime(&TimeSplit::target, judged.result.target_seconds);
   AddTime(&TimeSplit::oracle, judged.result.oracle_seconds);
   watch.Restart();

@@ -71,7 +71,8 @@ struct CaseResult {
   std::vector<OutputSummary> outputs;
   std::string harness_fault;  // not empty: exit status 3
   int64_t arbitrated = 0;     // elements that the arbiter was asked about
-  double target_seconds = 0, oracle_seconds = 0;
+  // Filled in by whoever expanded the problem; the other two by Examine.
+  double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };
 
 struct ExamineOptions {

@@ -104,6 +104,7 @@ Json ToJson(const CaseResult& r) {
     summary["tightness"] = o.tightness;
     json["outputs"].Append(std::move(summary));
   }
+  json["expand_seconds"] = r.expand_seconds;
   json["target_seconds"] = r.target_seconds;
   json["oracle_seconds"] = r.oracle_seconds;
   return json;
@@ -117,6 +118,7 @@ std::optional<CaseResult> CaseResultFromJson(const Json& json) {
   r.skip_reason = StringOr(json, "skip_reason");
   r.harness_fault = StringOr(json, "harness_fault");
   r.arbitrated = IntOr(json, "arbitrated", 0);
+  r.expand_seconds = NumberOr(json, "expand_seconds", 0);
   r.target_seconds = NumberOr(json, "target_seconds", 0);
   r.oracle_seconds = NumberOr(json, "oracle_seconds", 0);
   if (const Json* findings = json.Find("findings");

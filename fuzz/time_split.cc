@@ -15,6 +15,7 @@ Json ToJson(const TimeSplit& time) {
   json["oracle"] = time.oracle;
   json["arbiter"] = time.arbiter;
   json["shrinking"] = time.shrinking;
+  json["expansion"] = time.expansion;
   return json;
 }
 
@@ -22,9 +23,9 @@ std::string Describe(const TimeSplit& time) {
   const auto percent = [&](double part) { return 100 * part / std::max(time.Total(), 1e-9); };
   return Text(
       "%d jobs for %.1f s: target %.0f %%, oracle %.0f %%, arbiter %.0f %%, shrinking %.0f %%, "
-      "the harness itself %.0f %%",
+      "the harness itself %.0f %% (%.0f %% making problems of recipes)",
       time.jobs, time.wall, percent(time.target), percent(time.oracle), percent(time.arbiter),
-      percent(time.shrinking), percent(time.Harness()));
+      percent(time.shrinking), percent(time.Harness()), percent(time.expansion));
 }
 
 }  // namespace plumbline::fuzz

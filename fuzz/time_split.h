@@ -19,6 +19,7 @@ struct TimeSplit {
   double oracle = 0;     // computing what is right, and comparing
   double arbiter = 0;    // judging again with the arbiter, what fails and a share of what passes
   double shrinking = 0;  // from a sighting to its stored case
+  double expansion = 0;  // making problems of recipes: a part of the harness's own
 
   double Total() const { return jobs * wall; }
   double Harness() const { return Total() - target - oracle - arbiter - shrinking; }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -36,6 +37,7 @@ CaseResult Fault(std::string what) {
 
 // `fresh`: no case was examined here before.
 CaseResult Serve(const Request& request, const Target& target, bool fresh) {
+  const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   std::string error;
   if (!request.recipe.empty()) {
@@ -47,6 +49,7 @@ CaseResult Serve(const Request& request, const Target& target, bool fresh) {
     if (!c) return Fault("case: " + error);
     problem = std::move(c->problem);
   }
+  const std::chrono::duration<double> expanding = std::chrono::steady_clock::now() - begin;
   ExamineOptions options;
   options.seed = request.seed;
   options.arbiter = request.arbiter;
@@ -70,6 +73,7 @@ CaseResult Serve(const Request& request, const Target& target, bool fresh) {
     result.verdict = oracle::Verdict::kFail;
     result.findings.push_back(std::move(finding));
   }
+  result.expand_seconds = expanding.count();
   return result;
 }
 
