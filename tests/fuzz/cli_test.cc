@@ -247,7 +247,7 @@ TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
 
 // Kills: a mutant hunt that says "killed" of a campaign that found nothing.
 TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
-  Outcome o = Run("selftest --mutant max-from-zero --budget 1cases --seed 1 --out s");
+  Outcome o = Run("selftest --mutant rows-beyond-grid --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
   o = Run("selftest --mutant tail-unmasked --out t");
