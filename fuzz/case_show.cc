@@ -65,6 +65,8 @@ void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t colu
     }
     *out += '\n';
   }
+  // Two versions of a case that differ where neither is shown must not look the same.
+  if (rows > kWhole || columns > kWhole) *out += Text("    fnv1a %016" PRIx64 "\n", Fnv1a(t.bytes));
 }
 
 std::string Options(const OwnedProblem& p) {
@@ -119,9 +121,11 @@ std::string ShowFinding(const Finding& f) {
 
 std::string Show(const Case& c) {
   const OwnedProblem& p = c.problem;
-  std::string out = "target: " + c.target + "\nwhy: " + c.why + "\n";
+  std::string out =
+      "state: " + std::string(Name(c.state)) + "\ntarget: " + c.target + "\nwhy: " + c.why + "\n";
   out += "recipe: " + (c.recipe.empty() ? "(none: not from a recipe)" : c.recipe) + "\n";
   out += ShowFinding(c.finding);
+  if (!c.bucket.id.empty()) out += "bucket: " + c.bucket.id + " " + c.bucket.key + "\n";
   out += Text("problem: N=%" PRId64 " V=%" PRId64 " H=%" PRId64 ", %" PRId64 " values\n", p.rows(),
               p.vocab(), p.hidden_size(), ValueCount(p));
   out += Options(p);

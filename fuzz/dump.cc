@@ -61,7 +61,9 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     const std::optional<Json> json = Json::Parse(json_text->second, &why);
     if (!json) return "metadata \"case\": " + why;
     Case c;
-    if (why = CaseFromJson(*json, &c); !why.empty()) return "metadata \"case\": " + why;
+    std::optional<Expansion> expansion;
+    if (why = CaseFromJson(*json, &c, &expansion); !why.empty()) return "metadata \"case\": " + why;
+    if (expansion) return "metadata \"case\": a case without tensors: plumb replay runs it";
     p.ignore_index = c.problem.ignore_index;
     p.reduction = c.problem.reduction;
     dump->wanted = c.problem.wanted;

@@ -68,13 +68,17 @@ struct Line {
   std::function<ExitStatus()> command;
 
   CampaignOptions fuzz;
-  CaseFiles replay, show;
+  ReplayCommand replay;
+  CaseFiles show;
+  std::filesystem::path textconv;
+  MergeCommand merge;
   ShrinkCommand shrink;
   SelftestCommand selftest;
   CheckCommand check;
   DumpRunSpec check_run;
   std::string target;
   std::string worker_target;
+  int64_t worker_memory = 0;
   pid_t parent = 0;
 
   CLI::App* Add(const std::string& name, const std::string& what, const std::string& example, bool json,
@@ -105,6 +109,13 @@ struct Line {
     auto* regime = sub->add_option("--regime", fuzz.regime, "this family of recipes only");
     auto* recipe =
         sub->add_option("--recipe", fuzz.recipe, "this one case only, as a finding prints it");
+    auto* corpus = sub->add_option("--corpus", fuzz.corpus, "cases to replay first, a folder [none]");
+    auto* blind = sub->add_flag("--blind", fuzz.blind,
+                                "draws alone: no level one, and nothing that was seen has a say");
+    auto* shard = AddParsed(sub, "--shard", &fuzz.shard, ParseShard,
+                            "I/N: part I of N that share a seed and no case [0/1]");
+    AddParsed(sub, "--worker-memory", &fuzz.worker_memory, ParseBytes,
+              "what a worker may allocate once its target is loaded, on the CPU; 0: no limit [4GiB]");
     auto* out = sub->add_option("--out", fuzz.out, "folder for all that is found [plumb-out-TIME]");
     sub->add_option("--jobs", fuzz.jobs, "cases at the same time [one a hardware thread]")
         ->check(CLI::Range(1, 1024));
@@ -121,8 +132,10 @@ struct Line {
           fuzz.out = dir;
         },
         "go on with the campaign in this folder");
-    for (CLI::Option* other : {targets, seed, regime, recipe, out}) resume->excludes(other);
-    recipe->excludes(regime);
+    for (CLI::Option* other : {targets, seed, regime, recipe, corpus, blind, shard, out})
+      resume->excludes(other);
+    for (CLI::Option* other : {regime, corpus, blind, shard}) recipe->excludes(other);
+    blind->excludes(corpus);
     seed_option = seed;
   }
 
@@ -148,10 +161,33 @@ struct Line {
     sub->add_option("--target", replay.target, "instead of the target that each case names");
     AddParsed(sub, "--case-timeout", &replay.case_timeout, ParseTime,
               "a case that takes longer is a hang [20s]");
+    sub->add_flag("--update", replay.update,
+                  "write states that changed: new, confirmed, fixed, regression (corpus/README.md)");
+    sub->add_option("--junit", replay.junit, "write the results to this file as JUnit XML");
 
     sub = Add("show", "Print stored cases: shapes, options, values, what was expected and what came",
-              "plumb show hunt/findings", false, [this] { return CommandShow(show, console); });
-    sub->add_option("path", show.paths, "case files, or folders of them")->required();
+              "plumb show hunt/findings", false, {});
+    auto* path = sub->add_option("path", show.paths, "case files, or folders of them");
+    auto* convert = sub->add_option(
+        "--textconv", textconv, "one file as text and nothing else, for git diff (corpus/README.md)");
+    path->excludes(convert);
+    sub->callback([this, sub] {
+      if (show.paths.empty() && textconv.empty()) throw CLI::RequiredError("path");
+      command = [this] {
+        return textconv.empty() ? CommandShow(show, console) : CommandTextconv(textconv, console);
+      };
+    });
+
+    sub = Add("merge", "Merge the cases of campaigns and corpora into one corpus",
+              "plumb merge hunt other-hunt --out corpus", true,
+              [this] { return CommandMerge(merge, console); });
+    sub->add_option("path", merge.paths, "folders of campaigns or cases, or case files")->required();
+    sub->add_option("--out", merge.out, "the corpus; what lies in it stays")->required();
+    sub->add_option("--target", merge.target, "instead of the target that each case names");
+    sub->add_option("--per-bucket", merge.per_bucket, "cases kept of one cause on one target [3]")
+        ->check(CLI::PositiveNumber);
+    AddParsed(sub, "--case-timeout", &merge.case_timeout, ParseTime,
+              "a case that takes longer is a hang [20s]");
 
     sub = Add("shrink", "Shrink stored cases further, and say what of them may vary",
               "plumb shrink case.safetensors --target mutant:tail-unmasked --out small.safetensors",
@@ -250,6 +286,7 @@ struct Line {
     sub = app.add_subcommand("worker", "")->group("");
     sub->add_option("--target", worker_target)->required();
     sub->add_option("--parent", parent)->required();
+    sub->add_option("--memory", worker_memory);
   }
 
   CLI::Option* seed_option = nullptr;
@@ -292,7 +329,7 @@ int Main(int argc, char** argv) {
         Usage(line, nearest(), unknown ? "there is no command '" + first + "'" : error.what()));
   }
   if (line.app.got_subcommand("worker"))
-    return RunWorker(line.worker_target, line.parent, kWorkerSocket);
+    return RunWorker(line.worker_target, line.parent, kWorkerSocket, line.worker_memory);
   if (line.app.got_subcommand("check-worker")) return ServeDumpRun(line.check_run, line.parent);
 
   WatchSignals();

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built program, from outside: exit statuses, last lines, what a signal does.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -23,34 +20,16 @@
 #include "fuzz/version.h"
 #include "tests/fuzz/support/program.h"
 
-extern char** environ;
-
 namespace plumbline::fuzz {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
 using testing::Outcome;
 using testing::Slurp;
+using ::testing::StartsWith;
 
 class Cli : public testing::Program {
  protected:
-  // Starts the program without waiting for it.
-  pid_t Start(std::vector<std::string> words) const {
-    words.insert(words.begin(), "plumb");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    pid_t pid = -1;
-    EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
-  }
   // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
   void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
     for (;;) {
@@ -67,7 +46,7 @@ class Cli : public testing::Program {
 // Kills: a status or a last line that does not say what happened; the keys are an interface for
 // scripts.
 TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
-  Outcome o = Run("fuzz --target host --budget 5cases --seed 1 --out clean");
+  Outcome o = Run("fuzz --target host --blind --budget 5cases --seed 1 --out clean");
   EXPECT_EQ(o.status, 0) << Err();
   EXPECT_EQ(o.last, "plumb: verdict=clean cases=5 findings=0 status=0");
   EXPECT_THAT(o.out, HasSubstr("with 95 % confidence under"));
@@ -80,12 +59,26 @@ TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
       std::regex_match(o.last, std::regex("plumb: verdict=findings cases=[0-9]+ findings=1 status=1")))
       << o.last;
 
-  for (const char* usage :
-       {"", "hunt", "fuzz", "fuzz --target host --budget 60", "fuzz --target host --seed x",
-        "fuzz --target host --budgte 5cases", "fuzz --target host --regime nope --out n",
-        "fuzz --target host --recipe 'v2' --out n", "fuzz --target host --jobs 0",
-        "fuzz --resume clean --seed 3", "fuzz --resume nowhere", "replay", "replay nowhere",
-        "fuzz --target host --out clean", "replay clean/findings", "selftest --mutant nope"}) {
+  for (const char* usage : {"",
+                            "hunt",
+                            "fuzz",
+                            "fuzz --target host --budget 60",
+                            "fuzz --target host --seed x",
+                            "fuzz --target host --budgte 5cases",
+                            "fuzz --target host --regime nope --out n",
+                            "fuzz --target host --recipe 'v2' --out n",
+                            "fuzz --target host --jobs 0",
+                            "fuzz --target host --shard 2/2",
+                            "fuzz --target host --corpus nowhere --out n",
+                            "fuzz --target host --worker-memory 4",
+                            "fuzz --target host --blind --corpus clean",
+                            "fuzz --resume clean --seed 3",
+                            "fuzz --resume nowhere",
+                            "replay",
+                            "replay nowhere",
+                            "fuzz --target host --out clean",
+                            "replay clean/findings",
+                            "selftest --mutant nope"}) {
     o = Run(usage);
     EXPECT_EQ(o.status, 2) << usage;
     EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 findings=0 status=2") << usage;
@@ -168,9 +161,26 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   o = Run("shrink o/findings/*.safetensors --out smaller.safetensors");
   EXPECT_EQ(o.status, 1) << Err();
   EXPECT_EQ(Run("replay smaller.safetensors").status, 1);
+  EXPECT_THAT(o.out, HasSubstr("what may vary:\n"));
   o = Run("shrink o/findings/*.safetensors --target host");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, HasSubstr("nothing to shrink"));
+
+  // A folder, with a file in it that is no case: the others are shrunk all the same.
+  std::filesystem::create_directory(work_ / "mixed");
+  std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "a.safetensors");
+  std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "b.safetensors");
+  o = Run("shrink mixed --out small --json");
+  EXPECT_EQ(o.status, 1) << Err();
+  EXPECT_THAT(o.last, HasSubstr("\"cases\":2"));
+  EXPECT_THAT(o.last, HasSubstr("\"explain\":["));
+  EXPECT_EQ(Run("replay small").status, 1);
+  std::ofstream(work_ / "mixed" / "c.safetensors") << "no case";
+  o = Run("shrink mixed --out small");
+  EXPECT_EQ(o.status, 2);
+  EXPECT_THAT(Err(), HasSubstr("c.safetensors"));
+  EXPECT_THAT(o.out, HasSubstr("shrunk "));
+  EXPECT_EQ(Run("shrink mixed --out smaller.safetensors").status, 2);
 
   std::ofstream(work_ / "bad.safetensors") << "no case";
   EXPECT_EQ(Run("replay bad.safetensors").status, 2);
@@ -202,7 +212,7 @@ TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
 
 // Kills: a mutant hunt that says "killed" of a campaign that found nothing.
 TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
-  Outcome o = Run("selftest --mutant max-from-zero --budget 1cases --seed 1 --out s");
+  Outcome o = Run("selftest --mutant rows-beyond-grid --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
   // A defect that does nothing: nothing may kill it, and that is a failure.
