@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cinttypes>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -91,6 +91,12 @@ void AddValues(std::string_view name, const HostTensor& tensor, Key* key) {
   key->AddIf(c.subnormal, std::string(name) + "=subnormal");
 }
 
+// By decades: a sentinel such as -1e4 needs more than exp's own underflow.
+std::string BelowUnderflow(double top) {
+  const double decade = std::pow(10, std::floor(std::log10(-top)));
+  return Text("all-below-%g", -std::min(decade < kUnderflow ? kUnderflow : decade, 1e6));
+}
+
 // What the logits of the finding's rows have in common.
 void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
   double top = -std::numeric_limits<double>::infinity(), bottom = -top, nearest = -top, gap = 0;
@@ -122,7 +128,7 @@ void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
   }
   if (!any) return;
   const double size = std::max(std::abs(top), std::abs(bottom));
-  key->AddIf(top < -kUnderflow, "all-below-underflow");
+  if (top < -kUnderflow) key->Add(BelowUnderflow(top));
   key->AddIf(top < 0 && top >= -kUnderflow, "all-negative");
   key->AddIf(top >= 0 && nearest > kFar, "offset");
   key->AddIf(size > kHuge, "huge");
@@ -151,7 +157,7 @@ void AddOptions(const OwnedProblem& p, Key* key) {
   key->AddIf(p.wanted.fp32_grads, "fp32-grads");
   if (p.temperature) key->Add(p.temperature->shape.empty() ? "T" : "T-by-row");
   if (p.temperature) AddValues("T", *p.temperature, key);
-  key->AddIf(p.reduction == Reduction::kSum, "sum");
+  // A sum says no more than that loss was looked at.
   key->AddIf(p.reduction == Reduction::kMean, "mean");
   key->AddIf(p.labels.dtype == DType::kI32, "int32-labels");
   key->AddIf(p.ignore_index != -100, "other-ignore-index");
@@ -163,7 +169,7 @@ void AddOptions(const OwnedProblem& p, Key* key) {
   key->AddIf(p.layout.grad_stride > 1, "strided-gradient");
 }
 
-void AddLabels(const OwnedProblem& p, const Finding& f, Key* key) {
+void AddSpecialLabels(const OwnedProblem& p, Key* key) {
   bool ignored = false, negative = false, beyond = false;
   for (int64_t i = 0; i < p.rows(); ++i) {
     const int64_t label = p.labels.GetInt(i);
@@ -174,6 +180,10 @@ void AddLabels(const OwnedProblem& p, const Finding& f, Key* key) {
   key->AddIf(ignored, "ignored-row");
   key->AddIf(negative, "label<0");
   key->AddIf(beyond, "label>=V");
+}
+
+void AddLabels(const OwnedProblem& p, const Finding& f, Key* key) {
+  AddSpecialLabels(p, key);
   const std::vector<int64_t> rows = RowsOf(p, f);
   if (rows.empty() || p.vocab() < 2) return;
   const int64_t label = p.labels.GetInt(rows.front());
@@ -198,6 +208,76 @@ void AddPlace(const OwnedProblem& p, const Finding& f, Key* key) {
   }
 }
 
+// How far a gradient is off, where that is plain: a factor that was forgotten, or counted twice.
+std::string GradientError(const Finding& f) {
+  if (f.kind != FindingKind::kBound || !f.output.starts_with("grad")) return "";
+  if (f.got == 0) return "got=0";
+  if (f.expected == 0) return "got!=0";
+  constexpr double kNear = 0.01;
+  for (const double factor : {-1.0, 0.5, 2.0}) {
+    if (std::abs(f.got / f.expected - factor) < kNear) return Text("got=%gx", factor);
+  }
+  constexpr double kSlight = 64;  // times the bound: an error of rounding, not of a term
+  return f.tightness < kSlight ? "slight" : "gross";
+}
+
+// The rule as far as findings of one cause share it. Which extents fail beyond the first may hang on
+// the values, and for rows on which of them is run alone.
+std::string Coarse(std::string_view rule, const OwnedProblem& p) {
+  if (rule.starts_with("N")) {
+    return rule == "N=1" ? "N=1" : p.rows() > 1 ? "N>=2" : "N:any";
+  }
+  if (rule.starts_with("V=") && rule != "V=1" && rule != "V=2") return "V:mixed";
+  if (rule.starts_with("label") && rule != "label:any" && rule != "label:first" &&
+      rule != "label:last" && rule != "label:own") {
+    return "label:mixed";
+  }
+  return std::string(rule);
+}
+
+std::string KeyOf(const OwnedProblem& p, const Finding& f) {
+  Key key(f.Signature());
+  key.Add("N" + ExtentClass(p.rows()));
+  key.Add("V" + ExtentClass(p.vocab()));
+  key.Add("H" + ExtentClass(p.hidden_size()));
+  AddOptions(p, &key);
+  AddGradients(p, &key);
+  AddValues("hidden", p.hidden, &key);
+  AddValues("weight", p.weight, &key);
+  AddLogits(p, f, &key);
+  AddLabels(p, f, &key);
+  AddPlace(p, f, &key);
+  return key.Take();
+}
+
+std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen) {
+  std::set<std::string> signatures(seen.also.begin(), seen.also.end());
+  signatures.insert(f.Signature());
+  std::string first;
+  for (const std::string& signature : signatures) first += (first.empty() ? "" : "+") + signature;
+  Key key(first);
+  // Scale and values are of the problem as much as of the cause: they part findings of one cause.
+  constexpr std::array<std::string_view, 5> kAxes = {"V", "N", "H", "label", "offset"};
+  for (const std::string& rule : seen.rules) {
+    const auto about = [&](std::string_view axis) { return rule.starts_with(axis); };
+    if (std::any_of(kAxes.begin(), kAxes.end(), about)) key.Add(Coarse(rule, p));
+  }
+  AddOptions(p, &key);
+  key.AddIf(p.grad_entropy.has_value(), "k");
+  if (p.grad_logprob) AddValues("g", *p.grad_logprob, &key);
+  if (p.grad_entropy) AddValues("k", *p.grad_entropy, &key);
+  AddValues("hidden", p.hidden, &key);
+  AddValues("weight", p.weight, &key);
+  AddSpecialLabels(p, &key);
+  if (const std::string error = GradientError(f); !error.empty()) key.Add(error);
+  double top = -std::numeric_limits<double>::infinity();
+  for (const int64_t row : RowsOf(p, f)) {
+    for (const double z : Logits(p, row)) top = std::max(top, z);
+  }
+  if (std::isfinite(top) && top < -kUnderflow) key.Add(BelowUnderflow(top));
+  return key.Take();
+}
+
 std::string IdOf(std::string_view key) {
   uint64_t state = 0;
   for (const char c : key) state = Mix(state, static_cast<unsigned char>(c));
@@ -206,21 +286,10 @@ std::string IdOf(std::string_view key) {
 
 }  // namespace
 
-Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding) {
-  const OwnedProblem& p = minimised;
-  Key key(finding.Signature());
-  key.Add("N" + ExtentClass(p.rows()));
-  key.Add("V" + ExtentClass(p.vocab()));
-  key.Add("H" + ExtentClass(p.hidden_size()));
-  AddOptions(p, &key);
-  AddGradients(p, &key);
-  AddValues("hidden", p.hidden, &key);
-  AddValues("weight", p.weight, &key);
-  AddLogits(p, finding, &key);
-  AddLabels(p, finding, &key);
-  AddPlace(p, finding, &key);
+Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Behaviour& seen) {
+  const bool known = !seen.also.empty() || !seen.rules.empty();
   Bucket bucket;
-  bucket.key = key.Take();
+  bucket.key = known ? KeyOf(minimised, finding, seen) : KeyOf(minimised, finding);
   bucket.id = IdOf(bucket.key);
   return bucket;
 }

@@ -120,11 +120,12 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   if (const ExitStatus status = Probe(options, interrupt, &error); status != ExitStatus::kClean)
     return Refused(status, error, std::move(options));
   std::error_code code;
-  std::filesystem::create_directories(options.out / "findings", code);
-  if (!code) std::filesystem::create_directories(options.out / "logs", code);
-  if (code) {
-    return Refused(ExitStatus::kUsage, "cannot create " + options.out.string() + ": " + code.message(),
-                   std::move(options));
+  for (const char* name : {"findings", "logs"}) {
+    const std::filesystem::path folder = options.out / name;
+    std::filesystem::create_directories(folder, code);
+    if (!code) continue;
+    error = "cannot create " + folder.string() + ": " + code.message();
+    return Refused(ExitStatus::kUsage, error, std::move(options));
   }
   if (error = DiskShortage(options.out, options.least_free); !error.empty())
     return Refused(ExitStatus::kFault, error, std::move(options));

@@ -4,6 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "fuzz/mutation.h"
+#include "fuzz/worker.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -74,6 +77,11 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
 Judged CaseRunner::Run(const Request& request) {
   int signal = 0;
   Judged first = Attempt(request, deadline_, &signal);
+  if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
+    Renew();
+    first = Attempt(request, deadline_, &signal);
+    first.retried = true;
+  }
   if (first.kind != Judged::Kind::kJudged || !IsDeath(first.result)) return first;
   int second_signal = 0;
   Judged second = Attempt(request, deadline_, &second_signal);
@@ -82,7 +90,8 @@ Judged CaseRunner::Run(const Request& request) {
   // flight keeps its finding, and the next one reports the target as unavailable.
   if (second.kind == Judged::Kind::kInterrupted) return second;
   if (second.kind == Judged::Kind::kJudged && IsDeath(second.result)) return second;
-  const bool crash = first.result.findings.front().kind == FindingKind::kCrash && signal != SIGKILL;
+  const bool crash = first.result.findings.front().kind == FindingKind::kCrash &&
+                     (signal != SIGKILL || Planted(HarnessDefect::kKillIsBlamed));
   if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty()))
     return second;
   first.retried = true;
@@ -113,6 +122,7 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
   for (Finding& finding : first.result.findings) {
     std::string signature = finding.Signature();
     if (FindSignature(second.result, signature) != nullptr) continue;
+    if (Planted(HarnessDefect::kOnceIsDropped)) continue;
     second.once.insert(std::move(signature));
     finding.what += "; it was not seen again on the same case";
     second.result.findings.push_back(std::move(finding));

@@ -60,9 +60,10 @@ struct CheckCommand {
 ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
 
 struct ShrinkCommand {
-  std::filesystem::path file;
-  std::filesystem::path out;  // empty: beside `file`, under the name that its content gives it
-  std::string target;         // empty: the one that the case names
+  std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
+  // Of one case the file, of several the folder; empty: beside each, under the name of its content.
+  std::filesystem::path out;
+  std::string target;  // empty: the one that the case names
   std::chrono::milliseconds time{30'000};
   std::chrono::milliseconds case_timeout{20'000};
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -34,7 +37,11 @@ ExitStatus Console::Finish(ExitStatus status, int64_t cases, int64_t findings, J
   line += "\n";
   std::fflush(stderr);
   std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fflush(stdout);
+  // Whoever reads the verdict from a file or a pipe must not miss it without a word.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    Complain(std::string("cannot write to standard output: ") + strerrordesc_np(errno));
+    return ExitStatus::kFault;
+  }
   return status;
 }
 

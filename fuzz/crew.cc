@@ -265,9 +265,30 @@ void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
     }
     pursued.kept.file = "findings/" + name;
   }
+  StoreSlips(sighting.target, pursued.slips);
   const Sighting stored = ledger_.Store(sighting, std::move(pursued.kept));
   const std::lock_guard lock(observer_mutex_);
   observer_.OnStored(stored, WhyOf(stored.regime));
+}
+
+// No sighting is made of them: there is no recipe that shows them. But what was seen is not thrown
+// away.
+void Crew::StoreSlips(const std::string& target, const std::vector<Case>& slips) {
+  for (const Case& slip : slips) {
+    const std::string signature = slip.finding.Signature();
+    const std::vector<Sighting> known = ledger_.Sightings();
+    if (std::any_of(known.begin(), known.end(), [&](const Sighting& sighting) {
+          return sighting.target == target && sighting.signature == signature;
+        })) {
+      continue;
+    }
+    std::error_code ignored;
+    std::filesystem::create_directories(options_.out / "slips", ignored);
+    std::string error;
+    if (!WriteCase(options_.out / "slips" / CaseFileName(slip), slip, &error)) {
+      End(ExitStatus::kFault, error);
+    }
+  }
 }
 
 void Crew::StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c) {

@@ -84,6 +84,7 @@ class Crew {
   // Whether `bytes` more may be stored under findings/; else why not. Counts them.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
+  void StoreSlips(const std::string& target, const std::vector<Case>& slips);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
   // Notes why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);

@@ -182,10 +182,23 @@ void ReadContract(JsonReader& reader, oracle::Contract* c) {
   reader.Read("row_chunk", &c->row_chunk, 0, INT64_MAX);
 }
 
+// Of the whole; and of the name and the version, which are printed and stand in journals.
+constexpr size_t kMaxText = size_t{1} << 20, kMaxLabel = 100;
+
+bool IsLabel(const std::string& text) {
+  return text.size() <= kMaxLabel &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 }  // namespace
 
 std::optional<Description> ParseDescription(std::string_view json, std::string* error) {
   std::string why;
+  if (json.size() > kMaxText) {
+    *error = "description has " + std::to_string(json.size()) + " bytes, more than " +
+             std::to_string(kMaxText);
+    return std::nullopt;
+  }
   const std::optional<Json> parsed = Json::Parse(json, &why);
   if (!parsed) {
     *error = "description is not JSON: " + why;
@@ -197,6 +210,13 @@ std::optional<Description> ParseDescription(std::string_view json, std::string* 
   if (description.name.empty())
     reader.Wrong("name", parsed->Find("name"), "a string that says what it is");
   reader.Read("version", &description.version);
+  for (const auto& [key, value] :
+       {std::pair("name", &description.name), {"version", &description.version}}) {
+    if (IsLabel(*value)) continue;
+    *error = "description." + std::string(key) + " is " + Json(value->substr(0, kMaxLabel)).Dump() +
+             ": not at most " + std::to_string(kMaxLabel) + " printable ASCII characters";
+    return std::nullopt;
+  }
   DeviceName device = DeviceName::kCpu;
   ReadWord(reader, "device", kDevices, &device);
   description.device = kDevices[static_cast<size_t>(device)].first;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "fuzz/mix.h"
+#include "fuzz/mutation.h"
 #include "fuzz/output_bits.h"
 #include "fuzz/placement.h"
 #include "fuzz/second_opinion.h"
@@ -134,6 +135,9 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
     for (size_t e = 0; e < first.outputs[o].size(); ++e) {
       const uint64_t a = first.outputs[o][e], b = second.outputs[o][e];
       if (a == b) continue;
+      if (Planted(HarnessDefect::kNaNPasses) && ((a & 0x7fffffffu) > 0x7f800000u)) continue;
+      if (Planted(HarnessDefect::kSignOfZeroIgnored) && ((a | b) & 0x7fffffffu) == 0) continue;
+      if (Planted(HarnessDefect::kFirstElementOnly) && e > 0) break;
       const bool unwritten = a == PoisonBits(0, width) && b == PoisonBits(1, width);
       if (!unwritten && !deterministic) continue;
       Finding f = At(unwritten ? FindingKind::kUnwritten : FindingKind::kNondeterministic, o,
@@ -246,7 +250,8 @@ void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& 
     if (v.fail > 0) result->findings.push_back(FromVerdict(v));
   }
   CompareInvalidRow(results, judgement.first_invalid_row, result);
-  if (!judged) result->verdict = oracle::Verdict::kVacuous;
+  if (!judged && !Planted(HarnessDefect::kUnspecifiedPasses))
+    result->verdict = oracle::Verdict::kVacuous;
   if (result->harness_fault.empty() && (failed ? options.arbiter : options.arbiter_on_pass)) {
     SecondOpinion opinion(problem, options.arbiter_cost);
     if (failed) {

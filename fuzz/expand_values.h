@@ -65,15 +65,25 @@ template <class RowOf>
 void Fill(HostTensor* tensor, RowOf row_of) {
   const double largest = LargestOf(tensor->dtype);
   const int64_t rows = tensor->shape[0], columns = tensor->shape[1];
-  const auto row_bytes = static_cast<size_t>(columns) * kernel::SizeOf(tensor->dtype);
-  std::vector<float> line(static_cast<size_t>(columns));
+  // Rows are often short, and handing them over one by one took as long as making them.
+  constexpr int64_t kChunk = 2048;
+  const size_t width = kernel::SizeOf(tensor->dtype);
+  std::vector<float> chunk(static_cast<size_t>(std::min(tensor->size(), kChunk + columns)));
+  size_t held = 0;
+  std::byte* to = tensor->bytes.data();
+  const auto flush = [&] {
+    Narrow({chunk.data(), held}, tensor->dtype, to);
+    to += held * width;
+    held = 0;
+  };
   for (int64_t i = 0; i < rows; ++i) {
     auto row = row_of(i);
     for (int64_t j = 0; j < columns; ++j) {
-      line[static_cast<size_t>(j)] = static_cast<float>(std::clamp(row(j), -largest, largest));
+      chunk[held++] = static_cast<float>(std::clamp(row(j), -largest, largest));
     }
-    Narrow(line, tensor->dtype, tensor->bytes.data() + static_cast<size_t>(i) * row_bytes);
+    if (held >= static_cast<size_t>(kChunk)) flush();
   }
+  flush();
 }
 
 // hidden [N, H] and weight [V, H] of the recipe's shape and dtype, all zero on entry.

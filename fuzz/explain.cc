@@ -3,8 +3,10 @@
 #include "fuzz/explain.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,7 +53,7 @@ class Explainer {
   Explainer(const OwnedProblem& problem, const StillFails& fails, std::chrono::milliseconds time)
       : p_(problem), fails_(fails), end_(std::chrono::steady_clock::now() + time) {}
 
-  std::vector<std::string> Run() {
+  Explanation Run() {
     Say([&] { return Vocabulary(); });
     Say([&] { return Rows(); });
     Say([&] { return Hidden(); });
@@ -60,8 +62,8 @@ class Explainer {
     Say([&] { return Offset(); });
     Say([&] { return Scale(); });
     Say([&] { return Options(); });
-    if (late_) lines_.push_back("the rest was not tried: out of time");
-    return std::move(lines_);
+    if (late_) explained_.lines.push_back("the rest was not tried: out of time");
+    return std::move(explained_);
   }
 
  private:
@@ -75,17 +77,19 @@ class Explainer {
   }
 
   // A line that time did not suffice for says nothing.
-  void Say(const std::function<std::string()>& line) {
+  void Say(const std::function<Rule()>& find) {
     if (late_) return;
-    std::string text = line();
-    if (!late_ && !text.empty()) lines_.push_back(std::move(text));
+    Rule rule = find();
+    if (late_ || rule.line.empty()) return;
+    explained_.lines.push_back(std::move(rule.line));
+    if (!rule.word.empty()) explained_.rules.push_back(std::move(rule.word));
   }
 
   uint64_t Draw() { return Mix(0x6578706c, drawn_++); }
 
   // Extents around those of tiles. `grow` makes candidates of that extent, any of which may fail.
-  std::string Axis(const std::string& name, int64_t now, const std::vector<int64_t>& extents,
-                   int64_t values_each, const std::function<std::vector<OwnedProblem>(int64_t)>& grow) {
+  Rule Axis(const std::string& name, int64_t now, const std::vector<int64_t>& extents,
+            int64_t values_each, const std::function<std::vector<OwnedProblem>(int64_t)>& grow) {
     std::map<int64_t, bool> tried = {{now, true}};
     for (const int64_t extent : extents) {
       if (tried.contains(extent) || extent * values_each > kMostValues) continue;
@@ -96,8 +100,8 @@ class Explainer {
     return ExtentRule(name, {tried.begin(), tried.end()});
   }
 
-  std::string Rows() {
-    if (p_.rows() == 0) return "";
+  Rule Rows() {
+    if (p_.rows() == 0) return {};
     return Axis("N", p_.rows(), {1, 2, 3, 4, 5, 8, 16, 17, 33, 64, 65}, p_.hidden_size(),
                 [&](int64_t n) {
                   std::vector<int64_t> rows;
@@ -108,9 +112,9 @@ class Explainer {
   }
 
   // The entries there are, over and over; or followed by zeros, or by copies of the last.
-  std::string Vocabulary() {
+  Rule Vocabulary() {
     const int64_t v = p_.vocab(), h = p_.hidden_size();
-    if (v == 0) return "";
+    if (v == 0) return {};
     const auto grown = [&](int64_t extent, const std::function<int64_t(int64_t)>& source) {
       OwnedProblem q = p_;
       q.weight = HostTensor::Zeros(p_.weight.dtype, {extent, h});
@@ -134,9 +138,9 @@ class Explainer {
                 });
   }
 
-  std::string Hidden() {
+  Rule Hidden() {
     const int64_t h = p_.hidden_size();
-    if (h == 0) return "";
+    if (h == 0) return {};
     const auto grown = [&](int64_t extent, bool fill) {
       OwnedProblem q = p_;
       for (HostTensor* matrix : {&q.hidden, &q.weight}) {
@@ -157,7 +161,7 @@ class Explainer {
                 });
   }
 
-  std::string Labels() {
+  Rule Labels() {
     constexpr int64_t kMostLabels = 20;
     const int64_t v = p_.vocab();
     const auto is_valid = [&](int64_t label) {
@@ -165,7 +169,7 @@ class Explainer {
     };
     bool any = false;
     for (int64_t i = 0; i < p_.rows(); ++i) any = any || is_valid(p_.labels.GetInt(i));
-    if (!any || v < 2) return "";
+    if (!any || v < 2) return {};
     Tried tried;
     std::set<int64_t> labels = {0, 1, v / 2, v - 2, v - 1};
     for (int64_t label = 0; v <= kMostLabels && label < v; ++label) labels.insert(label);
@@ -179,13 +183,20 @@ class Explainer {
       one_fails = one_fails || tried.back().second;
     }
     // Labels that differ from row to row, where that is needed.
-    return one_fails ? ExtentRule("label", tried) : "label: the rows need labels of their own";
+    if (!one_fails) return {"label: the rows need labels of their own", "label:own"};
+    Rule rule = ExtentRule("label", tried);
+    const auto alone = [&](int64_t label) {
+      return std::all_of(tried.begin(), tried.end(),
+                         [&](const auto& t) { return t.second == (t.first == label); });
+    };
+    rule.word = alone(0) ? "label:first" : alone(v - 1) ? "label:last" : rule.word;
+    return rule;
   }
 
   // Random values; then, if not all of those fail, values of the same sign and about the same size.
-  std::string Values(int number) {
+  Rule Values(int number) {
     const HostTensor* tensor = FloatTensor(p_, number);
-    if (tensor == nullptr || tensor->size() == 0) return "";
+    if (tensor == nullptr || tensor->size() == 0) return {};
     const auto fraction = [&] { return 1 + static_cast<float>(Draw() % 8) / 8; };
     int any = 0, like = 0;
     for (int draw = 0; draw < kDraws; ++draw) {
@@ -198,16 +209,21 @@ class Explainer {
       any += Fails(q) ? 1 : 0;
     }
     const std::string name = kTensorNames[number];
-    if (any == kDraws) return name + Text(": any finite values (%d of %d at random)", any, kDraws);
+    if (any == kDraws) {
+      return {name + Text(": any finite values (%d of %d at random)", any, kDraws), name + ":any"};
+    }
     for (int draw = 0; draw < kDraws; ++draw) {
       OwnedProblem q = p_;
       HostTensor& t = *FloatTensor(q, number);
       for (int64_t i = 0; i < t.size(); ++i) t.SetFloat(i, t.GetFloat(i) * fraction());
       like += Fails(q) ? 1 : 0;
     }
-    if (any == 0 && like == 0) return name + ": these values, or few others";
-    return name +
-           Text(": %d of %d at random, %d of %d of the same sign and size", any, kDraws, like, kDraws);
+    if (any == 0 && like == 0) return {name + ": these values, or few others", name + ":these"};
+    return {name + Text(": %d of %d at random, %d of %d of the same sign and size", any, kDraws, like,
+                        kDraws),
+            name + (2 * any > kDraws    ? ":most"
+                    : 2 * like > kDraws ? ":like"
+                                        : ":some")};
   }
 
   // The widest run of steps around 0 that all fail, `step` from -steps to steps.
@@ -218,14 +234,20 @@ class Explainer {
     return {low, high};
   }
 
+  // Which ends of the range it reaches: ":any", "<", ">", or ":near" where neither.
+  static std::string Span(int low, int high, int steps) {
+    if (low == -steps) return high == steps ? ":any" : "<";
+    return high == steps ? ">" : ":near";
+  }
+
   // One more column: 1 in hidden, the offset in weight.
-  std::string Offset() {
+  Rule Offset() {
     constexpr int kSteps = 17;
     const auto offset = [](int step) {
       return step == 0 ? 0.0f : std::ldexp(step < 0 ? -1.0f : 1.0f, std::abs(step) - 1);
     };
     const int64_t h = p_.hidden_size();
-    if (p_.vocab() == 0 || p_.rows() == 0) return "";
+    if (p_.vocab() == 0 || p_.rows() == 0) return {};
     const auto fails_at = [&](int step) {
       OwnedProblem q = p_;
       for (HostTensor* matrix : {&q.hidden, &q.weight}) {
@@ -240,20 +262,24 @@ class Explainer {
       }
       return Fails(q);
     };
-    if (!fails_at(0)) return "";  // it needs its columns as they are
+    if (!fails_at(0)) return {};  // it needs its columns as they are
     const auto [low, high] = Around(kSteps, fails_at);
     const std::string what = "offset of all logits: ";
-    if (low == 0 && high == 0) return what + "none of +-1";
-    if (low == -kSteps && high == kSteps)
-      return what + Text("any from %g to %g", static_cast<double>(offset(low)),
-                         static_cast<double>(offset(high)));
-    return what + Text("fails from %g to %g, passes at%s%s", static_cast<double>(offset(low)),
-                       static_cast<double>(offset(high)),
-                       low > -kSteps ? Text(" %g", static_cast<double>(offset(low - 1))).c_str() : "",
-                       high < kSteps ? Text(" %g", static_cast<double>(offset(high + 1))).c_str() : "");
+    const std::string word = "offset" + Span(low, high, kSteps);
+    if (low == 0 && high == 0) return {what + "none of +-1", word};
+    const double from = static_cast<double>(offset(low)), to = static_cast<double>(offset(high));
+    if (low == -kSteps && high == kSteps) return {what + Text("any from %g to %g", from, to), word};
+    double top = -std::numeric_limits<double>::infinity();
+    for (const double logit : Logits(p_, 0)) top = std::max(top, logit);
+    std::string text = what + Text("fails from %g to %g", from, to);
+    if (std::isfinite(top)) text += Text(" (largest logit %g to %g)", top + from, top + to);
+    text += ", passes at";
+    if (low > -kSteps) text += Text(" %g", static_cast<double>(offset(low - 1)));
+    if (high < kSteps) text += Text(" %g", static_cast<double>(offset(high + 1)));
+    return {std::move(text), word};
   }
 
-  std::string Scale() {
+  Rule Scale() {
     constexpr int kSteps = 10;
     const auto [low, high] = Around(kSteps, [&](int step) {
       OwnedProblem q = p_;
@@ -262,13 +288,14 @@ class Explainer {
       }
       return q == p_ || Fails(q);
     });
-    const std::string what = "scale of hidden: ";
-    if (low == 0 && high == 0) return what + "neither half nor double";
-    return what + Text("2^%d to 2^%d", low, high) +
-           (low == -kSteps && high == kSteps ? ", and perhaps more" : "");
+    const std::string what = "scale of hidden: ", word = "scale" + Span(low, high, kSteps);
+    if (low == 0 && high == 0) return {what + "neither half nor double", word};
+    return {what + Text("2^%d to 2^%d", low, high) +
+                (low == -kSteps && high == kSteps ? ", and perhaps more" : ""),
+            word};
   }
 
-  std::string Options() {
+  Rule Options() {
     std::vector<std::string> fails, passes;
     const auto attempt = [&](const char* name, std::optional<OwnedProblem> q) {
       if (q && !(*q == p_)) (Fails(*q) ? fails : passes).push_back(name);
@@ -307,7 +334,10 @@ class Explainer {
     std::string text;
     if (!fails.empty()) text = "also with: " + List(fails);
     if (!passes.empty()) text += (text.empty() ? "not with: " : "; not with: ") + List(passes);
-    return text;
+    std::string word;
+    for (const std::string& option : passes) word += (word.empty() ? "not:" : ",") + option;
+    std::replace(word.begin(), word.end(), ' ', '-');
+    return {std::move(text), std::move(word)};
   }
 
   const OwnedProblem& p_;
@@ -315,56 +345,54 @@ class Explainer {
   const std::chrono::steady_clock::time_point end_;
   uint64_t drawn_ = 0;
   bool late_ = false;
-  std::vector<std::string> lines_;
+  Explanation explained_;
 };
 
 }  // namespace
 
-std::string ExtentRule(const std::string& name, const Tried& tried) {
-  const char* const n = name.c_str();
-  const std::string range =
-      Text(" (%zu tried, %lld to %lld)", tried.size(), static_cast<long long>(tried.front().first),
-           static_cast<long long>(tried.back().first));
+Rule ExtentRule(const std::string& name, const Tried& tried) {
+  const std::string range = Text(" (%zu tried, %" PRId64 " to %" PRId64 ")", tried.size(),
+                                 tried.front().first, tried.back().first);
   const auto holds = [&](auto rule) {
     return std::all_of(tried.begin(), tried.end(),
                        [&](const auto& t) { return rule(t.first) == t.second; });
   };
-  if (holds([](int64_t) { return true; })) return name + ": any" + range;
+  if (holds([](int64_t) { return true; })) return {name + ": any" + range, name + ":any"};
   int64_t first = tried.back().first, last = tried.front().first;
   for (const auto& [extent, fails] : tried) {
     if (fails) first = std::min(first, extent), last = std::max(last, extent);
   }
-  if (first == last) return name + Text(": %lld alone", static_cast<long long>(first)) + range;
+  const std::string from = std::to_string(first), to = std::to_string(last);
+  if (first == last) return {name + ": " + from + " alone" + range, name + "=" + from};
   if (holds([&](int64_t x) { return x >= first; })) {
-    return name + Text(": fails from %lld on", static_cast<long long>(first)) + range;
+    return {name + ": fails from " + from + " on" + range, name + ">=" + from};
   }
   if (holds([&](int64_t x) { return x <= last; })) {
-    return name + Text(": fails up to %lld", static_cast<long long>(last)) + range;
+    return {name + ": fails up to " + to + range, name + "<=" + to};
   }
   for (int64_t m = 2; m <= 256; m *= 2) {
-    const auto modulus = static_cast<long long>(m);
+    const std::string modulus = std::to_string(m),
+                      unless = "unless " + name + " mod " + modulus + " is 0";
     if (holds([&](int64_t x) { return x % m != 0; })) {
-      return name + Text(": fails unless %s mod %lld is 0", n, modulus) + range;
+      return {name + ": fails " + unless + range, name + "!%" + modulus};
     }
     if (holds([&](int64_t x) { return x >= first && x % m != 0; })) {
-      return name +
-             Text(": fails from %lld on, unless %s mod %lld is 0", static_cast<long long>(first), n,
-                  modulus) +
-             range;
+      return {name + ": fails from " + from + " on, " + unless + range,
+              name + ">=" + from + "!%" + modulus};
     }
     for (int64_t residue = 0; residue < std::min<int64_t>(m, 2); ++residue) {
-      if (holds([&](int64_t x) { return x >= first && x % m == residue; })) {
-        return name +
-               Text(": fails where %s mod %lld is %lld", n, modulus, static_cast<long long>(residue)) +
-               range;
-      }
+      if (!holds([&](int64_t x) { return x >= first && x % m == residue; })) continue;
+      const std::string left = std::to_string(residue);
+      return {name + ": fails where " + name + " mod " + modulus + " is " + left + range,
+              name + "=" + left + "%" + modulus};
     }
   }
-  return name + ": fails for " + Join(tried, true) + "; passes for " + Join(tried, false);
+  return {name + ": fails for " + Join(tried, true) + "; passes for " + Join(tried, false),
+          name + ":mixed"};
 }
 
-std::vector<std::string> Explain(const OwnedProblem& problem, const StillFails& still_fails,
-                                 std::chrono::milliseconds time) {
+Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
+                    std::chrono::milliseconds time) {
   return Explainer(problem, still_fails, time).Run();
 }
 

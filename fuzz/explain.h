@@ -24,13 +24,23 @@
 
 namespace plumbline::fuzz {
 
-// `problem` must fail. An axis that time did not suffice for is left out, and a last line says so.
-std::vector<std::string> Explain(const OwnedProblem& problem, const StillFails& still_fails,
-                                 std::chrono::milliseconds time);
+struct Explanation {
+  std::vector<std::string> lines;  // for people
+  // The same as words that findings of one cause share, for buckets: no counts, no numbers but tiles.
+  // "V!%64", "offset<", "weight:any".
+  std::vector<std::string> rules;
+};
 
-// One line from what was tried of an extent: (extent, failed), ascending, at least one failed. The
-// simplest rule that holds for all of them: any; a threshold; residues of a power of two; else a list.
-std::string ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bool>>& tried);
+// `problem` must fail. An axis that time did not suffice for is left out, and a last line says so.
+Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
+                    std::chrono::milliseconds time);
+
+// From what was tried of an extent: (extent, failed), ascending, at least one failed. The simplest rule
+// that holds for all of them: any; a threshold; residues of a power of two; else a list.
+struct Rule {
+  std::string line, word;
+};
+Rule ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bool>>& tried);
 
 }  // namespace plumbline::fuzz
 

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "fuzz/mapped_file.h"
+#include "fuzz/mutation.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
@@ -131,7 +132,7 @@ class Reader {
     const int64_t item = *(*numbers)[0].as_int(), ms = *(*numbers)[1].as_int();
     Clock(ms);
     started_.erase(item);
-    if (state_.Done(item)) return true;
+    if (state_.Done(item) && !Planted(HarnessDefect::kCountedTwice)) return true;
     if (item >= static_cast<int64_t>(state_.done.size())) {
       state_.done.resize(static_cast<size_t>(std::max<int64_t>(item + 1, 2 * item)));
     }
@@ -279,7 +280,8 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
   const std::unique_ptr<MappedFile> file = MappedFile::Open(path, error);
   size_t whole = 0;
   if (!file || !ParseJournal(path, TextOf(*file), state, on_done, &whole, error)) return nullptr;
-  if (whole < file->bytes().size() && ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
+  if (whole < file->bytes().size() && !Planted(HarnessDefect::kTornLineKept) &&
+      ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
     *error = SystemError(path, "cannot cut the torn line off");
     return nullptr;
   }
@@ -290,6 +292,7 @@ std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, Journal
 Journal::~Journal() { close(descriptor_); }
 
 void Journal::Start(int64_t item) {
+  if (Planted(HarnessDefect::kStartNotWritten)) return;
   Json line;
   line["start"] = item;
   Append(line);

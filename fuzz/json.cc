@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "fuzz/mutation.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -47,7 +49,7 @@ class Builder final : public nlohmann::json_sax<Library> {
   bool end_array() override { return Close(); }
 
   bool key(string_t& value) override {
-    if (open_.back().value.Find(value) != nullptr) {
+    if (open_.back().value.Find(value) != nullptr && !Planted(HarnessDefect::kDuplicateKeys)) {
       return Refuse("duplicate key " + Json(value).Dump());
     }
     open_.back().key = std::move(value);

@@ -34,7 +34,11 @@ class ElementBits {
     return bits;
   }
   void Set(size_t i, uint64_t bits) { std::memcpy(bytes_.data() + i * width_, &bits, width_); }
-  bool operator==(const ElementBits&) const = default;
+  // By memcmp: g++ 12 compares vectors of std::byte one byte at a time.
+  bool operator==(const ElementBits& other) const {
+    return width_ == other.width_ && bytes_.size() == other.bytes_.size() &&
+           (bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
+  }
 
  private:
   size_t width_ = 1;

@@ -24,10 +24,10 @@ inline constexpr int kPhiloxRounds = 10;
 
 PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key);
 
-// out[i] = Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun, vectorised.
-// That word must be a multiple of kPhiloxRun.
+// The blocks Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun, one after
+// another, vectorised. That word must be a multiple of kPhiloxRun.
 inline constexpr size_t kPhiloxRun = 8;
-void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, PhiloxBlock* out);
+void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, uint32_t* out);
 
 // Random bits addressed by place. `purpose` tells apart the tensors, and the decisions, of one seed.
 class Stream {
@@ -40,7 +40,7 @@ class Stream {
     return Philox4x32({static_cast<uint32_t>(row), static_cast<uint32_t>(column), purpose_, 0}, key_);
   }
   // At(row, first + i) for i < kPhiloxRun; first is a multiple of kPhiloxRun.
-  void RunAt(int64_t row, int64_t first, PhiloxBlock* out) const {
+  void RunAt(int64_t row, int64_t first, uint32_t* out) const {
     PhiloxRun({static_cast<uint32_t>(row), static_cast<uint32_t>(first), purpose_, 0}, key_, out);
   }
 
@@ -73,29 +73,29 @@ class RowBits {
  public:
   RowBits(const Stream& stream, int64_t row) : stream_(stream), row_(row) {}
 
-  uint32_t Word(int64_t column) { return Block(column / 4)[static_cast<size_t>(column % 4)]; }
+  uint32_t Word(int64_t column) {
+    Reach(static_cast<uint64_t>(column) / (4 * kPhiloxRun));
+    return run_[static_cast<size_t>(column) % (4 * kPhiloxRun)];
+  }
   uint64_t Pair(int64_t column) {
-    const PhiloxBlock& block = Block(column / 2);
-    const auto first = static_cast<size_t>(column % 2 * 2);
-    return uint64_t{block[first + 1]} << 32 | block[first];
+    Reach(static_cast<uint64_t>(column) / (2 * kPhiloxRun));
+    const size_t first = static_cast<size_t>(column) % (2 * kPhiloxRun) * 2;
+    return uint64_t{run_[first + 1]} << 32 | run_[first];
   }
 
  private:
-  static constexpr auto kRun = static_cast<int64_t>(kPhiloxRun);
+  static constexpr uint64_t kNone = ~uint64_t{0};
 
-  const PhiloxBlock& Block(int64_t index) {
-    const int64_t within = index % kRun;
-    if (index - within != first_) {
-      first_ = index - within;
-      stream_.RunAt(row_, first_, run_.data());
-    }
-    return run_[static_cast<size_t>(within)];
+  void Reach(uint64_t index) {
+    if (index == index_) return;
+    index_ = index;
+    stream_.RunAt(row_, static_cast<int64_t>(index * kPhiloxRun), run_.data());
   }
 
   Stream stream_;
   int64_t row_;
-  int64_t first_ = -1;
-  std::array<PhiloxBlock, kPhiloxRun> run_{};
+  uint64_t index_ = kNone;                    // of the run that is kept
+  std::array<uint32_t, 4 * kPhiloxRun> run_;  // not set before: most rows are short
 };
 
 }  // namespace plumbline::fuzz

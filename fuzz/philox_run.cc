@@ -11,6 +11,8 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "fuzz/philox.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,13 +21,16 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
-void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, PhiloxBlock* out) {
-  for (size_t i = 0; i < kPhiloxRun; ++i, ++counter[1]) out[i] = Philox4x32(counter, key);
+void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32_t* out) {
+  for (size_t i = 0; i < kPhiloxRun; ++i, ++counter[1]) {
+    const PhiloxBlock block = Philox4x32(counter, key);
+    std::copy(block.begin(), block.end(), out + 4 * i);
+  }
 }
 #else
 // Every word of a block in the low half of a 64-bit lane, a lane a block: MulEven gives the product of
 // the low halves in full.
-void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, PhiloxBlock* out) {
+void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32_t* out) {
   const hn::CappedTag<uint64_t, kPhiloxRun> lanes;
   const hn::Repartition<uint32_t, decltype(lanes)> words;
   const auto low = hn::Set(lanes, 0xffffffffu);
@@ -56,7 +61,7 @@ void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, Philox
     hn::Store(c3, lanes, block[3] + first);
   }
   for (size_t i = 0; i < kPhiloxRun; ++i) {
-    for (size_t word = 0; word < 4; ++word) out[i][word] = static_cast<uint32_t>(block[word][i]);
+    for (size_t word = 0; word < 4; ++word) out[4 * i + word] = static_cast<uint32_t>(block[word][i]);
   }
 }
 #endif
@@ -70,7 +75,7 @@ namespace plumbline::fuzz {
 
 HWY_EXPORT(RunOfBlocks);
 
-void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, PhiloxBlock* out) {
+void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, uint32_t* out) {
   HWY_DYNAMIC_DISPATCH(RunOfBlocks)(counter, key, out);
 }
 

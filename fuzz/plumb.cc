@@ -31,6 +31,8 @@ void WatchSignals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file at its size limit is a write that fails, with words, and not the end of the process.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 // Text that one of our parsers reads; its refusal becomes the command line's.
@@ -161,13 +163,15 @@ struct Line {
               "plumb show hunt/findings", false, [this] { return CommandShow(show, console); });
     sub->add_option("path", show.paths, "case files, or folders of them")->required();
 
-    sub = Add("shrink", "Shrink a stored case further",
+    sub = Add("shrink", "Shrink stored cases further, and say what of them may vary",
               "plumb shrink case.safetensors --target mutant:tail-unmasked --out small.safetensors",
               true, [this] { return CommandShrink(shrink, console); });
-    sub->add_option("file", shrink.file, "a case file")->required()->check(CLI::ExistingFile);
+    sub->add_option("path", shrink.paths, "case files, or folders of them")->required();
     sub->add_option("--target", shrink.target, "instead of the target that the case names");
-    sub->add_option("--out", shrink.out, "the file to write [beside FILE, named after its content]");
-    AddParsed(sub, "--time", &shrink.time, ParseTime, "at most this long [30s]");
+    sub->add_option(
+        "--out", shrink.out,
+        "the file to write, of several cases the folder [beside each, named after its content]");
+    AddParsed(sub, "--time", &shrink.time, ParseTime, "at most this long a case [30s]");
     AddParsed(sub, "--case-timeout", &shrink.case_timeout, ParseTime,
               "a case that takes longer is a hang [20s]");
   }

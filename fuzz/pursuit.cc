@@ -2,12 +2,14 @@
 #include "fuzz/pursuit.h"
 
 #include <algorithm>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
 #include "fuzz/explain.h"
+#include "fuzz/mutation.h"
 #include "fuzz/repeat.h"
 #include "fuzz/shrink.h"
 #include "fuzz/version.h"
@@ -49,17 +51,25 @@ class Pursuer {
     std::optional<Finding> finding;
   };
 
+  struct Slip {
+    OwnedProblem problem;
+    Finding finding;
+  };
+
   bool stopped() const { return state_ != Judged::Kind::kJudged; }
   bool Judge(const Judged& judged);  // false: there is nobody left to ask
   bool FailsOnce(const OwnedProblem& candidate);
   bool Fails(const OwnedProblem& candidate);
   bool Audit(const OwnedProblem& candidate);
   void NoteSlips(const OwnedProblem& candidate, const CaseResult& result);
+  void ConfirmSlips();
   // The finding as the arbiter has seen it; nullopt if it was not seen, or the harness is at fault.
-  std::optional<Finding> Arbitrate(const OwnedProblem& problem);
+  std::optional<Finding> Arbitrate(const OwnedProblem& problem, const std::string& signature);
   OwnedProblem ShrinkIt();
   Confirmation Confirm(const OwnedProblem& problem);
   Case Describe(OwnedProblem problem, const Finding& finding) const;
+  // The signatures of the same problem with every output asked for, its own included; sorted.
+  std::vector<std::string> AlsoShows(OwnedProblem problem);
   Pursued Finish(OwnedProblem problem, const Repeats& repeats, bool smaller);
 
   const FailingProblem& start_;
@@ -70,6 +80,9 @@ class Pursuer {
   const milliseconds deadline_;
   const Clock::time_point begin_ = Clock::now();
   bool by_majority_ = false;
+  Finding last_seen_;
+  std::set<std::string> known_;  // signatures of the problem that it starts from
+  std::vector<Slip> slips_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   Pursued pursued_;
 };
@@ -83,13 +96,13 @@ bool Pursuer::Judge(const Judged& judged) {
 void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result) {
   for (const Finding& finding : result.findings) {
     // Late against the short deadline says little; against the campaign's it may be in time.
-    if (finding.kind == FindingKind::kHang || finding.Signature() == signature_) continue;
-    auto slip = std::find_if(pursued_.slips.begin(), pursued_.slips.end(), [&](const Slip& known) {
+    if (finding.kind == FindingKind::kHang || known_.contains(finding.Signature())) continue;
+    auto slip = std::find_if(slips_.begin(), slips_.end(), [&](const Slip& known) {
       return known.finding.Signature() == finding.Signature();
     });
-    if (slip == pursued_.slips.end()) {
-      if (pursued_.slips.size() == kMostSlips) continue;
-      pursued_.slips.push_back({candidate, finding});
+    if (slip == slips_.end()) {
+      if (slips_.size() == kMostSlips) continue;
+      slips_.push_back({candidate, finding});
     } else if (ValueCount(candidate) < ValueCount(slip->problem)) {
       *slip = {candidate, finding};
     }
@@ -100,9 +113,28 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
   const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
   if (!Judge(judged)) return false;
-  if (FindSignature(judged.result, signature_) != nullptr) return true;
+  if (&candidate == &start_.problem) {
+    for (const Finding& finding : judged.result.findings) known_.insert(finding.Signature());
+  }
+  if (const Finding* seen = FindSignature(judged.result, signature_)) {
+    last_seen_ = *seen;
+    return true;
+  }
+  if (Planted(HarnessDefect::kSignatureUnpinned) && !judged.result.findings.empty()) return true;
   NoteSlips(candidate, judged.result);
   return false;
+}
+
+void Pursuer::ConfirmSlips() {
+  for (Slip& slip : slips_) {
+    if (stopped()) return;
+    const auto confirmed = Arbitrate(slip.problem, slip.finding.Signature());
+    if (!confirmed) continue;
+    Case c = Describe(std::move(slip.problem), *confirmed);
+    c.why = "seen while " + signature_ + " was shrunk";
+    c.recipe.clear();  // the line shows the other finding
+    pursued_.slips.push_back(std::move(c));
+  }
 }
 
 bool Pursuer::Fails(const OwnedProblem& candidate) {
@@ -110,7 +142,7 @@ bool Pursuer::Fails(const OwnedProblem& candidate) {
                       : FailsOnce(candidate);
 }
 
-std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem) {
+std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem, const std::string& signature) {
   const Judged judged = runner_.RunAndConfirm(RequestFor(problem, start_.seed));
   if (!Judge(judged)) return std::nullopt;
   if (!judged.result.harness_fault.empty()) {
@@ -120,14 +152,14 @@ std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem) {
     }
     return std::nullopt;
   }
-  const Finding* seen = FindSignature(judged.result, signature_);
-  if (seen == nullptr || judged.once.contains(signature_)) return std::nullopt;
+  const Finding* seen = FindSignature(judged.result, signature);
+  if (seen == nullptr || judged.once.contains(signature)) return std::nullopt;
   return *seen;
 }
 
 bool Pursuer::Audit(const OwnedProblem& candidate) {
   const bool blamed = !pursued_.harness_fault.empty();
-  if (Arbitrate(candidate)) return true;
+  if (Arbitrate(candidate, signature_)) return true;
   // Of what fails now and then one look says nothing; a contradiction is one whenever it is seen.
   return by_majority_ && !stopped() && blamed == !pursued_.harness_fault.empty();
 }
@@ -164,7 +196,7 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
   Confirmation confirmed;
   // The arbiter wants to see it twice running.
   for (int64_t i = 0; i < (by_majority_ ? kRepeats : 1) && !confirmed.finding && !stopped(); ++i) {
-    confirmed.finding = Arbitrate(problem);
+    confirmed.finding = Arbitrate(problem, signature_);
     if (!pursued_.harness_fault.empty()) return confirmed;
   }
   if (stopped()) return confirmed;
@@ -173,7 +205,36 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
     return confirmed;
   }
   confirmed.repeats = Repeat(kRepeats, kRepeatTime, [&] { return FailsOnce(problem); });
+  // Of a death there is nothing that the arbiter could say.
+  if (start_.finding.kind == FindingKind::kCrash && confirmed.repeats.Majority()) {
+    confirmed.finding = last_seen_;
+  }
   return confirmed;
+}
+
+std::vector<std::string> Pursuer::AlsoShows(OwnedProblem problem) {
+  const bool fp32_grads = problem.wanted.fp32_grads;
+  problem.wanted = {true, true, true, true, fp32_grads};
+  const bool needs_gradient = !problem.grad_logprob && !problem.grad_entropy;
+  std::set<std::string> signatures;
+  // logprob is an output of the one, loss of the other.
+  for (const bool reduced : {false, true}) {
+    OwnedProblem asked = problem;
+    if (reduced != (asked.reduction != kernel::Reduction::kNone)) {
+      asked.reduction = reduced ? kernel::Reduction::kSum : kernel::Reduction::kNone;
+      asked.grad_logprob.reset();
+    }
+    if (needs_gradient || (problem.grad_logprob && !asked.grad_logprob)) {
+      HostTensor ones = HostTensor::Zeros(kernel::DType::kF32,
+                                          reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
+      for (int64_t i = 0; i < ones.size(); ++i) ones.SetFloat(i, 1);
+      asked.grad_logprob = std::move(ones);
+    }
+    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed), deadline_);
+    if (!Judge(judged)) break;
+    for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
+  }
+  return {signatures.begin(), signatures.end()};
 }
 
 Case Pursuer::Describe(OwnedProblem problem, const Finding& finding) const {
@@ -208,20 +269,25 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     kept.note = kept.note.empty() ? fails : fails + "; " + kept.note;
   }
   kept.values_after = ValueCount(problem);
-  std::vector<std::string> explained;
+  Explanation explained;
+  Behaviour seen;
   if (smaller && !hang_) {
+    seen.also = AlsoShows(problem);
     explained = Explain(
         problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
         options_.explain_time);
   }
+  ConfirmSlips();
   if (!stopped()) {
     pursued_.stored = Describe(std::move(problem), kept.finding);
     Json& extra = pursued_.stored.extra;
-    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding);
+    seen.rules = explained.rules;
+    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding, seen);
     extra["bucket"]["id"] = bucket.id;
     extra["bucket"]["key"] = bucket.key;
     if (repeats.of > 0) extra["repeats"] = FailsText(repeats);
-    for (std::string& line : explained) extra["explain"].Append(std::move(line));
+    for (std::string& line : explained.lines) extra["explain"].Append(std::move(line));
+    for (std::string& signature : seen.also) extra["also"].Append(std::move(signature));
     if (!options_.best_so_far.empty()) {
       std::error_code ignored;
       std::filesystem::remove(options_.best_so_far, ignored);
@@ -237,6 +303,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
 Pursued Pursuer::Run() {
   StoredFinding& kept = pursued_.kept;
   kept.finding = start_.finding;
+  known_.insert(signature_);
   kept.values_before = kept.values_after = ValueCount(start_.problem);
 
   const Repeats before =

@@ -44,23 +44,18 @@ struct PursuitOptions {
   std::function<void(int64_t)> on_smaller;
 };
 
-// A candidate that was not taken because it fails in another way. The smallest of each signature is
-// kept, of kMostSlips signatures.
-struct Slip {
-  OwnedProblem problem;
-  Finding finding;
-};
+// Candidates that were not taken because they fail in another way than `start` does: the smallest of
+// each of up to this many signatures is kept.
 inline constexpr size_t kMostSlips = 4;
 
 struct Pursued {
   enum class Kind : uint8_t { kCase, kInterrupted, kUnavailable };
   Kind kind = Kind::kCase;
-  std::string error;   // kUnavailable
-  Case stored;         // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
-  StoredFinding kept;  // kCase; `file` is left empty
-  std::vector<Slip> slips;
-  // Not empty: reference and arbiter disagree on `witness`. The finding is then the last one that was
-  // confirmed.
+  std::string error;        // kUnavailable
+  Case stored;              // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
+  StoredFinding kept;       // kCase; `file` is left empty
+  std::vector<Case> slips;  // kCase; each confirmed with the arbiter
+  // Not empty: reference and arbiter disagree on `witness`, which is then not among the steps taken.
   std::string harness_fault;
   std::optional<Case> witness;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fuzz/json.h"
+#include "fuzz/mutation.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -72,9 +73,13 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   if (dtype_name == nullptr) return "dtype is not a string";
   const auto spelling = std::find_if(kSpellings.begin(), kSpellings.end(),
                                      [&](const Spelling& s) { return s.name == *dtype_name; });
-  if (spelling == kSpellings.end())
+  if (Planted(HarnessDefect::kDTypeUnchecked) && spelling == kSpellings.end()) {
+    entry->dtype = DType::kF32;
+  } else if (spelling == kSpellings.end()) {
     return "dtype \"" + *dtype_name + "\" is none of BF16, F16, F32, I32, I64";
-  entry->dtype = spelling->dtype;
+  } else {
+    entry->dtype = spelling->dtype;
+  }
 
   if (Refusal why = ReadShape(json.Find("shape"), &entry->shape); !why.empty()) return why;
   uint64_t size = kernel::SizeOf(entry->dtype);
@@ -91,7 +96,9 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
     return "data_offsets are not two integers";
   }
   const int64_t begin = *(*pair)[0].as_int(), end = *(*pair)[1].as_int();
-  if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data_size) {
+  const bool beyond =
+      static_cast<uint64_t>(end) > data_size && !Planted(HarnessDefect::kLengthUnchecked);
+  if (begin < 0 || end < begin || beyond) {
     return "data_offsets " + offsets->Dump() + " are outside the " + std::to_string(data_size) +
            " bytes of data";
   }
@@ -121,7 +128,7 @@ Refusal CheckTiling(std::vector<Entry>* entries, uint64_t data_size) {
   });
   uint64_t position = 0;
   for (const Entry& entry : *entries) {
-    if (entry.begin != position) {
+    if (entry.begin != position && !Planted(HarnessDefect::kOverlapAccepted)) {
       return "tensor \"" + entry.name + "\" begins at byte " + std::to_string(entry.begin) +
              " of the data, where " + std::to_string(position) + " follows the tensor before it (" +
              (entry.begin < position ? "overlap" : "hole") + ")";

@@ -45,6 +45,7 @@ bool Finely(ShrinkSession& session) {
   changed |= ShiftColumns(session);
   changed |= Rescale(session);
   changed |= SimplifyDuplicates(session);
+  changed |= RedistributePairs(session);
   changed |= SimplifyElements(session);
   return changed;
 }

@@ -181,11 +181,15 @@ bool KeepResidues(ShrinkSession& session, Axis axis) {
 
 bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest) {
   bool changed = false;
-  for (int64_t chunk = Extent(session.best(), axis) / 2; chunk >= smallest && chunk > 0; chunk /= 2) {
+  for (int64_t half = Extent(session.best(), axis) / 2; half >= smallest && half > 0; half /= 2) {
+    // Whole multiples of the smallest tile leave the residue as it is.
+    const int64_t chunk = half > kTiles[0] ? half - half % kTiles[0] : half;
     int64_t step = chunk;
+    Patience patience(Extent(session.best(), axis));
     for (int64_t end = Extent(session.best(), axis); end > 0 && !session.Exhausted();) {
       const int64_t begin = std::max<int64_t>(0, end - step);
-      if (DeleteRange(session, axis, begin, end) > 0) {
+      if (patience.Ends()) break;
+      if (patience.Note(DeleteRange(session, axis, begin, end) > 0)) {
         changed = true;
         end = std::min(begin, Extent(session.best(), axis));
         step *= 2;

@@ -129,7 +129,42 @@ std::vector<Group> Duplicates(const OwnedProblem& p, const std::vector<int>& ten
   return sorted;
 }
 
+// The two elements with the same sum, one of them simpler.
+bool Redistribute(ShrinkSession& session, int tensor, int64_t i, int64_t j) {
+  const HostTensor& t = *FloatTensor(session.best(), tensor);
+  const float a = t.GetFloat(i), b = t.GetFloat(j), sum = a + b;
+  if (a == 0 || b == 0 || !std::isfinite(sum)) return false;
+  const float whole = std::trunc(sum);
+  for (const float first :
+       {0.0f, sum, 1.0f, sum - 1, whole, sum - whole, std::trunc(a), sum - std::trunc(b),
+        RoundToBits(a, 1, true), sum - RoundToBits(b, 1, true), sum / 2}) {
+    if (FloatRank(first) + FloatRank(sum - first) >= FloatRank(a) + FloatRank(b)) continue;
+    OwnedProblem candidate = session.best();
+    FloatTensor(candidate, tensor)->SetFloat(i, first);
+    FloatTensor(candidate, tensor)->SetFloat(j, sum - first);
+    if (session.Try(std::move(candidate))) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool RedistributePairs(ShrinkSession& session) {
+  // Each element with the few that follow it: all pairs of a row that is as small as it should be.
+  constexpr int64_t kMostElements = 64, kReach = 8;
+  bool changed = false;
+  for (const int tensor : {0, 1, 3, 4}) {
+    const HostTensor* t = FloatTensor(session.best(), tensor);
+    const int64_t size = t != nullptr ? t->size() : 0;
+    if (size > kMostElements) continue;
+    for (int64_t i = 0; i < size; ++i) {
+      for (int64_t j = i + 1; j < std::min(size, i + 1 + kReach) && !session.Exhausted(); ++j) {
+        changed |= Redistribute(session, tensor, i, j);
+      }
+    }
+  }
+  return changed;
+}
 
 bool SimplifyDuplicates(ShrinkSession& session) {
   bool changed = false;
@@ -155,9 +190,10 @@ bool SimplifyElements(ShrinkSession& session) {
   std::stable_sort(elements.begin(), elements.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   bool changed = false;
+  Patience patience(static_cast<int64_t>(elements.size()));
   for (const auto& [rank, element] : elements) {
-    if (session.Exhausted()) break;
-    changed |= SimplifyGroup(session, {element});
+    if (rank == 0 || session.Exhausted() || patience.Ends()) break;
+    changed |= patience.Note(SimplifyGroup(session, {element}));
   }
   return changed;
 }

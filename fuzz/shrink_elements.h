@@ -13,6 +13,9 @@ namespace plumbline::fuzz {
 // Over hidden and weight together, then tensor by tensor.
 bool SimplifyDuplicates(ShrinkSession& session);
 
+// Two elements of a tensor with their sum kept: where a bug needs the sum, neither can change alone.
+bool RedistributePairs(ShrinkSession& session);
+
 // Every element, those of high rank first.
 bool SimplifyElements(ShrinkSession& session);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fuzz/mix.h"
+#include "fuzz/mutation.h"
 #include "fuzz/shrink_order.h"
 
 namespace plumbline::fuzz {
@@ -94,7 +95,8 @@ double ShrinkSession::Seconds() const {
 
 bool ShrinkSession::Exhausted() const {
   return accepted_ >= options_.max_accepted || (options_.should_stop && options_.should_stop()) ||
-         std::chrono::steady_clock::now() - start_ >= options_.time_limit;
+         (std::chrono::steady_clock::now() - start_ >= options_.time_limit &&
+          !Planted(HarnessDefect::kTimeLimitIgnored));
 }
 
 bool ShrinkSession::Confirm() {
@@ -115,7 +117,7 @@ bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
   if (Exhausted() || !IsSimpler(candidate) || Inconsistency(candidate)) return false;
   if (!judged_.insert(Fingerprint(candidate)).second) return false;
   ++tried_;
-  if (!still_fails_(candidate)) return false;
+  if (!still_fails_(candidate) && !Planted(HarnessDefect::kPassingIsTaken)) return false;
   const bool audited = options_.audit && (accepted_ + 1) % kAuditEvery == 0;
   if (audited && !options_.audit(candidate)) return false;
   ++accepted_;

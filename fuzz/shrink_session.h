@@ -59,6 +59,22 @@ class ShrinkSession {
   uint64_t rank_sum_ = 0;
 };
 
+// How long a pass over `extent` things goes on without a success. Short ones go to their end; of 10^5
+// entries each would cost a try of its own, and where a hundred in a row are needed all are, as a rule.
+class Patience {
+ public:
+  explicit Patience(int64_t extent) : limited_(extent > 1024) {}
+  bool Note(bool success) {
+    failures_ = success ? 0 : failures_ + 1;
+    return success;
+  }
+  bool Ends() const { return limited_ && failures_ >= 128; }
+
+ private:
+  bool limited_;
+  int64_t failures_ = 0;
+};
+
 // A 64-bit hash of everything that a predicate can see.
 uint64_t Fingerprint(const OwnedProblem& problem);
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "fuzz/mutation.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -65,12 +67,12 @@ void Tally::Add(const CaseRecord& record) {
       ++fail;
       break;
     case oracle::Verdict::kSkipped:
-      ++skipped;
+      ++(Planted(HarnessDefect::kSkippedIsPassed) ? pass : skipped);
       ++skip_reasons[record.skip_reason];
       break;
     case oracle::Verdict::kVacuous:
     case oracle::Verdict::kUnspecified:
-      ++vacuous;
+      ++(Planted(HarnessDefect::kVacuousIsPassed) ? pass : vacuous);
       break;
   }
 }

@@ -40,6 +40,9 @@ class Target {
   // What the target says of itself, in its own words: the JSON that description() was parsed from.
   std::string_view description_text() const { return table_->describe(); }
 
+  // The interface itself, for what goes beyond one call: forward and backward apart.
+  const plumbline_target_v1& table() const { return *table_; }
+
   // In this process, on this thread. A target that crashes takes the process with it: campaigns run
   // this in a worker.
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) const;

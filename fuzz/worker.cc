@@ -2,13 +2,14 @@
 #include "fuzz/worker.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -35,8 +36,32 @@ CaseResult Fault(std::string what) {
   return result;
 }
 
-// `fresh`: no case was examined here before.
-CaseResult Serve(const Request& request, const Target& target, bool fresh) {
+// Address space that somebody holds: what malloc could hand out again is not counted.
+int64_t HeldBytes() {
+  int64_t pages = 0;
+  char text[64] = "";
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file >= 0 && read(file, text, sizeof text - 1) > 0) pages = std::strtoll(text, nullptr, 10);
+  if (file >= 0) close(file);
+  return pages * sysconf(_SC_PAGESIZE) - static_cast<int64_t>(mallinfo2().fordblks);
+}
+
+// There was no memory left, and all that examining the case took has been given back. Where most of
+// what the process holds came with this case, it is the target that keeps it.
+CaseResult OutOfMemory(int64_t held_before) {
+  const int64_t held = HeldBytes(), kept = held - held_before;
+  if (kept < held / 2) return Fault(std::string(kOutOfMemory));
+  Finding finding;
+  finding.kind = FindingKind::kStatus;
+  finding.what = "the target kept " + std::to_string(kept >> 20) +
+                 " MiB of memory, and none was left to judge what it gave";
+  CaseResult result;
+  result.verdict = oracle::Verdict::kFail;
+  result.findings.push_back(std::move(finding));
+  return result;
+}
+
+CaseResult Serve(const Request& request, const Target& target) {
   const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   std::string error;
@@ -55,15 +80,7 @@ CaseResult Serve(const Request& request, const Target& target, bool fresh) {
   options.arbiter = request.arbiter;
   options.arbiter_on_pass = request.arbiter_on_pass;
   RestoreFpEnvironment();
-  CaseResult result;
-  try {
-    result = Examine(std::move(problem), target, options);
-  } catch (const std::bad_alloc&) {
-    if (fresh) return Fault("out of memory while examining the case");
-    // What earlier cases left behind may be the target's: the case runs again in a fresh worker.
-    std::fputs("out of memory after earlier cases\n", stderr);
-    _exit(kFault);
-  }
+  CaseResult result = Examine(std::move(problem), target, options);
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
     Finding finding;
@@ -115,14 +132,20 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
   if (!target) return kWorkerUnavailable;
   if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
-  for (bool fresh = true;; fresh = false) {
+  for (;;) {
     std::vector<std::byte> bytes;
     const FrameStatus status = ReceiveFrame(socket, &bytes);
     if (status == FrameStatus::kClosed) return 0;
     if (status != FrameStatus::kOk) return kFault;
     std::string error;
     const std::optional<Request> request = DecodeRequest(bytes, &error);
-    const CaseResult result = request ? Serve(*request, *target, fresh) : Fault("request: " + error);
+    CaseResult result;
+    const int64_t held = HeldBytes();
+    try {
+      result = request ? Serve(*request, *target) : Fault("request: " + error);
+    } catch (const std::bad_alloc&) {
+      result = OutOfMemory(held);
+    }
     if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
   }
 }

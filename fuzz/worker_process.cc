@@ -19,6 +19,7 @@
 
 #include "fuzz/child_process.h"
 #include "fuzz/frame.h"
+#include "fuzz/mutation.h"
 
 extern char** environ;
 
@@ -157,8 +158,11 @@ bool WorkerProcess::Reap(int flags) {
   return wait_status_.has_value();
 }
 
-std::string WorkerProcess::HowItEnded() const {
-  if (!wait_status_) return "closed its connection without answering";
+std::string WorkerProcess::HowItEnded(FrameStatus status) const {
+  if (!wait_status_) {
+    return status == FrameStatus::kBroken ? "sent bytes that are no answer"
+                                          : "closed its connection without answering";
+  }
   std::string how = Describe(*wait_status_);
   // What a process does whose allocations fail is its own affair: that it held nearly all that it may
   // tells the cause.
@@ -174,7 +178,7 @@ Answer WorkerProcess::Ended(FrameStatus status) {
   const bool interrupted = interrupt_ != nullptr && interrupt_->load();
   if (status == FrameStatus::kTimedOut) {
     Kill();
-    answer.kind = Answer::Kind::kTimedOut;
+    answer.kind = Planted(HarnessDefect::kHangPasses) ? Answer::Kind::kResult : Answer::Kind::kTimedOut;
     answer.what = "did not answer before its deadline and was killed";
   } else if (status == FrameStatus::kGivenUp && interrupted && !wait_status_) {
     Kill();
@@ -187,8 +191,8 @@ Answer WorkerProcess::Ended(FrameStatus status) {
     for (int i = 0; i < 100 && !wait_status_; ++i) {
       if (!Reap(WNOHANG)) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
     }
-    answer.kind = Answer::Kind::kDied;
-    answer.what = HowItEnded();
+    answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
+    answer.what = HowItEnded(status);
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }

@@ -24,7 +24,7 @@ enum class Defect : uint8_t {
   kHiddenTailDropped,       // the last H mod 16 products of a logit are left out
   kInputsRounded,           // fp32 inputs of the logits keep 10 bits of their fraction, as TF32 does
   kWeightStrideAssumed,     // weight is read as if nothing lay between its rows (or columns)
-  kRowOffset32,             // row times stride of hidden is computed in 32 bits
+  kRowOffset32,             // row times stride of hidden keeps 31 bits
   kLabelOffByOne,           // a label is looked up one column further on, the last one where it is
   kLabelTruncated,          // the lower half of a 64-bit label is read
   kLabelClamped,            // a label outside the vocabulary becomes its first or last column

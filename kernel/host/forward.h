@@ -31,7 +31,7 @@ void ForwardItem(const Problem& problem, const Plan& plan, const Scratch& scratc
   const int64_t count = end - begin;
   const Matrix hidden = Matrix::Of(problem.hidden);
   if (defects.Has(Defect::kRowOffset32)) {
-    planted::WidenRowsBy32Bits(hidden, memory.rows + begin, count, plan.h, scratch.rows);
+    planted::WidenRowsBy31Bits(hidden, memory.rows + begin, count, plan.h, scratch.rows);
   } else {
     WidenRows(hidden, memory.rows + begin, count, plan.h, scratch.rows);
   }

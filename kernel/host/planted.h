@@ -32,11 +32,13 @@ inline float ToTf32(float value) {
   return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff});
 }
 
-// WidenRows whose offsets wrap at 2^32 bytes below and above, as an int32 product does.
-inline void WidenRowsBy32Bits(const Matrix& source, const int64_t* rows, int64_t count, int64_t columns,
+// WidenRows with 31 bits of an offset in elements. The product itself in int32 would be negative from
+// 2^31 on: a read outside the tensor, which a crash gives away, where this one is silent.
+inline void WidenRowsBy31Bits(const Matrix& source, const int64_t* rows, int64_t count, int64_t columns,
                               float* out) {
   for (int64_t r = 0; r < count; ++r) {
-    const int64_t offset = static_cast<int32_t>(static_cast<uint32_t>(rows[r] * source.stride[0]));
+    int64_t offset = rows[r] * source.stride[0];
+    if (offset > 0) offset &= std::numeric_limits<int32_t>::max();
     const int64_t zero = 0;
     const Matrix row = {
         static_cast<const char*>(source.data) + offset * static_cast<int64_t>(SizeOf(source.dtype)),

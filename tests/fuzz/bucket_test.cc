@@ -73,11 +73,57 @@ TEST(Bucket, LogitsByTheirRange) {
     return BucketOf(Row(logits, 0), On("entropy", 0)).key;
   };
   EXPECT_THAT(key({-1, -2}), EndsWith(" all-negative"));
-  EXPECT_THAT(key({-128, -129}), EndsWith(" all-below-underflow"));
+  EXPECT_THAT(key({-128, -129}), EndsWith(" all-below--100"));
+  EXPECT_THAT(key({-81, -82}), EndsWith(" all-below--80"));
+  EXPECT_THAT(key({-16384, -16384 - 64}), HasSubstr(" all-below--10000"));
   EXPECT_THAT(key({1024, 1032}), EndsWith(" offset"));
   EXPECT_THAT(key({0x1p17F, 0}), HasSubstr("beyond-fp16"));
   EXPECT_THAT(key({2, 0}), EndsWith(" confident"));
   EXPECT_THAT(key({std::numeric_limits<float>::quiet_NaN(), 0}), EndsWith(" weight=nan"));
+}
+
+// One cause, seen in two outputs: with every output asked for both show both. Fails if the key keeps
+// apart what differs in the output alone, or forgets what the target does around the problem.
+TEST(Bucket, BehaviourJoinsOutputsAndPartsCauses) {
+  const Behaviour tail{{"bound:logprob", "bound:lse"}, {"V!%64", "N:any", "offset<", "scale:any"}};
+  const Bucket logprob = BucketOf(Row({0}, 0), On("logprob", 0), tail);
+  EXPECT_EQ(logprob.key, "bound:logprob+bound:lse V!%64 N:any offset<");
+  EXPECT_EQ(BucketOf(Row({0}, 0), On("lse", 0), tail), logprob);
+  // Values and scale part findings of one cause, so they are left out.
+  EXPECT_EQ(BucketOf(Row({-1}, 0), On("lse", 0), {tail.also, {"V!%64", "N:any", "offset<"}}), logprob);
+  EXPECT_NE(BucketOf(Row({0}, 0), On("lse", 0), {tail.also, {"V!%64", "N:any", "offset:any"}}),
+            logprob);
+  EXPECT_NE(BucketOf(Row({0}, 0), On("lse", 0), {{"bound:lse"}, tail.rules}), logprob);
+  // Its own signature belongs to it even if it was not seen again.
+  EXPECT_THAT(BucketOf(Row({0}, 0), On("entropy", 0), tail).key, testing::StartsWith("bound:entropy+"));
+}
+
+// Fails if extents that hang on the values get into the key.
+TEST(Bucket, RulesAreMadeCoarse) {
+  const auto key = [](const std::vector<std::string>& rules) {
+    return BucketOf(Row({0, 1}, 0), On("lse", 0), {{}, rules}).key;
+  };
+  EXPECT_EQ(key({"V=157", "N:mixed", "label>=3"}), "bound:lse V:mixed N:any label:mixed");
+  EXPECT_EQ(key({"V=2", "N=1", "label:last"}), "bound:lse V=2 N=1 label:last");
+  EXPECT_EQ(key({"V>=65!%64", "H!%16"}), "bound:lse V>=65!%64 H!%16");
+}
+
+TEST(Bucket, GradientsSayByWhatFactorTheyAreOff) {
+  const auto last = [](double got, double expected, double tightness) {
+    Finding f = On("grad_hidden", 0);
+    f.got = got;
+    f.expected = expected;
+    f.tightness = tightness;
+    const std::string key = BucketOf(Row({0, 1}, 0), f, {{"bound:grad_hidden"}, {}}).key;
+    return key.substr(key.rfind(' ') + 1);
+  };
+  EXPECT_EQ(last(0, 0.5, 900), "got=0");
+  EXPECT_EQ(last(0.25, 0, 900), "got!=0");
+  EXPECT_EQ(last(-0.5, 0.5, 900), "got=-1x");
+  EXPECT_EQ(last(1.0, 0.5, 900), "got=2x");
+  EXPECT_EQ(last(0.2501, 0.5, 900), "got=0.5x");
+  EXPECT_EQ(last(0.501, 0.5, 3), "slight");
+  EXPECT_EQ(last(0.7, 0.5, 900), "gross");
 }
 
 // Fails if a name of the target, or a number that came back, gets into the key: the bucket would then

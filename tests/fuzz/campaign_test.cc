@@ -264,7 +264,7 @@ TEST_F(CampaignTest, AHangIsStored) {
   EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].kept->file));
 }
 
-// Kills: a death that did not happen again merged with those that do, or handed to the shrinker.
+// Kills: a death that did not happen again merged with those that do, or stored without saying so.
 TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   const std::string target = work_.Misbehaving("CRASH_ONCE");
   CampaignOptions options = Options(target, 60, "out");
@@ -274,7 +274,7 @@ TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   ASSERT_EQ(summary.sightings.size(), 1U);
   EXPECT_EQ(summary.sightings[0].signature, "crash (once)");
   ASSERT_TRUE(summary.sightings[0].kept);
-  EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr("of 5"));
+  EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr(" of 5"));
 }
 
 // Kills: a refusal that has already written into the folder, or that comes without its reason.

@@ -21,7 +21,7 @@
 #include "fuzz/json.h"
 #include "fuzz/report_text.h"
 #include "fuzz/version.h"
-#include "tests/fuzz/support/workplace.h"
+#include "tests/fuzz/support/program.h"
 
 extern char** environ;
 
@@ -31,40 +31,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string out;   // stdout
-  std::string last;  // its last line
-};
+using testing::Outcome;
+using testing::Slurp;
 
-std::string Slurp(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-class Cli : public ::testing::Test {
+class Cli : public testing::Program {
  protected:
-  // `arguments` as a shell reads them; stderr goes to the file "err".
-  Outcome Run(const std::string& arguments) const {
-    const std::string command =
-        "cd " + work_.path().string() + " && " + PLUMB_PROGRAM + " " + arguments + " 2> err";
-    Outcome outcome;
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> buffer;
-    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-      outcome.out.append(buffer.data(), got);
-    }
-    const int status = pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (!outcome.out.empty()) {
-      const std::string body = outcome.out.substr(0, outcome.out.size() - 1);
-      outcome.last = body.substr(body.rfind('\n') + 1);
-    }
-    return outcome;
-  }
-  std::string Err() const { return Slurp(work_ / "err"); }
-
   // Starts the program without waiting for it.
   pid_t Start(std::vector<std::string> words) const {
     words.insert(words.begin(), "plumb");
@@ -91,8 +62,6 @@ class Cli : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-
-  testing::Workplace work_;
 };
 
 // Kills: a status or a last line that does not say what happened; the keys are an interface for
@@ -250,6 +219,12 @@ TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
   Outcome o = Run("selftest --mutant rows-beyond-grid --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
+  // A defect that does nothing: nothing may kill it, and that is a failure.
+  o = Run("selftest --mutant host --budget 2cases --seeds 2 --matrix 1 --out u");
+  EXPECT_EQ(o.status, 1) << o.out;
+  EXPECT_THAT(o.out, HasSubstr("ALIVE: not found"));
+  EXPECT_THAT(o.out, HasSubstr("0 of 2 hunts for 1 mutants ended with a kill"));
+  EXPECT_THAT(o.out, HasSubstr("host: no regime kills it"));
   o = Run("selftest --mutant tail-unmasked --out t");
   EXPECT_EQ(o.status, 0) << o.out;
   EXPECT_THAT(o.out, HasSubstr("killed"));

@@ -72,6 +72,10 @@ TEST_F(Examined, AnOutputLeftUnwritten) {
 TEST_F(Examined, OtherBitsEachRun) {
   EXPECT_EQ(Signature("OTHER_BITS_EACH_RUN"), "nondeterministic:lse");
 }
+// The first run's, which no bound is held against: the second is the one that is judged.
+TEST_F(Examined, AZeroOfAnotherSignEachRun) {
+  EXPECT_EQ(Signature("ZERO_SIGN_EACH_RUN"), "nondeterministic:grad_hidden");
+}
 TEST_F(Examined, OtherBitsInABatch) {
   EXPECT_EQ(Signature("OTHER_BITS_IN_A_BATCH"), "batch-variant:lse");
 }
@@ -88,6 +92,20 @@ TEST_F(Examined, ADeclinedProblemIsSkippedNotPassed) {
   const CaseResult result = On("DECLINES");
   EXPECT_EQ(result.verdict, oracle::Verdict::kSkipped);
   EXPECT_NE(result.skip_reason.find("because"), std::string::npos);
+}
+
+// Kills: a case that counts as passed although every element of it was unspecified.
+TEST(ExaminedHost, WhatIsUnspecifiedIsNotPassed) {
+  std::string error;
+  const auto host = Target::Load("host", &error);
+  ASSERT_TRUE(host) << error;
+  OwnedProblem p = Problem();
+  for (int i = 0; i < 4; ++i) p.hidden.SetFloat(i, 0x1p100f);
+  for (int i = 0; i < 6; ++i) p.weight.SetFloat(i, 0x1p100f);
+  p.grad_logprob->SetFloat(0, 1);
+  const CaseResult result = Examine(p, *host);
+  EXPECT_EQ(result.harness_fault, "");
+  EXPECT_EQ(result.verdict, oracle::Verdict::kVacuous);
 }
 
 TEST_F(Examined, AValueOutOfBoundsIsConfirmedByTheArbiter) {

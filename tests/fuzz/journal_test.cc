@@ -309,6 +309,17 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   EXPECT_EQ(ledger->Sightings()[0].kept->file, "findings/a");
 }
 
+// Kills: a case that counts as done before what it showed is written: killed between the two, a
+// campaign would never see it again.
+TEST_F(LedgerTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
+  Reopen()->Record(Item{}, FailedWith("logprob"), 0.001);
+  const std::string journal = Slurp(File());
+  const size_t sighting = journal.find("\"sighting\""), done = journal.find("\"done\"");
+  ASSERT_NE(sighting, std::string::npos);
+  ASSERT_NE(done, std::string::npos);
+  EXPECT_LT(sighting, done);
+}
+
 // Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
 TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
   options_.stop_after = 2;

@@ -2,130 +2,136 @@
 
 #include "fuzz/targets/mutants.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "fuzz/examine.h"
+#include "fuzz/placement.h"
+#include "fuzz/recipe.h"
 #include "fuzz/target.h"
 #include "fuzz/targets/host.h"
+#include "tests/fuzz/support/mutant_exhibits.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-using kernel::DType;
+using ::testing::Contains;
+using testing::Exhibit;
+using testing::Exhibits;
 
-constexpr int64_t kTile = 64;  // the host's; 64 columns leave no ragged tail
-
-// A problem with H = 1 and one fp32 output, made so that a single defect can show in it: the comment on
-// each says why no other does. Logits are hidden * weight, exact.
-struct Exhibit {
-  std::string mutant;
-  std::vector<float> hidden, weight;
-  std::vector<int64_t> labels;
-  std::vector<float> g;  // empty: forward only
-  enum class Shown { kLogprob, kEntropy, kGradHidden, kGradWeight } shown;
-  float temperature = 1;
-  std::vector<float> k = {};  // empty: 0
-};
-
-std::vector<float> Columns(int64_t count, float value) {
-  return std::vector<float>(static_cast<size_t>(count), value);
-}
-
-std::vector<Exhibit> Exhibits() {
-  using Shown = Exhibit::Shown;
-  constexpr int64_t kLast = kTile - 1;  // labels are there: no further column to be looked up instead
-  std::vector<float> apart = Columns(kTile, 0);
-  apart[kLast] = 1;
-  std::vector<float> fine = apart;
-  fine[kLast] = 1 + 0x1p-10F;
-  std::vector<float> rising = Columns(2 * kTile, 0);
-  for (size_t v = kTile; v < 2 * kTile; ++v) rising[v] = 1;
-  return {
-      // Two logits of 0, the value that phantom columns have: no maximum, offset or rounding can
-      // differ.
-      {"tail-unmasked", {1}, {0, 0}, {0}, {}, Shown::kEntropy},
-      // A full tile, all equal and exact in bf16; the entropy does not see how logprob is formed.
-      {"max-from-zero", {1}, Columns(kTile, -200), {0}, {}, Shown::kEntropy},
-      // A large positive offset, exact in bf16, in a full tile.
-      {"plain-logprob", {1}, Columns(kTile, 1000), {0}, {}, Shown::kLogprob},
-      // The only one with a logit that bf16 cannot hold.
-      {"logits-rounded", {1}, fine, {0}, {}, Shown::kEntropy},
-      // The only one with a gradient of probabilities that bf16 cannot hold; one row, so g[0] is its
-      // own.
-      {"probability-rounded", {1}, apart, {kLast}, {1}, Shown::kGradWeight},
-      // All logits 0: p = 1/64 is exact in bf16.
-      {"first-grad-for-all", {0, 0}, apart, {kLast, kLast}, {1, 2}, Shown::kGradHidden},
-      // The only one with two tiles: the maximum moves from 0 to 1 after 64 columns.
-      {"entropy-not-rebased", {1}, rising, {0}, {}, Shown::kEntropy},
-      // The only one with an ignored row; what it holds must reach nothing.
-      {"ignored-row-leaks", {std::nanf("")}, apart, {-100}, {1}, Shown::kGradWeight},
-      // All logits 0, p = 1/64, and the only one whose label has a column to its right.
-      {"label-off-by-one", {1}, Columns(kTile, 0), {5}, {1}, Shown::kGradWeight},
-      // The only one with a temperature; logits and p as above.
-      {"backward-temperature", {1}, Columns(kTile, 0), {kLast}, {1}, Shown::kGradWeight, 2},
-      // The only one with k, and that NaN, so that no rounding of p can show.
-      {"entropy-grad-dropped", {1}, apart, {kLast}, {0}, Shown::kGradWeight, 1, {std::nanf("")}},
-      // All logits 0 by hidden, so p is exact; 63/64 (1 + 2^-10) takes more bits than bf16 has.
-      {"grad-hidden-accumulator", {0}, fine, {kLast}, {1}, Shown::kGradHidden},
-  };
-}
-
-std::vector<uint32_t> BitsOf(const std::string& name, const Exhibit& e) {
-  const auto n = static_cast<int64_t>(e.hidden.size()), v = static_cast<int64_t>(e.weight.size());
-  kernel::Problem p;
-  p.hidden = {e.hidden.data(), DType::kF32, 2, {n, 1}, {1, 1}};
-  p.weight = {e.weight.data(), DType::kF32, 2, {v, 1}, {1, 1}};
-  p.labels = {e.labels.data(), DType::kI64, 1, {n, 1}, {1, 1}};
-  p.temperature = {&e.temperature, DType::kF32, 0, {1, 1}, {1, 1}};
-  if (!e.g.empty()) p.grad_logprob = {e.g.data(), DType::kF32, 1, {n, 1}, {1, 1}};
-  if (!e.k.empty()) p.grad_entropy = {e.k.data(), DType::kF32, 1, {n, 1}, {1, 1}};
-  const bool by_vocab = e.shown == Exhibit::Shown::kGradWeight;
-  std::vector<float> out(static_cast<size_t>(by_vocab ? v : n));
-  kernel::Results r;
-  switch (e.shown) {
-    case Exhibit::Shown::kLogprob:
-      r.logprob = {out.data(), DType::kF32, 1, {n, 1}, {1, 1}};
-      break;
-    case Exhibit::Shown::kEntropy:
-      r.entropy = {out.data(), DType::kF32, 1, {n, 1}, {1, 1}};
-      break;
-    case Exhibit::Shown::kGradHidden:
-      r.grad_hidden = {out.data(), DType::kF32, 2, {n, 1}, {1, 1}};
-      break;
-    case Exhibit::Shown::kGradWeight:
-      r.grad_weight = {out.data(), DType::kF32, 2, {v, 1}, {1, 1}};
-      break;
-  }
+Recipe Parsed(const std::string& line) {
+  Recipe recipe;
   std::string error;
-  const auto target = Target::Load(name, &error);
+  EXPECT_TRUE(Parse(line, &recipe, &error)) << line << ": " << error;
+  return recipe;
+}
+
+// The line with one key changed, wherever it stands.
+std::string WithKey(std::string line, const std::string& change) {
+  const size_t begin = line.find(" " + change.substr(0, change.find('=') + 1));
+  if (begin != std::string::npos) line.erase(begin, line.find(' ', begin + 1) - begin);
+  return line + " " + change;
+}
+
+std::unique_ptr<Target> Load(const std::string& name) {
+  std::string error;
+  auto target = Target::Load(name, &error);
   EXPECT_NE(target, nullptr) << error;
-  const RunOutcome outcome = target->Run(p, r);
-  EXPECT_EQ(outcome.status, RunStatus::kOk) << name << ": " << outcome.message;
-  std::vector<uint32_t> bits;
-  for (const float value : out) bits.push_back(std::bit_cast<uint32_t>(value));
+  return target;
+}
+
+void AppendBits(const std::optional<kernel::Tensor>& output, std::vector<uint64_t>* bits) {
+  if (!output) return;
+  const size_t width = kernel::SizeOf(output->dtype);
+  const int64_t rows = output->rank > 0 ? output->shape[0] : 1;
+  const int64_t columns = output->rank > 1 ? output->shape[1] : 1;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const int64_t at =
+          (rows > 1 ? i * output->stride[0] : 0) + (columns > 1 ? j * output->stride[1] : 0);
+      uint64_t element = 0;
+      std::memcpy(&element, static_cast<const char*>(output->data) + at * static_cast<int64_t>(width),
+                  width);
+      bits->push_back(element);
+    }
+  }
+}
+
+// Every output element of a run of the target.
+std::vector<uint64_t> BitsOf(const Target& target, const Recipe& recipe) {
+  const OwnedProblem problem = Expand(recipe);
+  Placement placement(problem);
+  placement.Poison(0);
+  const RunOutcome outcome = target.Run(placement.problem(), placement.results());
+  EXPECT_EQ(outcome.status, RunStatus::kOk) << target.name() << ": " << outcome.message;
+  EXPECT_TRUE(placement.Inspect().empty()) << target.name();
+  const kernel::Results& r = placement.results();
+  std::vector<uint64_t> bits;
+  for (const auto* output : {&r.logprob, &r.loss, &r.entropy, &r.lse, &r.grad_hidden, &r.grad_weight,
+                             &r.first_invalid_row}) {
+    AppendBits(*output, &bits);
+  }
   return bits;
 }
 
-// Fails if a mutant has no defect, has another's, or has one more beside its own.
-TEST(Mutants, EachHasItsOwnDefectAndNoOther) {
-  const std::vector<Exhibit> exhibits = Exhibits();
-  ASSERT_EQ(exhibits.size(), Mutants().size());
-  for (const Exhibit& exhibit : exhibits) {
-    const std::vector<uint32_t> host = BitsOf("host", exhibit), hopper = BitsOf("host-hopper", exhibit);
-    for (const Mutant& mutant : Mutants()) {
-      const std::string name(mutant.name);
-      EXPECT_EQ(BitsOf("mutant:" + name, exhibit) == host, name != exhibit.mutant)
-          << name << " on the exhibit of " << exhibit.mutant;
-      EXPECT_EQ(BitsOf("hopper-mutant:" + name, exhibit) == hopper, name != exhibit.mutant)
-          << name << " on host-hopper, on the exhibit of " << exhibit.mutant;
+// Fails if a mutant is added without saying what shows it.
+TEST(Mutants, EachHasAnExhibit) {
+  std::vector<std::string> mutants, exhibited;
+  for (const Mutant& mutant : Mutants()) mutants.emplace_back(mutant.name);
+  for (const Exhibit& exhibit : Exhibits()) exhibited.emplace_back(exhibit.mutant);
+  EXPECT_EQ(exhibited, mutants);
+}
+
+// Fails if a defect is not planted, or a check of the harness no longer sees what it is there for: each
+// dies of one case, and of a finding that its line names.
+TEST(Mutants, EachDiesOfOneCase) {
+  for (const Exhibit& exhibit : Exhibits()) {
+    const Recipe recipe = Parsed(exhibit.line);
+    for (const char* prefix : {"mutant:", "hopper-mutant:"}) {
+      const auto target = Load(std::string(prefix) + exhibit.mutant);
+      std::vector<std::string> signatures;
+      const CaseResult result =
+          Examine(Expand(recipe), *target, {.seed = recipe.seed, .arbiter = false});
+      for (const Finding& finding : result.findings) signatures.push_back(finding.Signature());
+      EXPECT_THAT(signatures, Contains(exhibit.signature)) << target->name() << " on " << exhibit.line;
     }
+  }
+}
+
+// Fails if a mutant differs from the operator beyond its trigger: with one key of its line changed it
+// has the operator's bits, on both arithmetics, and what it died of is not there on the operator
+// either.
+TEST(Mutants, EachComputesTheTwinAsTheOperatorDoes) {
+  const auto host = Load("host"), hopper = Load("host-hopper");
+  for (const Exhibit& exhibit : Exhibits()) {
+    const std::string twin = WithKey(exhibit.line, exhibit.twin);
+    const Recipe recipe = Parsed(twin);
+    ASSERT_NE(recipe, Parsed(exhibit.line)) << exhibit.mutant << ": the twin is the line itself";
+    const std::string name = exhibit.mutant;
+    EXPECT_EQ(BitsOf(*Load("mutant:" + name), recipe), BitsOf(*host, recipe)) << name << " on " << twin;
+    EXPECT_EQ(BitsOf(*Load("hopper-mutant:" + name), recipe), BitsOf(*hopper, recipe))
+        << name << " on host-hopper, on " << twin;
+    const CaseResult sound =
+        Examine(Expand(Parsed(exhibit.line)), *host, {.seed = recipe.seed, .arbiter = false});
+    EXPECT_TRUE(sound.findings.empty()) << "host on " << exhibit.line;
+  }
+}
+
+// Fails if a mutant's line does not say which bug it is modelled on, or what class of bug.
+TEST(Mutants, EachNamesItsBug) {
+  EXPECT_GE(Mutants().size(), 44u);
+  for (const Mutant& mutant : Mutants()) {
+    EXPECT_NE(mutant.what.find('('), std::string_view::npos) << mutant.name;
+    EXPECT_EQ(mutant.what.back(), ')') << mutant.name;
   }
 }
 

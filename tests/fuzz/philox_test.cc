@@ -32,10 +32,11 @@ TEST(PhiloxTest, ARunIsItsBlocksOneByOne) {
       for (const uint32_t row : {0u, 1u, 0xffffffffu}) {
         const PhiloxBlock counter = {row, first, 0xcafe, 0xffffffff};
         const std::array<uint32_t, 2> key = {0xdeadbeef, 0xffffffff};
-        std::array<PhiloxBlock, kPhiloxRun> run{};
+        std::array<uint32_t, 4 * kPhiloxRun> run{};
         PhiloxRun(counter, key, run.data());
         for (uint32_t i = 0; i < kPhiloxRun; ++i) {
-          EXPECT_EQ(run[i], Philox4x32({row, first + i, 0xcafe, 0xffffffff}, key))
+          EXPECT_EQ((PhiloxBlock{run[4 * i], run[4 * i + 1], run[4 * i + 2], run[4 * i + 3]}),
+                    Philox4x32({row, first + i, 0xcafe, 0xffffffff}, key))
               << hwy::TargetName(target);
         }
       }

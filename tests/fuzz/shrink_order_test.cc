@@ -88,6 +88,14 @@ TEST(OptionsScore, CountsDepartures) {
   EXPECT_LT(OptionsScore(p), busy);
 }
 
+// Fails if options are free, or cost more than all values.
+TEST(Cost, OptionsHaveAPriceInValues) {
+  OwnedProblem p = Busy(3, 4, 5), fewer = p;
+  fewer.layout.label_offset = 0;
+  EXPECT_EQ(Cost(p) - Cost(fewer), kValuesPerOption);
+  EXPECT_EQ(Cost(Busy(3, 9, 5)) - Cost(p), 25);
+}
+
 // Fails if a field is left out of the hash: two problems that differ there would count as one, and the
 // second would never be judged.
 TEST(Fingerprint, SeesEveryField) {

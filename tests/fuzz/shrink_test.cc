@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -13,6 +15,7 @@
 
 #include "fuzz/mix.h"
 #include "fuzz/owned_problem.h"
+#include "fuzz/shrink_order.h"
 #include "kernel/problem.h"
 #include "tests/fuzz/support/shrinking.h"
 
@@ -32,6 +35,12 @@ void ExpectPlainOptions(const OwnedProblem& p) {
   EXPECT_TRUE((p.wanted == Wanted{false, false, false, false, false}));
   EXPECT_EQ(p.hidden.dtype, DType::kBf16);
   EXPECT_EQ(p.labels.dtype, DType::kI64);
+}
+
+double PositiveSum(const HostTensor& tensor) {
+  double sum = 0;
+  for (const float x : Floats(tensor)) sum += std::clamp(x, 0.0f, 2.0f);
+  return sum;
 }
 
 // Fails if a pass stops before its minimum, if any option is left behind, or if the ragged vocabulary
@@ -171,6 +180,92 @@ TEST(Shrink, Deterministic) {
   const ShrinkResult a = run(&first), b = run(&second);
   EXPECT_TRUE(a.problem == b.problem);
   EXPECT_EQ(first, second);
+}
+
+// Every 20th step is put to the audit. Fails if a step is taken that it objects to, if one is taken
+// unasked, or if an objection ends shrinking.
+TEST(Shrink, EveryTwentiethStepIsAudited) {
+  // One entry a step, and no more: 59 steps at least.
+  int64_t vocab = 60;
+  const auto fails = [&](const OwnedProblem& p) { return p.vocab() >= vocab - 1; };
+  const OwnedProblem start = Busy(2, vocab, 2);
+  int64_t accepted = 0, asked = 0, objected = 0;
+  ShrinkOptions options;
+  options.on_accept = [&](const OwnedProblem& p) {
+    ++accepted;
+    vocab = p.vocab();
+    if (accepted % kAuditEvery == 0) {
+      EXPECT_EQ(asked - objected, accepted / kAuditEvery);
+    }
+  };
+  options.audit = [&](const OwnedProblem&) {
+    EXPECT_EQ(accepted % kAuditEvery, kAuditEvery - 1);
+    if (++asked != 2) return true;
+    ++objected;
+    return false;
+  };
+  const ShrinkResult r = Shrink(start, {}, fails, options);
+  EXPECT_TRUE(r.complete);
+  EXPECT_EQ(objected, 1);
+  EXPECT_GT(r.accepted, 2 * kAuditEvery);
+  EXPECT_EQ(asked, r.accepted / kAuditEvery + 1);
+}
+
+// Shows with fp32 gradients at two entries, with bf16 ones at 200. Fails if options are compared before
+// values: the plainer one is then taken early and 200 entries stay.
+TEST(Shrink, AnOptionComesBackWhereItSavesHundredsOfValues) {
+  OwnedProblem start = Busy(2, 300, 4);
+  start.wanted.grad_hidden = true;
+  const ShrinkResult r = Checked(start, {"grad_hidden", 1, 2}, [](const OwnedProblem& p) {
+    return p.wanted.grad_hidden && p.vocab() >= (p.wanted.fp32_grads ? 2 : 200);
+  });
+  EXPECT_TRUE(r.problem.wanted.fp32_grads);
+  EXPECT_EQ(r.problem.vocab(), 2);
+}
+
+// All values equal cancel in every small problem. Fails if no pass gives up the values for the size.
+TEST(Shrink, ValuesAreGivenUpForSize) {
+  OwnedProblem start = Busy(1, 264, 3);
+  for (int64_t i = 0; i < start.weight.size(); ++i) start.weight.SetFloat(i, 0);
+  const ShrinkResult r = Checked(start, {"lse", 0, -1}, [](const OwnedProblem& p) {
+    if (p.vocab() >= 264) return true;
+    return p.vocab() >= 2 && Largest(p.weight) > 0;
+  });
+  EXPECT_EQ(r.problem.vocab(), 2);
+}
+
+// Of what a predicate may ask: extents with residues, options, values, a sum over many.
+struct Need {
+  int64_t rows, vocab, modulus, hidden, sum;
+  bool fp32_grads, entropy;
+};
+
+bool Holds(const Need& need, const OwnedProblem& p) {
+  return p.rows() >= need.rows && p.vocab() >= need.vocab && p.vocab() % need.modulus != 0 &&
+         p.hidden_size() >= need.hidden && PositiveSum(p.weight) > static_cast<double>(need.sum) &&
+         (!need.fp32_grads || p.wanted.fp32_grads) && (!need.entropy || p.grad_entropy.has_value());
+}
+
+// For any needs: what comes back fails, is no dearer, and is the end of it, whatever the hint. Fails if
+// a pass is left out of the loop to the fixpoint, or only a hint keeps something in place.
+RC_GTEST_PROP(ShrinkProperty, ShrinkingAShrunkProblemTakesNoStep, ()) {
+  const Need need{*rc::gen::inRange<int64_t>(1, 4),
+                  *rc::gen::inRange<int64_t>(1, 40),
+                  *rc::gen::element<int64_t>(7, 16, 64),
+                  *rc::gen::inRange<int64_t>(1, 4),
+                  *rc::gen::inRange<int64_t>(0, 6),
+                  *rc::gen::arbitrary<bool>(),
+                  *rc::gen::arbitrary<bool>()};
+  const OwnedProblem start = Busy(5, *rc::gen::inRange<int64_t>(60, 90), 6);
+  const auto fails = [&](const OwnedProblem& p) { return Holds(need, p); };
+  RC_PRE(fails(start));
+  const ShrinkHint hint{"lse", *rc::gen::inRange<int64_t>(-1, 5), -1};
+  const ShrinkResult once = Shrink(start, hint, fails);
+  RC_ASSERT(once.complete);
+  RC_ASSERT(fails(once.problem));
+  RC_ASSERT(Cost(once.problem) <= Cost(start));
+  const ShrinkResult twice = Shrink(once.problem, {}, fails);
+  RC_ASSERT(twice.accepted == 0);
 }
 
 // 10^5 values, and a finding that needs three rows, a column pair and two entries far apart. Fails if a

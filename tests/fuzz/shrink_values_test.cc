@@ -80,6 +80,19 @@ TEST(ShrinkValues, OppositeValuesChangeTogether) {
   EXPECT_EQ(r.problem.vocab(), 1);
 }
 
+// Only the sum counts, and both must be there. Fails if pairs do not change together: neither of the
+// two can change alone.
+TEST(ShrinkValues, PairsKeepTheirSum) {
+  OwnedProblem start = Busy(1, 1, 2);
+  start.hidden.SetFloat(0, 3.3125f);
+  start.hidden.SetFloat(1, 5.1875f);
+  const ShrinkResult r = Checked(start, {}, [](const OwnedProblem& p) {
+    const std::vector<float> h = Floats(p.hidden);
+    return h.size() == 2 && h[0] != 0 && h[1] != 0 && h[0] + h[1] == 8.5f;
+  });
+  EXPECT_THAT(Floats(r.problem.hidden), testing::UnorderedElementsAre(0.5f, 8));
+}
+
 // Every value has a range of its own, and one keeps all its bits. Fails if values change in groups
 // only.
 TEST(ShrinkValues, EachValueGoesAsFarAsItCan) {

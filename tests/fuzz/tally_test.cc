@@ -75,6 +75,21 @@ TEST(Tally, SkippedCasesAreInNoClass) {
   Tally tally;
   tally.Add(Record(skipped, kExact));
   EXPECT_TRUE(tally.classes.empty());
+  EXPECT_EQ(tally.skipped, 1);
+  EXPECT_EQ(tally.pass, 0);
+  EXPECT_EQ(tally.skip_reasons.at("because"), 1);
+}
+
+// Kills: a case of which nothing was judged, taken for one that passed.
+TEST(Tally, VacuousCasesAreNotPassed) {
+  Tally tally;
+  for (const auto verdict : {oracle::Verdict::kVacuous, oracle::Verdict::kUnspecified}) {
+    CaseResult result;
+    result.verdict = verdict;
+    tally.Add(Record(result, kExact));
+  }
+  EXPECT_EQ(tally.vacuous, 2);
+  EXPECT_EQ(tally.pass, 0);
 }
 
 TEST(CaseClassTest, FollowsValuesVocabularyAndDtypes) {

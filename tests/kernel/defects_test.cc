@@ -165,9 +165,11 @@ TEST(DefectsTest, ObjectCodeOfTheOperatorNamesNone) {
   ASSERT_THAT(archive, testing::HasSubstr("plumbline::kernel::host::Forward("));
   EXPECT_EQ(Count(archive, "Defect"), Count(archive, "NoDefects"));
   EXPECT_EQ(Count(archive, "::Has("), 0u);
+  EXPECT_EQ(Count(archive, "planted::"), 0u);
 
   const std::string self = Symbols(std::filesystem::read_symlink("/proc/self/exe"));
   EXPECT_GT(Count(self, "WitnessPolicy::Has("), 0u);
+  EXPECT_GT(Count(self, "planted::"), 0u);
   EXPECT_GT(Count(self, "Defect"), Count(self, "NoDefects"));
 }
 

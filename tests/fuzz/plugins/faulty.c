@@ -22,7 +22,9 @@ enum {
   NAN_ENTROPY,
   LSE_OFF,
   MINUS_ZERO,
-  INVALID_ROW
+  INVALID_ROW,
+  ZERO_SIGN_EACH_RUN,
+  SLIPPERY
 };
 
 static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* stream, char* why,
@@ -40,7 +42,11 @@ static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* str
   if (FAULT == PAST_THE_END) lse[n] = 0;
   if (FAULT == INTO_THE_INPUT) ((float*)Data(p->weight))[0] += 1;
   if (FAULT == NOT_WRITTEN) memcpy(&logprob[0], &poison, sizeof poison);
-  if (FAULT == OTHER_BITS_EACH_RUN && runs % 2 == 0) lse[0] = nextafterf(lse[0], 100);
+  if (FAULT == OTHER_BITS_EACH_RUN && runs % 2 == 0) lse[n - 1] = nextafterf(lse[n - 1], 100);
+  if (FAULT == ZERO_SIGN_EACH_RUN && runs % 2 == 1) grad_hidden[0] = -0.0f;
+  /* Off in one way on large vocabularies, in another on small ones. */
+  if (FAULT == SLIPPERY && p->weight->shape[0] > 3) lse[n - 1] += 1e-2f;
+  if (FAULT == SLIPPERY && p->weight->shape[0] <= 3) logprob[0] = 1;
   if (FAULT == OTHER_BITS_IN_A_BATCH && n > 1)
     lse[0] = nextafterf(lse[0], 100), lse[1] = nextafterf(lse[1], 100);
   if (FAULT == POSITIVE_LOGPROB) logprob[0] = 1e-30f;

@@ -26,21 +26,13 @@ using Property = std::function<std::optional<Finding>(const OwnedProblem&, const
 // The whole of Examine: bounds, signs, determinism, batch invariance, memory.
 std::optional<Finding> WithinBounds(const OwnedProblem& problem, const Target& target);
 
-// Metamorphic relations; bit for bit. Each applies where the target's promises make it hold.
-std::optional<Finding> RowOrderIsIrrelevant(const OwnedProblem& problem, const Target& target);
-std::optional<Finding> NegatedGradientsNegate(const OwnedProblem& problem, const Target& target);
-std::optional<Finding> ZeroHiddenColumnsChangeNothing(const OwnedProblem& problem,
-                                                      const Target& target);
-std::optional<Finding> LayoutChangesNothing(const OwnedProblem& problem, const Target& target);
-std::optional<Finding> IgnoredRowsAreAbsentRows(const OwnedProblem& problem, const Target& target);
-std::optional<Finding> EntropyDoesNotSeeTheLabel(const OwnedProblem& problem, const Target& target);
-
 std::filesystem::path NewCasesFolder();
 
 // Nullopt if the property holds for the recipe's problem; else a report with the stored, minimised case
 // and the lines that reproduce it.
-std::optional<std::string> Falsify(const char* name, const Property& property, const Recipe& recipe,
-                                   const Target& target, const std::filesystem::path& folder);
+std::optional<std::string> Falsify(const std::string& name, const Property& property,
+                                   const Recipe& recipe, const Target& target,
+                                   const std::filesystem::path& folder);
 
 }  // namespace plumbline::fuzz::testing
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "fuzz/case_file.h"
+#include "fuzz/case_runner.h"
+#include "fuzz/commands.h"
+#include "fuzz/pursuit.h"
+#include "fuzz/repeat.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// All files of one command: what they come to together is what the process ends with.
+class Shrinking {
+ public:
+  Shrinking(const ShrinkCommand& command, const Console& console, bool several)
+      : command_(command), console_(console), several_(several) {
+    report_["results"] = Json(Json::Array{});
+  }
+
+  void Run(const std::filesystem::path& file);
+  void Refuse(const std::string& line) {
+    console_.Complain(line);
+    refused_ = true;
+  }
+  bool interrupted() const { return interrupted_; }
+  ExitStatus Finish() {
+    const ExitStatus status = fault_         ? ExitStatus::kFault
+                              : unavailable_ ? ExitStatus::kUnavailable
+                              : interrupted_ ? ExitStatus::kInterrupted
+                              : refused_     ? ExitStatus::kUsage
+                              : failing_ > 0 ? ExitStatus::kFindings
+                                             : ExitStatus::kClean;
+    return console_.Finish(status, cases_, failing_, std::move(report_));
+  }
+
+ private:
+  CaseRunner& RunnerFor(const std::string& target);
+  // Notes why there is nobody left to ask; true if there is.
+  bool Asked(Judged::Kind kind, const std::string& error);
+  bool Write(const std::filesystem::path& path, const Case& c);
+  void Tell(const Pursued& pursued, const std::filesystem::path& file,
+            const std::filesystem::path& out);
+
+  const ShrinkCommand& command_;
+  const Console& console_;
+  const bool several_;
+  std::map<std::string, std::unique_ptr<CaseRunner>> runners_;
+  Json report_;
+  int64_t cases_ = 0, failing_ = 0;
+  bool fault_ = false, unavailable_ = false, interrupted_ = false, refused_ = false;
+};
+
+CaseRunner& Shrinking::RunnerFor(const std::string& target) {
+  std::unique_ptr<CaseRunner>& runner = runners_[target];
+  if (!runner) {
+    WorkerSpec spec;
+    spec.target = target;
+    spec.program = console_.worker_program;
+    runner = std::make_unique<CaseRunner>(std::move(spec), command_.case_timeout, console_.interrupt);
+  }
+  return *runner;
+}
+
+bool Shrinking::Asked(Judged::Kind kind, const std::string& error) {
+  if (kind == Judged::Kind::kJudged) return true;
+  interrupted_ = interrupted_ || kind == Judged::Kind::kInterrupted;
+  if (kind == Judged::Kind::kUnavailable) {
+    unavailable_ = true;
+    console_.Complain(error);
+  }
+  return false;
+}
+
+bool Shrinking::Write(const std::filesystem::path& path, const Case& c) {
+  std::string error;
+  if (WriteCase(path, c, &error)) return true;
+  console_.Complain(error);
+  fault_ = true;
+  return false;
+}
+
+void Shrinking::Tell(const Pursued& pursued, const std::filesystem::path& file,
+                     const std::filesystem::path& out) {
+  const StoredFinding& kept = pursued.kept;
+  Json entry;
+  entry["from"] = file.string();
+  entry["file"] = out.string();
+  entry["shrink"] = ToJson(kept);
+  const Json& extra = pursued.stored.extra;
+  for (const char* key : {"bucket", "explain", "also", "repeats"}) {
+    if (const Json* value = extra.Find(key)) entry[key] = *value;
+  }
+  report_["results"].Append(std::move(entry));
+  std::string text = Text("shrunk %s -> %s values: ", std::to_string(kept.values_before).c_str(),
+                          std::to_string(kept.values_after).c_str()) +
+                     out.string() + "\n" + kept.finding.what + "\n";
+  if (!kept.note.empty()) text += kept.note + "\n";
+  if (const Json* explain = extra.Find("explain"); explain != nullptr && explain->as_array()) {
+    text += "what may vary:\n";
+    for (const Json& line : *explain->as_array()) text += "    " + *line.as_string() + "\n";
+  }
+  console_.Say(text);
+}
+
+void Shrinking::Run(const std::filesystem::path& file) {
+  std::string error;
+  const std::optional<Case> c = ReadCase(file, &error);
+  if (!c) return Refuse(file.string() + ": " + error);
+  CaseRunner& runner = RunnerFor(command_.target.empty() ? c->target : command_.target);
+  // What fails on some runs only may need to be looked at more than once.
+  Judged judged;
+  for (int64_t i = 0; i < kRepeats && judged.result.findings.empty(); ++i) {
+    judged = runner.RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));
+    if (!Asked(judged.kind, judged.error)) return;
+    if (!judged.result.harness_fault.empty()) break;
+  }
+  ++cases_;
+  if (!judged.result.harness_fault.empty()) {
+    fault_ = true;
+    return console_.Complain(file.string() + ": " + judged.result.harness_fault);
+  }
+  if (judged.result.findings.empty()) {
+    return console_.Say("nothing to shrink: " + file.string() + " does not fail on " + runner.target() +
+                        "\n");
+  }
+  ++failing_;
+  const Finding* same = FindSignature(judged.result, c->finding.Signature());
+  const FailingProblem start{.problem = c->problem,
+                             .finding = same != nullptr ? *same : judged.result.findings.front(),
+                             .recipe = c->recipe,
+                             .why = c->why,
+                             .seed = SeedOf(*c)};
+  PursuitOptions options;
+  options.shrink_time = command_.time;
+  const Pursued pursued = Pursue(start, &runner, options);
+  if (pursued.kind != Pursued::Kind::kCase) {
+    const bool gone = pursued.kind == Pursued::Kind::kUnavailable;
+    Asked(gone ? Judged::Kind::kUnavailable : Judged::Kind::kInterrupted, pursued.error);
+    return;
+  }
+  const std::string name = CaseFileName(pursued.stored);
+  const std::filesystem::path out = command_.out.empty() ? file.parent_path() / name
+                                    : several_           ? command_.out / name
+                                                         : command_.out;
+  if (!Write(out, pursued.stored)) return;
+  Tell(pursued, file, out);
+  for (const Case& slip : pursued.slips) {
+    const std::filesystem::path path = out.parent_path() / CaseFileName(slip);
+    if (Write(path, slip)) {
+      console_.Say("seen on the way: " + slip.finding.what + ": " + path.string() + "\n");
+    }
+  }
+  if (pursued.harness_fault.empty()) return;
+  fault_ = true;
+  const std::filesystem::path witness = out.parent_path() / ("fault-" + CaseFileName(*pursued.witness));
+  if (Write(witness, *pursued.witness)) {
+    console_.Complain(pursued.harness_fault + "; see " + witness.string());
+  }
+}
+
+}  // namespace
+
+ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> refused;
+  for (const std::filesystem::path& path : command.paths) {
+    std::string error;
+    std::vector<std::filesystem::path> expanded = ExpandPath(path, &error);
+    if (expanded.empty()) refused.push_back(error);
+    files.insert(files.end(), expanded.begin(), expanded.end());
+  }
+  std::error_code code;
+  const bool several = files.size() > 1 || std::filesystem::is_directory(command.out, code);
+  if (several && !command.out.empty()) {
+    std::filesystem::create_directories(command.out, code);
+    if (code || !std::filesystem::is_directory(command.out)) {
+      console.Complain("--out " + command.out.string() + " is no folder, which several cases need");
+      return console.Finish(ExitStatus::kUsage, 0, 0);
+    }
+  }
+  Shrinking shrinking(command, console, several);
+  for (const std::string& line : refused) shrinking.Refuse(line);
+  for (const std::filesystem::path& file : files) {
+    if (!shrinking.interrupted()) shrinking.Run(file);
+  }
+  return shrinking.Finish();
+}
+
+}  // namespace plumbline::fuzz

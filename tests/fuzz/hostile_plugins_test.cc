@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plug-ins that treat the program as badly as code in a process of its own can, one deed at a time,
+// where they are loaded, where they describe themselves and where they run
+// (tests/fuzz/plugins/hostile.c). Each must end in the status that is right and in words that say what
+// was done.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "fuzz/case_file.h"
+#include "fuzz/worker_process.h"
+#include "tests/fuzz/support/program.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Outcome;
+using ::testing::StartsWith;
+
+class HostilePlugin : public testing::Program {
+ protected:
+  void SetUp() override {
+    plugin_ = work_.Plugin("hostile.c", "hostile", "-pthread");
+    Case c;
+    OwnedProblem& p = c.problem;
+    p.hidden = HostTensor::Zeros(kernel::DType::kF32, {2, 2});
+    p.weight = HostTensor::Zeros(kernel::DType::kF32, {3, 2});
+    p.labels = HostTensor::Zeros(kernel::DType::kI64, {2});
+    p.hidden.SetFloat(0, 1);
+    p.weight.SetFloat(2, 2);
+    c.target = "host";
+    c.extra = Json(Json::Object{});
+    std::string error;
+    ASSERT_TRUE(WriteCase(work_ / "case.safetensors", c, &error)) << error;
+  }
+
+  // The case replayed on the plug-in, whose deed this is.
+  Outcome Replay(const std::string& deed, const std::string& before = "",
+                 const std::string& timeout = "60s") const {
+    return Run("replay case.safetensors --target " + plugin_ + " --case-timeout " + timeout,
+               before + " PLUMB_HOSTILE=" + deed);
+  }
+  Outcome Describe(const std::string& text) const {
+    std::ofstream(work_ / "description") << text;
+    return Run("targets " + plugin_, "PLUMB_DESCRIPTION=description");
+  }
+
+  std::string plugin_;
+};
+
+constexpr const char* kFound = "plumb: verdict=findings cases=1 findings=1 status=1";
+constexpr const char* kClean = "plumb: verdict=clean cases=1 findings=0 status=0";
+constexpr const char* kUnavailable = "plumb: verdict=unavailable cases=0 findings=0 status=4";
+
+// The control: without a deed it is right, and that is seen.
+TEST_F(HostilePlugin, ThatDoesNothingPasses) {
+  const Outcome o = Replay("nowhere:nothing");
+  EXPECT_EQ(o.last, kClean) << Err();
+  EXPECT_THAT(o.out, StartsWith("passes: "));
+}
+
+// Kills: a death while loading that is waited on, that is told without its cause or that ends in
+// another status; the message names the library.
+TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
+  const std::pair<const char*, const char*> deaths[] = {
+      {"segfault", "signal 11"},           {"abort", "signal 6"}, {"exit", "exited with status 0"},
+      {"_exit", "exited with status 0"},   {"kill", "signal 9"},  {"close", "exited with status"},
+      {"garbage", "closed its connection"}};
+  int turn = 0;
+  for (const auto& [deed, words] : deaths) {
+    // Half of them in each place: both are behind one call.
+    const std::string where = turn++ % 2 == 0 ? "load:" : "describe:";
+    const Outcome o = Replay(where + deed);
+    EXPECT_EQ(o.status, 4) << deed;
+    EXPECT_EQ(o.last, kUnavailable) << deed;
+    EXPECT_THAT(Err(), HasSubstr(plugin_)) << deed;
+    EXPECT_THAT(Err(), HasSubstr(words)) << deed;
+  }
+}
+
+// Kills: a start that waits for ever, and one whose process is left behind. In this process, since the
+// program waits two minutes.
+TEST_F(HostilePlugin, ThatHangsBeforeItIsReadyIsGivenUp) {
+  for (const char* deed : {"load:hang", "describe:stop"}) {
+    setenv("PLUMB_HOSTILE", deed, 1);
+    WorkerSpec spec;
+    spec.target = plugin_;
+    spec.program = PLUMB_PROGRAM;
+    spec.start_timeout = std::chrono::milliseconds(300);
+    std::string error;
+    EXPECT_FALSE(WorkerProcess::Start(spec, nullptr, &error)) << deed;
+    unsetenv("PLUMB_HOSTILE");
+    EXPECT_THAT(error, HasSubstr(plugin_)) << deed;
+    EXPECT_THAT(error, HasSubstr("did not answer before its deadline")) << deed;
+  }
+}
+
+// Kills: a death in the middle of a case that is taken for an answer, for a fault of the harness, or
+// told without its cause.
+TEST_F(HostilePlugin, ThatDiesInACaseHasCrashed) {
+  const std::pair<const char*, const char*> deaths[] = {
+      {"segfault", "signal 11"}, {"far-write", "signal 11"},
+      {"abort", "signal 6"},     {"exit", "status 0"},
+      {"_exit", "status 0"},     {"kill", "signal 9"},
+      {"close", "status"},       {"garbage", "sent bytes that are no answer"}};
+  for (const auto& [deed, words] : deaths) {
+    const Outcome o = Replay(std::string("run:") + deed);
+    EXPECT_EQ(o.status, 1) << deed;
+    EXPECT_EQ(o.last, kFound) << deed;
+    EXPECT_THAT(o.out, HasSubstr("is crash: the worker process died")) << deed;
+    EXPECT_THAT(o.out, HasSubstr(words)) << deed;
+  }
+}
+
+// Kills: a process that is stopped, and so neither dead nor answering, waited for without a deadline.
+TEST_F(HostilePlugin, ThatStopsInACaseHangs) {
+  for (const char* deed : {"stop", "hang"}) {
+    const Outcome o = Replay(std::string("run:") + deed, "", "400ms");
+    EXPECT_EQ(o.last, kFound) << deed;
+    EXPECT_THAT(o.out, HasSubstr("is hang: no answer within 400 ms")) << deed;
+  }
+}
+
+// Kills: a judge that computes in the mode that the target left behind.
+TEST_F(HostilePlugin, ThatChangesTheArithmeticIsFound) {
+  for (const char* deed : {"round", "flush"}) {
+    const Outcome o = Replay(std::string("run:") + deed);
+    EXPECT_EQ(o.last, kFound) << deed;
+    EXPECT_THAT(o.out, HasSubstr("floating-point environment")) << deed;
+  }
+}
+
+// Kills: a supervisor whose files depend on a worker's folder or mask, that waits for a thread or a
+// child of the target, or that keeps all that a target prints (256 MiB).
+TEST_F(HostilePlugin, ThatChangesItsOwnProcessHarmsNothing) {
+  for (const char* deed : {"chdir", "umask", "thread", "fork", "print"}) {
+    const Outcome o = Replay(std::string("run:") + deed);
+    EXPECT_EQ(o.last, kClean) << deed << Err();
+    EXPECT_THAT(o.out, StartsWith("passes: ")) << deed;
+  }
+}
+
+// Kills: memory that a target used up, called a fault of the harness, or that ends without a word. The
+// limit is the process's own, so that the machine is left alone.
+TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more address space than any limit leaves";
+#endif
+  const std::string limit = "ulimit -v 2000000 &&";
+  Outcome o = Replay("run:memory", limit);
+  EXPECT_EQ(o.last, kFound) << o.out << Err();
+  EXPECT_THAT(o.out, HasSubstr("MiB of memory, and none was left"));
+  o = Replay("describe:memory", limit);
+  EXPECT_EQ(o.last, kUnavailable);
+  EXPECT_THAT(Err(), HasSubstr("bad_alloc"));
+}
+
+// Kills: a description that is believed, cut, or printed with what it does to a terminal.
+TEST_F(HostilePlugin, ThatLiesInItsDescriptionIsRefused) {
+  const std::pair<std::string, const char*> lies[] = {
+      {"", "description is not JSON"},
+      {"not json", "description is not JSON"},
+      {"[]", "not an object"},
+      {R"({"name":3})", "description.name is 3"},
+      {R"({"name":"x","nmae":1})", "description.nmae"},
+      {R"({"name":"x","contract":{"exp_error":NaN}})", "description is not JSON"},
+      {R"({"name":"x","contract":{"exp_error":"nan"}})", "contract.exp_error is \"nan\""},
+      {R"({"name":"x","contract":{"exp_error":-1}})", "contract.exp_error is -1"},
+      {R"({"name":"x","capabilities":{"dtypes":["fp64"]}})", "capabilities.dtypes is [\"fp64\"]"},
+      {R"({"name":"x","device":"cuda"})", "device is \"cuda\""},
+      {R"({"name":"\u001b[2J"})", "description.name"},
+      {"{\"name\":\"" + std::string(300, 'x') + "\"}", "description.name"},
+      {"{\"name\":\"x\",\"version\":\"" + std::string(2'000'000, 'x') + "\"}", "2000025 bytes"},
+      {std::string(1'000'000, '['), "nested deeper than 64"}};
+  for (const auto& [text, words] : lies) {
+    const std::string shown = text.substr(0, 50);
+    const Outcome o = Describe(text);
+    EXPECT_EQ(o.status, 4) << shown;
+    EXPECT_EQ(o.last, kUnavailable) << shown;
+    EXPECT_THAT(Err(), HasSubstr(plugin_)) << shown;
+    EXPECT_THAT(Err(), HasSubstr(words)) << shown;
+    EXPECT_LT(Err().size(), 2000u) << shown;
+    EXPECT_EQ(Err().find('\x1b'), std::string::npos) << shown;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

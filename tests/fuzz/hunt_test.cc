@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/hunt.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "fuzz/case_file.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+const std::atomic<bool> kNoInterrupt{false};
+
+HuntSpec SpecOf(const std::string& target, int64_t cases, const std::filesystem::path& out) {
+  HuntSpec spec;
+  spec.target = target;
+  spec.budget = {.time = {}, .cases = cases};
+  spec.out = out;
+  spec.program = PLUMB_PROGRAM;
+  return spec;
+}
+
+// Fails if a defect that does nothing counts as killed: host is a mutant without one.
+TEST(Hunt, NothingIsFoundWhereThereIsNothing) {
+  testing::Workplace work;
+  const Kill kill = Hunt(SpecOf("host", 5, work / "h"), kNoInterrupt);
+  EXPECT_FALSE(kill.killed());
+  EXPECT_FALSE(kill.found());
+  EXPECT_EQ(kill.trouble, "not found (clean)");
+  EXPECT_EQ(kill.cases, 5);
+  EXPECT_EQ(kill.bucket.id, "");
+  EXPECT_FALSE(*ToJson(kill).Find("killed")->as_bool());
+}
+
+// Fails if the kill is not what the campaign stored, or its bucket not that of the stored case: the
+// same problem judged as another target's has the same one.
+TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
+  testing::Workplace work;
+  const Kill kill = Hunt(SpecOf("mutant:logprob-rounded", 50, work / "m"), kNoInterrupt);
+  ASSERT_TRUE(kill.killed()) << kill.trouble;
+  EXPECT_EQ(kill.cases, kill.sighting.item + 1);
+  std::string error;
+  const auto c = ReadCase(work / "m" / kill.sighting.kept->file, &error);
+  ASSERT_TRUE(c) << error;
+  EXPECT_EQ(kill.bucket, BucketOf(c->problem, c->finding));
+  EXPECT_EQ(*ToJson(kill).Find("bucket")->Find("id")->as_string(), kill.bucket.id);
+
+  // The same hunt kills by the same case: it depends on seed and target alone.
+  const Kill again = Hunt(SpecOf("mutant:logprob-rounded", 50, work / "n"), kNoInterrupt);
+  EXPECT_EQ(again.cases, kill.cases);
+  EXPECT_EQ(again.sighting.recipe, kill.sighting.recipe);
+}
+
+// Fails if a target that is not there looks like a mutant that lives for want of cases.
+TEST(Hunt, WhatDoesNotLoadSaysSo) {
+  testing::Workplace work;
+  const Kill kill = Hunt(SpecOf("mutant:nope", 5, work / "m"), kNoInterrupt);
+  EXPECT_FALSE(kill.killed());
+  EXPECT_THAT(kill.trouble, ::testing::HasSubstr("nope"));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that give a shrinker something to lose. -DSOMETIMES: fails 7 times in 10 where V % 4 is 1, in a
+ * fixed order, and declines everything else. Otherwise: fails where V is above 8, and aborts where it
+ * is 4 or 8, which is another finding.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fuzz/target_abi.h"
+
+static const char* Describe(void) { return "{\"name\": \"fickle\", \"version\": \"1\"}"; }
+
+static int Run(const plumbline_problem* problem, plumbline_results* results, void* stream, char* error,
+               size_t capacity) {
+  const int64_t v = problem->weight->shape[0];
+  (void)results;
+  (void)stream;
+  snprintf(error, capacity, "as told");
+#ifdef SOMETIMES
+  /* Of any five in a row three or four. */
+  static const char order[] = "FF.FF.FF.F";
+  static int calls = 0;
+  if (v % 4 != 1) return PLUMBLINE_UNSUPPORTED;
+  return order[calls++ % 10] == 'F' ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
+#else
+  if (v == 4 || v == 8) abort();
+  return v > 8 ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
+#endif
+}
+
+const plumbline_target_v1* plumbline_target(void) {
+  static plumbline_target_v1 table;
+  table.abi_version = PLUMBLINE_TARGET_ABI_VERSION;
+  table.struct_size = sizeof table;
+  table.describe = Describe;
+  table.run = Run;
+  return &table;
+}

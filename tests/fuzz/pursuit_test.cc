@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a failing problem to a stored case, with the built program as the worker.
+
+#include "fuzz/pursuit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+
+#include "fuzz/recipe.h"
+#include "fuzz/shrink_order.h"
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Pursuits : public ::testing::Test {
+ protected:
+  CaseRunner Runner(const std::string& target) const {
+    WorkerSpec spec;
+    spec.target = target;
+    spec.program = PLUMB_PROGRAM;
+    return {spec, milliseconds(120'000), &interrupt_};
+  }
+
+  // The first finding of the recipe's problem.
+  FailingProblem Failing(const std::string& line, CaseRunner* runner) const {
+    Recipe recipe;
+    std::string error;
+    EXPECT_TRUE(Parse(line, &recipe, &error)) << error;
+    FailingProblem start;
+    start.problem = Expand(recipe);
+    start.recipe = line;
+    start.seed = 7;
+    for (int i = 0; i < 10 && start.finding.what.empty(); ++i) {
+      const Judged judged = runner->RunAndConfirm(RequestFor(start.problem, start.seed));
+      if (!judged.result.findings.empty()) start.finding = judged.result.findings.front();
+    }
+    EXPECT_FALSE(start.finding.what.empty());
+    return start;
+  }
+
+  static std::string TextOf(const Json& json, std::string_view key) {
+    const Json* value = json.Find(key);
+    return value != nullptr && value->as_string() != nullptr ? *value->as_string() : "";
+  }
+
+  fuzz::testing::Workplace work_;
+  std::atomic<bool> interrupt_{false};
+};
+
+// Fails if one look decides about a candidate (small problems are then lost to bad luck, or the finding
+// is given up at the first pass), or if the file does not say how often it fails.
+TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
+  CaseRunner runner = Runner(work_.Plugin("fickle.c", "sometimes", "-DSOMETIMES"));
+  const FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
+  const Pursued pursued = Pursue(start, &runner, {});
+  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  EXPECT_EQ(pursued.stored.finding.Signature(), "status");
+  EXPECT_LE(ValueCount(pursued.stored.problem), 12);
+  EXPECT_EQ(pursued.stored.problem.vocab() % 4, 1);
+  EXPECT_THAT(pursued.kept.note, ::testing::MatchesRegex("fails [34] of 5"));
+  EXPECT_THAT(pursued.stored.finding.what, ::testing::EndsWith(pursued.kept.note));
+  EXPECT_EQ(TextOf(pursued.stored.extra, "repeats"), pursued.kept.note);
+}
+
+// Fails if a candidate that fails in another way is taken as a step, or forgotten.
+TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
+  CaseRunner runner = Runner(work_.Plugin("fickle.c", "slips", ""));
+  const FailingProblem start = Failing("v1 seed=1 n=2 v=37 h=3", &runner);
+  PursuitOptions options;
+  options.explain_time = milliseconds(0);
+  const Pursued pursued = Pursue(start, &runner, options);
+  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  EXPECT_EQ(pursued.stored.finding.Signature(), "status");
+  EXPECT_EQ(pursued.stored.problem.vocab(), 9);
+  ASSERT_EQ(pursued.slips.size(), 1u);
+  EXPECT_EQ(pursued.slips[0].finding.Signature(), "crash");
+  EXPECT_THAT(pursued.slips[0].problem.vocab(), ::testing::AnyOf(4, 8));
+  EXPECT_THAT(pursued.slips[0].why, HasSubstr("status"));
+  EXPECT_EQ(pursued.slips[0].recipe, "");
+}
+
+// Fails if what was found out about the small problem does not reach the file.
+TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
+  CaseRunner runner = Runner("mutant:tail-unmasked");
+  const FailingProblem start =
+      Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &runner);
+  const Pursued pursued = Pursue(start, &runner, {});
+  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  EXPECT_EQ(pursued.kept.note, "");
+  EXPECT_LE(ValueCount(pursued.stored.problem), 5);
+  const Json& extra = pursued.stored.extra;
+  EXPECT_EQ(TextOf(extra, "repeats"), "fails 5 of 5");
+  ASSERT_NE(extra.Find("explain"), nullptr);
+  EXPECT_THAT(*extra.Find("explain")->as_array(),
+              Contains(Json("V: fails unless V mod 64 is 0 (25 tried, 1 to 320)")));
+  ASSERT_NE(extra.Find("also"), nullptr);
+  EXPECT_THAT(*extra.Find("also")->as_array(),
+              ::testing::IsSupersetOf({Json("bound:logprob"), Json("bound:lse"), Json("bound:loss")}));
+  EXPECT_THAT(TextOf(*extra.Find("bucket"), "key"), HasSubstr("V!%64"));
+  EXPECT_EQ(TextOf(*extra.Find("bucket"), "id").size(), 8u);
+}
+
+// A problem on which the finding cannot be seen again. Fails if it is shrunk to something on which it
+// was never seen, or its note does not say so.
+TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
+  CaseRunner host = Runner("host"), mutant = Runner("mutant:tail-unmasked");
+  const FailingProblem start =
+      Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &mutant);
+  const Pursued pursued = Pursue(start, &host, {});
+  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  EXPECT_TRUE(pursued.stored.problem == start.problem);
+  EXPECT_THAT(pursued.kept.note, StartsWith("fails 0 of 5; not seen again"));
+  EXPECT_EQ(pursued.kept.accepted, 0);
+}
+
+// The whole of it, again, on what came out. Fails if the loop to the fixpoint, or the order, depends on
+// where the finding was first seen.
+TEST_F(Pursuits, ShrinkingAShrunkCaseTakesNoStep) {
+  for (const char* mutant : {"tail-unmasked", "max-from-zero", "logits-rounded", "entropy-not-rebased",
+                             "first-grad-for-all", "grad-hidden-accumulator"}) {
+    CaseRunner runner = Runner(std::string("mutant:") + mutant);
+    FailingProblem start = Failing(
+        "v1 regime=all-negative values=all-negative exp=9 n=4 v=300 h=11 grads=random "
+        "entropy_grads=random seed=5",
+        &runner);
+    PursuitOptions options;
+    options.explain_time = milliseconds(0);
+    const Pursued once = Pursue(start, &runner, options);
+    ASSERT_EQ(once.kind, Pursued::Kind::kCase) << once.error;
+    ASSERT_EQ(once.kept.note, "") << mutant;
+    start.problem = once.stored.problem;
+    start.finding = once.stored.finding;
+    const Pursued twice = Pursue(start, &runner, options);
+    EXPECT_EQ(twice.kept.accepted, 0) << mutant;
+    EXPECT_TRUE(twice.stored.problem == once.stored.problem) << mutant;
+    EXPECT_EQ(twice.stored.extra.Find("bucket")->Dump(), once.stored.extra.Find("bucket")->Dump());
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program `plumb`, run from outside in a folder of its own.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/fuzz/support/workplace.h"
+
+namespace plumbline::fuzz::testing {
+
+struct Outcome {
+  int status = -1;   // of a program that exits; -1 where it was killed
+  std::string out;   // stdout
+  std::string last;  // its last line
+};
+
+std::string Slurp(const std::filesystem::path& path);
+
+class Program : public ::testing::Test {
+ protected:
+  // `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
+  // program's name: variables, `ulimit … &&`.
+  Outcome Run(const std::string& arguments, const std::string& before = "") const;
+  std::string Err() const { return Slurp(work_ / "err"); }
+
+  Workplace work_;
+};
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_

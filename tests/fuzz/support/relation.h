@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Metamorphic relations: what must hold between a problem's results and those of a problem made from
+// it, without a second implementation. Bit for bit where the operator promises it
+// (kernel/OPERATION.md), else within the sum of both results' bounds, which are the oracle's: no
+// tolerance is chosen anywhere.
+
+#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
+#define PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fuzz/examine.h"
+#include "fuzz/output_bits.h"
+#include "fuzz/owned_problem.h"
+#include "fuzz/placement.h"
+#include "fuzz/target.h"
+#include "oracle/expectation.h"
+#include "oracle/output.h"
+
+namespace plumbline::fuzz::testing {
+
+using oracle::Output;
+
+// What a test does to the results of a target that has none of its defects.
+using Tamper = void (*)(const kernel::Problem&, const kernel::Results&);
+
+// What is run: a target, or one whose results are tampered with.
+struct Subject {
+  Subject(const Target& t, Tamper with = nullptr) : target(&t), tamper(with) {}
+  const Target* target;
+  Tamper tamper;
+};
+
+// What a relation says of one problem.
+struct Checked {
+  std::optional<Finding> broken;
+  int64_t compared = 0;  // elements; 0: the relation does not apply to this problem
+};
+
+// A problem, run once, and what the oracle allows its results.
+class Measured {
+ public:
+  Measured(const OwnedProblem& problem, const Subject& subject, int poison = 0);
+
+  bool ok() const { return ok_; }  // false: skipped, declined or refused
+  size_t size(Output output) const { return bits(output).size(); }  // 0 where it is absent
+  const ElementBits& bits(Output output) const;
+  // Widened exactly; elements are counted row by row.
+  double value(Output output, size_t element) const;
+  // A number where `judged`; NaN, infinities, and what is vacuous or unspecified are not.
+  struct Term {
+    bool judged = false;
+    double value = 0, bound = 0;
+  };
+  Term term(Output output, size_t element) const;
+
+  const std::vector<Placement::Damage>& damage() const { return damage_; }
+
+ private:
+  const Target& target_;
+  Placement placement_;
+  OutputBits bits_;
+  std::vector<Placement::Damage> damage_;
+  bool ok_ = false;
+  int64_t hidden_size_ = 1;
+  mutable std::optional<oracle::Expectation> expected_;  // one sweep, when first asked
+};
+
+// Compares element by element and keeps the first that is not as it must be.
+class Comparison {
+ public:
+  explicit Comparison(std::string relation) : relation_(std::move(relation)) {}
+
+  // The same bits; every NaN is the same.
+  void Same(Output output, const Measured& a, size_t i, const Measured& b, size_t j);
+  // All elements of one output, in order.
+  void AllSame(Output output, const Measured& a, const Measured& b);
+  // b is a times 2^exponent or its negative, bit for bit, but for the sign of a zero. For numbers whose
+  // product is normal; others are left out.
+  void Scaled(Output output, const Measured& a, size_t i, const Measured& b, size_t j, int exponent,
+              bool negated = false);
+  // |got - required| <= allowed; a NaN is not.
+  void Near(Output output, size_t i, double got, double required, double allowed);
+  // value(b) = value(a) + shift in exact arithmetic, so within both bounds, and the rounding of this
+  // comparison itself.
+  void Near(Output output, size_t i, const Measured::Term& a, double shift, const Measured::Term& b);
+  void Hold(Output output, size_t i, bool holds, const std::string& what);
+
+  Checked Result() && { return std::move(checked_); }
+
+ private:
+  void Break(Output output, size_t element, const std::string& what);
+  std::string relation_;
+  Checked checked_;
+};
+
+inline constexpr Output kPerRow[] = {Output::kLogprob, Output::kEntropy, Output::kLse};
+inline constexpr Output kGradients[] = {Output::kGradHidden, Output::kGradWeight};
+inline constexpr Output kAll[] = {Output::kLogprob, Output::kLoss,       Output::kEntropy,
+                                  Output::kLse,     Output::kGradHidden, Output::kGradWeight};
+
+// --- Problems made from problems.
+
+// The same problem in a form that can be changed row by row: gradients of stride 1, and an ignore_index
+// that is no column.
+OwnedProblem Plain(OwnedProblem problem);
+bool Ignored(const OwnedProblem& problem, int64_t row);
+// Neither ignored nor outside the vocabulary.
+bool Counts(const OwnedProblem& problem, int64_t row);
+bool AllFinite(const HostTensor& tensor);
+double TemperatureOf(const OwnedProblem& problem, int64_t row);
+HostTensor WithColumn(const HostTensor& tensor, float value);
+HostTensor WithRow(const HostTensor& tensor, const std::vector<float>& row);
+HostTensor SelectRowsOf(const HostTensor& tensor, const std::vector<int64_t>& rows);
+// Every element times 2^exponent; false where one of them would not be normal.
+bool ScaleBy(HostTensor* tensor, int exponent);
+void Negate(std::optional<HostTensor>* tensor);
+
+// Logits of a row in fp64, divided by the temperature, and sum_d |h w| / T of each: their own error is
+// at most (H + 2) 2^-53 times that.
+struct Logits {
+  std::vector<double> x, magnitude;
+  double Error(size_t column, int64_t hidden_size) const;
+};
+Logits LogitsOf(const OwnedProblem& problem, int64_t row);
+
+// The same problem with what is near the ends of fp32's range put out of it: elements beyond 2^+-12 are
+// 0, the temperature is a power of two under which a row's logits lie within 20. No product,
+// probability or gradient then comes near an underflow or an overflow, nor with a factor scaled by 2^-8
+// to 2^8: what scales by powers of two there scales bit for bit. Nullopt where a row does not count, or
+// 2^4 is not temperature enough.
+std::optional<OwnedProblem> Tamed(const OwnedProblem& problem);
+
+// --- The relations.
+
+struct Relation {
+  std::string_view name;
+  std::span<const std::string_view> regimes;  // that its problems are drawn from, in turn; empty: all
+  Checked (*holds)(const OwnedProblem& problem, const Subject& subject);
+  // What must break it: the name of a mutant, or what is done to host's results.
+  std::string_view mutant;
+  Tamper tamper = nullptr;
+};
+
+// What a test prints it as.
+inline void PrintTo(const Relation& relation, std::ostream* out) { *out << relation.name; }
+
+// By theme: tests/fuzz/support/relations_THEME.cc.
+std::span<const Relation> RowRelations();
+std::span<const Relation> VocabularyRelations();
+std::span<const Relation> HiddenRelations();
+std::span<const Relation> GradientRelations();
+std::span<const Relation> ValueRelations();
+std::span<const Relation> MemoryRelations();
+
+// --- For tampering.
+
+float* Floats(const std::optional<kernel::Tensor>& tensor);  // its first element; null where not fp32
+void Nudge(const std::optional<kernel::Tensor>& tensor, int64_t i);  // element i by one ulp
+
+}  // namespace plumbline::fuzz::testing
+
+#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
