@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/campaign.h"
 
-#include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +14,7 @@
 #include "fuzz/journal.h"
 #include "fuzz/ledger.h"
 #include "fuzz/plan.h"
+#include "fuzz/regular_file.h"
 #include "fuzz/search.h"
 
 namespace plumbline::fuzz {
@@ -103,6 +104,11 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     std::string unreadable;
     journal = Journal::Open(options.out, &state, &unreadable, on_done);
     if (!journal) return Refused(ExitStatus::kUsage, unreadable, std::move(options));
+    // The journal is ours: whoever began these files is gone.
+    for (const char* folder : {"findings", "shrinking", "slips", "faults"}) {
+      RemoveTemporaries(options.out / folder);
+    }
+    RemoveTemporaries(options.out);
     TakeOver(state.options, &options);
     if (!state.note.empty()) observer->OnNote(state.note);
     for (const int64_t item : state.unfinished) {
@@ -158,10 +164,10 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
                    : !summary.sightings.empty()          ? ExitStatus::kFindings
                                                          : ExitStatus::kClean;
   summary.options = options;
-  const std::filesystem::path path = options.out / "summary.json";
-  if (!(std::ofstream(path) << ToJson(summary).Dump(2) << "\n").flush() && summary.error.empty()) {
+  const std::string text = ToJson(summary).Dump(2) + "\n";
+  if (!WriteWhole(options.out / "summary.json", std::as_bytes(std::span(text)), &error)) {
     summary.status = ExitStatus::kFault;
-    summary.error = "cannot write " + path.string();
+    if (summary.error.empty()) summary.error = error;
   }
   return summary;
 }

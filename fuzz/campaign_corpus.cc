@@ -3,8 +3,9 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 
-#include "fuzz/commands.h"
+#include "fuzz/corpus.h"
 #include "fuzz/mapped_file.h"
 #include "fuzz/mix.h"
 
@@ -22,11 +23,12 @@ std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::
   StoredCases stored;
   if (options.corpus.empty() || !options.recipe.empty()) return stored;
   std::string why;
-  stored.files = ExpandPath(options.corpus, &why);
-  if (!why.empty()) {
-    *error = "corpus: " + why;
+  CaseListing listing = ListCases(options.corpus);
+  if (!listing.unreadable.empty()) {
+    *error = "corpus: " + listing.unreadable.front();
     return std::nullopt;
   }
+  stored.files = std::move(listing.files);
   stored.stamp.cases = static_cast<int64_t>(stored.files.size());
   for (const std::filesystem::path& path : stored.files) {
     const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &why);

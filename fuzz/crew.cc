@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "fuzz/case_name.h"
 #include "fuzz/disk_space.h"
 #include "fuzz/recipe.h"
 

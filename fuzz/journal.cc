@@ -14,14 +14,17 @@
 
 #include "fuzz/mapped_file.h"
 #include "fuzz/mutation.h"
+#include "fuzz/regular_file.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 constexpr int64_t kFormat = 2;
-// A damaged journal must not make the reader ask for petabytes.
 constexpr int64_t kMaxItem = int64_t{1} << 36;
+// Items are handed out in order, so one that is done is at most as many ahead of the others as there
+// are jobs. A journal that says otherwise must not make the reader ask for gigabytes.
+constexpr int64_t kMaxAhead = int64_t{1} << 20;
 
 std::string SystemError(const std::filesystem::path& path, const char* what) {
   return std::string(what) + " " + path.string() + ": " + strerrordesc_np(errno);
@@ -133,6 +136,12 @@ class Reader {
     Clock(ms);
     started_.erase(item);
     if (state_.Done(item) && !Planted(HarnessDefect::kCountedTwice)) return true;
+    if (item > done_ + kMaxAhead) {
+      *why = "item " + std::to_string(item) + " is done, where only " + std::to_string(done_) +
+             " have been before";
+      return false;
+    }
+    ++done_;
     if (item >= static_cast<int64_t>(state_.done.size())) {
       state_.done.resize(static_cast<size_t>(std::max<int64_t>(item + 1, 2 * item)));
     }
@@ -198,6 +207,7 @@ class Reader {
   std::vector<std::pair<std::string, CaseClass>> kinds_;  // by number
   bool first_ = true;
   std::set<int64_t> started_;
+  int64_t done_ = 0;
 };
 
 // `whole`: bytes up to the end of the last whole line.
@@ -267,11 +277,8 @@ bool Journal::Read(const std::filesystem::path& dir, JournalState* state, std::s
 std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, JournalState* state,
                                        std::string* error, const OnDone& on_done) {
   const std::filesystem::path path = dir / kJournalName;
-  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor < 0) {
-    *error = SystemError(path, "cannot open");
-    return nullptr;
-  }
+  const int descriptor = OpenRegular(path, O_WRONLY | O_APPEND, error);
+  if (descriptor < 0) return nullptr;
   std::unique_ptr<Journal> journal(new Journal(descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     *error = path.string() + " is in use by another plumb";

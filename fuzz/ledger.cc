@@ -104,8 +104,9 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged, dou
   record.us = std::llround(1e6 * seconds);
   std::vector<Sighting> fresh;
   const std::lock_guard lock(mutex_);
-  const std::chrono::milliseconds elapsed = Elapsed();
-  if (Planted(HarnessDefect::kDoneBeforeSighting)) journal_->Done(item.number, elapsed, record);
+  if (Planted(HarnessDefect::kDoneBeforeSighting)) {
+    journal_->Done(item.number, Elapsed(), record);
+  }
   for (const std::string& signature : record.signatures) {
     if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
     const Finding& finding = *FindSignature(judged.result, signature);
@@ -135,9 +136,8 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged, dou
     state_.sightings.emplace(key, sighting);
     fresh.push_back(std::move(sighting));
   }
-  if (!Planted(HarnessDefect::kDoneBeforeSighting)) {
-    journal_->Done(item.number, elapsed, record);
-  }
+  const std::chrono::milliseconds elapsed = Elapsed();
+  if (!Planted(HarnessDefect::kDoneBeforeSighting)) journal_->Done(item.number, elapsed, record);
   state_.tallies[target].Add(record);
   search_.Take(item.number, std::move(record), elapsed);
   for (auto sighting = fresh.rbegin(); sighting != fresh.rend(); ++sighting) {

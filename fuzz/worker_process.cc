@@ -158,11 +158,8 @@ bool WorkerProcess::Reap(int flags) {
   return wait_status_.has_value();
 }
 
-std::string WorkerProcess::HowItEnded(FrameStatus status) const {
-  if (!wait_status_) {
-    return status == FrameStatus::kBroken ? "sent bytes that are no answer"
-                                          : "closed its connection without answering";
-  }
+std::string WorkerProcess::HowItEnded() const {
+  if (!wait_status_) return "closed its connection without answering";
   std::string how = Describe(*wait_status_);
   // What a process does whose allocations fail is its own affair: that it held nearly all that it may
   // tells the cause.
@@ -192,7 +189,8 @@ Answer WorkerProcess::Ended(FrameStatus status) {
       if (!Reap(WNOHANG)) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
     }
     answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
-    answer.what = HowItEnded(status);
+    answer.what = status == FrameStatus::kBroken && !wait_status_ ? "sent bytes that are no answer"
+                                                                  : HowItEnded();
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }

@@ -71,7 +71,7 @@ class WorkerProcess {
   bool Spawn(const WorkerSpec& spec, std::string* error);
   bool KeepWaiting();
   bool Reap(int flags);  // whether it has ended
-  std::string HowItEnded(FrameStatus status) const;
+  std::string HowItEnded() const;
   void TrimLog();
   std::string LastWords() const;
   void Kill();
