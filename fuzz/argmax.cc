@@ -18,11 +18,11 @@ std::vector<double> Decode(const HostTensor& tensor) {
   return values;
 }
 
-}  // namespace
-
-std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
+// For each row the first column of the largest logit times sign, which is 1 or -1.
+std::vector<int64_t> Extremes(const OwnedProblem& problem, double sign) {
   const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
-  const std::vector<double> hidden = Decode(problem.hidden);
+  std::vector<double> hidden = Decode(problem.hidden);
+  for (double& x : hidden) x *= sign;
   std::vector<double> largest(n, -std::numeric_limits<double>::infinity());
   std::vector<double> block(h * kColumns);
   std::vector<int64_t> best(n, 0);
@@ -51,5 +51,10 @@ std::vector<int64_t> Argmaxes(const OwnedProblem& problem) {
   }
   return best;
 }
+
+}  // namespace
+
+std::vector<int64_t> Argmaxes(const OwnedProblem& problem) { return Extremes(problem, 1); }
+std::vector<int64_t> Argmins(const OwnedProblem& problem) { return Extremes(problem, -1); }
 
 }  // namespace plumbline::fuzz

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/campaign.h"
 
-#include <fstream>
 #include <memory>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
+#include "fuzz/campaign_corpus.h"
 #include "fuzz/case_runner.h"
 #include "fuzz/crew.h"
+#include "fuzz/disk_space.h"
 #include "fuzz/journal.h"
 #include "fuzz/ledger.h"
+#include "fuzz/plan.h"
+#include "fuzz/regular_file.h"
+#include "fuzz/search.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -22,6 +28,62 @@ CampaignSummary Refused(ExitStatus status, std::string error, CampaignOptions op
   return summary;
 }
 
+// The order of a campaign's cases, and what they showed.
+struct Course {
+  std::unique_ptr<Plan> plan;
+  std::unique_ptr<Search> search;
+
+  // False, with the reason, where there cannot be such a campaign. Fills in options->corpus_stamp.
+  bool Begin(CampaignOptions* options, std::string* error) {
+    if (*error = Objection(*options); !error->empty()) return false;
+    const std::optional<StoredCases> stored = ListStoredCases(*options, error);
+    if (!stored) return false;
+    options->corpus_stamp = stored->stamp;
+    plan = std::make_unique<Plan>(*options, stored->files);
+    search = std::make_unique<Search>(*plan, RegimesOf(*options), options->targets.size());
+    return true;
+  }
+};
+
+// What a resumed campaign keeps of the one that it goes on with.
+void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
+  options->targets = old.targets;
+  options->seed = old.seed;
+  options->regime = old.regime;
+  options->recipe = old.recipe;
+  options->shard = old.shard;
+  options->blind = old.blind;
+  options->corpus = old.corpus;
+  options->corpus_stamp = old.corpus_stamp;
+  options->started = old.started;
+  if (!options->budget) options->budget = old.budget;
+  if (!options->stop_after) options->stop_after = old.stop_after;
+  if (!options->case_timeout) options->case_timeout = old.case_timeout;
+}
+
+// Whether every target loads; else the status to end with, and why.
+ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt,
+                 std::string* error) {
+  for (const std::string& target : options.targets) {
+    WorkerSpec spec;
+    spec.target = target;
+    spec.program = options.program;
+    CaseRunner probe(std::move(spec), options.GetCaseTimeout(), &interrupt);
+    if (!probe.Ready(error))
+      return interrupt.load() ? ExitStatus::kInterrupted : ExitStatus::kUnavailable;
+  }
+  return ExitStatus::kClean;
+}
+
+CoverageReport ReportOf(const Coverage& coverage) {
+  return {.cells = coverage.cells(),
+          .cases = coverage.cases(),
+          .blind = coverage.blind_cases(),
+          .cases_since_new = coverage.cases_since_new(),
+          .newest = coverage.newest(),
+          .chance = coverage.ChanceOfNew()};
+}
+
 }  // namespace
 
 CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
@@ -29,18 +91,25 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   std::string error;
   JournalState state;
   std::unique_ptr<Journal> journal;
+  Course course;
   if (options.resume) {
-    journal = Journal::Open(options.out, &state, &error);
-    if (!journal) return Refused(ExitStatus::kUsage, error, std::move(options));
-    CampaignOptions& old = state.options;
-    options.targets = old.targets;
-    options.seed = old.seed;
-    options.regime = old.regime;
-    options.recipe = old.recipe;
-    options.started = old.started;
-    if (!options.budget) options.budget = old.budget;
-    if (!options.stop_after) options.stop_after = old.stop_after;
-    if (!options.case_timeout) options.case_timeout = old.case_timeout;
+    // The first case that is read says by its journal's header what all of them were.
+    bool possible = true;
+    const auto on_done = [&](const JournalState& so_far, int64_t item, const CaseRecord& record,
+                             std::chrono::milliseconds elapsed) {
+      CampaignOptions old = so_far.options;
+      if (possible && !course.search) possible = course.Begin(&old, &error);
+      if (possible) course.search->Take(item, record, elapsed);
+    };
+    std::string unreadable;
+    journal = Journal::Open(options.out, &state, &unreadable, on_done);
+    if (!journal) return Refused(ExitStatus::kUsage, unreadable, std::move(options));
+    // The journal is ours: whoever began these files is gone.
+    for (const char* folder : {"findings", "shrinking", "slips", "faults"}) {
+      RemoveTemporaries(options.out / folder);
+    }
+    RemoveTemporaries(options.out);
+    TakeOver(state.options, &options);
     if (!state.note.empty()) observer->OnNote(state.note);
     for (const int64_t item : state.unfinished) {
       observer->OnNote("item " + std::to_string(item) +
@@ -52,18 +121,10 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
                        options.out.string(),
                    std::move(options));
   }
-  if (error = Objection(options); !error.empty())
-    return Refused(ExitStatus::kUsage, error, std::move(options));
-  for (const std::string& target : options.targets) {
-    WorkerSpec spec;
-    spec.target = target;
-    spec.program = options.program;
-    CaseRunner probe(std::move(spec), options.GetCaseTimeout(), &interrupt);
-    if (!probe.Ready(&error)) {
-      const auto status = interrupt.load() ? ExitStatus::kInterrupted : ExitStatus::kUnavailable;
-      return Refused(status, error, std::move(options));
-    }
-  }
+  if (error.empty() && !course.search) course.Begin(&options, &error);
+  if (!error.empty()) return Refused(ExitStatus::kUsage, error, std::move(options));
+  if (const ExitStatus status = Probe(options, interrupt, &error); status != ExitStatus::kClean)
+    return Refused(status, error, std::move(options));
   std::error_code code;
   for (const char* name : {"findings", "logs"}) {
     const std::filesystem::path folder = options.out / name;
@@ -72,12 +133,18 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     error = "cannot create " + folder.string() + ": " + code.message();
     return Refused(ExitStatus::kUsage, error, std::move(options));
   }
+  if (error = DiskShortage(options.out, options.least_free); !error.empty())
+    return Refused(ExitStatus::kFault, error, std::move(options));
   if (!options.resume) {
     options.started = UtcStamp();
     journal = Journal::Create(options.out, options, &error);
-    if (!journal) return Refused(ExitStatus::kUsage, error, std::move(options));
+    if (!journal) {
+      // Not created: the folder is not to be written to. Created, but not written: the disk's fault.
+      const bool created = std::filesystem::exists(options.out / kJournalName);
+      return Refused(created ? ExitStatus::kFault : ExitStatus::kUsage, error, std::move(options));
+    }
   }
-  Ledger ledger(options, std::move(state), std::move(journal));
+  Ledger ledger(options, *course.plan, course.search.get(), std::move(state), std::move(journal));
   Crew crew(options, &ledger, interrupt, observer);
   crew.Run();
   ledger.Close();
@@ -86,6 +153,10 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   summary.elapsed = ledger.Elapsed();
   summary.targets = ledger.Tallies();
   summary.sightings = ledger.Sightings();
+  for (size_t t = 0; t < options.targets.size(); ++t) {
+    summary.coverage.push_back(ReportOf(course.search->coverage(t)));
+    summary.yields.push_back(course.search->yields(t));
+  }
   summary.error = crew.error();
   summary.time = crew.time();
   summary.status = ledger.Faults() > 0                   ? ExitStatus::kFault
@@ -93,7 +164,11 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
                    : !summary.sightings.empty()          ? ExitStatus::kFindings
                                                          : ExitStatus::kClean;
   summary.options = options;
-  std::ofstream(options.out / "summary.json") << ToJson(summary).Dump(2) << "\n";
+  const std::string text = ToJson(summary).Dump(2) + "\n";
+  if (!WriteWhole(options.out / "summary.json", std::as_bytes(std::span(text)), &error)) {
+    summary.status = ExitStatus::kFault;
+    if (summary.error.empty()) summary.error = error;
+  }
   return summary;
 }
 

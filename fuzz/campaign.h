@@ -3,9 +3,13 @@
 // A campaign: case after case on one or more targets, each in a worker process, until a budget ends.
 // The supervisor (this code) never loads a target and never runs one.
 //
-// Case `index` on target number t is work item index * targets + t; its recipe is
-// DrawRecipe(seed, index, regime), so which cases there are does not depend on jobs, on timing or on
-// how often the campaign was interrupted.
+// Case `index` on target number t is work item index * targets + t. Which case it is, fuzz/plan.h and
+// fuzz/search.h say: it depends on the options and on what earlier cases showed, never on jobs, on
+// timing or on how often the campaign was interrupted.
+//
+// Bounds: fuzz/journal.h says what a case takes on the disk; in memory it takes a bit. Logs, findings
+// and what the search keeps have limits of their own, and a campaign ends where less than
+// CampaignOptions::least_free bytes are free.
 //
 // Files in `out`: journal.jsonl (fuzz/journal.h), findings/*.safetensors, faults/, logs/ (what workers
 // print), shrinking/ (the best so far of what is being shrunk), summary.json.
@@ -17,23 +21,33 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fuzz/assurance.h"
 #include "fuzz/campaign_options.h"
 #include "fuzz/exit_status.h"
+#include "fuzz/plan.h"
 #include "fuzz/sighting.h"
 #include "fuzz/tally.h"
 #include "fuzz/time_split.h"
+#include "fuzz/yield.h"
 
 namespace plumbline::fuzz {
 
 struct Progress {
+  Phase phase = Phase::kSearch;
   std::chrono::milliseconds elapsed{0};  // over all runs
+  Budget budget;
   std::vector<std::pair<std::string, Tally>> targets;
+  int64_t cases_before = 0;  // of them, in earlier runs
+  double in_this_run = 0;    // seconds
   int64_t findings = 0;
-  std::vector<std::string> activity;  // "shrinking bound:logprob: 31840 -> 52 values"
+  int64_t cells = 0;                    // of all targets together
+  std::chrono::milliseconds newest{0};  // when the last new one was seen
+  std::vector<std::string> activity;    // "shrinking bound:logprob: 31840 -> 52 values"
 };
 
 // Told what happens. Calls come one at a time, from several threads.
@@ -50,6 +64,14 @@ class CampaignObserver {
   virtual void OnProgress(const Progress&) {}
 };
 
+// What is known of what was not seen, of one target.
+struct CoverageReport {
+  int64_t cells = 0, cases = 0, blind = 0;  // cases: judged or vacuous; blind: those of the blind draws
+  int64_t cases_since_new = 0;
+  std::chrono::milliseconds newest{0};  // the campaign's clock at the last new cell
+  NewCellChance chance;
+};
+
 struct CampaignSummary {
   ExitStatus status = ExitStatus::kClean;
   std::string error;        // kUsage, kUnavailable, kFault, where the campaign could not go on
@@ -57,7 +79,9 @@ struct CampaignSummary {
   std::chrono::milliseconds elapsed{0};
   TimeSplit time;  // of this run alone
   std::vector<std::pair<std::string, Tally>> targets;
-  std::vector<Sighting> sightings;  // in the order of their items
+  std::vector<Sighting> sightings;       // in the order of their items
+  std::vector<CoverageReport> coverage;  // by target, as `targets`
+  std::vector<Yields> yields;
 };
 
 // Blocks until the budget ends or *interrupt becomes true.
@@ -71,6 +95,10 @@ std::string Objection(const CampaignOptions& options);
 // The one line that the user sees for a regime; "" where there is none of that name.
 std::string WhyOf(std::string_view regime);
 
+// How many sightings of a target each regime brought.
+std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target);
+
+Json ToJson(const CoverageReport& report);
 Json ToJson(const CampaignSummary& summary);
 
 }  // namespace plumbline::fuzz

@@ -13,6 +13,7 @@ struct Unit {
   std::string_view name;
   int64_t milliseconds;
 };
+constexpr int64_t kMostShards = 1'000'000;
 constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}};
 
 }  // namespace
@@ -63,6 +64,40 @@ std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
   return seed;
 }
 
+std::optional<Shard> ParseShard(std::string_view text, std::string* error) {
+  const char* const end = text.data() + text.size();
+  Shard shard;
+  const auto [slash, code] = std::from_chars(text.data(), end, shard.number);
+  const bool more = code == std::errc() && slash != end && *slash == '/';
+  const auto [rest, second] = std::from_chars(more ? slash + 1 : end, end, shard.of);
+  if (!more || second != std::errc() || rest != end || shard.number < 0 || shard.number >= shard.of ||
+      shard.of > kMostShards) {
+    *error = "shard '" + std::string(text) +
+             "': expected I/N with 0 <= I < N <= " + std::to_string(kMostShards);
+    return std::nullopt;
+  }
+  return shard;
+}
+
+std::string Format(const Shard& shard) {
+  return std::to_string(shard.number) + "/" + std::to_string(shard.of);
+}
+
+std::optional<int64_t> ParseBytes(std::string_view text, std::string* error) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  const int shift = unit == "MiB" ? 20 : unit == "GiB" ? 30 : -1;
+  if (code == std::errc() && number == 0 && (unit.empty() || shift > 0)) return 0;
+  if (code != std::errc() || number < 0 || shift < 0 ||
+      number > std::numeric_limits<int64_t>::max() >> shift) {
+    *error = "size '" + std::string(text) + "': expected a number and MiB or GiB, or 0 for no limit";
+    return std::nullopt;
+  }
+  return number << shift;
+}
+
 std::optional<int64_t> CampaignOptions::Cases() const {
   const auto count = static_cast<int64_t>(targets.size());
   if (!recipe.empty()) return count;
@@ -78,6 +113,11 @@ Json ToJson(const CampaignOptions& options) {
   json["seed"] = std::to_string(options.seed);  // as text: it may pass int64
   json["regime"] = options.regime;
   json["recipe"] = options.recipe;
+  json["shard"] = Format(options.shard);
+  json["blind"] = options.blind;
+  json["corpus"] = options.corpus.string();
+  json["corpus_cases"] = options.corpus_stamp.cases;
+  json["corpus_hash"] = std::to_string(options.corpus_stamp.hash);
   json["budget"] = Format(options.GetBudget());
   json["stop_after"] = options.GetStopAfter();
   json["case_timeout_ms"] = int64_t{options.GetCaseTimeout().count()};
@@ -114,15 +154,32 @@ std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::st
   const std::string* seed = text("seed");
   const std::string* regime = text("regime");
   const std::string* recipe = text("recipe");
+  const std::string* shard = text("shard");
+  const std::string* corpus = text("corpus");
+  const std::string* corpus_hash = text("corpus_hash");
   const std::string* budget = text("budget");
   const std::string* started = text("started");
+  const Json* blind = json.Find("blind");
+  if (blind == nullptr || blind->as_bool() == nullptr) {
+    *error = "no true or false 'blind'";
+    return std::nullopt;
+  }
+  const int64_t* corpus_cases = integer("corpus_cases");
   const int64_t* stop_after = integer("stop_after");
   const int64_t* case_timeout = integer("case_timeout_ms");
-  if (!seed || !regime || !recipe || !budget || !started || !stop_after || !case_timeout)
+  if (!seed || !regime || !recipe || !shard || !corpus || !corpus_hash || !corpus_cases || !budget ||
+      !started || !stop_after || !case_timeout) {
     return std::nullopt;
+  }
   const std::optional<uint64_t> parsed_seed = ParseSeed(*seed, error);
+  const std::optional<uint64_t> parsed_hash = ParseSeed(*corpus_hash, error);
+  const std::optional<Shard> parsed_shard = ParseShard(*shard, error);
   const std::optional<Budget> parsed_budget = ParseBudget(*budget, error);
-  if (!parsed_seed || !parsed_budget) return std::nullopt;
+  if (!parsed_seed || !parsed_hash || !parsed_shard || !parsed_budget) return std::nullopt;
+  options.shard = *parsed_shard;
+  options.blind = *blind->as_bool();
+  options.corpus = *corpus;
+  options.corpus_stamp = {.cases = *corpus_cases, .hash = *parsed_hash};
   options.seed = *parsed_seed;
   options.regime = *regime;
   options.recipe = *recipe;

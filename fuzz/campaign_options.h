@@ -32,11 +32,35 @@ std::string Format(const Budget& budget);
 // Decimal, or hexadecimal after 0x.
 std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error);
 
+// Part `number` of a campaign that is spread over `of` of them, 0 <= number < of.
+struct Shard {
+  int64_t number = 0, of = 1;
+  bool operator==(const Shard&) const = default;
+};
+
+// "0/4". Refuses, naming the text, a number that is not below the count.
+std::optional<Shard> ParseShard(std::string_view text, std::string* error);
+std::string Format(const Shard& shard);
+
+// "4GiB", "512MiB", "0" for no limit; in bytes.
+std::optional<int64_t> ParseBytes(std::string_view text, std::string* error);
+
+// The cases of a folder as they were when the campaign began: a resumed one must replay the same.
+struct CorpusStamp {
+  int64_t cases = 0;
+  uint64_t hash = 0;  // of names and contents
+  bool operator==(const CorpusStamp&) const = default;
+};
+
 struct CampaignOptions {
   std::vector<std::string> targets;
   uint64_t seed = 0;
   std::string regime;  // empty: all of them in turn
   std::string recipe;  // not empty: this one case on each target, and budget is not looked at
+  Shard shard;
+  bool blind = false;            // draws alone: no level one, and nothing that was seen has a say
+  std::filesystem::path corpus;  // replayed first; empty: none
+  CorpusStamp corpus_stamp;      // filled in when the campaign begins
 
   // Absent: what the campaign in `out` had, or the default of a new one (60 s, no limit, 20 s).
   std::optional<Budget> budget;
@@ -47,6 +71,8 @@ struct CampaignOptions {
   bool resume = false;  // go on with the campaign in `out`
   int jobs = 0;         // cases at the same time; 0: one per hardware thread
   std::chrono::milliseconds shrink_time{30'000};
+  int64_t worker_memory = int64_t{4} << 30;  // bytes that a worker may allocate; 0: no limit
+  int64_t least_free = int64_t{64} << 20;    // bytes free in `out` below which the campaign ends
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
   std::string started;  // UTC, of the campaign's first run

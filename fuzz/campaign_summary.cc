@@ -20,6 +20,9 @@ std::string Objection(const CampaignOptions& options) {
       names += (names.empty() ? "" : ", ") + std::string(regime.name);
     return "regime '" + options.regime + "' is unknown; there are " + names;
   }
+  if (options.blind && !options.corpus.empty()) {
+    return "a blind campaign replays no corpus, and was given " + options.corpus.string();
+  }
   Recipe recipe;
   std::string error;
   if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error)) return "recipe: " + error;
@@ -27,10 +30,31 @@ std::string Objection(const CampaignOptions& options) {
 }
 
 std::string WhyOf(std::string_view name) {
+  if (name == kCorpusRegime) return "a case that was kept";
   for (const Regime& regime : Regimes()) {
     if (regime.name == name) return std::string(regime.why);
   }
   return {};
+}
+
+std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target) {
+  std::map<std::string, int64_t> findings;
+  for (const Sighting& sighting : summary.sightings) {
+    if (sighting.target == target) ++findings[sighting.regime];
+  }
+  return findings;
+}
+
+Json ToJson(const CoverageReport& report) {
+  Json json;
+  json["cells"] = report.cells;
+  json["cases"] = report.cases;
+  json["blind"] = report.blind;
+  json["cases_since_new"] = report.cases_since_new;
+  json["newest_seconds"] = std::chrono::duration<double>(report.newest).count();
+  json["chance_of_new"] = report.chance.estimate;
+  json["chance_of_new_at_most"] = report.chance.at_most;
+  return json;
 }
 
 Json ToJson(const CampaignSummary& summary) {
@@ -44,9 +68,13 @@ Json ToJson(const CampaignSummary& summary) {
   json["time"] = ToJson(summary.time);
   int64_t cases = 0;
   json["targets"] = Json(Json::Array{});
-  for (const auto& [target, tally] : summary.targets) {
+  for (size_t t = 0; t < summary.targets.size(); ++t) {
+    const auto& [target, tally] = summary.targets[t];
     Json entry = ToJson(tally);
     entry["target"] = target;
+    if (t < summary.coverage.size()) entry["coverage"] = ToJson(summary.coverage[t]);
+    if (t < summary.yields.size())
+      entry["yield"] = ToJson(summary.yields[t], FindingsOf(summary, target));
     json["targets"].Append(std::move(entry));
     cases += tally.cases;
   }

@@ -36,6 +36,28 @@ const char* NameOf(const Recipe& r) {
       return "subnormal";
     case Values::kHuge:
       return "huge";
+    case Values::kRising:
+    case Values::kFalling:
+    case Values::kZigzag:
+    case Values::kTies:
+    case Values::kUlpApart:
+    case Values::kLseZero:
+    case Values::kEntropyTrap:
+    case Values::kFar:
+    case Values::kSignedZeros:
+    case Values::kLowRank:
+      return "exact";
+    case Values::kOutlier:
+      return "outlier";
+    case Values::kTruncate:
+    case Values::kPositive:
+      return "swallow";
+    case Values::kFullBits:
+    case Values::kMassive:
+      return "gaussian";
+    case Values::kBitPatterns:
+    case Values::kAllExponents:
+      return "range";
   }
   return "?";
 }

@@ -2,7 +2,8 @@
 //
 // A case: a problem stored with what was expected, what came back and why it matters. A safetensors
 // file whose metadata has one key, "case", holding JSON; tensors hidden, weight, labels and, where
-// present, temperature, grad_logprob, grad_entropy. Layout and options live in the JSON.
+// present, temperature, grad_logprob, grad_entropy. Layout and options live in the JSON. Instead of
+// tensors the JSON may hold an "expansion" (fuzz/case_expansion.h).
 
 #ifndef PLUMBLINE_FUZZ_CASE_FILE_H_
 #define PLUMBLINE_FUZZ_CASE_FILE_H_
@@ -13,6 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/bucket.h"
+#include "fuzz/case_expansion.h"
+#include "fuzz/case_state.h"
 #include "fuzz/examine.h"
 #include "fuzz/json.h"
 #include "fuzz/owned_problem.h"
@@ -21,27 +25,35 @@ namespace plumbline::fuzz {
 
 struct Case {
   OwnedProblem problem;
+  CaseState state = CaseState::kNew;
   std::string target;  // the target that failed, e.g. "mutant:tail-unmasked"
   std::string why;     // one line: why this matters
   std::string recipe;  // the line that first showed it; empty if it did not come from one
   Finding finding;     // what was seen on `target`
-  Json extra;          // object: versions, date, shrink log; kept verbatim
+  Bucket bucket;       // of the problem and the finding; empty: not told yet
+  Json extra;          // object: versions, date, shrink log, history of the state; kept verbatim
   bool operator==(const Case&) const;  // all but `extra`
 };
 
+// With its tensors, however large.
 std::vector<std::byte> SerializeCase(const Case& c);
-std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error);
 
-// Writes to a temporary name beside it, syncs, then renames: a reader never sees half a file.
+// What a file of it holds: the above, or without tensors where that would be above kMaxCaseBytes
+// (fuzz/corpus.h) and the problem is little else than what its recipe expands to.
+std::vector<std::byte> StoredBytes(const Case& c);
+
+std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error,
+                              const ExpansionLimits& limits = {});
+
+// Writes StoredBytes, whole or not at all (WriteWhole of fuzz/regular_file.h).
 bool WriteCase(const std::filesystem::path& path, const Case& c, std::string* error);
+
+// Errors name the path. Only regular files are opened, and none above kMaxCaseRead is read.
+inline constexpr uint64_t kMaxCaseRead = uint64_t{256} << 20;
 std::optional<Case> ReadCase(const std::filesystem::path& path, std::string* error);
 
-// "<target>-<signature>-<hash8 of the problem>.safetensors", characters [a-z0-9_.-] only: sorts by
-// target and says why. The same minimised problem gets the same name whenever and however it was found.
-std::string CaseFileName(const Case& c);
-
-// For people: shapes, options, every tensor (values decimal and hexfloat, large tensors abridged), what
-// was expected and what came back.
+// For people, and for `git diff`: shapes, options, every tensor (values decimal and hexfloat, large
+// tensors abridged), what was expected and what came back. Text that depends on the case alone.
 std::string Show(const Case& c);
 
 }  // namespace plumbline::fuzz

@@ -5,6 +5,7 @@
 #ifndef PLUMBLINE_FUZZ_CASE_JSON_H_
 #define PLUMBLINE_FUZZ_CASE_JSON_H_
 
+#include <optional>
 #include <string>
 
 #include "fuzz/case_file.h"
@@ -12,11 +13,15 @@
 
 namespace plumbline::fuzz {
 
-Json CaseToJson(const Case& c);
+// `expansion`: what stands in for the tensors; null where they are in the file.
+Json CaseToJson(const Case& c, const Expansion* expansion);
+
+// Reduction, layout, ignore_index and the outputs wanted: a problem without its tensors.
+Json ProblemToJson(const OwnedProblem& problem);
 
 // Everything but the tensors of c->problem. The reason of a refusal, naming the key and its value;
 // empty if there is none.
-std::string CaseFromJson(const Json& json, Case* c);
+std::string CaseFromJson(const Json& json, Case* c, std::optional<Expansion>* expansion);
 
 }  // namespace plumbline::fuzz
 

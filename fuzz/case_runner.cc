@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/case_runner.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -30,6 +31,13 @@ bool IsDeath(const CaseResult& result) {
                                       result.findings.front().kind == FindingKind::kHang);
 }
 
+// A worker that has no memory left has none for the next case either.
+bool WithoutMemory(const CaseResult& result) {
+  return result.harness_fault == kOutOfMemory ||
+         std::any_of(result.findings.begin(), result.findings.end(),
+                     [](const Finding& finding) { return finding.output == kMemory; });
+}
+
 }  // namespace
 
 bool CaseRunner::Ready(std::string* error) {
@@ -54,6 +62,7 @@ Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds dea
   Answer answer = worker_->Ask(request, deadline);
   if (answer.kind == Answer::Kind::kResult) {
     judged.result = std::move(answer.result);
+    if (WithoutMemory(judged.result)) Renew();
     return judged;
   }
   worker_.reset();
@@ -78,7 +87,6 @@ Judged CaseRunner::Run(const Request& request) {
   int signal = 0;
   Judged first = Attempt(request, deadline_, &signal);
   if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
-    Renew();
     first = Attempt(request, deadline_, &signal);
     first.retried = true;
   }

@@ -65,6 +65,8 @@ void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t colu
     }
     *out += '\n';
   }
+  // Two versions of a case that differ where neither is shown must not look the same.
+  if (rows > kWhole || columns > kWhole) *out += Text("    fnv1a %016" PRIx64 "\n", Fnv1a(t.bytes));
 }
 
 std::string Options(const OwnedProblem& p) {
@@ -72,14 +74,18 @@ std::string Options(const OwnedProblem& p) {
   std::string text = Text("reduction %s, ignore_index %" PRId64 ", weight %s-major",
                           kReductions[static_cast<size_t>(p.reduction)], p.ignore_index,
                           p.layout.weight_hidden_major ? "hidden" : "vocab");
-  const std::array<std::pair<const char*, int64_t>, 3> padding = {
+  const std::array<std::pair<const char*, int64_t>, 4> padding = {
       std::pair("hidden padding", p.layout.hidden_padding),
       {"weight padding", p.layout.weight_padding},
-      {"label offset", p.layout.label_offset}};
+      {"label offset", p.layout.label_offset},
+      {"offset", p.layout.offset}};
   for (const auto& [what, elements] : padding) {
     if (elements != 0) text += Text(", %s %" PRId64, what, elements);
   }
   if (p.layout.grad_stride != 1) text += Text(", gradient stride %" PRId64, p.layout.grad_stride);
+  if (p.layout.label_stride != 1) text += Text(", label stride %" PRId64, p.layout.label_stride);
+  if (p.layout.reversed) text += ", rows last to first";
+  if (p.layout.hidden_broadcast) text += ", one row of hidden for all";
 
   text += "\nasked for: ";
   text += p.reduction == kernel::Reduction::kNone ? "logprob" : "loss";
@@ -115,9 +121,11 @@ std::string ShowFinding(const Finding& f) {
 
 std::string Show(const Case& c) {
   const OwnedProblem& p = c.problem;
-  std::string out = "target: " + c.target + "\nwhy: " + c.why + "\n";
+  std::string out =
+      "state: " + std::string(Name(c.state)) + "\ntarget: " + c.target + "\nwhy: " + c.why + "\n";
   out += "recipe: " + (c.recipe.empty() ? "(none: not from a recipe)" : c.recipe) + "\n";
   out += ShowFinding(c.finding);
+  if (!c.bucket.id.empty()) out += "bucket: " + c.bucket.id + " " + c.bucket.key + "\n";
   out += Text("problem: N=%" PRId64 " V=%" PRId64 " H=%" PRId64 ", %" PRId64 " values\n", p.rows(),
               p.vocab(), p.hidden_size(), ValueCount(p));
   out += Options(p);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "fuzz/dump_report.h"
 #include "fuzz/dump_run.h"
 #include "fuzz/dump_sample.h"
+#include "fuzz/regular_file.h"
 #include "fuzz/target.h"
 #include "fuzz/text.h"
 
@@ -36,10 +35,11 @@ struct NamedContract {
 std::optional<NamedContract> ContractFor(const CheckCommand& command, std::string* error,
                                          ExitStatus* status) {
   if (!command.contract.empty()) {
-    std::ifstream file(command.contract, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::optional<Description> description = ParseDescription(text, error);
+    constexpr uint64_t kMaxDescription = uint64_t{1} << 20;
     *status = ExitStatus::kUsage;
+    const std::optional<std::string> text = ReadRegular(command.contract, kMaxDescription, error);
+    if (!text) return std::nullopt;
+    const std::optional<Description> description = ParseDescription(*text, error);
     *error = command.contract.string() + ": " + *error;
     if (!description) return std::nullopt;
     return NamedContract{description->name, description->contract};

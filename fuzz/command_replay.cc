@@ -1,135 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <map>
-#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
+#include "fuzz/case_name.h"
 #include "fuzz/commands.h"
+#include "fuzz/corpus.h"
+#include "fuzz/junit.h"
 #include "fuzz/pursuit.h"
-#include "fuzz/report_text.h"
+#include "fuzz/regular_file.h"
+#include "fuzz/replay.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-// One worker a target, kept from case to case.
-class Runners {
+constexpr std::string_view kNotJudged = "not judged";
+
+// One case, said and written into report and JUnit.
+class Session {
  public:
-  Runners(const Console& console, std::chrono::milliseconds deadline)
-      : console_(console), deadline_(deadline) {}
-  CaseRunner& For(const std::string& target) {
-    std::unique_ptr<CaseRunner>& runner = runners_[target];
-    if (!runner) {
-      WorkerSpec spec;
-      spec.target = target;
-      spec.program = console_.worker_program;
-      runner = std::make_unique<CaseRunner>(std::move(spec), deadline_, console_.interrupt);
-    }
-    return *runner;
+  Session(const ReplayCommand& command, const Console& console)
+      : command_(command), console_(console), runners_(console, command.case_timeout) {
+    report_["results"] = Json(Json::Array{});
   }
+
+  void Run(const std::filesystem::path& file);
+  // What could not be read, or looked at.
+  void Refuse(const std::string& line) {
+    console_.Complain(line);
+    incomplete_ = true;
+    junit_.push_back({"plumb", line.substr(0, line.find(": ")), JUnitCase::Outcome::kError, line, 0});
+  }
+  bool interrupted() const { return interrupted_; }
+  ExitStatus Finish();
 
  private:
+  void Move(const std::filesystem::path& file, const std::string& target, const Replay& replay, Case c,
+            Json* entry);
+
+  const ReplayCommand& command_;
   const Console& console_;
-  std::chrono::milliseconds deadline_;
-  std::map<std::string, std::unique_ptr<CaseRunner>> runners_;
+  Runners runners_;
+  Json report_;
+  std::vector<JUnitCase> junit_;
+  int64_t cases_ = 0, failing_ = 0, movable_ = 0;
+  bool incomplete_ = false, fault_ = false, unavailable_ = false, interrupted_ = false;
 };
 
-struct Outcome {
-  std::string word;  // "still fails", "passes", "fails differently", "skipped", "vacuous", "fault"
-  std::string detail;
-};
+JUnitCase::Outcome JUnitOutcome(const Replay& replay) {
+  switch (replay.what) {
+    case Replayed::kFault:
+      return JUnitCase::Outcome::kError;
+    case Replayed::kSkipped:
+    case Replayed::kVacuous:
+      return JUnitCase::Outcome::kSkipped;
+    case Replayed::kPasses:
+      return JUnitCase::Outcome::kPassed;
+    case Replayed::kFails:
+    case Replayed::kFailsOnce:
+    case Replayed::kFailsDifferently:
+      break;
+  }
+  return JUnitCase::Outcome::kFailed;
+}
 
-Outcome Compare(const Case& c, const CaseResult& result) {
-  if (!result.harness_fault.empty()) return {"fault", result.harness_fault};
-  if (const Finding* same = FindSignature(result, c.finding.Signature())) {
-    return {"still fails",
-            same->what + (same->arbiter.empty() ? "" : "; the arbiter: " + same->arbiter)};
+void Session::Run(const std::filesystem::path& file) {
+  std::string error;
+  std::optional<Case> c = ReadCase(file, &error);
+  if (!c) return Refuse(error);
+  const std::string target = command_.target.empty() ? c->target : command_.target;
+  const Replay replay = ReplayCase(*c, &runners_.For(target));
+  if (replay.kind == Judged::Kind::kInterrupted) {
+    interrupted_ = true;
+    return;
   }
-  if (!result.findings.empty()) {
-    const Finding& worst = result.findings.front();
-    return {"fails differently",
-            "was " + c.finding.Signature() + ", is " + worst.Signature() + ": " + worst.what};
+  Json entry;
+  entry["file"] = file.string();
+  entry["target"] = target;
+  entry["was"] = c->finding.Signature();
+  entry["state"] = Name(c->state);
+  if (replay.kind == Judged::Kind::kUnavailable) {
+    unavailable_ = true;
+    console_.Complain(std::string(kNotJudged) + ": " + file.string() + " on " + target + ": " +
+                      replay.error);
+    entry["outcome"] = kNotJudged;
+    entry["error"] = replay.error;
+    report_["results"].Append(std::move(entry));
+    junit_.push_back({target, file.filename().string(), JUnitCase::Outcome::kError, replay.error, 0});
+    return;
   }
-  if (result.verdict == oracle::Verdict::kSkipped) return {"skipped", result.skip_reason};
-  if (result.verdict == oracle::Verdict::kVacuous) return {"vacuous", "nothing in it could be judged"};
-  double tightest = 0;
-  for (const OutputSummary& output : result.outputs) tightest = std::max(tightest, output.tightness);
-  char text[64];
-  std::snprintf(text, sizeof text, "largest error/allowed %.3g", tightest);
-  return {"passes", text};
+  ++cases_;
+  failing_ += replay.result.findings.empty() ? 0 : 1;
+  fault_ = fault_ || replay.what == Replayed::kFault;
+  const std::string word(Name(replay.what));
+  console_.Say(word + ": " + file.string() + " on " + target + ": " + replay.detail + "\n");
+  junit_.push_back({target, file.filename().string(), JUnitOutcome(replay), word + ": " + replay.detail,
+                    replay.seconds});
+  entry["outcome"] = word;
+  entry["result"] = ToJson(replay.result);
+  // What another target does says nothing of the state.
+  if (target == c->target) Move(file, target, replay, *std::move(c), &entry);
+  report_["results"].Append(std::move(entry));
+}
+
+void Session::Move(const std::filesystem::path& file, const std::string& target, const Replay& replay,
+                   Case c, Json* entry) {
+  const CaseState before = c.state;
+  if (CameBack(before, replay.what)) {
+    console_.Say("    it came back: a " + std::string(Name(before)) + " case of " + target +
+                 " must not fail\n");
+  }
+  if (!Advance(&c, replay)) return;
+  (*entry)["next_state"] = Name(c.state);
+  const std::string move = std::string(Name(before)) + " -> " + std::string(Name(c.state));
+  if (!command_.update) {
+    ++movable_;
+    console_.Say("    state: " + move + " (written with --update)\n");
+    return;
+  }
+  std::string error;
+  if (WriteCase(file, c, &error)) {
+    console_.Say("    state: " + move + ", written\n");
+  } else {
+    console_.Complain(error);
+    fault_ = true;
+  }
+}
+
+ExitStatus Session::Finish() {
+  if (movable_ > 0) {
+    console_.Say(std::to_string(movable_) + (movable_ == 1 ? " case has" : " cases have") +
+                 " another state now; --update writes it\n");
+  }
+  if (!command_.junit.empty()) {
+    const std::string xml = JUnitXml("plumb replay", junit_);
+    std::string error;
+    if (!WriteWhole(command_.junit, std::as_bytes(std::span(xml)), &error)) {
+      console_.Complain(error);
+      fault_ = true;
+    }
+  }
+  const ExitStatus status = fault_         ? ExitStatus::kFault
+                            : unavailable_ ? ExitStatus::kUnavailable
+                            : interrupted_ ? ExitStatus::kInterrupted
+                            : incomplete_  ? ExitStatus::kUsage
+                            : failing_ > 0 ? ExitStatus::kFindings
+                                           : ExitStatus::kClean;
+  return console_.Finish(status, cases_, failing_, std::move(report_));
 }
 
 }  // namespace
 
-ExitStatus CommandReplay(const CaseFiles& files, const Console& console) {
-  Runners runners(console, files.case_timeout);
-  Json report = Json(Json::Object{});
-  report["results"] = Json(Json::Array{});
-  int64_t cases = 0, failing = 0;
-  bool fault = false;
-  for (const std::filesystem::path& path : files.paths) {
-    std::string error;
-    const std::vector<std::filesystem::path> expanded = ExpandPath(path, &error);
-    if (expanded.empty()) {
-      console.Complain(error);
-      return console.Finish(ExitStatus::kUsage, cases, failing, std::move(report));
-    }
-    for (const std::filesystem::path& file : expanded) {
-      const std::optional<Case> c = ReadCase(file, &error);
-      if (!c) {
-        console.Complain(file.string() + ": " + error);
-        return console.Finish(ExitStatus::kUsage, cases, failing, std::move(report));
-      }
-      const std::string& target = files.target.empty() ? c->target : files.target;
-      const Judged judged = runners.For(target).RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));
-      if (judged.kind == Judged::Kind::kInterrupted) {
-        return console.Finish(ExitStatus::kInterrupted, cases, failing, std::move(report));
-      }
-      if (judged.kind == Judged::Kind::kUnavailable) {
-        console.Complain(judged.error);
-        return console.Finish(ExitStatus::kUnavailable, cases, failing, std::move(report));
-      }
-      const Outcome outcome = Compare(*c, judged.result);
-      ++cases;
-      failing += judged.result.findings.empty() ? 0 : 1;
-      fault = fault || !judged.result.harness_fault.empty();
-      console.Say(outcome.word + ": " + file.string() + " on " + target + ": " + outcome.detail + "\n");
-      Json entry;
-      entry["file"] = file.string();
-      entry["target"] = target;
-      entry["outcome"] = outcome.word;
-      entry["was"] = c->finding.Signature();
-      entry["result"] = ToJson(judged.result);
-      report["results"].Append(std::move(entry));
+ExitStatus CommandReplay(const ReplayCommand& command, const Console& console) {
+  Session session(command, console);
+  for (const std::filesystem::path& path : command.paths) {
+    const CaseListing listing = ListCases(path);
+    for (const std::string& line : listing.unreadable) session.Refuse(line);
+    for (const std::filesystem::path& file : listing.files) {
+      if (!session.interrupted()) session.Run(file);
     }
   }
-  const ExitStatus status = fault         ? ExitStatus::kFault
-                            : failing > 0 ? ExitStatus::kFindings
-                                          : ExitStatus::kClean;
-  return console.Finish(status, cases, failing, std::move(report));
-}
-
-ExitStatus CommandShow(const CaseFiles& files, const Console& console) {
-  int64_t cases = 0;
-  for (const std::filesystem::path& path : files.paths) {
-    std::string error;
-    const std::vector<std::filesystem::path> expanded = ExpandPath(path, &error);
-    if (expanded.empty()) {
-      console.Complain(error);
-      return console.Finish(ExitStatus::kUsage, cases, 0);
-    }
-    for (const std::filesystem::path& file : expanded) {
-      const std::optional<Case> c = ReadCase(file, &error);
-      if (!c) {
-        console.Complain(file.string() + ": " + error);
-        return console.Finish(ExitStatus::kUsage, cases, 0);
-      }
-      console.Say(file.string() + "\n" + Show(*c) + "\n");
-      ++cases;
-    }
-  }
-  // Nothing was run: a finding that is shown is no verdict on a target.
-  return console.Finish(ExitStatus::kClean, cases, 0);
+  return session.Finish();
 }
 
 }  // namespace plumbline::fuzz

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
 #include "fuzz/case_runner.h"
 #include "fuzz/commands.h"
+#include "fuzz/corpus.h"
 #include "fuzz/pursuit.h"
 #include "fuzz/repeat.h"
 #include "fuzz/text.h"
@@ -111,7 +113,7 @@ void Shrinking::Tell(const Pursued& pursued, const std::filesystem::path& file,
 void Shrinking::Run(const std::filesystem::path& file) {
   std::string error;
   const std::optional<Case> c = ReadCase(file, &error);
-  if (!c) return Refuse(file.string() + ": " + error);
+  if (!c) return Refuse(error);
   CaseRunner& runner = RunnerFor(command_.target.empty() ? c->target : command_.target);
   // What fails on some runs only may need to be looked at more than once.
   Judged judged;
@@ -170,10 +172,9 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
   std::vector<std::filesystem::path> files;
   std::vector<std::string> refused;
   for (const std::filesystem::path& path : command.paths) {
-    std::string error;
-    std::vector<std::filesystem::path> expanded = ExpandPath(path, &error);
-    if (expanded.empty()) refused.push_back(error);
-    files.insert(files.end(), expanded.begin(), expanded.end());
+    const CaseListing listing = ListCases(path);
+    refused.insert(refused.end(), listing.unreadable.begin(), listing.unreadable.end());
+    files.insert(files.end(), listing.files.begin(), listing.files.end());
   }
   std::error_code code;
   const bool several = files.size() > 1 || std::filesystem::is_directory(command.out, code);

@@ -37,13 +37,30 @@ struct Console {
 
 ExitStatus CommandFuzz(CampaignOptions options, const Console& console);
 
-struct CaseFiles {
+struct ReplayCommand {
   std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
   std::string target;                        // empty: the target that each case names
   std::chrono::milliseconds case_timeout{20'000};
+  bool update = false;          // states that change (fuzz/case_state.h) are written into the files
+  std::filesystem::path junit;  // empty: none is written
 };
-ExitStatus CommandReplay(const CaseFiles& files, const Console& console);
+ExitStatus CommandReplay(const ReplayCommand& command, const Console& console);
+
+struct CaseFiles {
+  std::vector<std::filesystem::path> paths;  // as above
+};
 ExitStatus CommandShow(const CaseFiles& files, const Console& console);
+// One file as stable text, and nothing else on stdout: what `git diff` calls.
+ExitStatus CommandTextconv(const std::filesystem::path& file, const Console& console);
+
+struct MergeCommand {
+  std::vector<std::filesystem::path> paths;  // as above
+  std::filesystem::path out;
+  std::string target;  // empty: the target that each case names
+  int64_t per_bucket = 3;
+  std::chrono::milliseconds case_timeout{20'000};
+};
+ExitStatus CommandMerge(const MergeCommand& command, const Console& console);
 
 struct CheckCommand {
   std::vector<std::filesystem::path> paths;  // dumps
@@ -86,10 +103,6 @@ ExitStatus CommandSelftest(const SelftestCommand& command, const Console& consol
 
 // `parser`: name and version of the command-line library, which only the program itself may include.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser);
-
-// The case files that a path stands for, sorted; empty, with the reason, where there are none. A dump
-// that lies in a folder of cases is passed over.
-std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error);
 
 }  // namespace plumbline::fuzz
 

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <memory>
-#include <optional>
-#include <system_error>
+#include <string>
+#include <utility>
 
 #include "fuzz/commands.h"
-#include "fuzz/mapped_file.h"
 #include "fuzz/report_text.h"
-#include "fuzz/safetensors.h"
 
 namespace plumbline::fuzz {
 
@@ -43,40 +39,6 @@ ExitStatus Console::Finish(ExitStatus status, int64_t cases, int64_t findings, J
     return ExitStatus::kFault;
   }
   return status;
-}
-
-namespace {
-
-// A sound safetensors file that is no case, such as a dump among cases. What cannot be read is not
-// passed over: ReadCase will say what is wrong with it.
-bool IsNoCase(const std::filesystem::path& path) {
-  std::string error;
-  const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &error);
-  if (!file) return false;
-  const std::optional<SafeTensorsView> view = ViewSafeTensors(file->bytes(), &error);
-  return view && !view->metadata.contains("case");
-}
-
-}  // namespace
-
-std::vector<std::filesystem::path> ExpandPath(const std::filesystem::path& path, std::string* error) {
-  namespace fs = std::filesystem;
-  std::error_code code;
-  if (fs::is_regular_file(path, code)) return {path};
-  std::vector<fs::path> files;
-  for (fs::recursive_directory_iterator entry(path, code), end; !code && entry != end;
-       entry.increment(code)) {
-    if (entry->path().extension() == ".safetensors" && entry->is_regular_file(code) &&
-        !IsNoCase(entry->path()))
-      files.push_back(entry->path());
-  }
-  if (code) {
-    *error = path.string() + ": " + code.message();
-    return {};
-  }
-  if (files.empty()) *error = path.string() + ": no case (*.safetensors) in this folder";
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 }  // namespace plumbline::fuzz

@@ -6,7 +6,10 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <tuple>
 
+#include "fuzz/case_name.h"
+#include "fuzz/disk_space.h"
 #include "fuzz/recipe.h"
 
 namespace plumbline::fuzz {
@@ -18,6 +21,10 @@ using std::chrono::milliseconds;
 constexpr int64_t kMostFaults = 10;
 // Shrinking under a budget of time may overrun it by this much, or the last finding would stay large.
 constexpr milliseconds kLeastShrinkTime{5'000};
+// Between two looks at whether a generation's last cases are done: some milliseconds in every second.
+constexpr milliseconds kPatience{2};
+constexpr milliseconds kProgressEvery{200};
+constexpr milliseconds kDiskEvery{1'000};
 
 }  // namespace
 
@@ -29,10 +36,16 @@ void Crew::Run() {
   working_ = time_.jobs = jobs;
   std::vector<std::thread> threads;
   for (int job = 0; job < jobs; ++job) threads.emplace_back([this, job] { Work(job); });
+  Stopwatch since_disk;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, milliseconds(200), [this] { return working_ == 0; })) break;
+      if (changed_.wait_for(lock, kProgressEvery, [this] { return working_ == 0; })) break;
+    }
+    if (since_disk.Lap() * 1e3 >= static_cast<double>(kDiskEvery.count())) {
+      since_disk.Restart();
+      const std::string shortage = DiskShortage(options_.out, options_.least_free);
+      if (!shortage.empty()) End(ExitStatus::kFault, shortage);
     }
     const Progress progress = Snapshot();
     const std::lock_guard lock(observer_mutex_);
@@ -47,13 +60,17 @@ void Crew::Work(int job) {
   while (!Ending()) {
     if (const std::optional<Sighting> sighting = ledger_.NextPending()) {
       if (!PursueSighting(*sighting, job, &runners)) break;
-    } else if (const std::optional<Item> item = ledger_.NextItem()) {
-      if (interrupt_.load()) {
-        End(ExitStatus::kInterrupted, "");
-      } else if (!RunItem(*item, runners[item->target].get())) {
-        break;
-      }
-    } else {
+      continue;
+    }
+    bool wait = false;
+    const std::optional<Item> item = ledger_.NextItem(&wait);
+    if (wait) {
+      std::this_thread::sleep_for(kPatience);
+    } else if (!item) {
+      break;
+    } else if (interrupt_.load()) {
+      End(ExitStatus::kInterrupted, "");
+    } else if (!RunItem(*item, runners[item->target].get())) {
       break;
     }
   }
@@ -76,9 +93,22 @@ Crew::Runners Crew::MakeRunners(int job) const {
   return runners;
 }
 
+std::optional<Request> Crew::RequestOf(const Item& item, std::string* error) {
+  if (item.file.empty()) return RequestFor(item.recipe, item.seed);
+  const std::optional<Case> c = ReadCase(item.file, error);
+  if (!c) return std::nullopt;
+  return RequestFor(c->problem, SeedOf(*c));
+}
+
 bool Crew::RunItem(const Item& item, CaseRunner* runner) {
   ledger_.Start(item);
-  const Request request = RequestFor(item.recipe, item.seed);
+  std::string unreadable;
+  const std::optional<Request> sent = RequestOf(item, &unreadable);
+  if (!sent) {
+    End(ExitStatus::kFault, "corpus: " + unreadable);
+    return false;
+  }
+  const Request& request = *sent;
   Stopwatch watch;
   Judged judged = runner->Run(request);
   const double seconds = watch.Lap();
@@ -111,7 +141,7 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
     StoreFault("item-" + std::to_string(item.number), judged.result.harness_fault, std::move(witness),
                nullptr);
   }
-  for (const Sighting& sighting : ledger_.Record(item, judged)) {
+  for (const Sighting& sighting : ledger_.Record(item, judged, seconds)) {
     const std::lock_guard lock(observer_mutex_);
     observer_.OnSighting(sighting, WhyOf(sighting.regime));
   }
@@ -124,9 +154,11 @@ bool Crew::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
   CaseRunner& runner = *(*runners)[static_cast<size_t>(target - options_.targets.begin())];
   SetActivity(job, "shrinking " + sighting.signature);
   const Stopwatch watch;
-  Pursued pursued = PursueFrom(sighting, job, &runner);
+  std::optional<Pursued> found = PursueFrom(sighting, job, &runner);
   AddTime(&TimeSplit::shrinking, watch.Lap());
   SetActivity(job, "");
+  if (!found) return false;
+  Pursued& pursued = *found;
   if (pursued.kind != Pursued::Kind::kCase) {
     const bool gone = pursued.kind == Pursued::Kind::kUnavailable;
     End(gone ? ExitStatus::kUnavailable : ExitStatus::kInterrupted, pursued.error);
@@ -136,15 +168,36 @@ bool Crew::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
   return true;
 }
 
-Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) {
-  Recipe recipe;
-  std::string unused;
-  Parse(sighting.recipe, &recipe, &unused);
-  const FailingProblem start{.problem = Expand(recipe),
-                             .finding = sighting.finding,
-                             .recipe = sighting.recipe,
-                             .why = WhyOf(sighting.regime),
-                             .seed = recipe.seed};
+std::optional<FailingProblem> Crew::StartOf(const Sighting& sighting, std::string* error) {
+  FailingProblem start{.problem = {},
+                       .finding = sighting.finding,
+                       .recipe = sighting.recipe,
+                       .why = WhyOf(sighting.regime),
+                       .seed = 0};
+  if (sighting.source.empty()) {
+    Recipe recipe;
+    Parse(sighting.recipe, &recipe, error);
+    start.problem = Expand(recipe);
+    start.seed = recipe.seed;
+    return start;
+  }
+  std::optional<Case> c = ReadCase(sighting.source, error);
+  if (!c) return std::nullopt;
+  start.problem = std::move(c->problem);
+  start.recipe = c->recipe;
+  start.why = c->why;
+  start.seed = SeedOf(*c);
+  return start;
+}
+
+std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) {
+  std::string unreadable;
+  const std::optional<FailingProblem> found = StartOf(sighting, &unreadable);
+  if (!found) {
+    End(ExitStatus::kFault, "corpus: " + unreadable);
+    return std::nullopt;
+  }
+  const FailingProblem& start = *found;
   const int64_t values = ValueCount(start.problem);
 
   PursuitOptions pursuit;
@@ -165,6 +218,7 @@ Pursued Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) 
   };
 
   // Where an interrupted run had got to, if that still fails.
+  std::string unused;
   if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
     FailingProblem smaller = start;
     smaller.problem = best->problem;
@@ -260,8 +314,13 @@ void Crew::SetActivity(int job, std::string text) {
 
 Progress Crew::Snapshot() {
   Progress progress;
+  progress.phase = ledger_.CurrentPhase();
   progress.elapsed = ledger_.Elapsed();
+  progress.in_this_run = begin_.Lap();
+  progress.budget = options_.GetBudget();
+  std::tie(progress.cells, progress.newest) = ledger_.Cells();
   progress.targets = ledger_.Tallies();
+  progress.cases_before = cases_before_;
   progress.findings = static_cast<int64_t>(ledger_.Sightings().size());
   const std::lock_guard lock(mutex_);
   for (const std::string& text : activity_) {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Crew {
        CampaignObserver* observer)
       : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {
     const auto targets = static_cast<double>(options.targets.size());
+    for (const auto& [target, tally] : ledger->Tallies()) cases_before_ += tally.cases;
     for (size_t t = 0; t < options.targets.size(); ++t) {
       schedules_.emplace_back(kArbitratedPerMinute / targets);
     }
@@ -62,10 +64,14 @@ class Crew {
 
   void Work(int job);
   Runners MakeRunners(int job) const;
+  // The case as it is sent; nullopt, with the reason, where its file cannot be read any more.
+  static std::optional<Request> RequestOf(const Item& item, std::string* error);
   // Both: false if this thread is to end.
   bool RunItem(const Item& item, CaseRunner* runner);
   bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
-  Pursued PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
+  // nullopt, with the reason, where the case's file cannot be read any more.
+  static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
+  std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
   void StoreCase(const Sighting& sighting, Pursued pursued);
   void StoreSlips(const std::string& target, const std::vector<Case>& slips);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
@@ -80,6 +86,7 @@ class Crew {
   Ledger& ledger_;
   const std::atomic<bool>& interrupt_;
   const Stopwatch begin_;
+  int64_t cases_before_ = 0;               // of earlier runs
   std::deque<ArbiterSchedule> schedules_;  // by target
 
   std::mutex observer_mutex_;

@@ -61,11 +61,15 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     const std::optional<Json> json = Json::Parse(json_text->second, &why);
     if (!json) return "metadata \"case\": " + why;
     Case c;
-    if (why = CaseFromJson(*json, &c); !why.empty()) return "metadata \"case\": " + why;
+    std::optional<Expansion> expansion;
+    if (why = CaseFromJson(*json, &c, &expansion); !why.empty()) return "metadata \"case\": " + why;
+    if (expansion) return "metadata \"case\": a case without tensors: plumb replay runs it";
     p.ignore_index = c.problem.ignore_index;
     p.reduction = c.problem.reduction;
     dump->wanted = c.problem.wanted;
-    // The one part of a layout that changes values: element 0 of the upstream gradients for all rows.
+    // The parts of a layout that change values: element 0, or row 0, for all rows.
+    if (c.problem.layout.hidden_broadcast) p.hidden.stride[0] = 0;
+    if (c.problem.layout.label_stride == 0) p.labels.stride[0] = 0;
     if (c.problem.layout.grad_stride == 0) {
       if (p.grad_logprob) p.grad_logprob->stride[0] = 0;
       if (p.grad_entropy) p.grad_entropy->stride[0] = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/case_name.h"
 #include "fuzz/dump_excerpt.h"
 #include "fuzz/pursuit.h"
 #include "oracle/output.h"

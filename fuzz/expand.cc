@@ -24,18 +24,30 @@ constexpr int64_t kUsualIgnoreIndex = -100;
 
 bool Ignores(Labels labels) {
   return labels == Labels::kSomeIgnored || labels == Labels::kAllIgnored ||
-         labels == Labels::kIgnoredNaN;
+         labels == Labels::kIgnoredNaN || labels == Labels::kOneValid;
 }
+
+// Of kFarIgnored: the column that rows which count have and that ignore_index is, in its lower half.
+int64_t FarColumn(const Recipe& r) { return Below(StreamOf(r, Purpose::kIgnored).At(0)[3], r.v); }
 
 // Which rows are ignored: none; all; or a random half, with at least one in it and, from two rows on,
 // at least one out of it. Without a vocabulary there is no label to look up, so all.
 std::vector<bool> IgnoredRows(const Recipe& r) {
   std::vector<bool> ignored(static_cast<size_t>(r.n), r.labels == Labels::kAllIgnored || r.v == 0);
-  if (r.n == 0 || r.v == 0 || !Ignores(r.labels) || r.labels == Labels::kAllIgnored) return ignored;
+  // 32 bits do not hold what a row would be ignored by.
+  const bool far = r.labels == Labels::kFarIgnored && r.label_dtype == DType::kI64;
+  if (r.n == 0 || r.v == 0 || r.labels == Labels::kAllIgnored || !(Ignores(r.labels) || far)) {
+    return ignored;
+  }
   const Stream stream = StreamOf(r, Purpose::kIgnored);
   for (int64_t i = 0; i < r.n; ++i) ignored[static_cast<size_t>(i)] = (stream.At(i, 1)[0] & 1) != 0;
   const PhiloxBlock plan = stream.At(0);
   const int64_t in = Below(plan[1], r.n);
+  if (r.labels == Labels::kOneValid) {
+    ignored.assign(ignored.size(), true);
+    ignored[static_cast<size_t>(in)] = false;
+    return ignored;
+  }
   ignored[static_cast<size_t>(in)] = true;
   if (r.n > 1) ignored[static_cast<size_t>((in + 1 + Below(plan[2], r.n - 1)) % r.n)] = false;
   return ignored;
@@ -44,6 +56,7 @@ std::vector<bool> IgnoredRows(const Recipe& r) {
 // Mostly the usual one; where rows are ignored, half of the time a number that tempts: inside the
 // vocabulary, at either end of it, or just outside.
 int64_t IgnoreIndex(const Recipe& r) {
+  if (r.labels == Labels::kFarIgnored) return (int64_t{1} << 32) + FarColumn(r);
   if (!Ignores(r.labels) || r.v < 2) return kUsualIgnoreIndex;
   switch (Below(StreamOf(r, Purpose::kIgnored).At(0)[0], 8)) {
     case 0:
@@ -86,16 +99,36 @@ int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t
                 int64_t row) {
   switch (r.labels) {
     case Labels::kArgmax:
+    case Labels::kArgmin:
       return argmax[static_cast<size_t>(row)];
     case Labels::kFirst:
       return 0;
     case Labels::kLast:
       return r.v - 1;
+    case Labels::kTileEdge: {
+      const PhiloxBlock bits = StreamOf(r, Purpose::kLabels).At(row);
+      const int64_t tile = int64_t{16} << Below(bits[0], 5);
+      const int64_t edge = tile * Below(bits[1], r.v / tile + 1);
+      return std::clamp<int64_t>(edge - static_cast<int64_t>(bits[2] & 1), 0, r.v - 1);
+    }
+    case Labels::kLastTile: {
+      const PhiloxBlock bits = StreamOf(r, Purpose::kLabels).At(row);
+      const int64_t first = (r.v - 1) & -(int64_t{16} << Below(bits[0], 5));
+      return first + Below(bits[1], r.v - first);
+    }
+    case Labels::kSame:
+      return Below(StreamOf(r, Purpose::kLabels).At(0)[0], r.v);
+    case Labels::kDistinct:
+      return (Below(StreamOf(r, Purpose::kLabels).At(0)[0], r.v) + row) % r.v;
+    case Labels::kFarIgnored:
+      if ((StreamOf(r, Purpose::kLabels).At(row)[1] & 1) != 0) return FarColumn(r);
+      break;
     case Labels::kRandom:
     case Labels::kSomeIgnored:
     case Labels::kAllIgnored:
     case Labels::kIgnoredNaN:
     case Labels::kInvalid:
+    case Labels::kOneValid:
       break;
   }
   const int64_t label = Below(StreamOf(r, Purpose::kLabels).At(row)[0], r.v);
@@ -144,6 +177,11 @@ double GradOf(Grads kind, DType dtype, int64_t row, int64_t chosen, uint64_t bit
     }
     case Grads::kOneHot:
       return row == chosen ? random : 0;
+    case Grads::kAlternating:
+      return std::ldexp(row % 2 == 0 ? 1.0 : -1.0, dtype == DType::kF16 ? 8 : 60);
+    case Grads::kTiny:
+      return std::ldexp((bits & 1) != 0 ? -1.0 : 1.0,
+                        static_cast<int>(Below(static_cast<uint32_t>(bits >> 32), 11)) - 30);
   }
   return 0;
 }
@@ -180,11 +218,55 @@ std::optional<HostTensor> MakeTemperature(const Recipe& r, const std::vector<boo
   HostTensor temperature = HostTensor::Zeros(DType::kF32, {r.n});
   const Stream stream = StreamOf(r, Purpose::kTemperature);
   for (int64_t i = 0; i < r.n; ++i) {
-    const int exponent = static_cast<int>(Below(stream.At(i)[0], 3)) - 1;
+    const int exponent =
+        static_cast<int>(Below(stream.At(i)[0], 2 * r.temperature_spread + 1) - r.temperature_spread);
     temperature.SetFloat(i, std::ldexp(r.temperature, exponent));
     if (poisoned[static_cast<size_t>(i)]) temperature.SetBits(i, NaNBits(DType::kF32));
   }
   return temperature;
+}
+
+void RepeatFirstRow(HostTensor* hidden) {
+  const int64_t h = hidden->shape[1];
+  for (int64_t k = h; k < hidden->size(); ++k) hidden->SetBits(k, hidden->GetBits(k % h));
+}
+
+// A stride with which the last of `lines` begins just beyond 2^31 elements, where 32 bits turn
+// negative, or just beyond 2^32, where they are small again.
+int64_t WideStride(const Recipe& r, int64_t lines) {
+  const PhiloxBlock plan = StreamOf(r, Purpose::kLayout).At(0);
+  const int64_t reach = (int64_t{1} << ((plan[0] & 1) != 0 ? 32 : 31)) + Below(plan[1], 64);
+  return reach / std::max<int64_t>(lines - 1, 1) + 1;
+}
+
+Layout LayoutOf(const Recipe& r) {
+  Layout layout = {.weight_hidden_major = r.hidden_major,
+                   .hidden_padding = r.pad,
+                   .weight_padding = r.pad,
+                   .label_offset = r.pad,
+                   .grad_stride = r.grad_stride,
+                   .label_stride = r.label_stride,
+                   .offset = r.offset,
+                   .reversed = r.rows == Rows::kReversed,
+                   .hidden_broadcast = r.rows == Rows::kBroadcast};
+  const int64_t lines = r.hidden_major ? r.h : r.v, length = r.hidden_major ? r.v : r.h;
+  switch (r.wide) {
+    case Wide::kNone:
+      break;
+    case Wide::kHidden:
+      layout.hidden_padding = std::max<int64_t>(WideStride(r, r.n) - r.h, 0);
+      break;
+    case Wide::kWeight:
+      layout.weight_padding = std::max<int64_t>(WideStride(r, lines) - length, 0);
+      break;
+    case Wide::kLabels:
+      layout.label_stride = WideStride(r, r.n);
+      break;
+    case Wide::kGrads:
+      layout.grad_stride = WideStride(r, r.n);
+      break;
+  }
+  return layout;
 }
 
 }  // namespace
@@ -194,14 +276,19 @@ OwnedProblem Expand(const Recipe& r) {
   problem.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
   problem.weight = HostTensor::Zeros(r.dtype, {r.v, r.h});
   FillValues(r, &problem.hidden, &problem.weight);
+  if (r.rows == Rows::kBroadcast) RepeatFirstRow(&problem.hidden);
 
-  const std::vector<bool> ignored = IgnoredRows(r);
-  const std::vector<bool> poisoned =
-      r.labels == Labels::kIgnoredNaN ? ignored : std::vector<bool>(ignored.size(), false);
+  std::vector<bool> ignored = IgnoredRows(r);
+  if (r.label_stride == 0 && r.n > 0) ignored.assign(ignored.size(), ignored.front());
+  // Where rows share hidden, no row of them can hold what another must not.
+  const std::vector<bool> poisoned = r.labels == Labels::kIgnoredNaN && r.rows != Rows::kBroadcast
+                                         ? ignored
+                                         : std::vector<bool>(ignored.size(), false);
   problem.ignore_index = IgnoreIndex(r);
   problem.labels = HostTensor::Zeros(r.label_dtype, {r.n});
   std::vector<int64_t> argmax;
   if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem);
+  if (r.labels == Labels::kArgmin) argmax = Argmins(problem);
   for (int64_t i = 0; i < r.n; ++i) {
     const bool is_ignored = ignored[static_cast<size_t>(i)];
     problem.labels.SetInt(i, is_ignored ? problem.ignore_index
@@ -221,17 +308,19 @@ OwnedProblem Expand(const Recipe& r) {
     problem.grad_entropy = MakeGrads(r, r.entropy_grads, Purpose::kEntropyGrads, false, poisoned);
   }
 
-  problem.layout = {.weight_hidden_major = r.hidden_major,
-                    .hidden_padding = r.pad,
-                    .weight_padding = r.pad,
-                    .label_offset = r.pad,
-                    .grad_stride = r.grad_stride};
+  problem.layout = LayoutOf(r);
   // Without an upstream gradient every gradient is zero: no backward pass is asked for.
   const bool backward = problem.grad_logprob.has_value() || problem.grad_entropy.has_value();
-  problem.wanted.grad_hidden = backward;
-  problem.wanted.grad_weight = backward;
-  problem.wanted.fp32_grads = r.fp32_grads;
+  problem.wanted = {.entropy = (r.want & kWantEntropy) != 0,
+                    .lse = (r.want & kWantLse) != 0,
+                    .grad_hidden = backward && (r.want & kWantGradHidden) != 0,
+                    .grad_weight = backward && (r.want & kWantGradWeight) != 0,
+                    .fp32_grads = r.fp32_grads};
   if (r.special != Special::kNone) ApplySpecial(r, &problem);
+  if (r.rows == Rows::kBroadcast) RepeatFirstRow(&problem.hidden);
+  if (r.label_stride == 0) {
+    for (int64_t i = 1; i < r.n; ++i) problem.labels.SetInt(i, problem.labels.GetInt(0));
+  }
   return problem;
 }
 

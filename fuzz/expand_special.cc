@@ -42,6 +42,11 @@ class Overlay {
         MakeDimensionPositive(plan[3]);
         problem_.weight.SetBits(column * r_.h + dim_, infinity);
         return;
+      case Special::kMaskedFirst:
+      case Special::kMaskedButOne:
+        MakeDimensionPositive(1);  // -inf in every row
+        Mask(plan[3], column);
+        return;
       default:
         MakeDimensionPositive(plan[3]);
         MinusInfinities(row, column);
@@ -94,6 +99,26 @@ class Overlay {
                                 ? v == label || (chosen && !IsALabel(v))
                                 : chosen && !IsALabel(v);
       if (infinite) problem_.weight.SetBits(v * r_.h + dim_, Negative(InfinityBits(r_.dtype)));
+    }
+  }
+
+  // As a sampler masks logits, or a vocabulary is padded. Labels that would be masked move to `kept`,
+  // which never is.
+  void Mask(uint32_t bits, int64_t column) {
+    const bool but_one = r_.special == Special::kMaskedButOne;
+    const int64_t tile = std::min(int64_t{16} << Below(bits, 5), std::max<int64_t>(r_.v / 2, 1));
+    const int64_t masked = tile * (1 + Below(bits << 8, std::max<int64_t>((r_.v - 1) / tile, 1)));
+    const int64_t kept = but_one ? column : std::max(column, std::min(masked, r_.v - 1));
+    const auto is_masked = [&](int64_t v) { return v != kept && (but_one || v < masked); };
+    for (int64_t v = 0; v < r_.v; ++v) {
+      if (is_masked(v)) problem_.weight.SetBits(v * r_.h + dim_, Negative(InfinityBits(r_.dtype)));
+    }
+    for (int64_t i = 0; i < r_.n; ++i) {
+      const int64_t label = problem_.labels.GetInt(i);
+      if (label != problem_.ignore_index && label >= 0 && label < r_.v && is_masked(label) &&
+          kept != problem_.ignore_index) {
+        problem_.labels.SetInt(i, kept);
+      }
     }
   }
 

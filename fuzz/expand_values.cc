@@ -176,6 +176,38 @@ void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       return FillSubnormal(r, hidden, weight);
     case Values::kHuge:
       return FillHuge(r, hidden, weight);
+    case Values::kRising:
+    case Values::kFalling:
+    case Values::kZigzag:
+      return FillStaircase(r, hidden, weight);
+    case Values::kTies:
+      return FillTies(r, hidden, weight);
+    case Values::kOutlier:
+      return FillOutlier(r, hidden, weight);
+    case Values::kUlpApart:
+      return FillUlpApart(r, hidden, weight);
+    case Values::kLseZero:
+      return FillLseZero(r, hidden, weight);
+    case Values::kEntropyTrap:
+      return FillEntropyTrap(r, hidden, weight);
+    case Values::kFar:
+      return FillFar(r, hidden, weight);
+    case Values::kTruncate:
+      return FillTruncate(r, hidden, weight);
+    case Values::kPositive:
+      return FillPositive(r, hidden, weight);
+    case Values::kSignedZeros:
+      return FillSignedZeros(r, hidden, weight);
+    case Values::kFullBits:
+      return FillFullBits(r, hidden, weight);
+    case Values::kMassive:
+      return FillMassive(r, hidden, weight);
+    case Values::kLowRank:
+      return FillLowRank(r, hidden, weight);
+    case Values::kBitPatterns:
+      return FillBitPatterns(r, hidden, weight);
+    case Values::kAllExponents:
+      return FillAllExponents(r, hidden, weight);
   }
 }
 

@@ -35,6 +35,7 @@ enum class Purpose : uint32_t {
   kEntropyGrads = 11,
   kSpecial = 12,
   kInvalid = 13,
+  kLayout = 14,
 };
 
 inline Stream StreamOf(const Recipe& recipe, Purpose purpose) {
@@ -105,6 +106,25 @@ void FillSwallowGrads(const Recipe& recipe, HostTensor* hidden, HostTensor* weig
 // The kinds at the ends of the range: expand_range.cc.
 void FillSubnormal(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillHuge(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The kinds that lay logits out along the vocabulary: expand_logits.cc.
+void FillStaircase(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillTies(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillOutlier(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillUlpApart(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillLseZero(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillEntropyTrap(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillFar(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+
+// The kinds by what the products look like: expand_products.cc.
+void FillTruncate(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillPositive(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillSignedZeros(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillFullBits(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillMassive(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillLowRank(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillBitPatterns(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+void FillAllExponents(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
 // The bits of a NaN and of +infinity.
 uint64_t NaNBits(kernel::DType dtype);

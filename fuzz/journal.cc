@@ -8,38 +8,39 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <set>
-#include <string_view>
+#include <tuple>
 
+#include "fuzz/mapped_file.h"
 #include "fuzz/mutation.h"
+#include "fuzz/regular_file.h"
 #include "fuzz/version.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-constexpr int64_t kFormat = 1;
-// A damaged journal must not make the reader ask for petabytes.
+constexpr int64_t kFormat = 2;
 constexpr int64_t kMaxItem = int64_t{1} << 36;
+// Items are handed out in order, so one that is done is at most as many ahead of the others as there
+// are jobs. A journal that says otherwise must not make the reader ask for gigabytes.
+constexpr int64_t kMaxAhead = int64_t{1} << 20;
 
 std::string SystemError(const std::filesystem::path& path, const char* what) {
   return std::string(what) + " " + path.string() + ": " + strerrordesc_np(errno);
 }
 
-bool ReadAll(int descriptor, std::string* text) {
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = read(descriptor, buffer, sizeof buffer);
-    if (got == 0) return true;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return false;
-    text->append(buffer, static_cast<size_t>(got));
-  }
+bool IsItem(const Json& json) {
+  return json.as_int() != nullptr && *json.as_int() >= 0 && *json.as_int() < kMaxItem;
 }
 
 const int64_t* ItemOf(const Json& line, std::string_view key) {
   const Json* member = line.Find(key);
-  const int64_t* item = member != nullptr ? member->as_int() : nullptr;
-  return item != nullptr && *item >= 0 && *item < kMaxItem ? item : nullptr;
+  return member != nullptr && IsItem(*member) ? member->as_int() : nullptr;
+}
+
+std::string_view TextOf(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
 const std::string* TextOf(const Json& line, std::string_view key) {
@@ -50,7 +51,7 @@ const std::string* TextOf(const Json& line, std::string_view key) {
 // Builds a JournalState line by line.
 class Reader {
  public:
-  explicit Reader(JournalState* state) : state_(*state) {}
+  Reader(JournalState* state, const OnDone& on_done) : state_(*state), on_done_(on_done) {}
 
   // False: `why` says what is wrong with the line.
   bool Take(const Json& line, std::string* why) {
@@ -59,7 +60,9 @@ class Reader {
       return Header(line, why);
     }
     if (line.Find("start") != nullptr) return Start(line, why);
-    if (line.Find("done") != nullptr) return Done(line, why);
+    if (const Json* done = line.Find("done")) return Done(*done, line, why);
+    if (line.Find("kind") != nullptr) return Kind(line, why);
+    if (line.Find("phase") != nullptr) return true;  // for whoever reads the file
     if (const Json* sighting = line.Find("sighting")) return Sighted(*sighting, why);
     if (const Json* more = line.Find("more")) return More(*more, why);
     if (const Json* stored = line.Find("stored")) return Stored(*stored, why);
@@ -99,25 +102,55 @@ class Reader {
     return true;
   }
 
-  bool Done(const Json& line, std::string* why) {
-    const int64_t* item = ItemOf(line, "done");
-    const std::string* target = TextOf(line, "target");
-    const int64_t* ms = ItemOf(line, "ms");
-    const Json* record = line.Find("r");
-    const std::optional<CaseRecord> parsed =
-        record != nullptr ? CaseRecordFromJson(*record) : std::nullopt;
-    if (item == nullptr || target == nullptr || ms == nullptr || !parsed) {
+  bool Kind(const Json& line, std::string* why) {
+    const int64_t* number = ItemOf(line, "kind");
+    const std::string* regime = TextOf(line, "regime");
+    const Json* parts = line.Find("class");
+    const Json::Array* texts = parts != nullptr ? parts->as_array() : nullptr;
+    const bool whole = texts != nullptr && texts->size() == 4 &&
+                       std::all_of(texts->begin(), texts->end(),
+                                   [](const Json& text) { return text.as_string() != nullptr; });
+    if (number == nullptr || regime == nullptr || !whole ||
+        *number != static_cast<int64_t>(kinds_.size())) {
+      *why = "not a valid \"kind\" line";
+      return false;
+    }
+    kinds_.emplace_back(*regime, CaseClass{.name = *(*texts)[0].as_string(),
+                                           .aim = *(*texts)[1].as_string(),
+                                           .dtype = *(*texts)[2].as_string(),
+                                           .grads = *(*texts)[3].as_string()});
+    state_.kinds.emplace(kinds_.back(), *number);
+    return true;
+  }
+
+  bool Done(const Json& done, const Json& line, std::string* why) {
+    const Json::Array* numbers = done.as_array();
+    std::optional<CaseRecord> record = CaseRecordFromJson(line);
+    if (numbers == nullptr || numbers->size() != 4 || !record ||
+        !std::all_of(numbers->begin(), numbers->end(), IsItem) ||
+        *(*numbers)[3].as_int() >= static_cast<int64_t>(kinds_.size())) {
       *why = "not a valid \"done\" line";
       return false;
     }
-    Clock(*ms);
-    started_.erase(*item);
-    if (state_.Done(*item) && !Planted(HarnessDefect::kCountedTwice)) return true;
-    if (*item >= static_cast<int64_t>(state_.done.size())) {
-      state_.done.resize(static_cast<size_t>(std::max<int64_t>(*item + 1, 2 * *item)));
+    const int64_t item = *(*numbers)[0].as_int(), ms = *(*numbers)[1].as_int();
+    Clock(ms);
+    started_.erase(item);
+    if (state_.Done(item) && !Planted(HarnessDefect::kCountedTwice)) return true;
+    if (item > done_ + kMaxAhead) {
+      *why = "item " + std::to_string(item) + " is done, where only " + std::to_string(done_) +
+             " have been before";
+      return false;
     }
-    state_.done[static_cast<size_t>(*item)] = true;
-    state_.tallies[*target].Add(*parsed);
+    ++done_;
+    if (item >= static_cast<int64_t>(state_.done.size())) {
+      state_.done.resize(static_cast<size_t>(std::max<int64_t>(item + 1, 2 * item)));
+    }
+    state_.done[static_cast<size_t>(item)] = true;
+    record->us = *(*numbers)[2].as_int();
+    std::tie(record->regime, record->case_class) = kinds_[static_cast<size_t>(*(*numbers)[3].as_int())];
+    const std::vector<std::string>& targets = state_.options.targets;
+    state_.tallies[targets[static_cast<size_t>(item) % targets.size()]].Add(*record);
+    if (on_done_) on_done_(state_, item, *record, std::chrono::milliseconds(ms));
     return true;
   }
 
@@ -170,14 +203,17 @@ class Reader {
   }
 
   JournalState& state_;
+  const OnDone& on_done_;
+  std::vector<std::pair<std::string, CaseClass>> kinds_;  // by number
   bool first_ = true;
   std::set<int64_t> started_;
+  int64_t done_ = 0;
 };
 
 // `whole`: bytes up to the end of the last whole line.
 bool ParseJournal(const std::filesystem::path& path, std::string_view text, JournalState* state,
-                  size_t* whole, std::string* error) {
-  Reader reader(state);
+                  const OnDone& on_done, size_t* whole, std::string* error) {
+  Reader reader(state, on_done);
   size_t begin = 0;
   for (int64_t number = 1; begin < text.size(); ++number) {
     const size_t newline = text.find('\n', begin);
@@ -229,42 +265,34 @@ std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
   return error->empty() ? std::move(journal) : nullptr;
 }
 
-bool Journal::Read(const std::filesystem::path& dir, JournalState* state, std::string* error) {
+bool Journal::Read(const std::filesystem::path& dir, JournalState* state, std::string* error,
+                   const OnDone& on_done) {
   const std::filesystem::path path = dir / kJournalName;
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  std::string text;
-  const bool read = descriptor >= 0 && ReadAll(descriptor, &text);
-  if (!read) *error = SystemError(path, "cannot read");
-  if (descriptor >= 0) close(descriptor);
+  // Mapped: what it takes is given back page by page, however long the campaign was.
+  const std::unique_ptr<MappedFile> file = MappedFile::Open(path, error);
   size_t whole = 0;
-  return read && ParseJournal(path, text, state, &whole, error);
+  return file && ParseJournal(path, TextOf(*file), state, on_done, &whole, error);
 }
 
 std::unique_ptr<Journal> Journal::Open(const std::filesystem::path& dir, JournalState* state,
-                                       std::string* error) {
+                                       std::string* error, const OnDone& on_done) {
   const std::filesystem::path path = dir / kJournalName;
-  const int descriptor = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (descriptor < 0) {
-    *error = SystemError(path, "cannot open");
-    return nullptr;
-  }
+  const int descriptor = OpenRegular(path, O_WRONLY | O_APPEND, error);
+  if (descriptor < 0) return nullptr;
   std::unique_ptr<Journal> journal(new Journal(descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     *error = path.string() + " is in use by another plumb";
     return nullptr;
   }
-  std::string text;
-  if (!ReadAll(descriptor, &text)) {
-    *error = SystemError(path, "cannot read");
-    return nullptr;
-  }
+  const std::unique_ptr<MappedFile> file = MappedFile::Open(path, error);
   size_t whole = 0;
-  if (!ParseJournal(path, text, state, &whole, error)) return nullptr;
-  if (whole < text.size() && !Planted(HarnessDefect::kTornLineKept) &&
+  if (!file || !ParseJournal(path, TextOf(*file), state, on_done, &whole, error)) return nullptr;
+  if (whole < file->bytes().size() && !Planted(HarnessDefect::kTornLineKept) &&
       ftruncate(descriptor, static_cast<off_t>(whole)) != 0) {
     *error = SystemError(path, "cannot cut the torn line off");
     return nullptr;
   }
+  journal->kinds_ = state->kinds;
   return journal;
 }
 
@@ -277,14 +305,31 @@ void Journal::Start(int64_t item) {
   Append(line);
 }
 
-void Journal::Done(int64_t item, const std::string& target, std::chrono::milliseconds elapsed,
-                   const CaseRecord& record) {
+void Journal::Entered(Phase phase, int64_t item) {
   Json line;
-  line["done"] = item;
-  line["target"] = target;
-  line["ms"] = int64_t{elapsed.count()};
-  line["r"] = ToJson(record);
+  line["phase"] = Name(phase);
+  line["item"] = item;
   Append(line);
+}
+
+void Journal::Done(int64_t item, std::chrono::milliseconds elapsed, const CaseRecord& record) {
+  Json line = ToJson(record);
+  const std::lock_guard lock(mutex_);
+  const auto [kind, fresh] =
+      kinds_.try_emplace({record.regime, record.case_class}, static_cast<int64_t>(kinds_.size()));
+  std::string text;
+  if (fresh) {
+    const CaseClass& c = record.case_class;
+    Json meaning;
+    meaning["kind"] = kind->second;
+    meaning["regime"] = record.regime;
+    for (const std::string& part : {c.name, c.aim, c.dtype, c.grads}) meaning["class"].Append(part);
+    text = meaning.Dump() + "\n";
+  }
+  for (const int64_t number : {item, int64_t{elapsed.count()}, record.us, kind->second}) {
+    line["done"].Append(number);
+  }
+  Write(text + line.Dump() + "\n");
 }
 
 void Journal::Sighted(const Sighting& sighting) {
@@ -329,6 +374,10 @@ std::string Journal::Failure() {
 void Journal::Append(const Json& line) {
   const std::string text = line.Dump() + "\n";
   const std::lock_guard lock(mutex_);
+  Write(text);
+}
+
+void Journal::Write(const std::string& text) {
   if (!failure_.empty()) return;
   ssize_t written = 0;
   do {

@@ -3,14 +3,19 @@
 // The journal of a campaign: DIR/journal.jsonl, appended to and never rewritten, one JSON object a
 // line.
 //
-//   {"journal":1,"plumb":"0.1.0","campaign":{...}}         first line: what makes each case what it is
+//   {"journal":2,"plumb":"0.1.0","campaign":{...}}         first line: what makes each case what it is
+//   {"phase":"search","item":ITEM}                         a phase's first item of this run
 //   {"start":ITEM}                                         before a case
-//   {"done":ITEM,"target":T,"ms":ELAPSED,"r":{...}}        after it: its CaseRecord
+//   {"kind":K,"regime":R,"class":[NAME,AIM,DTYPE,GRADS]}   what K means in the lines that follow
+//   {"done":[ITEM,MS,US,K],"o":{...}}                      after a case: MS on the campaign's clock, US
+//                                                          microseconds for it, and its CaseRecord
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
-//   {"stored":{"target":T,"signature":S,"kept":{...}}}   shrunk, confirmed, written
+//   {"stored":{"target":T,"signature":S,"kept":{...}}}     shrunk, confirmed, written
 //   {"fault":WHAT}                                         of the harness; its witness lies in faults/
 //   {"clock":ELAPSED}                                      a run's end
+//
+// ITEM is index * targets + target, index as in fuzz/plan.h.
 //
 // Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A
 // torn last line is cut off when the journal is opened again. An item is done when its "done" line is
@@ -23,14 +28,18 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fuzz/campaign_options.h"
+#include "fuzz/case_record.h"
+#include "fuzz/plan.h"
 #include "fuzz/sighting.h"
 #include "fuzz/tally.h"
 
@@ -38,6 +47,9 @@ namespace plumbline::fuzz {
 
 // (target, signature)
 using SightingKey = std::pair<std::string, std::string>;
+
+// What the small numbers of "done" lines stand for.
+using KindNumbers = std::map<std::pair<std::string, CaseClass>, int64_t>;  // by regime and class
 
 struct JournalState {
   CampaignOptions options;
@@ -47,12 +59,18 @@ struct JournalState {
   std::map<SightingKey, Sighting> sightings;
   int64_t faults = 0;
   std::chrono::milliseconds elapsed{0};
+  KindNumbers kinds;
   std::string note;  // "the last line was torn and is dropped (53 bytes)"
 
   bool Done(int64_t item) const {
     return item < static_cast<int64_t>(done.size()) && done[static_cast<size_t>(item)];
   }
 };
+
+// Told of every item that is done, once each, in the order of the lines; the state then holds what came
+// before it, its options at least.
+using OnDone = std::function<void(const JournalState& state, int64_t item, const CaseRecord&,
+                                  std::chrono::milliseconds)>;
 
 inline constexpr const char* kJournalName = "journal.jsonl";
 
@@ -64,9 +82,10 @@ class Journal {
   // Reads the journal in `dir` and goes on with it. Null, naming the line, if it is damaged elsewhere
   // than at its end; null, too, while another process holds it.
   static std::unique_ptr<Journal> Open(const std::filesystem::path& dir, JournalState* state,
-                                       std::string* error);
+                                       std::string* error, const OnDone& on_done = {});
   // As Open, but changes nothing and takes no lock.
-  static bool Read(const std::filesystem::path& dir, JournalState* state, std::string* error);
+  static bool Read(const std::filesystem::path& dir, JournalState* state, std::string* error,
+                   const OnDone& on_done = {});
 
   ~Journal();
   Journal(const Journal&) = delete;
@@ -74,8 +93,8 @@ class Journal {
 
   // From any thread.
   void Start(int64_t item);
-  void Done(int64_t item, const std::string& target, std::chrono::milliseconds elapsed,
-            const CaseRecord& record);
+  void Entered(Phase phase, int64_t item);
+  void Done(int64_t item, std::chrono::milliseconds elapsed, const CaseRecord& record);
   void Sighted(const Sighting& sighting);
   void More(const SightingKey& key, const std::string& recipe);
   void Stored(const SightingKey& key, const StoredFinding& kept);
@@ -88,9 +107,11 @@ class Journal {
  private:
   explicit Journal(int descriptor) : descriptor_(descriptor) {}
   void Append(const Json& line);
+  void Write(const std::string& text);  // under mutex_
 
   int descriptor_;
   std::mutex mutex_;
+  KindNumbers kinds_;
   std::string failure_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fuzz/mutation.h"
+#include "fuzz/text.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -36,7 +37,7 @@ class Builder final : public nlohmann::json_sax<Library> {
   }
   bool number_float(number_float_t value, const string_t& text) override {
     if (text.find_first_of(".eE") == std::string::npos) {
-      return Refuse("integer " + text + " does not fit 64 signed bits");
+      return Refuse("integer " + Abridged(text) + " does not fit 64 signed bits");
     }
     return Add(Json(value));
   }
@@ -50,7 +51,7 @@ class Builder final : public nlohmann::json_sax<Library> {
 
   bool key(string_t& value) override {
     if (open_.back().value.Find(value) != nullptr && !Planted(HarnessDefect::kDuplicateKeys)) {
-      return Refuse("duplicate key " + Json(value).Dump());
+      return Refuse("duplicate key " + Abridged(Json(value).Dump()));
     }
     open_.back().key = std::move(value);
     return true;
@@ -59,7 +60,9 @@ class Builder final : public nlohmann::json_sax<Library> {
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& exception) override {
     const std::string_view what = exception.what();
     const size_t end_of_code = what.find("] ");
-    return Refuse(std::string(end_of_code == what.npos ? what : what.substr(end_of_code + 2)));
+    // It quotes the token at which it stopped, which may be megabytes of anything.
+    return Refuse(Abridged(
+        Printable(std::string(end_of_code == what.npos ? what : what.substr(end_of_code + 2)))));
   }
 
  private:

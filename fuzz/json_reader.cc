@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "fuzz/text.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -19,7 +21,7 @@ JsonReader::JsonReader(const Json* json, std::string path, Presence presence)
     : path_(std::move(path)), presence_(presence) {
   if (json != nullptr) object_ = json->as_object();
   if (object_ == nullptr && (json != nullptr || presence == Presence::kRequired)) {
-    Refuse(path_ + " is " + (json == nullptr ? "missing" : json->Dump()) + ", not an object");
+    Refuse(path_ + " is " + (json == nullptr ? "missing" : Abridged(json->Dump())) + ", not an object");
   }
 }
 
@@ -77,8 +79,8 @@ void JsonReader::Read(std::string_view key, double* value, double least, double 
 }
 
 void JsonReader::Wrong(std::string_view key, const Json* got, std::string_view expected) {
-  Refuse(path_ + "." + std::string(key) + " is " + (got == nullptr ? "missing" : got->Dump()) +
-         ", not " + std::string(expected));
+  Refuse(path_ + "." + std::string(key) + " is " +
+         (got == nullptr ? "missing" : Abridged(got->Dump())) + ", not " + std::string(expected));
 }
 
 void JsonReader::Adopt(JsonReader& inner) {
@@ -89,7 +91,8 @@ std::string JsonReader::Error() {
   if (object_ != nullptr) {
     for (const auto& [key, value] : *object_) {
       if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-        Refuse(path_ + "." + key + " is an unknown key, with the value " + value.Dump());
+        Refuse(path_ + "." + Abridged(key) + " is an unknown key, with the value " +
+               Abridged(value.Dump()));
       }
     }
   }

@@ -2,18 +2,22 @@
 #include "fuzz/ledger.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "fuzz/mutation.h"
 #include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
 #include "fuzz/second_opinion.h"
 
 namespace plumbline::fuzz {
 
-Ledger::Ledger(const CampaignOptions& options, JournalState state, std::unique_ptr<Journal> journal)
+Ledger::Ledger(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
+               std::unique_ptr<Journal> journal)
     : options_(options),
       before_(state.elapsed),
+      plan_(plan),
       journal_(std::move(journal)),
+      search_(*search),
       state_(std::move(state)),
       faults_(state_.faults) {
   for (const auto& [key, sighting] : state_.sightings) {
@@ -34,27 +38,41 @@ bool Ledger::Full() const {
   return limit > 0 && static_cast<int64_t>(state_.sightings.size()) >= limit;
 }
 
-std::optional<Item> Ledger::NextItem() {
+std::optional<Item> Ledger::NextItem(bool* wait) {
+  *wait = false;
+  const auto targets = static_cast<int64_t>(options_.targets.size());
   Item item;
+  Recipe recipe;
   {
     const std::lock_guard lock(mutex_);
     if (Full()) return std::nullopt;
     while (state_.Done(next_)) ++next_;
     const std::optional<int64_t> cases = options_.Cases();
     if (cases ? next_ >= *cases : Elapsed() >= options_.GetBudget().time) return std::nullopt;
+    const int64_t index = next_ / targets;
+    *wait = !search_.Ready(index);
+    if (*wait) return std::nullopt;
     item.number = next_++;
+    const Plan::Place place = plan_.At(index);
+    item.phase = place.phase;
+    if (place.phase == Phase::kCorpus) {
+      item.file = plan_.CorpusFile(place.number);
+    } else {
+      recipe = search_.Draw(index);
+    }
+    if (phase_ != item.phase) {
+      phase_ = item.phase;
+      journal_->Entered(item.phase, item.number);
+    }
   }
-  const auto targets = static_cast<int64_t>(options_.targets.size());
   item.target = static_cast<size_t>(item.number % targets);
-  Recipe recipe;
-  if (options_.recipe.empty()) {
-    recipe = DrawRecipe(options_.seed, static_cast<uint64_t>(item.number / targets), options_.regime);
-    item.recipe = Format(recipe);
-  } else {
-    std::string unused;  // Objection() has parsed it before
-    Parse(options_.recipe, &recipe, &unused);
-    item.recipe = options_.recipe;
+  if (item.phase == Phase::kCorpus) {
+    item.regime = kCorpusRegime;
+    item.case_class = {.name = item.regime, .aim = "stress", .dtype = "any", .grads = "any"};
+    return item;
   }
+  // As the user wrote it, where the user did.
+  item.recipe = item.phase == Phase::kRecipe ? options_.recipe : Format(recipe);
   item.regime = recipe.regime;
   item.case_class = ClassOf(recipe);
   item.seed = recipe.seed;
@@ -79,13 +97,15 @@ bool Ledger::ShowsNew(const Item& item, const CaseResult& result) {
          });
 }
 
-std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
+std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged, double seconds) {
   const std::string& target = options_.targets[item.target];
-  const CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
+  CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
+  record.regime = item.regime;
+  record.us = std::llround(1e6 * seconds);
   std::vector<Sighting> fresh;
   const std::lock_guard lock(mutex_);
   if (Planted(HarnessDefect::kDoneBeforeSighting)) {
-    journal_->Done(item.number, target, Elapsed(), record);
+    journal_->Done(item.number, Elapsed(), record);
   }
   for (const std::string& signature : record.signatures) {
     if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
@@ -95,7 +115,8 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
     if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
       Sighting& sighting = known->second;
       // The same item again: the run before ended between its sighting and its end.
-      if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes) continue;
+      if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes || item.recipe.empty())
+        continue;
       journal_->More(key, item.recipe);
       sighting.more.push_back(item.recipe);
       continue;
@@ -106,6 +127,7 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
     sighting.signature = key.second;
     sighting.item = item.number;
     sighting.recipe = item.recipe;
+    sighting.source = item.file;
     sighting.regime = item.regime;
     sighting.seconds = std::chrono::duration<double>(Elapsed()).count();
     sighting.finding = finding;
@@ -114,10 +136,10 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged) {
     state_.sightings.emplace(key, sighting);
     fresh.push_back(std::move(sighting));
   }
-  if (!Planted(HarnessDefect::kDoneBeforeSighting)) {
-    journal_->Done(item.number, target, Elapsed(), record);
-  }
+  const std::chrono::milliseconds elapsed = Elapsed();
+  if (!Planted(HarnessDefect::kDoneBeforeSighting)) journal_->Done(item.number, elapsed, record);
   state_.tallies[target].Add(record);
+  search_.Take(item.number, std::move(record), elapsed);
   for (auto sighting = fresh.rbegin(); sighting != fresh.rend(); ++sighting) {
     pending_.emplace_back(target, sighting->signature);
   }
@@ -137,6 +159,27 @@ int64_t Ledger::CountFault(const std::string& what) {
   const std::lock_guard lock(mutex_);
   journal_->Fault(what);
   return ++faults_;
+}
+
+void Ledger::Close() {
+  const std::lock_guard lock(mutex_);
+  journal_->Clock(Elapsed());
+  search_.Finish();
+}
+
+Phase Ledger::CurrentPhase() {
+  const std::lock_guard lock(mutex_);
+  return phase_.value_or(plan_.At(0).phase);
+}
+
+std::pair<int64_t, std::chrono::milliseconds> Ledger::Cells() {
+  const std::lock_guard lock(mutex_);
+  std::pair<int64_t, std::chrono::milliseconds> seen{0, 0};
+  for (size_t t = 0; t < options_.targets.size(); ++t) {
+    seen.first += search_.coverage(t).cells();
+    seen.second = std::max(seen.second, search_.coverage(t).newest());
+  }
+  return seen;
 }
 
 std::vector<std::pair<std::string, Tally>> Ledger::Tallies() {

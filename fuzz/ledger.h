@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,18 +20,24 @@
 #include "fuzz/campaign_options.h"
 #include "fuzz/case_class.h"
 #include "fuzz/case_runner.h"
+#include "fuzz/coverage.h"
 #include "fuzz/journal.h"
+#include "fuzz/plan.h"
+#include "fuzz/search.h"
 #include "fuzz/sighting.h"
 #include "fuzz/tally.h"
+#include "fuzz/yield.h"
 
 namespace plumbline::fuzz {
 
 // Where a case came from.
 struct Item {
-  int64_t number = 0;  // index * targets + target
+  int64_t number = 0;  // index * targets + target; index as in fuzz/plan.h
   size_t target = 0;
-  std::string recipe;
-  std::string regime;
+  Phase phase = Phase::kSearch;
+  std::string recipe;          // empty for a case of the corpus, which has a
+  std::filesystem::path file;  // instead
+  std::string regime;          // kCorpusRegime there
   CaseClass case_class;
   // ExamineOptions::seed: the recipe's own, so that its line alone reproduces the case.
   uint64_t seed = 0;
@@ -39,12 +46,15 @@ struct Item {
 
 class Ledger {
  public:
-  // `options` must outlive the ledger and not change.
-  Ledger(const CampaignOptions& options, JournalState state, std::unique_ptr<Journal> journal);
+  // `options`, `plan` and `search` must outlive the ledger, and the first two not change. `search` has
+  // taken what the journal held.
+  Ledger(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
+         std::unique_ptr<Journal> journal);
 
   std::chrono::milliseconds Elapsed() const;  // over all runs
-  // The next item within budget and stop_after; nullopt when there is none.
-  std::optional<Item> NextItem();
+  // The next item within budget and stop_after; nullopt when there is none, or when (`*wait`) it
+  // depends on cases that are still being run.
+  std::optional<Item> NextItem(bool* wait);
   // To be called before the item is run.
   void Start(const Item& item) { journal_->Start(item.number); }
   // A sighting that is to be shrunk and stored, taken off the list; in order of their being seen.
@@ -52,9 +62,9 @@ class Ledger {
 
   // Whether the result holds a signature that would become a sighting.
   bool ShowsNew(const Item& item, const CaseResult& result);
-  // A judged case: journaled, counted, and what it showed for the first time, worst first, also put on
-  // the list of NextPending.
-  std::vector<Sighting> Record(const Item& item, const Judged& judged);
+  // A judged case, which took `seconds`: journaled, counted, and what it showed for the first time,
+  // worst first, also put on the list of NextPending.
+  std::vector<Sighting> Record(const Item& item, const Judged& judged, double seconds);
   // The sighting as it is now, with its kept.
   Sighting Store(const Sighting& sighting, StoredFinding kept);
   // The number of faults of the harness so far, this one included.
@@ -63,11 +73,14 @@ class Ledger {
   // Why the journal cannot be written; empty while it can.
   std::string Failure() { return journal_->Failure(); }
   // Ends the run.
-  void Close() { journal_->Clock(Elapsed()); }
+  void Close();
 
   std::vector<std::pair<std::string, Tally>> Tallies();  // in the order of the targets
   std::vector<Sighting> Sightings();                     // in the order of their items
   int64_t Faults();
+  Phase CurrentPhase();  // of the item that was handed out last
+  // Of all targets together: how many cells, and when the newest was seen.
+  std::pair<int64_t, std::chrono::milliseconds> Cells();
 
  private:
   bool Full() const;  // stop_after is reached
@@ -75,11 +88,14 @@ class Ledger {
   const CampaignOptions& options_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const std::chrono::milliseconds before_;  // elapsed in earlier runs
+  const Plan& plan_;
   std::unique_ptr<Journal> journal_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
+  Search& search_;
   JournalState state_;
   std::vector<SightingKey> pending_;  // the next one last
   int64_t next_ = 0;
+  std::optional<Phase> phase_;
   int64_t faults_;
 };
 

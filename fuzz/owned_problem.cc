@@ -20,7 +20,7 @@ using kernel::Reduction;
 // A dimension or a stride beyond this is no problem that was ever expanded or dumped: it would only
 // overflow the arithmetic of whoever lays it out.
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
-constexpr int64_t kMaxPadding = int64_t{1} << 20;
+constexpr int64_t kMaxOffset = int64_t{1} << 20;
 
 template <class T>
 T Load(const HostTensor& tensor, int64_t i) {
@@ -95,10 +95,15 @@ std::optional<std::string> OutOfRange(std::string_view name, int64_t value, int6
 }
 
 std::optional<std::string> BadLayout(const Layout& layout) {
-  if (auto error = OutOfRange("hidden_padding", layout.hidden_padding, kMaxPadding)) return error;
-  if (auto error = OutOfRange("weight_padding", layout.weight_padding, kMaxPadding)) return error;
-  if (auto error = OutOfRange("label_offset", layout.label_offset, kMaxPadding)) return error;
-  return OutOfRange("grad_stride", layout.grad_stride, kMaxPadding);
+  const std::pair<std::string_view, int64_t> strides[] = {{"hidden_padding", layout.hidden_padding},
+                                                          {"weight_padding", layout.weight_padding},
+                                                          {"grad_stride", layout.grad_stride},
+                                                          {"label_stride", layout.label_stride}};
+  for (const auto& [name, value] : strides) {
+    if (auto error = OutOfRange(name, value, kMaxStride)) return error;
+  }
+  if (auto error = OutOfRange("label_offset", layout.label_offset, kMaxOffset)) return error;
+  return OutOfRange("offset", layout.offset, kMaxOffset);
 }
 
 // Elements `rows` of a tensor whose first dimension is the row; `broadcast` reads element 0 for all.
@@ -225,6 +230,8 @@ kernel::Problem DenseView(const OwnedProblem& problem) {
   view.reduction = problem.reduction;
   if (problem.grad_logprob) view.grad_logprob = problem.grad_logprob->View();
   if (problem.grad_entropy) view.grad_entropy = problem.grad_entropy->View();
+  if (problem.layout.hidden_broadcast) view.hidden.stride[0] = 0;
+  if (problem.layout.label_stride == 0) view.labels.stride[0] = 0;
   if (problem.layout.grad_stride == 0) {
     if (view.grad_logprob && view.grad_logprob->rank == 1) view.grad_logprob->stride[0] = 0;
     if (view.grad_entropy) view.grad_entropy->stride[0] = 0;
@@ -271,8 +278,8 @@ std::optional<std::string> Inconsistency(const OwnedProblem& problem) {
 
 OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>& rows) {
   OwnedProblem selected = problem;
-  selected.hidden = Gather(problem.hidden, rows, false);
-  selected.labels = Gather(problem.labels, rows, false);
+  selected.hidden = Gather(problem.hidden, rows, problem.layout.hidden_broadcast);
+  selected.labels = Gather(problem.labels, rows, problem.layout.label_stride == 0);
   if (problem.temperature && problem.temperature->shape.size() == 1) {
     selected.temperature = Gather(*problem.temperature, rows, false);
   }

@@ -39,13 +39,22 @@ struct HostTensor {
   bool operator==(const HostTensor&) const = default;
 };
 
-// How the dense tensors lie in memory when a target sees them. Values never depend on it.
+// How the dense tensors lie in memory when a target sees them. Values never depend on it, but that what
+// is broadcast has the value of its element or row 0 for all.
+inline constexpr int64_t kMaxStride = int64_t{1} << 33;  // of labels, gradients and padding
+
 struct Layout {
   bool weight_hidden_major = false;  // weight stored [H, V]; grad_weight likewise
   int64_t hidden_padding = 0;        // elements between rows of hidden, and of grad_hidden
   int64_t weight_padding = 0;        // elements between rows (or columns) of weight, and of grad_weight
   int64_t label_offset = 0;          // elements by which labels start past an aligned address
   int64_t grad_stride = 1;           // of grad_logprob and grad_entropy [N]; 0: broadcast element 0
+  int64_t label_stride = 1;          // 0: broadcast label 0
+  int64_t offset = 0;  // elements by which hidden, weight, upstream gradients and outputs start past an
+                       // aligned address
+  bool reversed = false;  // rows of all these lie last to first, weight's columns if hidden-major:
+                          // strides are negative
+  bool hidden_broadcast = false;  // hidden has stride 0: row 0 for all
   bool operator==(const Layout&) const = default;
 };
 
@@ -60,9 +69,9 @@ struct Wanted {
 };
 
 struct OwnedProblem {
-  HostTensor hidden;  // [N, H]
-  HostTensor weight;  // [V, H], always vocab-major here
-  HostTensor labels;  // [N]
+  HostTensor hidden;                       // [N, H]
+  HostTensor weight;                       // [V, H], always vocab-major here
+  HostTensor labels;                       // [N]
   std::optional<HostTensor> temperature;   // [] or [N]
   std::optional<HostTensor> grad_logprob;  // [N], or [] where reduction is not none
   std::optional<HostTensor> grad_entropy;  // [N]
@@ -80,8 +89,8 @@ struct OwnedProblem {
 // N*H + V*H + N (labels) + the elements of whatever else is present: what shrinking makes small.
 int64_t ValueCount(const OwnedProblem& problem);
 
-// Dense views (layout ignored): what the oracle reads. The problem must outlive it. With
-// layout.grad_stride 0, element 0 of each [N] gradient is broadcast, as a target sees it.
+// Dense views (layout ignored): what the oracle reads. The problem must outlive it. What the layout
+// broadcasts has stride 0, as a target sees it.
 kernel::Problem DenseView(const OwnedProblem& problem);
 
 // Shapes that disagree, a wrong dtype, sizes that do not match: the reason, naming the tensor and its

@@ -6,6 +6,10 @@
 // What it finds: writes outside a buffer or into its padding, inputs that changed, output elements that
 // were never written. Guard and padding bytes around inputs are NaN patterns, so that a read out of
 // bounds that reaches a result shows as a NaN.
+//
+// Strides may span gigabytes: memory is then reserved and only what is touched exists. Of a gap of more
+// than two pages the first and the last page are filled and checked; what lies between reads as 0, and
+// a write there is not seen.
 
 #ifndef PLUMBLINE_FUZZ_PLACEMENT_H_
 #define PLUMBLINE_FUZZ_PLACEMENT_H_
@@ -22,6 +26,7 @@ namespace plumbline::fuzz {
 
 class Placement {
  public:
+  // Throws std::runtime_error, with the size, where the system does not reserve that much.
   explicit Placement(const OwnedProblem& problem);
   ~Placement();
   Placement(const Placement&) = delete;

@@ -68,7 +68,10 @@ struct Line {
   std::function<ExitStatus()> command;
 
   CampaignOptions fuzz;
-  CaseFiles replay, show;
+  ReplayCommand replay;
+  CaseFiles show;
+  std::filesystem::path textconv;
+  MergeCommand merge;
   ShrinkCommand shrink;
   SelftestCommand selftest;
   CheckCommand check;
@@ -148,10 +151,33 @@ struct Line {
     sub->add_option("--target", replay.target, "instead of the target that each case names");
     AddParsed(sub, "--case-timeout", &replay.case_timeout, ParseTime,
               "a case that takes longer is a hang [20s]");
+    sub->add_flag("--update", replay.update,
+                  "write states that changed: new, confirmed, fixed, regression (corpus/README.md)");
+    sub->add_option("--junit", replay.junit, "write the results to this file as JUnit XML");
 
     sub = Add("show", "Print stored cases: shapes, options, values, what was expected and what came",
-              "plumb show hunt/findings", false, [this] { return CommandShow(show, console); });
-    sub->add_option("path", show.paths, "case files, or folders of them")->required();
+              "plumb show hunt/findings", false, {});
+    auto* path = sub->add_option("path", show.paths, "case files, or folders of them");
+    auto* convert = sub->add_option(
+        "--textconv", textconv, "one file as text and nothing else, for git diff (corpus/README.md)");
+    path->excludes(convert);
+    sub->callback([this, sub] {
+      if (show.paths.empty() && textconv.empty()) throw CLI::RequiredError("path");
+      command = [this] {
+        return textconv.empty() ? CommandShow(show, console) : CommandTextconv(textconv, console);
+      };
+    });
+
+    sub = Add("merge", "Merge the cases of campaigns and corpora into one corpus",
+              "plumb merge hunt other-hunt --out corpus", true,
+              [this] { return CommandMerge(merge, console); });
+    sub->add_option("path", merge.paths, "folders of campaigns or cases, or case files")->required();
+    sub->add_option("--out", merge.out, "the corpus; what lies in it stays")->required();
+    sub->add_option("--target", merge.target, "instead of the target that each case names");
+    sub->add_option("--per-bucket", merge.per_bucket, "cases kept of one cause on one target [3]")
+        ->check(CLI::PositiveNumber);
+    AddParsed(sub, "--case-timeout", &merge.case_timeout, ParseTime,
+              "a case that takes longer is a hang [20s]");
 
     sub = Add("shrink", "Shrink stored cases further, and say what of them may vary",
               "plumb shrink case.safetensors --target mutant:tail-unmasked --out small.safetensors",

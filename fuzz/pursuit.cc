@@ -8,6 +8,7 @@
 
 #include "fuzz/bucket.h"
 #include "fuzz/campaign_options.h"
+#include "fuzz/corpus.h"
 #include "fuzz/explain.h"
 #include "fuzz/mutation.h"
 #include "fuzz/repeat.h"
@@ -261,6 +262,8 @@ Case Pursuer::Describe(OwnedProblem problem, const Finding& finding) const {
   return c;
 }
 
+bool TooLarge(const Case& c) { return static_cast<int64_t>(StoredBytes(c).size()) > kMaxCaseBytes; }
+
 // `smaller`: the problem was confirmed, and is not the one that it started from.
 Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool smaller) {
   StoredFinding& kept = pursued_.kept;
@@ -268,6 +271,14 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     const std::string fails = FailsText(repeats);
     kept.finding.what += "; " + fails;
     kept.note = kept.note.empty() ? fails : fails + "; " + kept.note;
+  }
+  // What stays large when it is shrunk may still be small as the recipe that it came from.
+  if (smaller && TooLarge(Describe(problem, kept.finding)) &&
+      !TooLarge(Describe(start_.problem, start_.finding))) {
+    problem = start_.problem;
+    kept.finding = start_.finding;
+    kept.note = "shrunk, it was above the " + std::to_string(kMaxCaseBytes) +
+                " bytes of a case file: stored as its recipe";
   }
   kept.values_after = ValueCount(problem);
   Explanation explained;
@@ -280,11 +291,10 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   ConfirmSlips();
   if (!stopped()) {
     pursued_.stored = Describe(std::move(problem), kept.finding);
+    if (smaller && pursued_.harness_fault.empty()) pursued_.stored.state = CaseState::kConfirmed;
     Json& extra = pursued_.stored.extra;
     seen.rules = explained.rules;
-    const Bucket bucket = BucketOf(pursued_.stored.problem, kept.finding, seen);
-    extra["bucket"]["id"] = bucket.id;
-    extra["bucket"]["key"] = bucket.key;
+    pursued_.stored.bucket = BucketOf(pursued_.stored.problem, kept.finding, seen);
     if (repeats.of > 0) extra["repeats"] = FailsText(repeats);
     for (std::string& line : explained.lines) extra["explain"].Append(std::move(line));
     for (std::string& signature : seen.also) extra["also"].Append(std::move(signature));

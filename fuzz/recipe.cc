@@ -19,7 +19,7 @@ using kernel::Reduction;
 template <class T>
 using Named = std::pair<T, std::string_view>;
 
-constexpr std::array<Named<Values>, 15> kValuesNames = {{{Values::kGaussian, "gaussian"},
+constexpr std::array<Named<Values>, 32> kValuesNames = {{{Values::kGaussian, "gaussian"},
                                                          {Values::kSmallLse, "small-lse"},
                                                          {Values::kAllNegative, "all-negative"},
                                                          {Values::kOffset, "offset"},
@@ -33,30 +33,69 @@ constexpr std::array<Named<Values>, 15> kValuesNames = {{{Values::kGaussian, "ga
                                                          {Values::kSwallowSum, "swallow-sum"},
                                                          {Values::kSwallowGrads, "swallow-grads"},
                                                          {Values::kSubnormal, "subnormal"},
-                                                         {Values::kHuge, "huge"}}};
-constexpr std::array<Named<Labels>, 8> kLabelsNames = {{{Labels::kRandom, "random"},
-                                                        {Labels::kArgmax, "argmax"},
-                                                        {Labels::kFirst, "first"},
-                                                        {Labels::kLast, "last"},
-                                                        {Labels::kSomeIgnored, "some-ignored"},
-                                                        {Labels::kAllIgnored, "all-ignored"},
-                                                        {Labels::kIgnoredNaN, "ignored-nan"},
-                                                        {Labels::kInvalid, "invalid"}}};
-constexpr std::array<Named<Special>, 9> kSpecialNames = {{{Special::kNone, "none"},
-                                                          {Special::kHiddenNaN, "hidden-nan"},
-                                                          {Special::kHiddenInf, "hidden-inf"},
-                                                          {Special::kWeightNaN, "weight-nan"},
-                                                          {Special::kMinusInf, "minus-inf"},
-                                                          {Special::kMinusInfLabel, "minus-inf-label"},
-                                                          {Special::kAllMinusInf, "all-minus-inf"},
-                                                          {Special::kPlusInf, "plus-inf"},
-                                                          {Special::kTemperature, "temperature"}}};
-constexpr std::array<Named<Grads>, 6> kGradsNames = {{{Grads::kNone, "none"},
+                                                         {Values::kHuge, "huge"},
+                                                         {Values::kRising, "rising"},
+                                                         {Values::kFalling, "falling"},
+                                                         {Values::kZigzag, "zigzag"},
+                                                         {Values::kTies, "ties"},
+                                                         {Values::kOutlier, "outlier"},
+                                                         {Values::kUlpApart, "ulp-apart"},
+                                                         {Values::kLseZero, "lse-zero"},
+                                                         {Values::kEntropyTrap, "entropy-trap"},
+                                                         {Values::kFar, "far"},
+                                                         {Values::kTruncate, "truncate"},
+                                                         {Values::kPositive, "positive"},
+                                                         {Values::kSignedZeros, "signed-zeros"},
+                                                         {Values::kFullBits, "full-bits"},
+                                                         {Values::kMassive, "massive"},
+                                                         {Values::kLowRank, "low-rank"},
+                                                         {Values::kBitPatterns, "bit-patterns"},
+                                                         {Values::kAllExponents, "all-exponents"}}};
+constexpr std::array<Named<Labels>, 15> kLabelsNames = {{{Labels::kRandom, "random"},
+                                                         {Labels::kArgmax, "argmax"},
+                                                         {Labels::kFirst, "first"},
+                                                         {Labels::kLast, "last"},
+                                                         {Labels::kSomeIgnored, "some-ignored"},
+                                                         {Labels::kAllIgnored, "all-ignored"},
+                                                         {Labels::kIgnoredNaN, "ignored-nan"},
+                                                         {Labels::kInvalid, "invalid"},
+                                                         {Labels::kArgmin, "argmin"},
+                                                         {Labels::kTileEdge, "tile-edge"},
+                                                         {Labels::kLastTile, "last-tile"},
+                                                         {Labels::kSame, "same"},
+                                                         {Labels::kDistinct, "distinct"},
+                                                         {Labels::kOneValid, "one-valid"},
+                                                         {Labels::kFarIgnored, "far-ignored"}}};
+constexpr std::array<Named<Special>, 11> kSpecialNames = {{{Special::kNone, "none"},
+                                                           {Special::kHiddenNaN, "hidden-nan"},
+                                                           {Special::kHiddenInf, "hidden-inf"},
+                                                           {Special::kWeightNaN, "weight-nan"},
+                                                           {Special::kMinusInf, "minus-inf"},
+                                                           {Special::kMinusInfLabel, "minus-inf-label"},
+                                                           {Special::kAllMinusInf, "all-minus-inf"},
+                                                           {Special::kPlusInf, "plus-inf"},
+                                                           {Special::kTemperature, "temperature"},
+                                                           {Special::kMaskedFirst, "masked-first"},
+                                                           {Special::kMaskedButOne, "masked-but-one"}}};
+constexpr std::array<Named<Grads>, 8> kGradsNames = {{{Grads::kNone, "none"},
                                                       {Grads::kOnes, "ones"},
                                                       {Grads::kRandom, "random"},
                                                       {Grads::kFirstZero, "first-zero"},
                                                       {Grads::kWide, "wide"},
-                                                      {Grads::kOneHot, "one-hot"}}};
+                                                      {Grads::kOneHot, "one-hot"},
+                                                      {Grads::kAlternating, "alternating"},
+                                                      {Grads::kTiny, "tiny"}}};
+constexpr std::array<Named<Rows>, 3> kRowsNames = {
+    {{Rows::kForward, "forward"}, {Rows::kReversed, "reversed"}, {Rows::kBroadcast, "broadcast"}}};
+constexpr std::array<Named<Wide>, 5> kWideNames = {{{Wide::kNone, "none"},
+                                                    {Wide::kHidden, "hidden"},
+                                                    {Wide::kWeight, "weight"},
+                                                    {Wide::kLabels, "labels"},
+                                                    {Wide::kGrads, "grads"}}};
+constexpr std::array<Named<unsigned>, 4> kWantNames = {{{kWantEntropy, "entropy"},
+                                                        {kWantLse, "lse"},
+                                                        {kWantGradHidden, "grad_hidden"},
+                                                        {kWantGradWeight, "grad_weight"}}};
 constexpr std::array<Named<Reduction>, 3> kReductionNames = {
     {{Reduction::kNone, "none"}, {Reduction::kSum, "sum"}, {Reduction::kMean, "mean"}}};
 constexpr std::array<Named<DType>, 3> kFloatNames = {
@@ -67,6 +106,7 @@ constexpr std::array<Named<bool>, 2> kFlagNames = {{{false, "0"}, {true, "1"}}};
 
 constexpr int kMaxExp = 100;  // 2^100 leaves room for sums below the 2^126 that is judged
 constexpr int64_t kMaxPad = 4096;
+constexpr int64_t kMaxLabelStride = 64, kMaxOffset = 64, kMaxTemperatureSpread = 40;
 constexpr size_t kMaxRegimeName = 64;
 constexpr float kMinTemperature = 0x1p-100F, kMaxTemperature = 0x1p+100F;
 
@@ -128,6 +168,32 @@ std::string ReadTemperature(std::string_view text, float* value) {
   return {};
 }
 
+// "none", or names joined by commas.
+std::string ReadWant(std::string_view text, unsigned* value) {
+  unsigned want = 0;
+  for (size_t begin = 0; text != "none" && begin != std::string_view::npos;) {
+    const size_t comma = text.find(',', begin);
+    unsigned one = 0;
+    if (std::string why = ReadName(text.substr(begin, comma - begin), kWantNames, &one); !why.empty()) {
+      return why + ", joined by commas, or none";
+    }
+    want |= one;
+    begin = comma == std::string_view::npos ? comma : comma + 1;
+  }
+  *value = want;
+  return {};
+}
+
+std::string WantText(unsigned want) {
+  std::string text;
+  for (const auto& [bit, name] : kWantNames) {
+    if ((want & bit) == 0) continue;
+    if (!text.empty()) text += ',';
+    text += name;
+  }
+  return text.empty() ? "none" : text;
+}
+
 std::string ReadRegime(std::string_view text, std::string* value) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
   if (text.empty() || text.size() > kMaxRegimeName ||
@@ -159,6 +225,14 @@ std::string ReadValue(std::string_view key, std::string_view text, Recipe* r) {
   if (key == "grad_stride") return ReadInteger<int64_t>(text, 0, 2, &r->grad_stride);
   if (key == "fp32_grads") return ReadName(text, kFlagNames, &r->fp32_grads);
   if (key == "special") return ReadName(text, kSpecialNames, &r->special);
+  if (key == "temperature_spread") {
+    return ReadInteger<int64_t>(text, 0, kMaxTemperatureSpread, &r->temperature_spread);
+  }
+  if (key == "want") return ReadWant(text, &r->want);
+  if (key == "rows") return ReadName(text, kRowsNames, &r->rows);
+  if (key == "label_stride") return ReadInteger<int64_t>(text, 0, kMaxLabelStride, &r->label_stride);
+  if (key == "offset") return ReadInteger<int64_t>(text, 0, kMaxOffset, &r->offset);
+  if (key == "wide") return ReadName(text, kWideNames, &r->wide);
   return "unknown key";
 }
 
@@ -222,6 +296,18 @@ std::string Format(const Recipe& r) {
   if (r.special != Special::kNone) {
     line += " special=";
     line += NameOf(r.special, kSpecialNames);
+  }
+  if (r.temperature_spread != 1) line += " temperature_spread=" + std::to_string(r.temperature_spread);
+  if (r.want != kWantAll) line += " want=" + WantText(r.want);
+  if (r.rows != Rows::kForward) {
+    line += " rows=";
+    line += NameOf(r.rows, kRowsNames);
+  }
+  if (r.label_stride != 1) line += " label_stride=" + std::to_string(r.label_stride);
+  if (r.offset != 0) line += " offset=" + std::to_string(r.offset);
+  if (r.wide != Wide::kNone) {
+    line += " wide=";
+    line += NameOf(r.wide, kWideNames);
   }
   return line;
 }

@@ -42,6 +42,25 @@ enum class Values : uint8_t {
   kSubnormal,  // one factor subnormal, the other near the largest, or both so small that nothing is
                // left
   kHuge,       // exact logits, many of them equal, sum |h w| about 2^(126 - exp)
+  // Exact logits by what they look like along the vocabulary (fuzz/expand_logits.cc).
+  kRising,       // 2^exp up in 64 columns: each tile has a new maximum
+  kFalling,      // 2^exp down in 64 columns
+  kZigzag,       // up, but every second tile is thrown back
+  kTies,         // several columns share the largest logit, +-2^exp; exp is that of the offset
+  kOutlier,      // one logit of 0, the others where fp32's weights turn subnormal and vanish
+  kUlpApart,     // the two largest logits, about +-2^exp, differ in the last bit of fp32
+  kLseZero,      // all logits about -ln V
+  kEntropyTrap,  // about +-2^exp, one column leading by 8 to 24
+  kFar,          // up to +-2^exp, beyond fp16 though no factor is
+  // By what the products look like (fuzz/expand_products.cc).
+  kTruncate,      // addends just under an ulp of the accumulator, +-2^exp
+  kPositive,      // all products positive, logits about 2^exp
+  kSignedZeros,   // half of the elements +0 or -0, the others of size 1 and 2^exp
+  kFullBits,      // every significand ends in 1; logits of standard deviation about 2^exp
+  kMassive,       // a few channels of hidden a hundred thousand times the others; logits about 2^exp
+  kLowRank,       // rows that are copies of each other, or 0; logits about 2^exp
+  kBitPatterns,   // TestFloat's significands, exponents up to +-exp
+  kAllExponents,  // every exponent as likely
 };
 
 enum class Labels : uint8_t {
@@ -52,11 +71,19 @@ enum class Labels : uint8_t {
   kSomeIgnored,
   kAllIgnored,
   kIgnoredNaN,
-  kInvalid
+  kInvalid,
+  kArgmin,
+  kTileEdge,    // first or last column of a tile of 16 to 256
+  kLastTile,    // in the last of such tiles, which may be partial
+  kSame,        // one column for all rows
+  kDistinct,    // as few rows share a column as can be
+  kOneValid,    // all rows but one ignored
+  kFarIgnored,  // ignore_index is 2^32 above the label of rows that count
 };
 // kWide: signed powers of two from 2^-60 to 2^60, to 2^8 where dtype is fp16, whose d_logits would
-// overflow.
-enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot };
+// overflow. kAlternating: the same largest power, signs alternating by row. kTiny: powers of two from
+// 2^-30 to 2^-20, where fp16 has nothing left of a d_logit.
+enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot, kAlternating, kTiny };
 
 // What is put over the values, after everything else (fuzz/expand_special.cc).
 enum class Special : uint8_t {
@@ -69,6 +96,27 @@ enum class Special : uint8_t {
   kAllMinusInf,    // every logit is -inf
   kPlusInf,        // one logit of every row is +inf
   kTemperature,    // of one row or more: 0, negative, infinite or NaN
+  kMaskedFirst,    // every logit of the first tile or tiles is -inf, labels are elsewhere
+  kMaskedButOne,   // every logit but one is -inf, and that one is the label of every row
+};
+
+// How the rows of hidden, labels and gradients lie.
+enum class Rows : uint8_t {
+  kForward,
+  kReversed,   // last first: negative strides, of weight as well
+  kBroadcast,  // one row of hidden for all, stride 0
+};
+
+// Which tensor has a stride such that its last element lies beyond 2^31 or 2^32 elements.
+enum class Wide : uint8_t { kNone, kHidden, kWeight, kLabels, kGrads };
+
+// Which outputs are asked for beside logprob or loss; gradients only where one flows in.
+enum Want : unsigned {
+  kWantEntropy = 1,
+  kWantLse = 2,
+  kWantGradHidden = 4,
+  kWantGradWeight = 8,
+  kWantAll = 15
 };
 
 struct Recipe {
@@ -90,11 +138,18 @@ struct Recipe {
   int64_t grad_stride = 1;  // 0, 1 or 2
   bool fp32_grads = false;
   Special special = Special::kNone;
+  int64_t temperature_spread = 1;  // rows draw from 2^-spread to 2^spread instead of {1/2, 1, 2}
+  unsigned want = kWantAll;
+  Rows rows = Rows::kForward;
+  int64_t label_stride = 1;  // 0: the label of row 0 for all
+  int64_t offset = 0;        // elements by which the tensors start past an aligned address
+  Wide wide = Wide::kNone;
   bool operator==(const Recipe&) const = default;
 };
 
-// The one-line form, keys in the order of the struct. Parse(Format(r)) == r. `special` is written only
-// where there is something special: lines from before it was a key are still what Format writes.
+// The one-line form, keys in the order of the struct. Parse(Format(r)) == r. From `special` on, keys
+// are written only where they differ from their default: lines from before there were such keys are
+// still what Format writes.
 std::string Format(const Recipe& recipe);
 
 // Leading "v1" required. On error returns false and says which token was refused and why.

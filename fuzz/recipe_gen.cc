@@ -20,7 +20,9 @@ using kernel::Reduction;
 using rc::Gen;
 
 // A broadcast or scalar gradient is its element 0 alone: kinds that differ by row say nothing there.
-bool DiffersByRow(Grads grads) { return grads == Grads::kFirstZero || grads == Grads::kOneHot; }
+bool DiffersByRow(Grads grads) {
+  return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating;
+}
 
 void FitShape(const Shape& shape, Recipe* r) {
   r->n = shape.n;
@@ -43,8 +45,11 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   FitShape(shape, &r);
   r.values = content.values;
   r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
-  // Bits and not a magnitude.
-  if (r.values == Values::kConfident || r.values == Values::kHuge) r.exp = content.exp;
+  // Bits and not a magnitude, or one that both factors share.
+  if (r.values == Values::kConfident || r.values == Values::kHuge || r.values == Values::kFar ||
+      r.values == Values::kEntropyTrap) {
+    r.exp = content.exp;
+  }
   r.labels = r.v == 0 ? Labels::kAllIgnored : content.labels;
   r.label_dtype = setting.label_dtype;
   r.reduction = upstream.reduction;
@@ -61,6 +66,12 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.pad = setting.pad;
   r.fp32_grads = upstream.fp32;
   r.special = content.special;
+  r.temperature_spread = setting.temperature_per_row ? setting.temperature_spread : 1;
+  r.want = setting.want;
+  r.rows = setting.rows;
+  r.label_stride = setting.label_stride;
+  r.offset = setting.offset;
+  r.wide = setting.wide;
   return r;
 }
 
@@ -77,7 +88,12 @@ Gen<Recipe> OneRegime(const RegimeEntry& entry, int family) {
   std::vector<Gen<Recipe>> ways;
   std::vector<size_t> upto;  // sums of weights
   size_t total = 0;
-  for (const Ingredients& i : entry.compose()) {
+  const std::vector<Ingredients> all = entry.compose();
+  const bool reserved = std::any_of(all.begin(), all.end(), [family](const Ingredients& i) {
+    return family >= 0 && i.only_family == family;
+  });
+  for (const Ingredients& i : all) {
+    if (family >= 0 && i.only_family != (reserved ? family : -1)) continue;
     const bool usual = family < 0 || i.own_shape;
     ways.push_back(Of(entry.regime.name, usual ? i.shape : ShapesOfFamily(family), i));
     upto.push_back(total += i.weight);

@@ -24,7 +24,7 @@ Gen<bool> Percent(size_t percent) {
 // --- Shapes. The sizes at which loops end differently: below one tile, at and beside multiples of
 // tiles, beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
 
-Gen<int64_t> Rows() {
+Gen<int64_t> AnyRows() {
   return weightedOneOf<int64_t>({{2, just<int64_t>(0)},
                                  {14, just<int64_t>(1)},
                                  {76, inRange<int64_t>(2, 9)},
@@ -133,7 +133,7 @@ Gen<Shape> BesideBig(Gen<Shape> shapes) {
   return weightedOneOf<Shape>({{984, std::move(shapes)}, {16, BigShapes()}});
 }
 
-Gen<Shape> UsualShapes() { return BesideBig(Shapes(Rows(), Vocab(), HiddenSize())); }
+Gen<Shape> UsualShapes() { return BesideBig(Shapes(AnyRows(), Vocab(), HiddenSize())); }
 
 Gen<Shape> ShapesBesideFew() {
   return weightedOneOf<Shape>(
@@ -159,7 +159,7 @@ Gen<Shape> ShapesOfFamily(int family) {
       return Shapes(inRange<int64_t>(2, 7), RaggedVocab(), inRange<int64_t>(9, 49));
     case 5:
       return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(2, 20), inRange<int64_t>(200, 900));
-    case 6:
+    case kManyRowsFamily:
       return Shapes(inRange<int64_t>(90, 140), inRange<int64_t>(3, 40), inRange<int64_t>(2, 9));
     default:
       return Shapes(inRange<int64_t>(1, 4), inRange<int64_t>(1, 4), inRange<int64_t>(1, 4));
@@ -184,12 +184,13 @@ Gen<float> AnyTemperature() {
 Gen<float> ExactTemperature() { return weightedElement<float>({{88, 1.0F}, {6, 0.5F}, {6, 2.0F}}); }
 
 Gen<Setting> Settings(Gen<float> temperature) {
-  return apply([](DType dtype, DType label_dtype, bool hidden_major, int64_t pad, float t,
-                  bool per_row) { return Setting{dtype, label_dtype, hidden_major, pad, t, per_row}; },
-               weightedElement<DType>({{40, DType::kBf16}, {30, DType::kF16}, {30, DType::kF32}}),
-               weightedElement<DType>({{60, DType::kI64}, {40, DType::kI32}}), Percent(25),
-               weightedElement<int64_t>({{70, 0}, {12, 1}, {10, 3}, {8, 8}}), std::move(temperature),
-               Percent(8));
+  return apply(
+      [](DType dtype, DType label_dtype, bool hidden_major, int64_t pad, float t, bool per_row,
+         int64_t offset) { return Setting{dtype, label_dtype, hidden_major, pad, t, per_row, offset}; },
+      weightedElement<DType>({{40, DType::kBf16}, {30, DType::kF16}, {30, DType::kF32}}),
+      weightedElement<DType>({{60, DType::kI64}, {40, DType::kI32}}), Percent(25),
+      weightedElement<int64_t>({{70, 0}, {12, 1}, {10, 3}, {8, 8}}), std::move(temperature), Percent(8),
+      weightedElement<int64_t>({{88, 0}, {6, 1}, {3, 2}, {3, 5}}));
 }
 
 Gen<Setting> StridedSettings(Gen<float> temperature) {
@@ -267,6 +268,13 @@ Gen<Upstream> Upstreams(Gen<Grads> grads, Gen<Grads> entropy_grads, Gen<Reductio
       },
       std::move(grads), std::move(entropy_grads), std::move(reduction), std::move(stride),
       std::move(fp32));
+}
+
+Gen<Upstream> UpstreamOf(Gen<Grads> grads, Gen<Grads> entropy_grads) {
+  return Upstreams(std::move(grads), std::move(entropy_grads),
+                   weightedElement<Reduction>(
+                       {{80, Reduction::kNone}, {10, Reduction::kSum}, {10, Reduction::kMean}}),
+                   weightedElement<int64_t>({{80, 1}, {8, 0}, {12, 2}}), Percent(50));
 }
 
 Gen<Upstream> UsualUpstream(size_t fp32_percent) {

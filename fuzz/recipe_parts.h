@@ -43,13 +43,19 @@ struct Setting {
   int64_t pad;
   float temperature;
   bool temperature_per_row;
+  int64_t offset = 0;
+  int64_t temperature_spread = 1;
+  unsigned want = kWantAll;
+  Rows rows = Rows::kForward;
+  int64_t label_stride = 1;
+  Wide wide = Wide::kNone;
 };
 
 rc::Gen<bool> Percent(size_t percent);
 
 // Shapes. The sizes at which loops end differently: below one tile, at and beside multiples of tiles,
 // beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
-rc::Gen<int64_t> Rows();
+rc::Gen<int64_t> AnyRows();
 rc::Gen<int64_t> SeveralRows();
 rc::Gen<int64_t> HiddenSize();
 rc::Gen<int64_t> Vocab();
@@ -76,7 +82,7 @@ rc::Gen<Shape> ShapesBesideFew();
 // Families of shapes for a first look at each regime: one row; a column less than a tile, a tile, a
 // column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All
 // cheap.
-inline constexpr int kShapeFamilies = 8;
+inline constexpr int kShapeFamilies = 8, kManyRowsFamily = 6;
 rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
 
 // What varies in the background of every regime.
@@ -96,6 +102,9 @@ rc::Gen<int> ConfidentBits();
 rc::Gen<Content> Swallowing(Values values, rc::Gen<int> exp);
 rc::Gen<int> TileBits();
 rc::Gen<Content> With(rc::Gen<Content> content, rc::Gen<Special> special);
+
+// Upstream gradients of these kinds, mostly without a reduction, and gradients in fp32 in half of them.
+rc::Gen<Upstream> UpstreamOf(rc::Gen<Grads> grads, rc::Gen<Grads> entropy_grads);
 
 // Upstream gradients as training has them, mostly; and each alone, both, with zeros in the places that
 // a wrong index reads.

@@ -25,6 +25,7 @@ struct Ingredients {
   rc::Gen<Setting> setting;
   bool own_shape = false;  // by its nature: level one keeps it
   size_t weight = 1;       // among those of its regime
+  int only_family = -1;    // what level one draws in that family alone, and nothing else there
 };
 
 struct RegimeEntry {

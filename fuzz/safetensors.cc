@@ -12,6 +12,7 @@
 
 #include "fuzz/json.h"
 #include "fuzz/mutation.h"
+#include "fuzz/text.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -55,7 +56,8 @@ Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
   if (dimensions->size() > 2) return "rank " + std::to_string(dimensions->size()) + " is above 2";
   for (const Json& dimension : *dimensions) {
     const int64_t* extent = dimension.as_int();
-    if (extent == nullptr || *extent < 0) return "extent " + dimension.Dump() + " in its shape";
+    if (extent == nullptr || *extent < 0)
+      return "extent " + Abridged(dimension.Dump()) + " in its shape";
     shape->push_back(*extent);
   }
   return {};
@@ -63,9 +65,11 @@ Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
 
 Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   const Json::Object* object = json.as_object();
-  if (object == nullptr) return "is " + json.Dump() + ", not an object";
+  if (object == nullptr) return "is " + Abridged(json.Dump()) + ", not an object";
   for (const auto& [key, value] : *object) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets") return "unknown key \"" + key + "\"";
+    if (key != "dtype" && key != "shape" && key != "data_offsets") {
+      return "unknown key " + Abridged(Json(key).Dump());
+    }
   }
 
   const Json* dtype = json.Find("dtype");
@@ -76,7 +80,7 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   if (Planted(HarnessDefect::kDTypeUnchecked) && spelling == kSpellings.end()) {
     entry->dtype = DType::kF32;
   } else if (spelling == kSpellings.end()) {
-    return "dtype \"" + *dtype_name + "\" is none of BF16, F16, F32, I32, I64";
+    return "dtype " + Abridged(dtype->Dump()) + " is none of BF16, F16, F32, I32, I64";
   } else {
     entry->dtype = spelling->dtype;
   }
@@ -85,7 +89,7 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   uint64_t size = kernel::SizeOf(entry->dtype);
   for (const int64_t extent : entry->shape) {
     if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) {
-      return "shape " + json.Find("shape")->Dump() + " overflows 64 bits";
+      return "shape " + Abridged(json.Find("shape")->Dump()) + " overflows 64 bits";
     }
   }
 
@@ -115,7 +119,9 @@ Refusal ReadMetadata(const Json& json, std::map<std::string, std::string>* metad
   const Json::Object* object = json.as_object();
   if (object == nullptr) return "__metadata__ is not an object";
   for (const auto& [key, value] : *object) {
-    if (value.as_string() == nullptr) return "__metadata__ \"" + key + "\" is not a string";
+    if (value.as_string() == nullptr) {
+      return "__metadata__ " + Abridged(Json(key).Dump()) + " is not a string";
+    }
     metadata->emplace(key, *value.as_string());
   }
   return {};
@@ -129,9 +135,9 @@ Refusal CheckTiling(std::vector<Entry>* entries, uint64_t data_size) {
   uint64_t position = 0;
   for (const Entry& entry : *entries) {
     if (entry.begin != position && !Planted(HarnessDefect::kOverlapAccepted)) {
-      return "tensor \"" + entry.name + "\" begins at byte " + std::to_string(entry.begin) +
-             " of the data, where " + std::to_string(position) + " follows the tensor before it (" +
-             (entry.begin < position ? "overlap" : "hole") + ")";
+      return "tensor " + Abridged(Json(entry.name).Dump()) + " begins at byte " +
+             std::to_string(entry.begin) + " of the data, where " + std::to_string(position) +
+             " follows the tensor before it (" + (entry.begin < position ? "overlap" : "hole") + ")";
     }
     position = entry.end;
   }
@@ -171,7 +177,7 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
     Entry& entry = entries.emplace_back();
     entry.name = name;
     if (Refusal why = ReadEntry(value, data.size(), &entry); !why.empty()) {
-      return "tensor \"" + name + "\": " + why;
+      return "tensor " + Abridged(Json(name).Dump()) + ": " + why;
     }
   }
   if (Refusal why = CheckTiling(&entries, data.size()); !why.empty()) return why;

@@ -18,6 +18,8 @@ build_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 
+fuzzer_packages=(clang-19 libclang-rt-19-dev)  # fuzz/fuzzers/run alone
+
 Say() { printf '\n== %s\n' "$*"; }
 
 # InstallPackages WHY PACKAGE…: those of the packages that are missing, saying so first.

@@ -13,8 +13,15 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// A gradient that was read with stride 0 keeps what every row saw.
+// What was read with stride 0 keeps what every row saw.
 void MaterialiseBroadcast(OwnedProblem& p) {
+  const int64_t h = p.hidden_size();
+  for (int64_t k = h; p.layout.hidden_broadcast && k < p.hidden.size(); ++k) {
+    p.hidden.SetBits(k, p.hidden.GetBits(k % h));
+  }
+  for (int64_t i = 1; p.layout.label_stride == 0 && i < p.rows(); ++i) {
+    p.labels.SetInt(i, p.labels.GetInt(0));
+  }
   if (p.layout.grad_stride != 0) return;
   for (auto* gradient : {&p.grad_logprob, &p.grad_entropy}) {
     if (!*gradient || (*gradient)->shape.empty()) continue;
@@ -89,8 +96,11 @@ constexpr void (*kSteps[])(OwnedProblem&) = {
     [](OwnedProblem& p) { p.layout.label_offset = 0; },
     [](OwnedProblem& p) {
       MaterialiseBroadcast(p);
-      p.layout.grad_stride = 1;
+      p.layout.grad_stride = p.layout.label_stride = 1;
+      p.layout.hidden_broadcast = false;
     },
+    [](OwnedProblem& p) { p.layout.reversed = false; },
+    [](OwnedProblem& p) { p.layout.offset = 0; },
     [](OwnedProblem& p) { p.layout.hidden_padding = 1; },
     [](OwnedProblem& p) { p.layout.weight_padding = 1; },
     [](OwnedProblem& p) { p.layout.label_offset = 1; },

@@ -18,7 +18,9 @@ int64_t Departure(int64_t value) { return std::clamp<int64_t>(value, 0, 2); }
 int64_t LayoutScore(const Layout& layout) {
   int64_t score = layout.weight_hidden_major ? 1 : 0;
   score += Departure(layout.hidden_padding) + Departure(layout.weight_padding);
-  score += Departure(layout.label_offset);
+  score += Departure(layout.label_offset) + Departure(layout.offset);
+  score += (layout.reversed ? 1 : 0) + (layout.hidden_broadcast ? 2 : 0);
+  score += layout.label_stride == 1 ? 0 : layout.label_stride == 0 ? 2 : 1;
   // A broadcast is less usual than a stride.
   return score + (layout.grad_stride == 1 ? 0 : layout.grad_stride == 0 ? 2 : 1);
 }

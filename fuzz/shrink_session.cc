@@ -57,8 +57,9 @@ uint64_t Fingerprint(const OwnedProblem& p) {
   for (const int64_t value :
        {p.ignore_index, static_cast<int64_t>(p.reduction), int64_t{p.layout.weight_hidden_major},
         p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_offset, p.layout.grad_stride,
-        int64_t{p.wanted.entropy}, int64_t{p.wanted.lse}, int64_t{p.wanted.grad_hidden},
-        int64_t{p.wanted.grad_weight}, int64_t{p.wanted.fp32_grads}}) {
+        p.layout.label_stride, p.layout.offset, int64_t{p.layout.reversed},
+        int64_t{p.layout.hidden_broadcast}, int64_t{p.wanted.entropy}, int64_t{p.wanted.lse},
+        int64_t{p.wanted.grad_hidden}, int64_t{p.wanted.grad_weight}, int64_t{p.wanted.fp32_grads}}) {
     hash.Add(static_cast<uint64_t>(value));
   }
   return hash.state();

@@ -65,6 +65,7 @@ Json ToJson(const Sighting& sighting) {
   json["signature"] = sighting.signature;
   json["item"] = sighting.item;
   json["recipe"] = sighting.recipe;
+  if (!sighting.source.empty()) json["source"] = sighting.source;
   json["regime"] = sighting.regime;
   json["seconds"] = sighting.seconds;
   json["finding"] = ToJson(sighting.finding);
@@ -82,6 +83,7 @@ std::optional<Sighting> SightingFromJson(const Json& json) {
                     .signature = StringOf(json, "signature"),
                     .item = IntOf(json, "item"),
                     .recipe = StringOf(json, "recipe"),
+                    .source = StringOf(json, "source"),
                     .regime = StringOf(json, "regime"),
                     .seconds = NumberOf(json, "seconds"),
                     .finding = *std::move(parsed),

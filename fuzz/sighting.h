@@ -33,6 +33,7 @@ struct Sighting {
       signature;     // Finding::Signature(), with kOnce where it was not seen again on the same case
   int64_t item = 0;  // work item of the campaign
   std::string recipe;
+  std::string source;  // the case file instead, where it is one of the corpus
   std::string regime;
   double seconds = 0;  // of the campaign's clock
   Finding finding;

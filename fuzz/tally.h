@@ -1,46 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept of a judged case (CaseRecord, one line of the journal) and the totals of many (Tally).
-// Totals are computed from records alone, so a resumed campaign has the totals that an uninterrupted
-// one would have.
+// The totals of a campaign on one target, computed from the records of its cases alone.
 
 #ifndef PLUMBLINE_FUZZ_TALLY_H_
 #define PLUMBLINE_FUZZ_TALLY_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "fuzz/case_class.h"
-#include "fuzz/examine.h"
+#include "fuzz/case_record.h"
 #include "fuzz/json.h"
 
 namespace plumbline::fuzz {
-
-// Elements by verdict: pass, fail, vacuous, unspecified.
-using ElementCounts = std::array<int64_t, 4>;
-
-struct CaseRecord {
-  oracle::Verdict verdict = oracle::Verdict::kPass;
-  std::string skip_reason;
-  bool retried = false;
-  bool fault = false;
-  std::vector<std::string> signatures;      // of its findings, worst first, none twice
-  std::map<std::string, double> tightness;  // by output
-  ElementCounts elements{};
-  // What was added to the format later; a journal without it leaves them empty.
-  std::optional<CaseClass> case_class;
-  std::map<std::string, ElementCounts> by_output;  // sums up to `elements`
-  int64_t arbitrated = 0;
-  bool operator==(const CaseRecord&) const = default;
-};
-
-CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class);
-Json ToJson(const CaseRecord& record);
-std::optional<CaseRecord> CaseRecordFromJson(const Json& json);
 
 struct OutputTally {
   double tightness = 0;  // the largest, of elements that passed or failed

@@ -20,6 +20,29 @@ std::string Text(const char* format, ...) {
   return text;
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      printable += c;
+    } else {
+      printable += Text("\\x%02x", byte);
+    }
+  }
+  return printable;
+}
+
+std::string Abridged(std::string text) {
+  constexpr size_t kWhole = 200, kShown = 80;
+  if (text.size() <= kWhole) return text;
+  const size_t size = text.size();
+  text.resize(kShown);
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+  return text + Text("... (%zu bytes)", size);
+}
+
 std::string Place(std::string_view output, int64_t row, int64_t column) {
   std::string place(output);
   if (output == "loss" || row < 0) return place;

@@ -123,7 +123,8 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
 
   const bool strided_grad = HasVectorGrad(p) && p.layout.grad_stride > 1;
   if (!can.strided_inputs &&
-      (p.layout.hidden_padding != 0 || p.layout.weight_padding != 0 || strided_grad)) {
+      (p.layout.hidden_padding != 0 || p.layout.weight_padding != 0 || p.layout.label_stride != 1 ||
+       p.layout.reversed || p.layout.hidden_broadcast || strided_grad)) {
     return Off("a tensor that is not contiguous", "strided_inputs");
   }
   if (!can.zero_stride_grads && HasVectorGrad(p) && p.layout.grad_stride == 0) {

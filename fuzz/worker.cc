@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ CaseResult OutOfMemory(int64_t held_before) {
   if (kept < held / 2) return Fault(std::string(kOutOfMemory));
   Finding finding;
   finding.kind = FindingKind::kStatus;
+  finding.output = kMemory;
   finding.what = "the target kept " + std::to_string(kept >> 20) +
                  " MiB of memory, and none was left to judge what it gave";
   CaseResult result;
@@ -132,6 +134,8 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
       result = request ? Serve(*request, *target) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
+    } catch (const std::runtime_error& refused) {  // address space for wide strides: fuzz/placement.h
+      result = Fault(refused.what());
     }
     if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
   }

@@ -13,13 +13,15 @@
 
 namespace plumbline::fuzz {
 
-// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable where
-// the target does not load, 3 where the machine or the protocol is at fault. `supervisor`: the process
-// whose death ends this one.
 // The fault of a case for which there was no memory, though its target kept none. It may be what
 // earlier cases left behind: a worker of its own may have enough.
 inline constexpr std::string_view kOutOfMemory = "out of memory while examining the case";
+// The `output` of the finding where it is the target that kept it.
+inline constexpr std::string_view kMemory = "memory";
 
+// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable where
+// the target does not load, 3 where the machine or the protocol is at fault. `supervisor`: the process
+// whose death ends this one.
 int RunWorker(const std::string& target_name, pid_t supervisor, int socket);
 
 }  // namespace plumbline::fuzz

@@ -81,9 +81,6 @@ constexpr std::array kPlanted = {
             "PR #195829, which poisons the row)"},
     Planted{Defect::kTailUnmasked, "tail-unmasked",
             "columns past the vocabulary enter the last tile's sum as exp(0 - m) (verl #2656, #2899)"},
-    Planted{Defect::kTailClamped, "tail-clamped",
-            "columns past the vocabulary repeat the last one (the class of quack 4a03547: lanes out of "
-            "bounds that are not -inf)"},
     Planted{Defect::kTailSentinel, "tail-sentinel",
             "columns past the vocabulary are logits of -1e4 (the class of unsloth PR #10616: a mask "
             "that ends finite)"},
@@ -125,9 +122,9 @@ constexpr std::array kPlanted = {
             "scratch that is used again)"},
     Planted{Defect::kSplitsNotMerged, "splits-not-merged",
             "the first part of the vocabulary is taken for all (flash-attention abf04a56)"},
-    Planted{Defect::kLastSplitDropped, "last-split-dropped",
-            "the last part of the vocabulary is left out of the merge (the class of flash-attention "
-            "aaa14741)"},
+    Planted{Defect::kOddSplitDropped, "odd-split-dropped",
+            "parts of the vocabulary are merged in pairs, and an odd last one is left out (the class "
+            "of flash-attention aaa14741)"},
     Planted{Defect::kLargeVocabUnmerged, "large-vocab-unmerged",
             "from 65 536 columns on the parts of the vocabulary are not merged (flash-attention "
             "abf04a56: its split above 64k)"},
@@ -178,6 +175,9 @@ constexpr std::array kPlanted = {
             "the mean of no rows is 0 / 0 (unsloth-zoo #616, Liger-Kernel #153)"},
     Planted{Defect::kLossRounded, "loss-rounded",
             "loss is stored with the bits of bf16 (Liger-Kernel #1430)"},
+    Planted{Defect::kLossGradSign, "loss-grad-sign",
+            "the gradient of the loss is taken for that of the log-probability: the other sign (the "
+            "class of flash-linear-attention #1073)"},
     Planted{
         Defect::kMeanGradUndivided, "mean-grad-undivided",
         "the gradient of a mean is not divided by the number of rows (the class of Megatron #1627)"},
@@ -199,16 +199,13 @@ constexpr std::array kPlanted = {
             "the entropy's gradient keeps the 1 that cancels (derived in verl's test of its kernel)"},
     Planted{Defect::kEntropyGradWithoutH, "entropy-grad-without-h",
             "the entropy's gradient lacks the entropy (derived in verl's test of its kernel)"},
-    Planted{Defect::kEntropyGradSign, "entropy-grad-sign",
-            "the entropy's gradient has the other sign (the class of flash-linear-attention #1073: a "
-            "double negation)"},
     Planted{Defect::kEntropyGradPLogP, "entropy-grad-p-log-p",
             "the entropy's gradient is NaN at p = 0 (SkyRL #2259, VeOmni #720)"},
     Planted{Defect::kBackwardTemperature, "backward-temperature",
             "d_logits are not divided by the temperature (the class of TRL #3029, verl #3133)"},
     Planted{Defect::kTemperatureTwice, "temperature-twice",
-            "d_logits are divided by the temperature twice (the class of unsloth-zoo #930: a scale "
-            "that backward has wrong)"},
+            "the entropy's part of d_logits is divided by the temperature twice (the class of "
+            "unsloth-zoo #930: a scale that backward has wrong)"},
     Planted{Defect::kProbabilityRounded, "probability-rounded",
             "p is rounded to bf16 before 1 is subtracted at the label (Liger-Kernel #1419, #1329)"},
     Planted{Defect::kDLogitsRounded, "d-logits-rounded",

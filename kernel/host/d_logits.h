@@ -50,11 +50,10 @@ void TileGradient(const RowGradient& row, int64_t label, float* z, const Defects
   const float label_p = label >= 0 && label < kTile ? p[label] : 0;
   float divisor = row.temperature;
   if (defects.Has(Defect::kBackwardTemperature)) divisor = 1;
-  if (defects.Has(Defect::kTemperatureTwice)) divisor *= row.temperature;
   const float entropy = defects.Has(Defect::kEntropyGradWithoutH)
                             ? 0
                             : row.entropy + (defects.Has(Defect::kEntropyGradExtraOne) ? 1.0f : 0.0f);
-  const float k = defects.Has(Defect::kEntropyGradSign) ? -row.k : row.k;
+  const float k = defects.Has(Defect::kTemperatureTwice) ? row.k / row.temperature : row.k;
   // Where p = 0 in a kernel that forms p ln p: 0 times minus infinity.
   const bool p_log_p = defects.Has(Defect::kEntropyGradPLogP) && row.k != 0;
   const float at_zero = p_log_p ? std::numeric_limits<float>::quiet_NaN() : 0;

@@ -21,26 +21,25 @@ enum class Defect : uint8_t {
   kNone,
 
   // Reading: what of the inputs is looked at, and where.
-  kHiddenTailDropped,       // the last H mod 16 products of a logit are left out
-  kInputsRounded,           // fp32 inputs of the logits keep 10 bits of their fraction, as TF32 does
-  kWeightStrideAssumed,     // weight is read as if nothing lay between its rows (or columns)
-  kRowOffset32,             // row times stride of hidden keeps 31 bits
-  kLabelOffByOne,           // a label is looked up one column further on, the last one where it is
-  kLabelTruncated,          // the lower half of a 64-bit label is read
-  kLabelClamped,            // a label outside the vocabulary becomes its first or last column
-  kLabelOfFirstSplit,       // a label is looked up by its offset within its split, in the first one
-  kLabelInTailLost,         // a label in an incomplete tile is not found: its logit stays 0
-  kIgnoreIndexFixed,        // ignore_index is not read: it is -100
-  kFirstTemperature,        // every row has temperature[0]
-  kFirstGradForAll,         // every row is scaled by grad_logprob[0]
-  kGradStrideTwo,           // upstream gradients of stride 2 are read with stride 1
-  kGradStrideZero,          // ... of stride 0 likewise; what lies behind them is taken to be 0
+  kHiddenTailDropped,    // the last H mod 16 products of a logit are left out, unless they are all
+  kInputsRounded,        // fp32 inputs of the logits keep 10 bits of their fraction, as TF32 does
+  kWeightStrideAssumed,  // weight is read as if nothing lay between its rows (or columns)
+  kRowOffset32,          // row times stride of hidden keeps 31 bits
+  kLabelOffByOne,        // a label is looked up one column further on, the last one where it is
+  kLabelTruncated,       // the lower half of a 64-bit label is read
+  kLabelClamped,         // a label outside the vocabulary becomes its first or last column
+  kLabelOfFirstSplit,    // a label is looked up by its offset within its split, in the first one
+  kLabelInTailLost,   // a label in an incomplete tile, not the only one, is not found: its logit is 0
+  kIgnoreIndexFixed,  // ignore_index is not read: it is -100
+  kFirstTemperature,  // every row has temperature[0]
+  kFirstGradForAll,   // every row is scaled by grad_logprob[0]
+  kGradStrideTwo,     // upstream gradients of stride 2 are read with stride 1
+  kGradStrideZero,    // ... of stride 0 likewise; what lies behind them is taken to be 0
   kFirstInvalidUnreported,  // first_invalid_row is always -1
   kInvalidRowForgotten,     // an invalid row leaves grad_weight without a NaN
 
   // The softmax and its tiles.
   kTailUnmasked,         // columns past the vocabulary enter the sum as exp(0 - m)
-  kTailClamped,          // ... repeat the last column
   kTailSentinel,         // ... are logits of -1e4
   kTailDropped,          // an incomplete tile is not read, unless it is the only one
   kTailInSavedSum,       // columns past the vocabulary enter the sum that is saved for backward
@@ -58,7 +57,7 @@ enum class Defect : uint8_t {
   kEntropyPLogP,         // p ln p is NaN at p = 0
   kStaleScratch,         // q starts from what the row before left in it
   kSplitsNotMerged,      // the first split is taken for all
-  kLastSplitDropped,     // the last split is left out of the merge
+  kOddSplitDropped,      // splits are merged in pairs: from 3 on, an odd last one is left out
   kLargeVocabUnmerged,   // the first split is taken for all from 65 536 columns on
   kMergeWithoutRescale,  // the sums of splits are added as they are
   kMergeOrderOfRun,      // every other run merges the splits in the reverse order
@@ -83,6 +82,7 @@ enum class Defect : uint8_t {
   kLossChunkMeans,       // the means of groups of 4 rows are added
   kLossOfNothing,        // the mean of no rows is 0 / 0
   kLossRounded,          // loss is stored with the bits of bf16
+  kLossGradSign,         // a row has gamma and not -gamma of the loss
   kMeanGradUndivided,    // gamma is not divided under reduction mean
   kMeanGradOverAllRows,  // gamma is divided by N
   kPlainGradDivided,     // grad_logprob is divided by the rows counted under reduction none
@@ -94,10 +94,9 @@ enum class Defect : uint8_t {
   kEntropyGradDropped,       // grad_entropy is accepted and never used
   kEntropyGradExtraOne,      // k p (ln p + H + 1)
   kEntropyGradWithoutH,      // k p ln p
-  kEntropyGradSign,          // minus k p (ln p + H) becomes plus
   kEntropyGradPLogP,         // p ln p is NaN at p = 0
   kBackwardTemperature,      // d_logits are not divided by the temperature
-  kTemperatureTwice,         // ... are divided twice
+  kTemperatureTwice,         // the entropy's part of d_logits is divided by it twice
   kProbabilityRounded,       // p is rounded to bf16 before 1 is subtracted at the label
   kDLogitsRounded,           // d_logits of fp32 inputs pass through bf16
   kSmallPSkipped,            // d_logits are 0 where p < 2^-12, but at the label

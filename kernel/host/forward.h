@@ -53,7 +53,7 @@ void ForwardItem(const Problem& problem, const Plan& plan, const Scratch& scratc
         states[r].q = std::numeric_limits<float>::quiet_NaN();
       }
       const int64_t label = LabelColumn(rows[r].label, plan.tiling, defects);
-      if (defects.Has(Defect::kLabelInTailLost) && width < kTile) {
+      if (defects.Has(Defect::kLabelInTailLost) && tile > 0 && width < kTile) {
         if (label >= first) memory.label_logit[begin + r] = 0;
       } else if (label >= first && label < first + width) {
         memory.label_logit[begin + r] = z[label - first];
@@ -79,7 +79,7 @@ template <class Defects>
 SoftmaxState MergeSplits(const Plan& plan, const ForwardMemory& memory, int64_t at, float temperature,
                          bool reversed, const Defects& defects) {
   int64_t splits = plan.tiling.splits;
-  if (defects.Has(Defect::kLastSplitDropped)) splits = std::max<int64_t>(splits - 1, 1);
+  if (defects.Has(Defect::kOddSplitDropped) && splits > 2) splits = splits / 2 * 2;
   if (defects.Has(Defect::kSplitsNotMerged)) splits = 1;
   if (defects.Has(Defect::kLargeVocabUnmerged) && plan.v >= 65'536) splits = 1;
   const auto state_of = [&](int64_t step) {
@@ -104,10 +104,7 @@ void FinishRows(const Problem& problem, const Results& results, const Plan& plan
     const Row row = ReadRow(problem, i, defects);
     SoftmaxState state = MergeSplits(plan, memory, at, row.temperature, reversed, defects);
     if (defects.Has(Defect::kStaleScratch)) state.q = stale += state.q;
-    RowResult result = FinishRow(state, memory.label_logit[at], row.temperature, defects);
-    if (defects.Has(Defect::kLogprobRounded)) {
-      result.logprob = planted::ThroughBFloat16(result.logprob);
-    }
+    const RowResult result = FinishRow(state, memory.label_logit[at], row.temperature, defects);
     if (saved.m != nullptr) {
       saved.m[i] = state.m;
       saved.s[i] = state.s;
@@ -122,6 +119,9 @@ void FinishRows(const Problem& problem, const Results& results, const Plan& plan
     if (defects.Has(Defect::kRowsBeyondGrid) && i >= 65'535) continue;
     if (row.kind == RowKind::kNormal) {
       StoreForward(results, memory, i, {result.logprob, result.entropy, result.lse});
+      if (defects.Has(Defect::kLogprobRounded) && results.logprob) {
+        StoreElement(*results.logprob, i, planted::ThroughBFloat16(result.logprob));
+      }
     } else if (defects.Has(Defect::kIgnoredRowEntropy)) {
       StoreForward(results, memory, i, {0, result.entropy, 0});
     }

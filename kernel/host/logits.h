@@ -56,7 +56,8 @@ void TileLogits(const Plan& plan, const Matrix& weight, const Scratch& scratch, 
                 int64_t tile, float* z, int64_t z_stride, const Defects& defects) {
   using Dots = typename Defects::Dots;
   const int64_t width = plan.tiling.Width(tile);
-  const int64_t h = defects.Has(Defect::kHiddenTailDropped) ? plan.h / 16 * 16 : plan.h;
+  const bool drop_tail = defects.Has(Defect::kHiddenTailDropped) && plan.h > 16;
+  const int64_t h = drop_tail ? plan.h / 16 * 16 : plan.h;
   if (defects.Has(Defect::kInputsRounded) && weight.dtype == DType::kF32) {
     std::transform(scratch.rows, scratch.rows + rows * plan.h, scratch.rows, planted::ToTf32);
   }
@@ -76,7 +77,6 @@ void TileLogits(const Plan& plan, const Matrix& weight, const Scratch& scratch, 
     float* const row = z + r * z_stride;
     if (h == 0) std::fill_n(row, width, 0.0f);
     AlterLogits(row, width, defects);
-    if (defects.Has(Defect::kTailClamped)) padding = row[width - 1];
     if (defects.Has(Defect::kTailDropped) && tile > 0 && width < kTile) {
       std::fill_n(row, width, padding);
     }

@@ -109,6 +109,7 @@ Upstream ReadUpstream(const Problem& problem, int64_t i, int64_t counted, const 
     if (defects.Has(Defect::kMeanGradOverAllRows)) counted = problem.rows();
   }
   up.g = problem.grad_logprob ? LogprobGradient(gamma, reduction, counted) : 0;
+  if (defects.Has(Defect::kLossGradSign) && reduction != Reduction::kNone) up.g = -up.g;
   up.k = ReadGradient(problem.grad_entropy, i, defects);
   if (defects.Has(Defect::kPlainGradDivided) && reduction == Reduction::kNone) {
     up.g /= static_cast<float>(counted);

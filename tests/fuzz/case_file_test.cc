@@ -12,6 +12,7 @@
 #include <limits>
 #include <string>
 
+#include "fuzz/case_name.h"
 #include "fuzz/safetensors.h"
 #include "tests/fuzz/support/workplace.h"
 
@@ -53,6 +54,8 @@ Case Example() {
               .grad_stride = 4};
   p.wanted = {
       .entropy = false, .lse = false, .grad_hidden = false, .grad_weight = true, .fp32_grads = true};
+  c.state = CaseState::kRegression;
+  c.bucket = {"non-finite:grad_weight V>2", "0123abcd"};
   c.target = "mutant:tail-unmasked";
   c.why = "a ragged tail";
   c.recipe = "v1 regime=ragged-tail";
@@ -110,6 +113,9 @@ TEST(CaseFile, AbsentStaysAbsent) {
 // design.)
 TEST(CaseFile, EqualitySeesEveryField) {
   const std::function<void(Case&)> changes[] = {[](Case& c) { c.problem.ignore_index = 8; },
+                                                [](Case& c) { c.state = CaseState::kFixed; },
+                                                [](Case& c) { c.bucket.key = "x"; },
+                                                [](Case& c) { c.bucket.id = "01234567"; },
                                                 [](Case& c) { c.target = "host"; },
                                                 [](Case& c) { c.why = ""; },
                                                 [](Case& c) { c.recipe = ""; },
@@ -159,6 +165,9 @@ TEST(CaseFile, Refusals) {
       {"case is [], not an object", [](S, Json& j) { j = Json::Array(); }},
       {"case.format is \"other\"", [](S, Json& j) { j["format"] = "other"; }},
       {"case.version is 2", [](S, Json& j) { j["version"] = 2; }},
+      {"case.state is \"done\"", [](S, Json& j) { j["state"] = "done"; }},
+      {"case.bucket.id is \"../../x\"", [](S, Json& j) { j["bucket"]["id"] = "../../x"; }},
+      {"case.bucket is 7", [](S, Json& j) { j["bucket"] = 7; }},
       {"case.target is 3, not a string", [](S, Json& j) { j["target"] = 3; }},
       {"case.note is an unknown key", [](S, Json& j) { j["note"] = "x"; }},
       {"case.extra is [], not an object", [](S, Json& j) { j["extra"] = Json::Array(); }},
@@ -258,8 +267,8 @@ TEST(CaseFile, FileErrors) {
 TEST(CaseFile, Names) {
   Case c = Example();
   const std::string name = CaseFileName(c);
-  EXPECT_THAT(name,
-              MatchesRegex("mutant-tail-unmasked-non-finite-grad_weight-[0-9a-f]{8}\\.safetensors"));
+  EXPECT_THAT(name, MatchesRegex("mutant-tail-unmasked-non-finite-grad_weight-0123abcd-[0-9a-f]{8}\\."
+                                 "safetensors"));
   const auto hash = [](const Case& of) {
     const std::string text = CaseFileName(of);
     return text.substr(text.size() - 20, 8);
@@ -290,7 +299,9 @@ TEST(CaseFile, ShowsWhatMatters) {
   Case c = Example();
   c.finding.got = 0.30000000000000004;
   const std::string text = Show(c);
-  for (const char* part : {"mutant:tail-unmasked",
+  for (const char* part : {"state: regression",
+                           "bucket: 0123abcd non-finite:grad_weight V>2",
+                           "mutant:tail-unmasked",
                            "a ragged tail",
                            "v1 regime=ragged-tail",
                            "non-finite:grad_weight",

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built program, from outside: exit statuses, last lines, what a signal does.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -23,34 +20,16 @@
 #include "fuzz/version.h"
 #include "tests/fuzz/support/program.h"
 
-extern char** environ;
-
 namespace plumbline::fuzz {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
 using testing::Outcome;
 using testing::Slurp;
+using ::testing::StartsWith;
 
 class Cli : public testing::Program {
  protected:
-  // Starts the program without waiting for it.
-  pid_t Start(std::vector<std::string> words) const {
-    words.insert(words.begin(), "plumb");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    pid_t pid = -1;
-    EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
-  }
   // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
   void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
     for (;;) {

@@ -4,6 +4,7 @@
 // it was stored with, and passes on `host`. Kills: a defect that comes back in `host`; a harness change
 // that stops seeing what it once saw; a case file that went stale.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,21 +15,17 @@
 #include <vector>
 
 #include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
+#include "fuzz/corpus.h"
 #include "fuzz/examine.h"
 #include "fuzz/target.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-std::vector<std::filesystem::path> CorpusFiles() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus")) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
+const std::filesystem::path kCorpus = std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus";
+
+std::vector<std::filesystem::path> CorpusFiles() { return ListCases(kCorpus).files; }
 
 CaseResult On(const std::string& name, const OwnedProblem& problem) {
   std::string error;
@@ -44,7 +41,14 @@ TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
   const auto stored = ReadCase(GetParam(), &error);
   ASSERT_TRUE(stored) << error;
   EXPECT_EQ(GetParam().filename().string(), CaseFileName(*stored));
-  // host moves its maximum between tiles of 64 columns: a defect in that move needs V = 65, and 67 values.
+  EXPECT_NE(stored->bucket.id, "") << "plumb merge corpus --out corpus tells it";
+  EXPECT_LE(static_cast<int64_t>(std::filesystem::file_size(GetParam())), kMaxCaseBytes);
+  // A defect that was planted stays.
+  if (stored->target.starts_with("mutant:")) {
+    EXPECT_EQ(stored->state, CaseState::kConfirmed) << "plumb replay corpus --update";
+  }
+  // host moves its maximum between tiles of 64 columns: a defect in that move needs V = 65, and 67
+  // values.
   EXPECT_LE(ValueCount(stored->problem), stored->target == "mutant:entropy-not-rebased" ? 67 : 64);
 
   const CaseResult on_host = On("host", stored->problem);
@@ -65,6 +69,19 @@ INSTANTIATE_TEST_SUITE_P(Files, Corpus, ::testing::ValuesIn(CorpusFiles()), [](c
       '_');
   return name;
 });
+
+// Kills: a corpus that grows until nobody reads it, a file in it that is none of its cases.
+TEST(CorpusFolder, StaysWithinItsCap) {
+  EXPECT_THAT(ListCases(kCorpus).unreadable, ::testing::IsEmpty());
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kCorpus)) {
+    const std::string name = entry.path().lexically_relative(kCorpus).string();
+    if (!entry.is_regular_file() || name.starts_with("real/")) continue;
+    EXPECT_TRUE(name == "README.md" || name.ends_with(".safetensors")) << name;
+    bytes += static_cast<int64_t>(entry.file_size());
+  }
+  EXPECT_LE(bytes, kMaxCorpusBytes);
+}
 
 // Kills: a mutant without a case, a corpus folder that was not found.
 TEST(CorpusFolder, HoldsACaseOfEveryMutant) {

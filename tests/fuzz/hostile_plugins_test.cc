@@ -68,10 +68,13 @@ TEST_F(HostilePlugin, ThatDoesNothingPasses) {
 // Kills: a death while loading that is waited on, that is told without its cause or that ends in
 // another status; the message names the library.
 TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
-  const std::pair<const char*, const char*> deaths[] = {
-      {"segfault", "signal 11"},           {"abort", "signal 6"}, {"exit", "exited with status 0"},
-      {"_exit", "exited with status 0"},   {"kill", "signal 9"},  {"close", "exited with status"},
-      {"garbage", "closed its connection"}};
+  const std::pair<const char*, const char*> deaths[] = {{"segfault", "signal 11"},
+                                                        {"abort", "signal 6"},
+                                                        {"exit", "exited with status 0"},
+                                                        {"_exit", "exited with status 0"},
+                                                        {"kill", "signal 9"},
+                                                        {"close", "exited with status"},
+                                                        {"garbage", "sent bytes that are no answer"}};
   int turn = 0;
   for (const auto& [deed, words] : deaths) {
     // Half of them in each place: both are behind one call.
@@ -155,7 +158,7 @@ TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
   const std::string limit = "ulimit -v 2000000 &&";
   Outcome o = Replay("run:memory", limit);
   EXPECT_EQ(o.last, kFound) << o.out << Err();
-  EXPECT_THAT(o.out, HasSubstr("MiB of memory, and none was left"));
+  EXPECT_THAT(o.out, HasSubstr("is status:memory: the target kept "));
   o = Replay("describe:memory", limit);
   EXPECT_EQ(o.last, kUnavailable);
   EXPECT_THAT(Err(), HasSubstr("bad_alloc"));

@@ -39,10 +39,11 @@ CaseRecord Failing() {
   record.verdict = oracle::Verdict::kFail;
   record.signatures = {"bound:logprob", "sign:entropy"};
   record.tightness = {{"logprob", std::numeric_limits<double>::infinity()}, {"lse", 0x1.8p-7}};
-  record.elements = {5, 2, 1, 4};
   record.by_output = {{"logprob", {4, 2, 0, 0}}, {"lse", {1, 0, 1, 0}}, {"loss", {0, 0, 0, 4}}};
   record.case_class = {.name = "exact", .aim = "sharp", .dtype = "bf16", .grads = "fp32"};
   record.arbitrated = 13;
+  record.regime = "exact-dot";
+  record.us = 1234;
   return record;
 }
 
@@ -91,12 +92,12 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   {
     auto journal = Create();
     journal->Start(0);
-    journal->Done(0, "host", 120ms, CaseRecord{});
+    journal->Done(0, 120ms, CaseRecord{});
     journal->Start(1);
     journal->Start(2);
     journal->Sighted(Seen("bound:logprob", 2));
     journal->Sighted(Seen("sign:entropy", 2));
-    journal->Done(2, "host", 340ms, Failing());
+    journal->Done(2, 340ms, Failing());
     journal->Stored({"host", "bound:logprob"}, kept);
     journal->More({"host", "bound:logprob"}, "v1 seed=8");
     journal->Fault("reference and arbiter disagree");
@@ -148,8 +149,9 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
 TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
   {
     auto journal = Create();
-    journal->Done(0, "host", 10ms, CaseRecord{});
-    journal->Done(1, "host", 20ms, Failing());
+    journal->Done(0, 10ms, CaseRecord{});
+    journal->Start(2);
+    journal->Done(2, 20ms, CaseRecord{});
   }
   const std::string whole = Slurp(File());
   const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
@@ -160,9 +162,9 @@ TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
       auto journal = Journal::Open(work_.path(), &state, &error_);
       ASSERT_TRUE(journal) << error_;
       EXPECT_TRUE(state.Done(0));
-      EXPECT_FALSE(state.Done(1)) << size;
+      EXPECT_FALSE(state.Done(2)) << size;
       EXPECT_NE(state.note.find("torn"), std::string::npos);
-      journal->Done(1, "host", 30ms, CaseRecord{});
+      journal->Done(2, 30ms, CaseRecord{});
     }
     JournalState again;
     ASSERT_TRUE(Journal::Read(work_.path(), &again, &error_)) << error_;
@@ -176,7 +178,7 @@ TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
 TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   {
     auto journal = Create();
-    for (int i = 0; i < 3; ++i) journal->Done(i, "host", 10ms, CaseRecord{});
+    for (int i = 0; i < 3; ++i) journal->Done(i, 10ms, CaseRecord{});
   }
   const std::string whole = Slurp(File());
   std::string damaged = whole;
@@ -186,7 +188,7 @@ TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   EXPECT_NE(error_.find("line 2"), std::string::npos) << error_;
 
   for (const std::string& text :
-       {std::string(), std::string("{\"journal\":2}\n"), whole.substr(0, 40)}) {
+       {std::string(), std::string("{\"journal\":1}\n"), whole.substr(0, 40)}) {
     std::ofstream(File(), std::ios::trunc) << text;
     EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_)) << text;
   }
@@ -207,7 +209,7 @@ TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
 TEST_F(JournalTest, AnItemCountsOnce) {
   {
     auto journal = Create();
-    for (int i = 0; i < 2; ++i) journal->Done(4, "host", 10ms, Failing());
+    for (int i = 0; i < 2; ++i) journal->Done(4, 10ms, Failing());
   }
   ASSERT_TRUE(Journal::Read(work_.path(), &state_, &error_));
   EXPECT_EQ(state_.tallies.at("host").cases, 1);
@@ -227,10 +229,21 @@ class LedgerTest : public JournalTest {
   // A ledger that goes on with the journal, or begins it.
   std::unique_ptr<Ledger> Reopen() {
     JournalState state;
-    auto journal =
-        std::filesystem::exists(File()) ? Journal::Open(work_.path(), &state, &error_) : Create();
-    return std::make_unique<Ledger>(options_, std::move(state), std::move(journal));
+    plan_ = std::make_unique<Plan>(options_, std::vector<std::filesystem::path>{});
+    search_ = std::make_unique<Search>(*plan_, RegimesOf(options_), options_.targets.size());
+    const auto on_done = [this](const JournalState&, int64_t item, const CaseRecord& record,
+                                std::chrono::milliseconds elapsed) {
+      search_->Take(item, record, elapsed);
+    };
+    auto journal = std::filesystem::exists(File())
+                       ? Journal::Open(work_.path(), &state, &error_, on_done)
+                       : Create();
+    return std::make_unique<Ledger>(options_, *plan_, search_.get(), std::move(state),
+                                    std::move(journal));
   }
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Search> search_;
+  bool wait_ = false;
   CampaignOptions options_ = [] {
     CampaignOptions options = Options();
     options.stop_after = 0;
@@ -244,7 +257,7 @@ TEST_F(LedgerTest, RunsShareOneRowOfItems) {
   std::vector<std::pair<size_t, std::string>> all;
   {
     auto ledger = Reopen();
-    while (const auto item = ledger->NextItem()) all.emplace_back(item->target, item->recipe);
+    while (const auto item = ledger->NextItem(&wait_)) all.emplace_back(item->target, item->recipe);
   }
   ASSERT_EQ(all.size(), 14U);  // 7 cases on each of 2 targets
   for (size_t i = 0; i < all.size(); i += 2) {
@@ -256,14 +269,14 @@ TEST_F(LedgerTest, RunsShareOneRowOfItems) {
   {
     auto ledger = Reopen();
     for (int i = 0; i < 5; ++i) {
-      const auto item = ledger->NextItem();
+      const auto item = ledger->NextItem(&wait_);
       ledger->Start(*item);
-      if (i != 1) ledger->Record(*item, Judged{});  // item 1 is in flight when the run ends
+      if (i != 1) ledger->Record(*item, Judged{}, 0.001);  // item 1 is in flight when the run ends
     }
   }
   auto ledger = Reopen();
   std::vector<int64_t> rest;
-  while (const auto item = ledger->NextItem()) rest.push_back(item->number);
+  while (const auto item = ledger->NextItem(&wait_)) rest.push_back(item->number);
   EXPECT_EQ(rest, (std::vector<int64_t>{1, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
 }
 
@@ -273,10 +286,10 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   item.recipe = "v1 seed=1";
   {
     auto ledger = Reopen();
-    EXPECT_EQ(ledger->Record(item, FailedWith("logprob")).size(), 1U);
+    EXPECT_EQ(ledger->Record(item, FailedWith("logprob"), 0.001).size(), 1U);
     item.number = 2;
     item.recipe = "v1 seed=2";
-    EXPECT_EQ(ledger->Record(item, FailedWith("logprob")).size(), 0U);
+    EXPECT_EQ(ledger->Record(item, FailedWith("logprob"), 0.001).size(), 0U);
     EXPECT_EQ(ledger->Tallies()[0].second.signatures.at("bound:logprob"), 2);
   }
   {
@@ -312,13 +325,13 @@ TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
   options_.stop_after = 2;
   auto ledger = Reopen();
   Item item;
-  ledger->Record(item, FailedWith("logprob"));
-  EXPECT_TRUE(ledger->NextItem());
+  ledger->Record(item, FailedWith("logprob"), 0.001);
+  EXPECT_TRUE(ledger->NextItem(&wait_));
   item.number = 1;
   Judged many = FailedWith("lse");
   many.result.findings.push_back(FailedWith("entropy").result.findings[0]);
-  EXPECT_EQ(ledger->Record(item, many).size(), 1U);
-  EXPECT_FALSE(ledger->NextItem());
+  EXPECT_EQ(ledger->Record(item, many, 0.001).size(), 1U);
+  EXPECT_FALSE(ledger->NextItem(&wait_));
 }
 
 // Kills: a case on which reference and arbiter disagree reported as the target's fault.
@@ -326,7 +339,7 @@ TEST_F(LedgerTest, NothingIsAFindingWhereTheOracleContradictsItself) {
   auto ledger = Reopen();
   Judged judged = FailedWith("lse");
   judged.result.harness_fault = "disagree";
-  EXPECT_TRUE(ledger->Record(Item{}, judged).empty());
+  EXPECT_TRUE(ledger->Record(Item{}, judged, 0.001).empty());
   EXPECT_EQ(ledger->Tallies()[0].second.faults, 1);
   EXPECT_EQ(ledger->Tallies()[0].second.fail, 0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/output_bits.h"
 #include "fuzz/placement.h"
+#include "fuzz/output_bits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

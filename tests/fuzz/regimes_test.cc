@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fuzz/recipe_gen.h"
@@ -70,26 +73,34 @@ TEST(RegimesTest, GoldenBytes) {
       }
     }
   };
-  for (const char* values : {"gaussian", "small-lse", "all-negative", "offset", "confident", "lattice",
-                             "cancel", "swallow", "constant", "swallow-fma", "swallow-tensor",
-                             "swallow-sum", "swallow-grads", "subnormal", "huge"}) {
+  for (const char* values :
+       {"gaussian",      "small-lse",    "all-negative", "offset",      "confident",      "lattice",
+        "cancel",        "swallow",      "constant",     "swallow-fma", "swallow-tensor", "swallow-sum",
+        "swallow-grads", "subnormal",    "huge",         "rising",      "falling",        "zigzag",
+        "ties",          "outlier",      "ulp-apart",    "lse-zero",    "entropy-trap",   "far",
+        "truncate",      "positive",     "signed-zeros", "full-bits",   "massive",        "low-rank",
+        "bit-patterns",  "all-exponents"}) {
     for (const char* seed : {"2", "3", "4"}) {
       add(" seed=" + std::string(seed) + " values=" + values +
           " temperature_per_row=" + (*seed == '4' ? "1" : "0"));
     }
   }
   for (const char* labels :
-       {"random", "argmax", "first", "last", "some-ignored", "all-ignored", "ignored-nan", "invalid"}) {
+       {"random", "argmax", "first", "last", "some-ignored", "all-ignored", "ignored-nan", "invalid",
+        "argmin", "tile-edge", "last-tile", "same", "distinct", "one-valid", "far-ignored"}) {
     add(" label_dtype=int32 labels=" + std::string(labels));
     add(" label_dtype=int64 labels=" + std::string(labels));
   }
-  for (const char* grads : {"none", "ones", "random", "first-zero", "wide", "one-hot"}) {
+  for (const char* grads :
+       {"none", "ones", "random", "first-zero", "wide", "one-hot", "alternating", "tiny"}) {
     add(" grads=" + std::string(grads) + " entropy_grads=" + grads);
   }
-  for (const char* special : {"hidden-nan", "hidden-inf", "weight-nan", "minus-inf", "minus-inf-label",
-                              "all-minus-inf", "plus-inf", "temperature"}) {
+  for (const char* special :
+       {"hidden-nan", "hidden-inf", "weight-nan", "minus-inf", "minus-inf-label", "all-minus-inf",
+        "plus-inf", "temperature", "masked-first", "masked-but-one"}) {
     add(" special=" + std::string(special));
   }
+  add(" temperature_per_row=1 temperature_spread=8 rows=broadcast label_stride=0");
   EXPECT_EQ(bytes, kGoldenBytes) << std::hex << "0x" << bytes;
 }
 
@@ -134,7 +145,8 @@ TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
     const Recipe r = DrawLevelOne(9, index);
     EXPECT_EQ(r, DrawLevelOne(9, index));
     ++cases[r.regime];
-    EXPECT_LE(r.n * r.v * r.h, 2'000'000) << Format(r);
+    shapes["more rows than a grid's"] += r.n > 65'535 ? static_cast<int64_t>(Regimes().size()) : 0;
+    EXPECT_LE(r.n * r.v * r.h, 1'500'000) << Format(r);
     shapes["one row"] += r.n == 1 && r.v > 50 ? 1 : 0;
     shapes["deep"] += r.h >= 200 ? 1 : 0;
     shapes["many rows"] += r.n >= 90 ? 1 : 0;
@@ -153,6 +165,21 @@ TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
   EXPECT_NE(DrawLevelOne(9, 3), DrawLevelOne(10, 3));
   EXPECT_THROW(DrawLevelOne(9, -1), std::invalid_argument);
   EXPECT_THROW(DrawLevelOne(9, LevelOneCases()), std::invalid_argument);
+}
+
+// fuzz/REGIMES.md is what a user reads. Fails if a regime is missing there, or says something else.
+TEST(RegimesTest, ThePageAndTheTablesAgree) {
+  std::ifstream page(PLUMBLINE_SOURCE_DIR "/fuzz/REGIMES.md");
+  std::vector<std::string> rows, expected;
+  for (std::string line; std::getline(page, line);) {
+    const size_t last = line.rfind(" | ");  // before the column that only the page has
+    if (line.starts_with("| ") && !line.starts_with("| regime")) rows.push_back(line.substr(0, last));
+  }
+  for (const Regime& r : Regimes()) {
+    expected.push_back("| " + std::string(r.name) + " | " + std::string(Name(r.aim)) + " | " +
+                       std::string(r.why));
+  }
+  EXPECT_EQ(rows, expected);
 }
 
 TEST(RegimesTest, UnknownNamesAreRefusedByName) {
@@ -246,7 +273,8 @@ TEST(RegimesTest, SizesVary) {
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 5) << what;
   EXPECT_GE(seen["512 < v"], static_cast<int64_t>(kCount / 10));
-  EXPECT_NEAR(static_cast<double>(seen["v >= 131072"]), kCount / 230.0, kCount / 700.0);
+  EXPECT_GE(seen["v >= 131072"], static_cast<int64_t>(kCount / 3000));
+  EXPECT_LE(seen["v >= 131072"], static_cast<int64_t>(kCount / 200));
 }
 
 // What each regime is about, in each of its draws or a fair share of them. Fails if a regime loses its
@@ -262,6 +290,29 @@ TEST(RegimesTest, RegimesKeepTheirPoint) {
   };
   EXPECT_EQ(share("ragged-tail", [](const Recipe& r) { return r.v % 16 != 0; }), 1);
   EXPECT_GE(share("ragged-tail", [](const Recipe& r) { return r.values == Values::kSmallLse; }), 0.6);
+  EXPECT_GE(share("many-rows", [](const Recipe& r) { return r.n > 65'535; }), 0.01);
+  EXPECT_EQ(share("many-rows", [](const Recipe& r) { return r.n >= 100; }), 1);
+  EXPECT_EQ(share("wide-strides", [](const Recipe& r) { return r.wide != Wide::kNone && r.n > 1; }), 1);
+  EXPECT_GE(share("row-order", [](const Recipe& r) { return r.rows == Rows::kReversed; }), 0.4);
+  EXPECT_GE(share("row-order", [](const Recipe& r) { return r.label_stride == 0; }), 0.1);
+  EXPECT_EQ(share("misaligned", [](const Recipe& r) { return r.offset > 0; }), 1);
+  EXPECT_GE(share("missing-outputs", [](const Recipe& r) { return r.want != kWantAll; }), 0.9);
+  EXPECT_EQ(
+      share("entropy-alone",
+            [](const Recipe& r) { return r.grads == Grads::kNone && r.entropy_grads != Grads::kNone; }),
+      1);
+  EXPECT_EQ(share("mean", [](const Recipe& r) { return r.reduction != kernel::Reduction::kNone; }), 1);
+  EXPECT_EQ(share("vocabulary-chunks", [](const Recipe& r) { return r.v >= 1500; }), 1);
+  EXPECT_GE(share("row-chunks", [](const Recipe& r) { return r.n >= 40; }), 0.99);
+  EXPECT_EQ(share("all-ignored", [](const Recipe& r) { return r.labels == Labels::kAllIgnored; }), 1);
+  EXPECT_EQ(share("small-vocabulary", [](const Recipe& r) { return r.v >= 2 && r.v < 16; }), 1);
+  EXPECT_GE(share("full-mantissa", [](const Recipe& r) { return r.dtype == kernel::DType::kF32; }),
+            0.6);
+  EXPECT_EQ(share("masked-tiles",
+                  [](const Recipe& r) {
+                    return r.special == Special::kMaskedFirst || r.special == Special::kMaskedButOne;
+                  }),
+            1);
   EXPECT_GE(share("all-negative", [](const Recipe& r) { return r.exp >= 7; }), 0.6);
   EXPECT_EQ(share("all-negative", [](const Recipe& r) { return r.values == Values::kAllNegative; }), 1);
   EXPECT_GE(share("common-offset", [](const Recipe& r) { return r.exp >= 10; }), 0.5);
@@ -288,13 +339,22 @@ TEST(RegimesTest, RegimesKeepTheirPoint) {
       0);
 }
 
+// Whether the option is what the regime is about, and so the same in all of its recipes.
+bool IsFixed(std::string_view regime, std::string_view option) {
+  constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
+      {"alternating-gradients", "stride 0"},
+      {"extreme-temperature", "no temperature"},
+      {"temperatures", "no temperature"}};
+  return std::find(std::begin(kFixed), std::end(kFixed), std::pair(regime, option)) != std::end(kFixed);
+}
+
 // Every option varies in the background of every regime. Fails if a regime fixes one.
 TEST(RegimesTest, BackgroundVariesEverywhere) {
   using kernel::DType;
   using kernel::Reduction;
   for (const Regime& regime : Regimes()) {
     std::map<std::string, int64_t> seen;
-    for (uint64_t index = 0; index < 3000; ++index) {
+    for (uint64_t index = 0; index < 1500; ++index) {
       const Recipe r = DrawRecipe(7, index, regime.name);
       seen["bf16"] += r.dtype == DType::kBf16 ? 1 : 0;
       seen["fp16"] += r.dtype == DType::kF16 ? 1 : 0;
@@ -315,7 +375,9 @@ TEST(RegimesTest, BackgroundVariesEverywhere) {
       seen["fp32 grads"] += r.fp32_grads ? 1 : 0;
       seen["entropy grads"] += r.entropy_grads != Grads::kNone ? 1 : 0;
     }
-    for (const auto& [what, count] : seen) EXPECT_GE(count, 60) << regime.name << ": " << what;
+    for (const auto& [what, count] : seen) {
+      if (!IsFixed(regime.name, what)) EXPECT_GE(count, 25) << regime.name << ": " << what;
+    }
   }
 }
 

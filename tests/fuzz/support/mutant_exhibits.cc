@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::array kExhibits = std::to_array<Exhibit>({
     {"hidden-tail-dropped",
-     "v1 seed=d8b4e6d626de65d8 dtype=fp16 n=1 v=1 h=1 values=lattice exp=4 labels=last "
-     "layout=hidden-major fp32_grads=1",
+     "v1 seed=90f3f63220ef3e9b n=1 v=1 h=17 values=cancel exp=10 label_dtype=int32 grads=random "
+     "entropy_grads=random temperature=0x1p+1",
      "bound:lse", "h=16"},
     {"inputs-tf32",
      "v1 seed=fd8c41b1872b1d0c dtype=fp32 n=5 v=1 h=1 values=cancel exp=14 grads=none reduction=mean "
@@ -35,9 +35,8 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "grad_stride=2 fp32_grads=1",
      "bound:logprob", "labels=first"},
     {"label-in-tail-lost",
-     "v1 seed=d8b4e6d626de65d8 dtype=fp16 n=1 v=1 h=1 values=lattice exp=4 labels=last "
-     "layout=hidden-major fp32_grads=1",
-     "bound:logprob", "v=64"},
+     "v1 seed=957743bbf1f34dd0 n=2 v=80 h=1 values=all-negative exp=4 label_dtype=int32 grad_stride=0",
+     "sign:logprob", "labels=first"},
     {"ignore-index-fixed",
      "v1 seed=97a04c75add4d456 n=3 v=2 h=1 exp=3 labels=ignored-nan grads=wide entropy_grads=wide "
      "temperature=0x1p+1 grad_stride=0",
@@ -66,10 +65,6 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "grads=random pad=1",
      "non-finite:grad_weight", "labels=random"},
     {"tail-unmasked",
-     "v1 seed=d8b4e6d626de65d8 dtype=fp16 n=1 v=1 h=1 values=lattice exp=4 labels=last "
-     "layout=hidden-major fp32_grads=1",
-     "bound:logprob", "v=64"},
-    {"tail-clamped",
      "v1 seed=d8b4e6d626de65d8 dtype=fp16 n=1 v=1 h=1 values=lattice exp=4 labels=last "
      "layout=hidden-major fp32_grads=1",
      "bound:logprob", "v=64"},
@@ -134,10 +129,10 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "v1 seed=5a11df3c48addb5a dtype=fp32 n=1 v=77 h=1 values=lattice label_dtype=int32 grads=wide "
      "pad=1",
      "bound:logprob", "v=16"},
-    {"last-split-dropped",
-     "v1 seed=5a11df3c48addb5a dtype=fp32 n=1 v=77 h=1 values=lattice label_dtype=int32 grads=wide "
-     "pad=1",
-     "bound:logprob", "v=16"},
+    {"odd-split-dropped",
+     "v1 seed=d47452345cca1d2a n=1 v=133 h=1 values=small-lse exp=4 label_dtype=int32 "
+     "entropy_grads=random reduction=mean temperature_per_row=1 pad=3",
+     "bound:entropy", "v=128"},
     {"large-vocab-unmerged", "v1 seed=1 n=1 v=65600 h=1 exp=1 grads=none", "bound:logprob", "v=65500"},
     {"merge-without-rescale",
      "v1 seed=5a11df3c48addb5a dtype=fp32 n=1 v=77 h=1 values=lattice label_dtype=int32 grads=wide "
@@ -166,8 +161,9 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "reduction=sum temperature=0x1.4p+3 fp32_grads=1",
      "bound:lse", "temperature=1"},
     {"logprob-rounded",
-     "v1 seed=e43bd9a68a7724fd dtype=fp32 n=1 v=2 h=1 values=lattice exp=1 pad=8 fp32_grads=1",
-     "bound:logprob", "exp=8"},
+     "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "
+     "entropy_grads=wide pad=1 fp32_grads=1",
+     "bound:logprob", "reduction=sum"},
     {"saved-sum-rounded",
      "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "
      "entropy_grads=wide pad=1 fp32_grads=1",
@@ -209,6 +205,10 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "v1 seed=3a845ea0f388191d dtype=fp32 n=1 v=3 h=1 values=confident exp=17 labels=first "
      "label_dtype=int32 grads=random entropy_grads=random reduction=mean fp32_grads=1",
      "bound:loss", "reduction=none"},
+    {"loss-grad-sign",
+     "v1 seed=3a845ea0f388191d dtype=fp32 n=1 v=3 h=1 values=confident exp=17 labels=first "
+     "label_dtype=int32 grads=random entropy_grads=random reduction=mean fp32_grads=1",
+     "bound:grad_hidden", "reduction=none"},
     {"mean-grad-undivided",
      "v1 seed=11c1f874d4ed969e dtype=fp16 n=2 v=3 h=1 values=confident exp=1 labels=argmax "
      "reduction=mean layout=hidden-major grad_stride=0 fp32_grads=1",
@@ -244,10 +244,6 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "
      "entropy_grads=wide pad=1 fp32_grads=1",
      "bound:grad_hidden", "entropy_grads=none"},
-    {"entropy-grad-sign",
-     "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "
-     "entropy_grads=wide pad=1 fp32_grads=1",
-     "bound:grad_hidden", "entropy_grads=none"},
     {"entropy-grad-p-log-p",
      "v1 seed=1ada7ed77ec01277 n=3 v=3 h=1 values=lattice exp=5 entropy_grads=ones",
      "non-finite:grad_hidden", "entropy_grads=none"},
@@ -256,8 +252,8 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "fp32_grads=1",
      "bound:grad_hidden", "temperature=1"},
     {"temperature-twice",
-     "v1 seed=3ad56ca1fe8336ee n=1 v=2 h=2 values=confident exp=17 labels=argmax temperature=0x1p+1 "
-     "fp32_grads=1",
+     "v1 seed=d57a4fe02ea8667d dtype=fp16 n=1 v=2 h=2 values=confident exp=5 labels=argmax "
+     "grads=random entropy_grads=random temperature=0x1p+1",
      "bound:grad_hidden", "temperature=1"},
     {"probability-rounded",
      "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "

@@ -2,12 +2,17 @@
 
 #include "tests/fuzz/support/program.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+
+extern char** environ;
 
 namespace plumbline::fuzz::testing {
 
@@ -18,10 +23,12 @@ std::string Slurp(const std::filesystem::path& path) {
 }
 
 Outcome Program::Run(const std::string& arguments, const std::string& before) const {
-  const std::string command = "cd " + work_.path().string() + " && " + before + " " + PLUMB_PROGRAM +
-                              " " + arguments + " 2> err";
+  return RunCommand(before + " " + PLUMB_PROGRAM + " " + arguments);
+}
+
+Outcome Program::RunCommand(const std::string& command) const {
   Outcome outcome;
-  std::FILE* pipe = popen(command.c_str(), "r");
+  std::FILE* pipe = popen(("cd " + work_.path().string() + " && " + command + " 2> err").c_str(), "r");
   std::array<char, 4096> buffer;
   for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
     outcome.out.append(buffer.data(), got);
@@ -33,6 +40,21 @@ Outcome Program::Run(const std::string& arguments, const std::string& before) co
     outcome.last = body.substr(body.rfind('\n') + 1);
   }
   return outcome;
+}
+
+pid_t Program::Start(std::vector<std::string> words) const {
+  words.insert(words.begin(), "plumb");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  pid_t pid = -1;
+  EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
 }
 
 }  // namespace plumbline::fuzz::testing

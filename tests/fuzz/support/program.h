@@ -6,9 +6,11 @@
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/fuzz/support/workplace.h"
 
@@ -27,6 +29,10 @@ class Program : public ::testing::Test {
   // `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
   // program's name: variables, `ulimit … &&`.
   Outcome Run(const std::string& arguments, const std::string& before = "") const;
+  // The same for any command line.
+  Outcome RunCommand(const std::string& command) const;
+  // Starts the program without waiting for it; stdout goes to the file "started".
+  pid_t Start(std::vector<std::string> words) const;
   std::string Err() const { return Slurp(work_ / "err"); }
 
   Workplace work_;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
 #include "fuzz/shrink.h"
 
 namespace plumbline::fuzz::testing {

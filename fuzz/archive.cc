@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/archive.h"
+
+namespace plumbline::fuzz {
+
+double Archive::Add(size_t target, const CaseRecord& record, const Recipe& recipe) {
+  if (!record.Judged()) return 0;
+  double gain = 0;
+  const CaseClass& c = record.case_class;
+  for (const auto& [output, tightness] : record.tightness) {
+    if (!(tightness > 0 && tightness <= 1)) continue;
+    const std::string niche = std::to_string(target) + " " + output + " " + c.name + " " + c.aim + " " +
+                              c.dtype + " " + c.grads;
+    Elite& elite = elites_[niche];
+    if (tightness <= elite.tightness) continue;
+    gain += tightness - elite.tightness;
+    elite = {tightness, recipe};
+  }
+  return gain;
+}
+
+std::vector<const Archive::Elite*> Archive::Of(std::string_view regime) const {
+  std::vector<const Elite*> found;
+  for (const auto& [niche, elite] : elites_) {
+    if (regime.empty() || elite.recipe.regime == regime) found.push_back(&elite);
+  }
+  return found;
+}
+
+}  // namespace plumbline::fuzz

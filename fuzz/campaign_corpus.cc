@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/campaign_corpus.h"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "fuzz/corpus.h"
+#include "fuzz/mapped_file.h"
+#include "fuzz/mix.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+uint64_t Hash(uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = Mix(hash, static_cast<unsigned char>(c));
+  return Mix(hash, text.size());
+}
+
+}  // namespace
+
+std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error) {
+  StoredCases stored;
+  if (options.corpus.empty() || !options.recipe.empty()) return stored;
+  std::string why;
+  CaseListing listing = ListCases(options.corpus);
+  if (!listing.unreadable.empty()) {
+    *error = "corpus: " + listing.unreadable.front();
+    return std::nullopt;
+  }
+  stored.files = std::move(listing.files);
+  stored.stamp.cases = static_cast<int64_t>(stored.files.size());
+  for (const std::filesystem::path& path : stored.files) {
+    const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &why);
+    if (!file) {
+      *error = "corpus: " + why;
+      return std::nullopt;
+    }
+    const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()),
+                                 file->bytes().size());
+    stored.stamp.hash =
+        Hash(Hash(stored.stamp.hash, path.lexically_relative(options.corpus).string()), bytes);
+  }
+  if (options.corpus_stamp != CorpusStamp{} && options.corpus_stamp != stored.stamp) {
+    *error =
+        "the cases in " + options.corpus.string() + " are not those that the campaign began with (" +
+        std::to_string(options.corpus_stamp.cases) + " then, " + std::to_string(stored.stamp.cases) +
+        " now, by name and content): bring those back, or begin a new campaign";
+    return std::nullopt;
+  }
+  return stored;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stored cases that a campaign replays before anything else.
+
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign_options.h"
+
+namespace plumbline::fuzz {
+
+struct StoredCases {
+  std::vector<std::filesystem::path> files;  // in their order
+  CorpusStamp stamp;
+};
+
+// Every case below options.corpus; none where that is empty. nullopt, with the reason, where one cannot
+// be read (nothing is passed over), or where options.corpus_stamp is of a campaign that began with
+// others.
+std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_

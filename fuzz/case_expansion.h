@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A case without tensors: the recipe that its tensors are expanded from, and the few elements in which
+// they differ from that. So a problem of millions of elements fits a file that a person can review. In
+// a case's JSON (fuzz/case_file.h):
+//
+//   "expansion": {"generator": 1, "recipe": "v1 ...", "absent": ["temperature"],
+//                 "overrides": [["weight", 17, "3f80"]], "check": "16 hexadecimal digits"}
+//
+// An override is a tensor, an element in row-major order, and its bits. Reduction, layout and the
+// outputs wanted are in the case's "problem", as ever. `check` is TensorHash of what comes out: a
+// generator that changed is found out, not replayed as another case.
+
+#ifndef PLUMBLINE_FUZZ_CASE_EXPANSION_H_
+#define PLUMBLINE_FUZZ_CASE_EXPANSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz/json.h"
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+inline constexpr size_t kMaxOverrides = 1024;  // about 32 KiB of JSON
+
+// What reading a case may cost. 2^27 elements are 512 MiB in fp32; 2^33 multiply-adds (N*V*H, which
+// labels=argmax takes) some ten seconds.
+struct ExpansionLimits {
+  int64_t elements = int64_t{1} << 27;  // N*H + V*H + 4*N
+  int64_t work = int64_t{1} << 33;      // N*V*H
+};
+
+struct Expansion {
+  struct Override {
+    std::string tensor;
+    int64_t index = 0;
+    uint64_t bits = 0;
+    bool operator==(const Override&) const = default;
+  };
+  std::string recipe;
+  std::vector<std::string> absent;  // tensors that the recipe has and the problem has not
+  std::vector<Override> overrides;
+  uint64_t check = 0;
+  bool operator==(const Expansion&) const = default;
+};
+
+uint64_t Fnv1a(std::span<const std::byte> bytes);
+
+// FNV-1a over names, dtypes, shapes and bytes of the tensors.
+uint64_t TensorHash(const OwnedProblem& problem);
+
+// nullopt where the recipe does not parse, is beyond the limits, or gives tensors that differ in dtype,
+// shape, or more than kMaxOverrides elements.
+std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::string& recipe);
+
+// The tensors of *problem; the rest of it stays as it is. Why not, naming what was refused; else empty.
+std::string Materialise(const Expansion& expansion, const ExpansionLimits& limits,
+                        OwnedProblem* problem);
+
+Json ToJson(const Expansion& expansion);
+std::string ExpansionFromJson(const Json& json, Expansion* expansion);  // the refusal, or empty
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CASE_EXPANSION_H_

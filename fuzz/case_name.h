@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The name of a case file: TARGET-SIGNATURE-BUCKET-PROBLEM.safetensors, characters [a-z0-9_.-] only.
+//
+//   mutant-tail-unmasked-bound-logprob-5c1e09b2-0f3d77aa.safetensors
+//
+// A listing so sorts by target, then by what went wrong, then by cause; the last eight digits are of
+// the problem alone, so that the same minimised problem has the same name whenever and however it was
+// found.
+
+#ifndef PLUMBLINE_FUZZ_CASE_NAME_H_
+#define PLUMBLINE_FUZZ_CASE_NAME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fuzz/case_file.h"
+#include "fuzz/owned_problem.h"
+
+namespace plumbline::fuzz {
+
+// Of the tensors and of every option; 64 bits, of which a name shows 32.
+uint64_t ProblemHash(const OwnedProblem& problem);
+
+// The bucket that the case was stored with; of a case that has none yet, BucketOf its problem.
+std::string CaseFileName(const Case& c);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CASE_NAME_H_

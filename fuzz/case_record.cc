@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/case_record.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "oracle/output.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// In the order of oracle::kOutputs.
+constexpr std::string_view kOutputLetters = "pleshw";
+static_assert(kOutputLetters.size() == oracle::kOutputs.size());
+
+std::string_view LetterOf(std::string_view output) {
+  for (size_t i = 0; i < kOutputLetters.size(); ++i) {
+    if (Name(oracle::kOutputs[i]) == output) return kOutputLetters.substr(i, 1);
+  }
+  return "?";
+}
+
+std::string_view OutputOf(std::string_view letter) {
+  const size_t index = letter.size() == 1 ? kOutputLetters.find(letter) : std::string_view::npos;
+  return index != std::string_view::npos ? Name(oracle::kOutputs[index]) : std::string_view();
+}
+
+std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
+  for (const auto verdict : {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kVacuous,
+                             oracle::Verdict::kUnspecified, oracle::Verdict::kSkipped}) {
+    if (oracle::Name(verdict) == name) return verdict;
+  }
+  return std::nullopt;
+}
+
+// [pass], [pass, tightness] or [pass, fail, vacuous, unspecified(, tightness)].
+Json OutputJson(const ElementCounts& counts, const double* tightness) {
+  Json json;
+  const bool plain = counts[1] == 0 && counts[2] == 0 && counts[3] == 0;
+  for (size_t i = 0; i < (plain ? 1 : counts.size()); ++i) json.Append(counts[i]);
+  if (tightness != nullptr) json.Append(*tightness);
+  return json;
+}
+
+bool ReadOutput(const Json& json, const std::string& output, CaseRecord* record) {
+  const Json::Array* parts = json.as_array();
+  if (parts == nullptr || parts->empty() || parts->size() == 3 || parts->size() > 5) return false;
+  const size_t counted = parts->size() < 4 ? 1 : 4;
+  ElementCounts& counts = record->by_output[output];
+  for (size_t i = 0; i < counted; ++i) {
+    const int64_t* count = (*parts)[i].as_int();
+    if (count == nullptr) return false;
+    counts[i] = *count;
+  }
+  if (parts->size() == counted) return true;
+  const std::optional<double> tightness = parts->back().as_number();
+  if (tightness) record->tightness[output] = *tightness;
+  return tightness.has_value();
+}
+
+}  // namespace
+
+void AddCounts(const ElementCounts& counts, ElementCounts* sum) {
+  for (size_t i = 0; i < sum->size(); ++i) (*sum)[i] += counts[i];
+}
+
+ElementCounts CaseRecord::Elements() const {
+  ElementCounts sum{};
+  for (const auto& [output, counts] : by_output) AddCounts(counts, &sum);
+  return sum;
+}
+
+bool CaseRecord::Judged() const {
+  return !fault && (verdict == oracle::Verdict::kPass || verdict == oracle::Verdict::kFail);
+}
+
+double RoundTightness(double tightness) {
+  if (!std::isfinite(tightness)) return tightness;
+  char text[32];
+  const auto written =
+      std::to_chars(std::begin(text), std::end(text), tightness, std::chars_format::general, 5);
+  double rounded = 0;
+  std::from_chars(text, written.ptr, rounded);
+  return (rounded <= 1) == (tightness <= 1) ? rounded : tightness;
+}
+
+CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class) {
+  CaseRecord record;
+  record.case_class = case_class;
+  record.arbitrated = result.arbitrated;
+  record.verdict = result.verdict;
+  record.skip_reason = result.skip_reason;
+  record.retried = retried;
+  record.fault = !result.harness_fault.empty();
+  for (const Finding& finding : result.findings) {
+    std::string signature = finding.Signature();
+    if (std::find(record.signatures.begin(), record.signatures.end(), signature) ==
+        record.signatures.end()) {
+      record.signatures.push_back(std::move(signature));
+    }
+  }
+  for (const OutputSummary& output : result.outputs) {
+    // An output of which no element was judged has no tightness, rather than the best one. A NaN (a
+    // harness that lost count) wins over everything.
+    if (output.pass + output.fail > 0) {
+      double& tightness =
+          record.tightness.try_emplace(output.output, RoundTightness(output.tightness)).first->second;
+      if (!(output.tightness <= tightness)) tightness = RoundTightness(output.tightness);
+    }
+    AddCounts({output.pass, output.fail, output.vacuous, output.unspecified},
+              &record.by_output[output.output]);
+  }
+  return record;
+}
+
+Json ToJson(const CaseRecord& record) {
+  Json json = Json(Json::Object{});
+  if (record.verdict != oracle::Verdict::kPass) json["v"] = Name(record.verdict);
+  if (!record.skip_reason.empty()) json["skip"] = record.skip_reason;
+  if (record.retried) json["retried"] = true;
+  if (record.fault) json["bad"] = true;
+  for (const std::string& signature : record.signatures) json["f"].Append(signature);
+  for (const auto& [output, counts] : record.by_output) {
+    const auto tightness = record.tightness.find(output);
+    json["o"][LetterOf(output)] =
+        OutputJson(counts, tightness != record.tightness.end() ? &tightness->second : nullptr);
+  }
+  if (record.arbitrated > 0) json["a"] = record.arbitrated;
+  return json;
+}
+
+std::optional<CaseRecord> CaseRecordFromJson(const Json& json) {
+  CaseRecord record;
+  if (json.as_object() == nullptr) return std::nullopt;
+  if (const Json* verdict = json.Find("v")) {
+    const std::optional<oracle::Verdict> parsed =
+        verdict->as_string() != nullptr ? VerdictFromName(*verdict->as_string()) : std::nullopt;
+    if (!parsed) return std::nullopt;
+    record.verdict = *parsed;
+  }
+  if (const Json* skip = json.Find("skip")) {
+    if (skip->as_string() == nullptr) return std::nullopt;
+    record.skip_reason = *skip->as_string();
+  }
+  record.retried = json.Find("retried") != nullptr;
+  record.fault = json.Find("bad") != nullptr;
+  if (const Json* signatures = json.Find("f")) {
+    if (signatures->as_array() == nullptr) return std::nullopt;
+    for (const Json& signature : *signatures->as_array()) {
+      if (signature.as_string() == nullptr) return std::nullopt;
+      record.signatures.push_back(*signature.as_string());
+    }
+  }
+  if (const Json* outputs = json.Find("o")) {
+    if (outputs->as_object() == nullptr) return std::nullopt;
+    for (const auto& [letter, counts] : *outputs->as_object()) {
+      const std::string output(OutputOf(letter));
+      if (output.empty() || !ReadOutput(counts, output, &record)) return std::nullopt;
+    }
+  }
+  if (const Json* arbitrated = json.Find("a")) {
+    if (arbitrated->as_int() == nullptr) return std::nullopt;
+    record.arbitrated = *arbitrated->as_int();
+  }
+  return record;
+}
+
+}  // namespace plumbline::fuzz

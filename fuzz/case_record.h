@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is kept of a judged case: one line of the journal, and all that totals, coverage and search are
+// computed from. So a resumed campaign has what an uninterrupted one would have.
+
+#ifndef PLUMBLINE_FUZZ_CASE_RECORD_H_
+#define PLUMBLINE_FUZZ_CASE_RECORD_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz/case_class.h"
+#include "fuzz/examine.h"
+#include "fuzz/json.h"
+
+namespace plumbline::fuzz {
+
+// Elements by verdict: pass, fail, vacuous, unspecified.
+using ElementCounts = std::array<int64_t, 4>;
+
+void AddCounts(const ElementCounts& counts, ElementCounts* sum);
+
+struct CaseRecord {
+  oracle::Verdict verdict = oracle::Verdict::kPass;
+  std::string skip_reason;
+  bool retried = false;
+  bool fault = false;
+  std::vector<std::string> signatures;      // of its findings, worst first, none twice
+  std::map<std::string, double> tightness;  // by output; five digits (RoundTightness)
+  std::map<std::string, ElementCounts> by_output;
+  int64_t arbitrated = 0;
+  // The journal keeps these beside the rest of the line, the first two as one small number.
+  std::string regime;
+  CaseClass case_class;
+  int64_t us = 0;  // microseconds that judging it took, the arbiter left out
+  bool operator==(const CaseRecord&) const = default;
+
+  ElementCounts Elements() const;  // of all outputs
+  bool Judged() const;             // neither skipped nor vacuous nor a fault
+};
+
+// `regime` and `us` are left for the caller to fill in.
+CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class);
+
+// Five significant digits, so that a journal's line is short; but what is on one side of 1 stays there.
+double RoundTightness(double tightness);
+
+// An object without regime, case_class and us. A verdict of pass, an output without failing, vacuous
+// and unspecified elements, and what is 0 or empty is left out or shortened; an output's key is its
+// letter in kOutputLetters.
+Json ToJson(const CaseRecord& record);
+// nullopt for what ToJson does not write; members that it does not know are passed over.
+std::optional<CaseRecord> CaseRecordFromJson(const Json& json);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CASE_RECORD_H_

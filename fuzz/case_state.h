@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a stored case. Its state says what a replay on its own target is expected to show, and a
+// replay that shows otherwise moves it:
+//
+//   state       expected       moves
+//   new         nothing yet    fails -> confirmed
+//   confirmed   fails          passes -> fixed
+//   fixed       passes         passes again -> regression; fails -> confirmed (it was not fixed)
+//   regression  passes         never: kept for good, and a failure is a defect that came back
+//
+// "Fails" is with the stored signature, in a fresh process, the arbiter asked. A case that fails
+// otherwise, fails in one of two runs, is skipped or cannot be judged stays where it is, but that a
+// fixed case that fails in any way was not fixed.
+
+#ifndef PLUMBLINE_FUZZ_CASE_STATE_H_
+#define PLUMBLINE_FUZZ_CASE_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace plumbline::fuzz {
+
+enum class CaseState : uint8_t { kNew, kConfirmed, kFixed, kRegression };
+
+std::string_view Name(CaseState state);  // "new", "confirmed", "fixed", "regression"
+std::optional<CaseState> CaseStateFromName(std::string_view name);
+
+// What a replay showed.
+enum class Replayed : uint8_t {
+  kFails,             // with the stored signature
+  kFailsOnce,         // likewise, and not when it was judged again
+  kFailsDifferently,  // with others only
+  kPasses,
+  kSkipped,  // the target does not do such problems
+  kVacuous,  // nothing in it could be judged
+  kFault,    // of the harness
+};
+
+std::string_view Name(Replayed replayed);  // "still fails", "fails once", "fails differently", ...
+CaseState After(CaseState state, Replayed replayed);
+
+// A regression or a fixed case that fails, in whatever way.
+bool CameBack(CaseState state, Replayed replayed);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CASE_STATE_H_

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cinttypes>
+#include <memory>
+
+#include "fuzz/case_file.h"
+#include "fuzz/commands.h"
+#include "fuzz/corpus.h"
+#include "fuzz/mapped_file.h"
+#include "fuzz/safetensors.h"
+#include "fuzz/text.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// For `git diff`, which shows nothing at all of a commit where a textconv fails: what is no case is
+// described, and what cannot be read says why.
+std::string DiffText(const std::filesystem::path& path) {
+  std::string why, error;
+  if (const std::optional<Case> c = ReadCase(path, &why)) return Show(*c);
+  const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &error);
+  const std::optional<SafeTensorsView> view =
+      file ? ViewSafeTensors(file->bytes(), &error) : std::nullopt;
+  // git hands over a temporary copy, whose name changes from call to call.
+  const std::string prefix = path.string() + ": ";
+  if (why.starts_with(prefix)) why.erase(0, prefix.size());
+  if (!view || view->metadata.contains("case")) return "not a case: " + why + "\n";
+  std::string text = "a safetensors file, and no case\n";
+  for (const auto& [name, tensor] : view->tensors) {
+    text += name + " " + std::string(kernel::Name(tensor.dtype)) + " [";
+    for (size_t i = 0; i < tensor.shape.size(); ++i) {
+      text += Text("%s%" PRId64, i > 0 ? ", " : "", tensor.shape[i]);
+    }
+    text += Text("] fnv1a %016" PRIx64 "\n", Fnv1a(tensor.bytes));
+  }
+  for (const auto& [key, value] : view->metadata) text += key + ": " + value + "\n";
+  return text;
+}
+
+}  // namespace
+
+ExitStatus CommandTextconv(const std::filesystem::path& file, const Console& console) {
+  console.Say(DiffText(file));
+  return ExitStatus::kClean;
+}
+
+ExitStatus CommandShow(const CaseFiles& files, const Console& console) {
+  int64_t cases = 0;
+  bool complete = true;
+  for (const std::filesystem::path& path : files.paths) {
+    const CaseListing listing = ListCases(path);
+    for (const std::string& line : listing.unreadable) console.Complain(line);
+    complete = complete && listing.unreadable.empty();
+    for (const std::filesystem::path& file : listing.files) {
+      std::string error;
+      if (const std::optional<Case> c = ReadCase(file, &error)) {
+        console.Say(file.string() + "\n" + Show(*c) + "\n");
+        ++cases;
+      } else {
+        console.Complain(error);
+        complete = false;
+      }
+    }
+  }
+  // Nothing was run: a finding that is shown is no verdict on a target.
+  return console.Finish(complete ? ExitStatus::kClean : ExitStatus::kUsage, cases, 0);
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/corpus.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "fuzz/journal.h"
+#include "fuzz/mapped_file.h"
+#include "fuzz/safetensors.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsNoCase(const fs::path& path) {
+  std::string error;
+  const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &error);
+  if (!file) return false;
+  const std::optional<SafeTensorsView> view = ViewSafeTensors(file->bytes(), &error);
+  return view && !view->metadata.contains("case");
+}
+
+void Walk(const fs::path& folder, CaseListing* listing) {
+  std::error_code code;
+  fs::directory_iterator entry(folder, code);
+  // Step by step: a folder that cannot be read must not hide its neighbours.
+  for (const fs::directory_iterator end; !code && entry != end; entry.increment(code)) {
+    std::error_code unknown;
+    const fs::path& path = entry->path();
+    if (entry->is_directory(unknown) && !entry->is_symlink(unknown)) {
+      Walk(path, listing);
+    } else if (path.extension() != ".safetensors") {
+      continue;
+    } else if (entry->is_regular_file(unknown)) {
+      if (!IsNoCase(path)) listing->files.push_back(path);
+    } else {
+      listing->unreadable.push_back(path.string() + ": " +
+                                    (unknown ? unknown.message() : "not a regular file"));
+    }
+  }
+  if (code) listing->unreadable.push_back(folder.string() + ": " + code.message());
+}
+
+}  // namespace
+
+CaseListing ListCases(const fs::path& path) {
+  CaseListing listing;
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (fs::is_regular_file(status)) {
+    listing.files.push_back(path);
+    return listing;
+  }
+  if (!fs::is_directory(status)) {
+    listing.unreadable.push_back(path.string() + ": " + (code ? code.message() : "not a regular file"));
+    return listing;
+  }
+  Walk(fs::exists(path / kJournalName, code) ? path / "findings" : path, &listing);
+  if (listing.files.empty() && listing.unreadable.empty()) {
+    listing.unreadable.push_back(path.string() + ": no case (*.safetensors) in this folder");
+  }
+  std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.unreadable.begin(), listing.unreadable.end());
+  return listing;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cells of a case: what it showed, coarsely enough that the next case often shows the same. Device
+// code has no edge coverage worth the name, so what tells two cases apart is numbers and shapes:
+//
+//   "gaussian bf16 logprob 2^-3"       floor(log2(error / bound)) of an output, by class and dtype;
+//                                      "0" for no error at all, "over" above the bound
+//   "gaussian bf16 logprob vacuous"    no element of it could be judged
+//   "ragged-tail V+1/64 H/16 N>1"      regime, and where the shape lies between multiples of a tile:
+//                                      V0/64 on one, V+1/64 just beyond, V-1/64 just below, V/16 a
+//                                      multiple of 16 only, V elsewhere; H/16 or H; N0, N1, N>1
+//   "shows bound:logprob"              a signature
+//
+// A skipped case and a fault show nothing.
+
+#ifndef PLUMBLINE_FUZZ_FEATURES_H_
+#define PLUMBLINE_FUZZ_FEATURES_H_
+
+#include <string>
+#include <vector>
+
+#include "fuzz/case_record.h"
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+// None twice.
+std::vector<std::string> CellsOf(const CaseRecord& record, const Recipe& recipe);
+
+// "2^-3"; bins end at 2^-12, below which rounding noise would make cells without end.
+std::string TightnessBin(double tightness);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_FEATURES_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a case file: container, JSON, expansion, and what is made of a case that is accepted:
+// its text, its bucket, its name, its bytes. Limits are small, so that an input takes microseconds.
+
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+
+#include "fuzz/case_file.h"
+#include "fuzz/case_name.h"
+#include "fuzz/fuzzers/fuzzers.h"
+#include "fuzz/recipe.h"
+#include "fuzz/safetensors.h"
+
+namespace plumbline::fuzz {
+
+namespace {
+
+// The tensors that go with any JSON: the smallest problem that has them all.
+SafeTensors Container() {
+  Recipe recipe;
+  std::string error;
+  if (!Parse("v1 n=2 v=3 h=2 temperature=2 entropy_grads=ones", &recipe, &error)) std::abort();
+  Case c;
+  c.problem = Expand(recipe);
+  return *ReadSafeTensors(SerializeCase(c), &error);
+}
+
+}  // namespace
+
+int FuzzCase(std::span<const std::byte> bytes) {
+  std::string error;
+  constexpr ExpansionLimits kSmall{.elements = 1 << 12, .work = 1 << 14};
+  const std::optional<Case> c = ParseCase(bytes, &error, kSmall);
+  if (!c) {
+    // A refusal that does not say why is a defect, and so is one as long as the file.
+    if (error.empty() || error.size() > 2048) std::abort();
+    return -1;
+  }
+  // Extents without elements cost a file nothing; what prints or names a problem may take that long.
+  if (ValueCount(c->problem) <= 1 << 16 && c->problem.vocab() <= 1 << 16) {
+    if (Show(*c).empty() || CaseFileName(*c).find('/') != std::string::npos) std::abort();
+  }
+  // What was read is what is written, and is read again.
+  const std::vector<std::byte> written = SerializeCase(*c);
+  const std::optional<Case> again = ParseCase(written, &error, kSmall);
+  if (!again || !(*again == *c) || SerializeCase(*again) != written) std::abort();
+  return 0;
+}
+
+int FuzzCaseJson(std::span<const std::byte> bytes) {
+  static const SafeTensors kContainer = Container();
+  const std::string json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  SafeTensors content;
+  // The writer makes U+FFFD of what is not UTF-8; FuzzCase offers that to the reader.
+  content.metadata["case"] = json;
+  if (json.find("\"expansion\"") == json.npos) content.tensors = kContainer.tensors;
+  return FuzzCase(WriteSafeTensors(content));
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What reads files from strangers, each as one function of any bytes. It ends the process where the
+// reader has a defect (a sanitizer does, or an invariant is broken), and returns 0 for what was
+// accepted, -1 for what was refused: libFuzzer's convention for inputs worth keeping.
+//
+// fuzz/fuzzers/run builds each with libFuzzer; tests/fuzz/fuzzers_test.cc runs them over mutated seeds.
+
+#ifndef PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_
+#define PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_
+
+#include <cstddef>
+#include <span>
+
+namespace plumbline::fuzz {
+
+int FuzzCase(std::span<const std::byte> bytes);      // a case file
+int FuzzCaseJson(std::span<const std::byte> bytes);  // the JSON in one, the container being sound
+int FuzzRecipe(std::span<const std::byte> bytes);    // a recipe's line, and its expansion where small
+int FuzzJournal(std::span<const std::byte> bytes);   // a campaign's journal
+int FuzzDump(std::span<const std::byte> bytes);      // a dump for `plumb check`
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/mutate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fuzz/mix.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+constexpr int kMostExp = 100;  // fuzz/recipe.cc
+// Steps never make a shape larger than the shapes of large vocabularies that are drawn.
+constexpr int64_t kMostSize = 200'000;
+
+int64_t StepSize(int64_t size, uint64_t bits) {
+  const int64_t tile = bits & 1 ? 64 : 16;
+  const int64_t below = size / tile * tile;
+  switch ((bits >> 1) % 7) {
+    case 0:
+      return size + 1;
+    case 1:
+      return size - 1;
+    case 2:
+      return size / 2;
+    case 3:
+      return size * 2;
+    case 4:
+      return below;
+    case 5:
+      return below + 1;
+    default:
+      return below + tile - 1;
+  }
+}
+
+void StepShape(int64_t* size, uint64_t bits) {
+  const int64_t next = StepSize(*size, bits);
+  if (next >= 1 && next <= kMostSize) *size = next;
+}
+
+int64_t CostOf(const Recipe& r) { return r.n * r.v * r.h; }
+
+// Cuts N, then H, as the generators do.
+void KeepCheap(int64_t cost, int64_t weights, Recipe* r) {
+  if (r->v * r->h > weights) r->h = std::max<int64_t>(1, weights / r->v);
+  if (CostOf(*r) > cost) r->n = std::max<int64_t>(1, cost / std::max<int64_t>(1, r->v * r->h));
+}
+
+bool DiffersByRow(Grads grads) { return grads == Grads::kFirstZero || grads == Grads::kOneHot; }
+
+// What the generators keep to as well (fuzz/recipe_gen.cc): a broadcast or scalar gradient is its
+// element 0 alone, and without a vocabulary every row is ignored.
+void KeepSensible(Recipe* r) {
+  if (r->reduction != kernel::Reduction::kNone && DiffersByRow(r->grads)) r->grads = Grads::kRandom;
+  if (DiffersByRow(r->grads) || DiffersByRow(r->entropy_grads)) {
+    r->grad_stride = std::max<int64_t>(r->grad_stride, 1);
+  }
+  if (r->v == 0) r->labels = Labels::kAllIgnored;
+}
+
+}  // namespace
+
+Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits) {
+  Recipe r = recipe;
+  switch (step) {
+    case Step::kSeed:
+      r.seed = bits;
+      break;
+    case Step::kExp: {
+      constexpr std::array<int, 4> kBy = {-1, 1, -2, 2};
+      r.exp = std::clamp(r.exp + kBy[bits % kBy.size()], -kMostExp, kMostExp);
+      break;
+    }
+    case Step::kRows:
+      StepShape(&r.n, bits);
+      break;
+    case Step::kVocab:
+      StepShape(&r.v, bits);
+      break;
+    case Step::kHidden:
+      StepShape(&r.h, bits);
+      break;
+    case Step::kValues:
+      r.values = other.values;
+      r.exp = other.exp;
+      r.special = other.special;
+      break;
+    case Step::kLabels:
+      r.labels = other.labels;
+      break;
+    case Step::kUpstream:
+      r.grads = other.grads;
+      r.entropy_grads = other.entropy_grads;
+      r.reduction = other.reduction;
+      r.grad_stride = other.grad_stride;
+      break;
+    case Step::kLayout:
+      r.hidden_major = other.hidden_major;
+      r.pad = other.pad;
+      r.label_dtype = other.label_dtype;
+      r.fp32_grads = other.fp32_grads;
+      break;
+  }
+  KeepCheap(std::max(kMutatedCost, CostOf(recipe)), std::max(kMutatedWeights, recipe.v * recipe.h), &r);
+  KeepSensible(&r);
+  return r;
+}
+
+Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed) {
+  const uint64_t bits = Mix(seed, 0);
+  const int steps = bits % 8 < 5 ? 1 : bits % 8 < 7 ? 2 : 3;
+  Recipe r = recipe;
+  for (int i = 0; i < steps; ++i) {
+    const uint64_t choice = Mix(seed, static_cast<uint64_t>(2 * i + 1)) % kSteps;
+    r = Apply(static_cast<Step>(choice), r, other, Mix(seed, static_cast<uint64_t>(2 * i + 2)));
+  }
+  return r;
+}
+
+}  // namespace plumbline::fuzz

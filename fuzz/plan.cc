@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "fuzz/mix.h"
+#include "fuzz/regimes.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// The first two generations are drawn before anything is known of them.
+constexpr int64_t kAllBlind = 2 * kGeneration;
+
+// Shuffled by key: a defect's place in a list must not decide after how many cases it is found.
+template <class T>
+void Shuffle(uint64_t seed, std::vector<T>* list) {
+  for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[Mix(seed, i) % i]);
+}
+
+// Round after round one case of every regime, so that the first round has one of each.
+std::vector<Recipe> LevelOneInRounds(uint64_t seed, const std::string& only) {
+  std::map<std::string, std::vector<Recipe>> by_regime;
+  for (int64_t i = 0; i < LevelOneCases(); ++i) {
+    Recipe recipe = DrawLevelOne(seed, i);
+    if (only.empty() || recipe.regime == only) by_regime[recipe.regime].push_back(std::move(recipe));
+  }
+  std::vector<std::string> order;
+  size_t rounds = 0;
+  for (auto& [regime, recipes] : by_regime) {
+    Shuffle(Mix(seed, order.size()), &recipes);
+    order.push_back(regime);
+    rounds = std::max(rounds, recipes.size());
+  }
+  Shuffle(seed, &order);
+  std::vector<Recipe> all;
+  for (size_t round = 0; round < rounds; ++round) {
+    for (const std::string& regime : order) {
+      if (round < by_regime[regime].size()) all.push_back(by_regime[regime][round]);
+    }
+  }
+  return all;
+}
+
+// Every shards-th of a list, from `shard` on.
+template <class T>
+std::vector<T> ShareOf(const std::vector<T>& list, int64_t shard, int64_t shards) {
+  std::vector<T> share;
+  for (auto i = static_cast<size_t>(shard); i < list.size(); i += static_cast<size_t>(shards)) {
+    share.push_back(list[i]);
+  }
+  return share;
+}
+
+}  // namespace
+
+std::string_view Name(Phase phase) {
+  constexpr std::string_view kNames[] = {"recipe", "corpus", "level one", "search"};
+  return kNames[static_cast<int>(phase)];
+}
+
+std::vector<std::string> RegimesOf(const CampaignOptions& options) {
+  if (!options.regime.empty()) return {options.regime};
+  std::vector<std::string> names;
+  for (const Regime& regime : Regimes()) names.emplace_back(regime.name);
+  return names;
+}
+
+Plan::Plan(const CampaignOptions& options, const std::vector<std::filesystem::path>& corpus)
+    : seed_(options.seed),
+      regime_(options.regime),
+      shard_(options.shard.number),
+      shards_(options.shard.of),
+      search_(!options.blind) {
+  if (!options.recipe.empty()) {
+    std::string unused;  // Objection() has parsed it before
+    Recipe recipe;
+    Parse(options.recipe, &recipe, &unused);
+    recipe_ = std::move(recipe);
+    return;
+  }
+  corpus_ = ShareOf(corpus, shard_, shards_);
+  if (search_) level_one_ = ShareOf(LevelOneInRounds(seed_, regime_), shard_, shards_);
+}
+
+Plan::Place Plan::At(int64_t index) const {
+  if (recipe_) return {.phase = Phase::kRecipe, .number = 0};
+  const auto stored = static_cast<int64_t>(corpus_.size());
+  const auto first = static_cast<int64_t>(level_one_.size());
+  if (index < stored) return {.phase = Phase::kCorpus, .number = index};
+  if (index < stored + first) return {.phase = Phase::kLevelOne, .number = index - stored};
+  const int64_t number = index - stored - first;
+  // Blind cases alone up to the end of the second generation; from there on every other one.
+  const int64_t blind = std::max<int64_t>(0, kAllBlind - stored - first);
+  if (!search_ || number < blind) return {.number = number};
+  const int64_t rest = number - blind;
+  return rest % 2 == 0 ? Place{.number = blind + rest / 2} : Place{.number = rest / 2, .guided = true};
+}
+
+Recipe Plan::Blind(int64_t number) const {
+  if (recipe_) return *recipe_;
+  // Draws walk over the regimes, so shards take whole walks in turn.
+  const auto walk = regime_.empty() ? static_cast<int64_t>(Regimes().size()) : 1;
+  const int64_t index = (number / walk * shards_ + shard_) * walk + number % walk;
+  return DrawRecipe(seed_, static_cast<uint64_t>(index), regime_);
+}
+
+uint64_t Plan::GuidedSeed(int64_t number) const {
+  constexpr uint64_t kGuided = 0x67756964;  // "guid": apart from the seeds of other draws
+  return Mix(Mix(seed_, kGuided), static_cast<uint64_t>(number * shards_ + shard_));
+}
+
+}  // namespace plumbline::fuzz

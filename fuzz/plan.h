@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of a campaign's cases: first what is stored (corpus), then one case of every regime and
+// family of shapes (level one, after TestFloat's level 1), then the search, for as long as the budget
+// lasts. Case `index` is a pure function of the options; in the search, of the options and of what the
+// cases of earlier generations showed (fuzz/search.h).
+//
+// Shards: of n, shard i (0 <= i < n) has every n-th case of each phase, and blind draws of its own: no
+// two shards share one. Indices count the cases of one shard.
+
+#ifndef PLUMBLINE_FUZZ_PLAN_H_
+#define PLUMBLINE_FUZZ_PLAN_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "fuzz/campaign_options.h"
+#include "fuzz/recipe.h"
+
+namespace plumbline::fuzz {
+
+enum class Phase : uint8_t { kRecipe, kCorpus, kLevelOne, kSearch };
+
+std::string_view Name(Phase phase);  // "recipe", "corpus", "level one", "search"
+
+// Where a case of the search comes from what came before it: cases fall into generations of this many
+// indices.
+inline constexpr int64_t kGeneration = 512;
+
+inline constexpr std::string_view kCorpusRegime = "corpus";
+
+class Plan {
+ public:
+  struct Place {
+    Phase phase = Phase::kSearch;
+    int64_t number = 0;   // within the phase; in the search, within the blind or the guided cases
+    bool guided = false;  // of the search: what was seen has a say in it
+  };
+
+  // `corpus`: the case files, all of them, in their order.
+  Plan(const CampaignOptions& options, const std::vector<std::filesystem::path>& corpus);
+
+  Place At(int64_t index) const;
+  // By Place::number.
+  const std::filesystem::path& CorpusFile(int64_t number) const {
+    return corpus_[static_cast<size_t>(number)];
+  }
+  const Recipe& LevelOne(int64_t number) const { return level_one_[static_cast<size_t>(number)]; }
+  Recipe Blind(int64_t number) const;
+  // A number that no other guided case of the campaign has, for a seed of its own.
+  uint64_t GuidedSeed(int64_t number) const;
+
+ private:
+  uint64_t seed_;
+  std::string regime_;
+  std::optional<Recipe> recipe_;
+  int64_t shard_, shards_;
+  bool search_;
+  std::vector<std::filesystem::path> corpus_;  // of this shard
+  std::vector<Recipe> level_one_;              // of this shard
+};
+
+// The regimes that a campaign draws from: all, or the one that was asked for.
+std::vector<std::string> RegimesOf(const CampaignOptions& options);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_PLAN_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/search.h"
+
+#include <utility>
+
+#include "fuzz/features.h"
+#include "fuzz/mix.h"
+#include "fuzz/mutate.h"
+#include "fuzz/regimes.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// What news are worth to the bandit: a rise of the tightness from 0 to the bound is 1.
+constexpr double kNewCell = 0.1;
+constexpr double kNewSignature = 10;
+
+}  // namespace
+
+Search::Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets)
+    : plan_(plan), targets_(targets), coverage_(targets), yields_(targets) {
+  const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes)});
+  snapshots_ = {nothing, nothing};
+}
+
+Recipe Search::Draw(int64_t index) const {
+  const Plan::Place place = plan_.At(index);
+  if (place.phase == Phase::kLevelOne) return plan_.LevelOne(place.number);
+  if (!place.guided) return plan_.Blind(place.number);
+  // snapshots_[1] is what generation taken_ + 1 is drawn from, snapshots_[0] what taken_ is.
+  const int64_t generation = index / kGeneration;
+  return Guided(plan_.GuidedSeed(place.number), *snapshots_[generation == taken_ + 1 ? 1 : 0]);
+}
+
+Recipe Search::Guided(uint64_t seed, const Snapshot& from) const {
+  const std::string& regime = from.bandit.Choose(static_cast<uint32_t>(Mix(seed, 0) >> 32));
+  const std::vector<const Archive::Elite*> elites = from.archive.Of(regime);
+  if (elites.empty() || Mix(seed, 1) % 8 == 0) return DrawRecipe(seed, 0, regime);
+  const Recipe& parent = elites[Mix(seed, 2) % elites.size()]->recipe;
+  // What is spliced in has the same aim: a sharp case must not become one whose bounds say nothing.
+  std::vector<const Archive::Elite*> others;
+  for (const Archive::Elite* elite : from.archive.Of("")) {
+    if (AimOf(elite->recipe.regime) == AimOf(regime)) others.push_back(elite);
+  }
+  return Mutate(parent, others[Mix(seed, 3) % others.size()]->recipe, Mix(seed, 4));
+}
+
+void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed) {
+  const auto per_generation = kGeneration * static_cast<int64_t>(targets_);
+  waiting_[item / per_generation].try_emplace(item, Entry{std::move(record), elapsed});
+  for (auto first = waiting_.begin(); first != waiting_.end() && first->first == taken_ &&
+                                      static_cast<int64_t>(first->second.size()) == per_generation;
+       first = waiting_.begin()) {
+    auto next = std::make_shared<Snapshot>(*snapshots_.back());
+    TakeIn(first->second, next.get());
+    next->bandit.Age();
+    snapshots_.pop_front();
+    snapshots_.push_back(std::move(next));
+    waiting_.erase(first);
+    ++taken_;
+  }
+}
+
+void Search::Finish() {
+  // A copy that nothing is drawn from any more. What comes after a gap of more than a generation cannot
+  // be there: Ready() was false for it.
+  for (const auto& [number, generation] : std::exchange(waiting_, {})) {
+    auto next = std::make_shared<Snapshot>(*snapshots_.back());
+    TakeIn(generation, next.get());
+    snapshots_.pop_front();
+    snapshots_.push_back(std::move(next));
+    ++taken_;
+  }
+}
+
+void Search::TakeIn(const Generation& generation, Snapshot* snapshot) {
+  for (const auto& [item, entry] : generation) Reckon(item, entry, snapshot);
+}
+
+void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
+  const auto target = static_cast<size_t>(item % static_cast<int64_t>(targets_));
+  const int64_t index = item / static_cast<int64_t>(targets_);
+  const Plan::Place place = plan_.At(index);
+  const CaseRecord& record = entry.record;
+  const bool blind = place.phase == Phase::kSearch && !place.guided;
+  if (place.phase == Phase::kCorpus) {  // no recipe: nothing to go on from
+    AddTo(&yields_[target], record, false, 0);
+    return;
+  }
+  const Recipe recipe = Draw(index);
+  const std::vector<std::string> cells = CellsOf(record, recipe);
+  int64_t fresh = 0;
+  if (!cells.empty()) fresh = coverage_[target].Add(cells, blind, entry.elapsed);
+  AddTo(&yields_[target], record, blind, fresh);
+  double reward = kNewCell * static_cast<double>(fresh) + snapshot->archive.Add(target, record, recipe);
+  for (const std::string& signature : record.signatures) {
+    if (signatures_.emplace(target, signature).second) reward += kNewSignature;
+  }
+  snapshot->bandit.Add(
+      record.regime, reward,
+      static_cast<double>(recipe.n) * static_cast<double>(recipe.v) * static_cast<double>(recipe.h));
+}
+
+}  // namespace plumbline::fuzz

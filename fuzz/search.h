@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The guided half of a campaign, and what its cases showed.
+//
+// Cases fall into generations of kGeneration indices. Generation g is drawn from what generations up to
+// g - 2 showed, taken in by the order of their items: so a case depends neither on how many jobs there
+// are nor on which of them was faster, and while one generation runs out, the next is already going.
+// Recipes are recomputed, not stored: taking the same records in again, in any order within a
+// generation, gives the same search.
+//
+// Device code has no edge coverage that helps, so the search climbs in error over bound. A guided case
+// takes a regime from the bandit, one of its elites from the archive, and a step or a few from there
+// (fuzz/mutate.h); where there is no elite, or one time in eight, a fresh draw of that regime.
+
+#ifndef PLUMBLINE_FUZZ_SEARCH_H_
+#define PLUMBLINE_FUZZ_SEARCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz/archive.h"
+#include "fuzz/bandit.h"
+#include "fuzz/case_record.h"
+#include "fuzz/coverage.h"
+#include "fuzz/plan.h"
+#include "fuzz/yield.h"
+
+namespace plumbline::fuzz {
+
+class Search {
+ public:
+  // `plan` must outlive this. `targets`: how many items a case has, item = index * targets + target.
+  Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets);
+
+  // Whether all is known that the case at `index` may depend on.
+  bool Ready(int64_t index) const { return index / kGeneration <= taken_ + 1; }
+  // Precondition: Ready(index), and not a case of the corpus.
+  Recipe Draw(int64_t index) const;
+
+  // A judged item, each once, in any order. `elapsed`: the campaign's clock. At most three generations
+  // of records are kept.
+  void Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed);
+  // The campaign is over: takes in what is left of generations that are not whole. No Draw after it.
+  void Finish();
+
+  // Of a target, as of the last generation that was taken in.
+  const Coverage& coverage(size_t target) const { return coverage_[target]; }
+  const Yields& yields(size_t target) const { return yields_[target]; }
+  const Archive& archive() const { return snapshots_.back()->archive; }
+
+ private:
+  // What a generation is drawn from.
+  struct Snapshot {
+    Archive archive;
+    Bandit bandit;
+  };
+  struct Entry {
+    CaseRecord record;
+    std::chrono::milliseconds elapsed;
+  };
+  using Generation = std::map<int64_t, Entry>;  // by item
+
+  Recipe Guided(uint64_t seed, const Snapshot& from) const;
+  void TakeIn(const Generation& generation, Snapshot* snapshot);
+  void Reckon(int64_t item, const Entry& entry, Snapshot* snapshot);
+
+  const Plan& plan_;
+  const size_t targets_;
+  std::map<int64_t, Generation> waiting_;
+  int64_t taken_ = 0;  // generations that are taken in
+  // Of generations taken_ - 2 and taken_ - 1; empty ones stand for those before the first.
+  std::deque<std::shared_ptr<const Snapshot>> snapshots_;
+  std::vector<Coverage> coverage_;  // by target
+  std::vector<Yields> yields_;
+  std::set<std::pair<size_t, std::string>> signatures_;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_SEARCH_H_

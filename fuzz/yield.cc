@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/yield.h"
+
+#include "fuzz/assurance.h"
+
+namespace plumbline::fuzz {
+
+void AddTo(Yields* yields, const CaseRecord& record, bool blind, int64_t new_cells) {
+  RegimeYield& yield = (*yields)[record.regime];
+  ++yield.cases;
+  yield.seconds += static_cast<double>(record.us) * 1e-6;
+  yield.new_cells += new_cells;
+  for (const auto& [output, tightness] : record.tightness) {
+    if (!(tightness <= yield.tightness)) yield.tightness = tightness;
+  }
+  if (!record.Judged()) return;
+  const int64_t failed = record.verdict == oracle::Verdict::kFail ? 1 : 0;
+  yield.fail += failed;
+  if (!blind) return;
+  ++yield.blind;
+  yield.blind_fail += failed;
+}
+
+Json ToJson(const Yields& yields, const std::map<std::string, int64_t>& findings) {
+  Json json = Json(Json::Object{});
+  for (const auto& [regime, yield] : yields) {
+    Json& row = json[regime];
+    row["cases"] = yield.cases;
+    row["seconds"] = yield.seconds;
+    row["fail"] = yield.fail;
+    const auto found = findings.find(regime);
+    row["findings"] = found != findings.end() ? found->second : int64_t{0};
+    row["new_cells"] = yield.new_cells;
+    row["tightness"] = yield.tightness;
+    row["blind"] = yield.blind;
+    if (yield.blind > 0 && yield.blind_fail == 0) row["fails_below"] = RuleOfThree(yield.blind);
+  }
+  return json;
+}
+
+}  // namespace plumbline::fuzz

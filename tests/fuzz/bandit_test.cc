@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/bandit.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace plumbline::fuzz {
+namespace {
+
+// Kills: an arm that starves, shares that do not sum up, a reward that its cost does not divide.
+TEST(BanditTest, SharesFollowYieldAboveAFloor) {
+  Bandit bandit({"a", "b", "c", "d"});
+  EXPECT_EQ(bandit.Share("a"), 0.25);
+  bandit.Add("a", 3, 80'000);   // + 20 000 that any case costs: 3e-5 a multiply-add
+  bandit.Add("b", 1, 80'000);   // 1e-5
+  bandit.Add("c", 0, 980'000);  // 0
+  bandit.Add("e", 100, 0);
+  EXPECT_DOUBLE_EQ(bandit.Share("a"), 0.125 + 0.5 * 0.75);
+  EXPECT_DOUBLE_EQ(bandit.Share("b"), 0.125 + 0.5 * 0.25);
+  EXPECT_DOUBLE_EQ(bandit.Share("c"), 0.125);
+  EXPECT_DOUBLE_EQ(bandit.Share("d"), 0.125);
+  bandit.Add("b", 2, 0);  // 3 for 120 000 of cost
+  EXPECT_DOUBLE_EQ(bandit.Share("b"), 0.125 + 0.5 * 2.5 / 5.5);
+}
+
+// What is old counts less: the same reward anew outweighs it.
+TEST(BanditTest, AgesWhatItKnows) {
+  Bandit bandit({"a", "b"});
+  bandit.Add("a", 1, 100'000);
+  for (int i = 0; i < 10; ++i) {
+    bandit.Age();
+    bandit.Add("a", 0, 100'000);
+    bandit.Add("b", 1, 100'000);
+  }
+  EXPECT_LT(bandit.Share("a"), 0.3);
+}
+
+// Kills: choices that do not follow the shares, and an end of the range without an arm.
+TEST(BanditTest, ChoosesByShare) {
+  Bandit bandit({"a", "b"});
+  bandit.Add("a", 3, 0);
+  bandit.Add("b", 1, 0);
+  std::map<std::string, int> chosen;
+  for (uint64_t i = 0; i < 1000; ++i) ++chosen[bandit.Choose(static_cast<uint32_t>(i * 4'294'967))];
+  EXPECT_NEAR(chosen["a"], 625, 2);
+  EXPECT_EQ(bandit.Choose(0), "a");
+  EXPECT_EQ(bandit.Choose(0xFFFF'FFFF), "b");
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/case_state.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "fuzz/replay.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using enum CaseState;
+using enum Replayed;
+
+constexpr CaseState kStates[] = {kNew, kConfirmed, kFixed, kRegression};
+constexpr Replayed kAll[] = {kFails,   kFailsOnce, kFailsDifferently, kPasses, kSkipped,
+                             kVacuous, kFault};
+
+// The table of the header, every cell: what is not listed stays.
+TEST(CaseState, MovesAsTheTableSays) {
+  struct Move {
+    CaseState from;
+    Replayed seen;
+    CaseState to;
+  };
+  const Move moves[] = {{kNew, kFails, kConfirmed},       {kConfirmed, kPasses, kFixed},
+                        {kFixed, kPasses, kRegression},   {kFixed, kFails, kConfirmed},
+                        {kFixed, kFailsOnce, kConfirmed}, {kFixed, kFailsDifferently, kConfirmed}};
+  for (const CaseState from : kStates) {
+    for (const Replayed seen : kAll) {
+      CaseState expected = from;
+      for (const Move& move : moves) {
+        if (move.from == from && move.seen == seen) expected = move.to;
+      }
+      EXPECT_EQ(After(from, seen), expected) << Name(from) << ", " << Name(seen);
+    }
+  }
+}
+
+// Kills: a regression that may be left, by whatever a replay shows; a comeback that goes unnoticed.
+TEST(CaseState, ARegressionIsForever) {
+  for (const Replayed seen : kAll) {
+    EXPECT_EQ(After(kRegression, seen), kRegression);
+    const bool fails = seen == kFails || seen == kFailsOnce || seen == kFailsDifferently;
+    EXPECT_EQ(CameBack(kRegression, seen), fails);
+    EXPECT_EQ(CameBack(kFixed, seen), fails);
+    EXPECT_FALSE(CameBack(kNew, seen) || CameBack(kConfirmed, seen));
+  }
+}
+
+TEST(CaseState, NamesAreDistinctAndReadBack) {
+  std::set<std::string_view> names;
+  for (const CaseState state : kStates) {
+    EXPECT_EQ(CaseStateFromName(Name(state)), state);
+    names.insert(Name(state));
+  }
+  EXPECT_EQ(names.size(), 4U);
+  EXPECT_FALSE(CaseStateFromName("done"));
+  EXPECT_FALSE(CaseStateFromName(""));
+}
+
+// Kills: a move without its entry, a history that grows for ever or loses its newest.
+TEST(CaseState, TheHistoryIsKeptAndBounded) {
+  Case c;
+  Replay replay;
+  replay.target_version = "7";
+  for (int i = 0; i < 30; ++i) {
+    replay.what = c.state == kNew || c.state == kFixed ? kFails : kPasses;
+    ASSERT_TRUE(Advance(&c, replay));
+  }
+  const Json::Array& history = *c.extra.Find("history")->as_array();
+  EXPECT_EQ(history.size(), 8U);
+  EXPECT_EQ(*history.back().Find("to")->as_string(), Name(c.state));
+  EXPECT_EQ(*history.back().Find("target_version")->as_string(), "7");
+  const Json before = c.extra;
+  replay.what = kSkipped;
+  EXPECT_FALSE(Advance(&c, replay));
+  EXPECT_EQ(c.extra, before);
+}
+
+// Kills: a history that a stranger's file has as something else than a list, taken for one.
+TEST(CaseState, AForeignHistoryIsReplaced) {
+  Case c;
+  c.extra["history"] = "x";
+  Replay replay;
+  replay.what = kFails;
+  ASSERT_TRUE(Advance(&c, replay));
+  EXPECT_EQ(c.extra.Find("history")->as_array()->size(), 1U);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

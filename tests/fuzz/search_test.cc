@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/search.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fuzz/mix.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+
+CampaignOptions Options() {
+  CampaignOptions options;
+  options.seed = 3;
+  return options;
+}
+
+// What a target with a will of its own would show: a tightness that depends on the recipe's bits alone.
+CaseRecord Show(const Recipe& recipe, size_t target) {
+  CaseRecord record;
+  record.regime = recipe.regime;
+  record.case_class = ClassOf(recipe);
+  record.by_output["lse"] = {1, 0, 0, 0};
+  const uint64_t bits = Mix(Mix(recipe.seed, target), static_cast<uint64_t>(recipe.v));
+  record.tightness["lse"] = static_cast<double>(bits >> 40) * 0x1p-24;
+  return record;
+}
+
+class SearchTest : public ::testing::Test {
+ protected:
+  // Draws and takes the cases of [begin, end), the first half of each generation's in reverse order.
+  std::vector<std::string> Run(Search* search, int64_t begin, int64_t end, bool shuffled) {
+    std::vector<std::string> lines;
+    for (int64_t from = begin; from < end; from += kGeneration / 2) {
+      std::vector<Recipe> drawn;
+      for (int64_t i = 0; i < kGeneration / 2; ++i) {
+        EXPECT_TRUE(search->Ready(from + i));
+        drawn.push_back(search->Draw(from + i));
+        lines.push_back(Format(drawn.back()));
+      }
+      for (int64_t i = 0; i < kGeneration / 2; ++i) {
+        const int64_t j = shuffled ? kGeneration / 2 - 1 - i : i;
+        for (size_t target = 0; target < 2; ++target) {
+          search->Take(2 * (from + j) + static_cast<int64_t>(target),
+                       Show(drawn[static_cast<size_t>(j)], target), 1ms * from);
+        }
+      }
+    }
+    return lines;
+  }
+  const Plan plan_{Options(), {}};
+  const std::vector<std::string> regimes_ = RegimesOf(Options());
+};
+
+// Kills: a search that depends on which job was faster, or that a resume sends another way.
+TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
+  Search one(plan_, regimes_, 2), other(plan_, regimes_, 2), resumed(plan_, regimes_, 2);
+  const std::vector<std::string> lines = Run(&one, 0, 6 * kGeneration, false);
+  EXPECT_EQ(Run(&other, 0, 6 * kGeneration, true), lines);
+  EXPECT_EQ(one.coverage(1).cells(), other.coverage(1).cells());
+  EXPECT_EQ(one.coverage(1).newest(), other.coverage(1).newest());
+  // The journal's order: what was done, then the rest.
+  for (int64_t i = 0; i < 3 * kGeneration; ++i) {
+    for (const size_t target : {1U, 0U}) {
+      Recipe recipe;
+      std::string error;
+      Parse(lines[static_cast<size_t>(i)], &recipe, &error);
+      resumed.Take(2 * i + static_cast<int64_t>(target), Show(recipe, target), 0ms);
+    }
+  }
+  const auto half = lines.begin() + 3 * kGeneration;
+  EXPECT_EQ(Run(&resumed, 3 * kGeneration, 6 * kGeneration, true),
+            std::vector<std::string>(half, lines.end()));
+}
+
+// Kills: a case drawn from what may still change, and a search that waits for more than it needs.
+TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
+  Search search(plan_, regimes_, 2);
+  EXPECT_TRUE(search.Ready(2 * kGeneration - 1));
+  EXPECT_FALSE(search.Ready(2 * kGeneration));
+  const int64_t items = 2 * kGeneration;
+  for (int64_t item = 1; item < items; ++item) search.Take(item, Show(search.Draw(item / 2), 0), 0ms);
+  EXPECT_FALSE(search.Ready(2 * kGeneration));
+  EXPECT_EQ(search.coverage(0).cells(), 0);
+  search.Take(0, Show(search.Draw(0), 0), 0ms);
+  EXPECT_TRUE(search.Ready(3 * kGeneration - 1));
+  EXPECT_FALSE(search.Ready(3 * kGeneration));
+  EXPECT_GT(search.coverage(0).cells(), 0);
+}
+
+// Kills: statistics over cases that were not drawn blindly; the end of a campaign, whose last
+// generation is never whole, left out of them.
+TEST_F(SearchTest, CountsBlindCasesAndTheLastGeneration) {
+  Search search(plan_, regimes_, 2);
+  Run(&search, 0, 4 * kGeneration, false);
+  const int64_t level_one = [&] {
+    int64_t i = 0;
+    while (plan_.At(i).phase == Phase::kLevelOne) ++i;
+    return i;
+  }();
+  EXPECT_EQ(search.coverage(0).cases(), 4 * kGeneration);
+  EXPECT_EQ(search.coverage(0).blind_cases(), 3 * kGeneration - level_one);
+  Run(&search, 4 * kGeneration, 4 * kGeneration + kGeneration / 2, false);
+  EXPECT_EQ(search.coverage(0).cases(), 4 * kGeneration);
+  search.Finish();
+  EXPECT_EQ(search.coverage(0).cases(), 4 * kGeneration + kGeneration / 2);
+  int64_t cases = 0, blind = 0, cells = 0;
+  for (const auto& [regime, yield] : search.yields(0)) {
+    cases += yield.cases;
+    blind += yield.blind;
+    cells += yield.new_cells;
+  }
+  EXPECT_EQ(cases, search.coverage(0).cases());
+  EXPECT_EQ(blind, search.coverage(0).blind_cases());
+  EXPECT_EQ(cells, search.coverage(0).cells());
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
