@@ -45,7 +45,7 @@ TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
   std::string error;
   const auto c = ReadCase(work / "m" / kill.sighting.kept->file, &error);
   ASSERT_TRUE(c) << error;
-  EXPECT_EQ(kill.bucket, BucketOf(c->problem, c->finding));
+  EXPECT_EQ(kill.bucket, c->bucket);
   EXPECT_EQ(*ToJson(kill).Find("bucket")->Find("id")->as_string(), kill.bucket.id);
 
   // The same hunt kills by the same case: it depends on seed and target alone.
