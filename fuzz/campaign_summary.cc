@@ -20,9 +20,6 @@ std::string Objection(const CampaignOptions& options) {
       names += (names.empty() ? "" : ", ") + std::string(regime.name);
     return "regime '" + options.regime + "' is unknown; there are " + names;
   }
-  if (options.blind && !options.corpus.empty()) {
-    return "a blind campaign replays no corpus, and was given " + options.corpus.string();
-  }
   Recipe recipe;
   std::string error;
   if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error)) return "recipe: " + error;
@@ -72,9 +69,11 @@ Json ToJson(const CampaignSummary& summary) {
     const auto& [target, tally] = summary.targets[t];
     Json entry = ToJson(tally);
     entry["target"] = target;
-    if (t < summary.coverage.size()) entry["coverage"] = ToJson(summary.coverage[t]);
-    if (t < summary.yields.size())
-      entry["yield"] = ToJson(summary.yields[t], FindingsOf(summary, target));
+    // Beside the totals and not in them: there is time in these.
+    if (t < summary.coverage.size()) json["coverage"][target] = ToJson(summary.coverage[t]);
+    if (t < summary.yields.size()) {
+      json["yield"][target] = ToJson(summary.yields[t], FindingsOf(summary, target));
+    }
     json["targets"].Append(std::move(entry));
     cases += tally.cases;
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <string>
@@ -37,9 +38,7 @@ class Printer : public CampaignObserver {
 
   void OnProgress(const Progress& progress) override {
     if (live_) {
-      std::string line = StatusLine(progress);
-      if (line.size() > kTerminal) line.resize(kTerminal);
-      console_.Say("\r\x1b[K" + line);
+      console_.Say("\r\x1b[K" + StatusLine(progress, Width()));
       dirty_ = true;
     } else if (progress.elapsed >= next_) {
       console_.Say(StatusLine(progress) + "\n");
@@ -53,8 +52,12 @@ class Printer : public CampaignObserver {
 
  private:
   static constexpr milliseconds kEvery{10'000};
-  // Longer lines wrap, and a wrapped line cannot be written over.
-  static constexpr size_t kTerminal = 118;
+  // A column less than the terminal has, as it is now: a line that wraps cannot be written over.
+  size_t Width() const {
+    winsize size{};
+    const bool known = ioctl(fileno(console_.human()), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return (known ? size.ws_col : 80U) - 1U;
+  }
 
   void Print(const std::string& text) {
     Clear();

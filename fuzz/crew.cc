@@ -23,6 +23,10 @@ constexpr int64_t kMostFaults = 10;
 constexpr milliseconds kLeastShrinkTime{5'000};
 // Between two looks at whether a generation's last cases are done: some milliseconds in every second.
 constexpr milliseconds kPatience{2};
+// What findings/ may hold. A finding beyond that is still seen, shrunk and counted, and its recipe is
+// in the journal.
+constexpr int64_t kMostStored = 1'000;
+constexpr int64_t kMostStoredBytes = int64_t{256} << 20;
 constexpr milliseconds kProgressEvery{200};
 constexpr milliseconds kDiskEvery{1'000};
 
@@ -85,6 +89,7 @@ Crew::Runners Crew::MakeRunners(int job) const {
     WorkerSpec spec;
     spec.target = options_.targets[t];
     spec.program = options_.program;
+    spec.memory = options_.worker_memory;
     spec.log =
         options_.out / "logs" / ("worker-" + std::to_string(job) + "-" + std::to_string(t) + ".log");
     runners.push_back(
@@ -230,6 +235,18 @@ std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseR
   return Pursue(start, runner, pursuit);
 }
 
+std::string Crew::Room(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (stored_files_ >= kMostStored || stored_bytes_ + bytes > kMostStoredBytes) {
+    return "not stored: findings/ holds " + std::to_string(stored_files_) + " cases, " +
+           std::to_string(stored_bytes_) + " bytes, and this one has " + std::to_string(bytes) +
+           "; at most " + std::to_string(kMostStored) + " and " + std::to_string(kMostStoredBytes);
+  }
+  ++stored_files_;
+  stored_bytes_ += bytes;
+  return {};
+}
+
 void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
   const std::string name = CaseFileName(pursued.stored);
   if (!pursued.harness_fault.empty()) {
@@ -238,13 +255,18 @@ void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
     witness["recipe"] = sighting.recipe;
     StoreFault("shrunk-" + name, pursued.harness_fault, std::move(witness), &*pursued.witness);
   }
-  std::string error;
-  if (!WriteCase(options_.out / "findings" / name, pursued.stored, &error)) {
-    End(ExitStatus::kFault, error);
-    return;
+  const auto bytes = static_cast<int64_t>(SerializeCase(pursued.stored).size());
+  if (const std::string full = Room(bytes); !full.empty()) {
+    pursued.kept.note += (pursued.kept.note.empty() ? "" : "; ") + full;
+  } else {
+    std::string error;
+    if (!WriteCase(options_.out / "findings" / name, pursued.stored, &error)) {
+      End(ExitStatus::kFault, error);
+      return;
+    }
+    pursued.kept.file = "findings/" + name;
   }
   StoreSlips(sighting.target, pursued.slips);
-  pursued.kept.file = "findings/" + name;
   const Sighting stored = ledger_.Store(sighting, std::move(pursued.kept));
   const std::lock_guard lock(observer_mutex_);
   observer_.OnStored(stored, WhyOf(stored.regime));

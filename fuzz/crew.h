@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "fuzz/arbiter_schedule.h"
@@ -44,6 +45,14 @@ class Crew {
       : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {
     const auto targets = static_cast<double>(options.targets.size());
     for (const auto& [target, tally] : ledger->Tallies()) cases_before_ += tally.cases;
+    for (const Sighting& sighting : ledger->Sightings()) {
+      if (!sighting.kept || sighting.kept->file.empty()) continue;
+      std::error_code gone;
+      const auto bytes = std::filesystem::file_size(options.out / sighting.kept->file, gone);
+      if (gone) continue;
+      ++stored_files_;
+      stored_bytes_ += static_cast<int64_t>(bytes);
+    }
     for (size_t t = 0; t < options.targets.size(); ++t) {
       schedules_.emplace_back(kArbitratedPerMinute / targets);
     }
@@ -72,6 +81,8 @@ class Crew {
   // nullopt, with the reason, where the case's file cannot be read any more.
   static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
+  // Whether `bytes` more may be stored under findings/; else why not. Counts them.
+  std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
   void StoreSlips(const std::string& target, const std::vector<Case>& slips);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
@@ -97,6 +108,7 @@ class Crew {
   std::vector<std::string> activity_;  // by job
   int working_ = 0;
   TimeSplit time_;
+  int64_t stored_files_ = 0, stored_bytes_ = 0;  // in findings/
   bool cut_short_ = false;
   ExitStatus failed_ = ExitStatus::kClean;
   std::string error_;

@@ -78,6 +78,7 @@ struct Line {
   DumpRunSpec check_run;
   std::string target;
   std::string worker_target;
+  int64_t worker_memory = 0;
   pid_t parent = 0;
 
   CLI::App* Add(const std::string& name, const std::string& what, const std::string& example, bool json,
@@ -108,6 +109,13 @@ struct Line {
     auto* regime = sub->add_option("--regime", fuzz.regime, "this family of recipes only");
     auto* recipe =
         sub->add_option("--recipe", fuzz.recipe, "this one case only, as a finding prints it");
+    auto* corpus = sub->add_option("--corpus", fuzz.corpus, "cases to replay first, a folder [none]");
+    auto* blind = sub->add_flag("--blind", fuzz.blind,
+                                "draws alone: no level one, and nothing that was seen has a say");
+    auto* shard = AddParsed(sub, "--shard", &fuzz.shard, ParseShard,
+                            "I/N: part I of N that share a seed and no case [0/1]");
+    AddParsed(sub, "--worker-memory", &fuzz.worker_memory, ParseBytes,
+              "what a worker may allocate once its target is loaded, on the CPU; 0: no limit [4GiB]");
     auto* out = sub->add_option("--out", fuzz.out, "folder for all that is found [plumb-out-TIME]");
     sub->add_option("--jobs", fuzz.jobs, "cases at the same time [one a hardware thread]")
         ->check(CLI::Range(1, 1024));
@@ -124,8 +132,10 @@ struct Line {
           fuzz.out = dir;
         },
         "go on with the campaign in this folder");
-    for (CLI::Option* other : {targets, seed, regime, recipe, out}) resume->excludes(other);
-    recipe->excludes(regime);
+    for (CLI::Option* other : {targets, seed, regime, recipe, corpus, blind, shard, out})
+      resume->excludes(other);
+    for (CLI::Option* other : {regime, corpus, blind, shard}) recipe->excludes(other);
+    blind->excludes(corpus);
     seed_option = seed;
   }
 
@@ -276,6 +286,7 @@ struct Line {
     sub = app.add_subcommand("worker", "")->group("");
     sub->add_option("--target", worker_target)->required();
     sub->add_option("--parent", parent)->required();
+    sub->add_option("--memory", worker_memory);
   }
 
   CLI::Option* seed_option = nullptr;
@@ -318,7 +329,7 @@ int Main(int argc, char** argv) {
         Usage(line, nearest(), unknown ? "there is no command '" + first + "'" : error.what()));
   }
   if (line.app.got_subcommand("worker"))
-    return RunWorker(line.worker_target, line.parent, kWorkerSocket);
+    return RunWorker(line.worker_target, line.parent, kWorkerSocket, line.worker_memory);
   if (line.app.got_subcommand("check-worker")) return ServeDumpRun(line.check_run, line.parent);
 
   WatchSignals();

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <map>
 
+#include "fuzz/assurance.h"
 #include "fuzz/text.h"
 
 namespace plumbline::fuzz {
@@ -32,15 +34,51 @@ bool IsNumber(const std::string& cell) {
   return !cell.empty() && cell.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-std::string Verdict(const std::string& target, const Tally& tally) {
+int64_t BlindCases(const Yields& yields) {
+  int64_t blind = 0;
+  for (const auto& [regime, yield] : yields) blind += yield.blind;
+  return blind;
+}
+
+std::string Verdict(const std::string& target, const Tally& tally, int64_t blind) {
   const int64_t judged = tally.pass + tally.fail;
   if (tally.fail > 0)
     return Text("%s: %" PRId64 " of %" PRId64 " judged cases fail", target.c_str(), tally.fail, judged);
   if (judged == 0) return target + ": no case was judged, so nothing is known";
-  // The rule of three: (1 - p)^n = 0.05 at p = 3/n, nearly (Hanley and Lippman-Hand, JAMA 1983).
-  return Text("%s: no failure in %" PRId64
-              " cases: with 95 %% confidence under %.2g per case of this mix",
-              target.c_str(), judged, std::min(1.0, 3.0 / static_cast<double>(judged)));
+  std::string text = Text("%s: no failure in %" PRId64 " judged cases", target.c_str(), judged);
+  if (blind == 0) return text + ", none of them a blind draw: nothing is known of others";
+  return text + Text("; from the %" PRId64
+                     " blind ones: with 95 %% confidence under %.2g per case of this mix",
+                     blind, RuleOfThree(blind));
+}
+
+std::string Coverage(const std::string& target, const CoverageReport& report, double elapsed) {
+  std::string text = Text("%s: %" PRId64
+                          " cells of outputs, classes and shapes were seen, the last new "
+                          "one %" PRId64 " cases and %.1f s before the end",
+                          target.c_str(), report.cells, report.cases_since_new,
+                          std::max(0.0, elapsed - Seconds(report.newest)));
+  if (report.blind > 0) {
+    text += Text(
+        "; a further blind case shows another with a chance of about %.2g, at most %.2g with "
+        "95 %% confidence",
+        report.chance.estimate, report.chance.at_most);
+  }
+  return text;
+}
+
+std::string YieldTable(const Yields& yields, const std::map<std::string, int64_t>& findings) {
+  std::vector<std::vector<std::string>> rows = {
+      {"regime", "cases", "seconds", "findings", "new cells", "error/allowed", "fails below"}};
+  for (const auto& [regime, yield] : yields) {
+    const auto found = findings.find(regime);
+    rows.push_back({regime, std::to_string(yield.cases), Text("%.1f", yield.seconds),
+                    std::to_string(found != findings.end() ? found->second : 0),
+                    std::to_string(yield.new_cells), Text("%.3g", yield.tightness),
+                    yield.blind > 0 && yield.blind_fail == 0 ? Text("%.2g", RuleOfThree(yield.blind))
+                                                             : std::string()});
+  }
+  return Table(rows);
 }
 
 }  // namespace
@@ -51,19 +89,29 @@ std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings) {
               static_cast<int>(status));
 }
 
-std::string StatusLine(const Progress& progress) {
+std::string StatusLine(const Progress& progress, size_t width) {
   const Tally total = Total(progress.targets);
   const double seconds = Seconds(progress.elapsed);
-  std::string line =
-      Text("%.0fs  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", seconds, total.cases,
-           static_cast<double>(total.cases) / std::max(seconds, 1e-3), progress.findings);
-  // Before what is long: a terminal shows the first 118 characters.
+  std::string line = std::string(Name(progress.phase)) + Text("  %.0fs", seconds);
+  if (progress.phase != Phase::kRecipe) line += " of " + Format(progress.budget);
+  line += Text(
+      "  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", total.cases,
+      static_cast<double>(total.cases - progress.cases_before) / std::max(progress.in_this_run, 1e-3),
+      progress.findings);
   for (const std::string& activity : progress.activity) line += "  " + activity;
-  line += "  error/allowed " + Tightness(total.tightness);
+  const auto tightest =
+      std::max_element(total.tightness.begin(), total.tightness.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (tightest != total.tightness.end()) {
+    line += "  error/allowed " + tightest->first + Text(" %.3g", tightest->second);
+  }
+  line += Text("  %" PRId64 " cells, last new %.0fs ago", progress.cells,
+               std::max(0.0, seconds - Seconds(progress.newest)));
   const int64_t elements =
       total.elements[0] + total.elements[1] + total.elements[2] + total.elements[3];
   line += Text("  %.1f%% vacuous  %" PRId64 " skipped", Percent(total.elements[2], elements),
                total.skipped);
+  if (width > 0 && line.size() > width) line.resize(width);
   return line;
 }
 
@@ -93,12 +141,18 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
                  t.values_before, t.values_after, t.seconds, t.tried, t.accepted,
                  t.complete ? "" : ", stopped by a limit");
     if (!t.note.empty()) text += "           " + t.note + "\n";
-    text +=
-        "  again    " + ShellQuote(program) + " replay " + ShellQuote((out / t.file).string()) + "\n";
+    if (!t.file.empty()) {
+      text +=
+          "  again    " + ShellQuote(program) + " replay " + ShellQuote((out / t.file).string()) + "\n";
+    }
   }
-  text += std::string(sighting.kept ? "           " : "  again    ") + ShellQuote(program) +
-          " fuzz --target " + ShellQuote(sighting.target) + " --recipe " + ShellQuote(sighting.recipe) +
-          "\n";
+  if (!sighting.source.empty()) {
+    return text + "  kept in  " + ShellQuote(program) + " replay " + ShellQuote(sighting.source) +
+           " --target " + ShellQuote(sighting.target) + "\n";
+  }
+  text += std::string(sighting.kept && !sighting.kept->file.empty() ? "           " : "  again    ") +
+          ShellQuote(program) + " fuzz --target " + ShellQuote(sighting.target) + " --recipe " +
+          ShellQuote(sighting.recipe) + "\n";
   return text;
 }
 
@@ -133,7 +187,10 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
                     std::to_string(tally.vacuous), std::to_string(findings)});
   }
   text += Table(rows);
-  for (const auto& [target, tally] : summary.targets) {
+  for (size_t t = 0; t < summary.targets.size(); ++t) {
+    const auto& [target, tally] = summary.targets[t];
+    const Yields yields = t < summary.yields.size() ? summary.yields[t] : Yields{};
+    if (!yields.empty()) text += "\n" + YieldTable(yields, FindingsOf(summary, target)) + "\n";
     text += target + ": largest error/allowed " + Tightness(tally.tightness) + "\n";
     text +=
         Text("%s: the arbiter was asked about %" PRId64 " elements%s\n", target.c_str(),
@@ -154,11 +211,16 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
     for (const auto& [signature, count] : tally.signatures) {
       text += Text("%s: %" PRId64 " cases show ", target.c_str(), count) + signature + "\n";
     }
-    text += Verdict(target, tally) + "\n";
+    if (t < summary.coverage.size() && summary.coverage[t].cases > 0) {
+      text += Coverage(target, summary.coverage[t], Seconds(summary.elapsed)) + "\n";
+    }
+    text += Verdict(target, tally, BlindCases(yields)) + "\n";
   }
   for (const Sighting& sighting : summary.sightings) {
     text += sighting.signature + " on " + sighting.target + ": " +
-            (sighting.kept ? (summary.options.out / sighting.kept->file).string() : "not stored yet") +
+            (!sighting.kept                ? "not stored yet"
+             : sighting.kept->file.empty() ? sighting.kept->note
+                                           : (summary.options.out / sighting.kept->file).string()) +
             "\n";
   }
   if (!summary.options.out.empty()) {

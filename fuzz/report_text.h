@@ -22,8 +22,10 @@ namespace plumbline::fuzz {
 // interface; further keys may be appended.
 std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
 
-// One line without its newline: elapsed, cases, cases a second, findings, tightness, vacuous, skipped.
-std::string StatusLine(const Progress& progress);
+// One line without its newline: phase, elapsed and budget, cases and cases a second, findings, what is
+// being shrunk, the tightest output, cells and how long ago the last new one was seen. At most `width`
+// characters, what matters least cut off; 0: all of it.
+std::string StatusLine(const Progress& progress, size_t width = 0);
 
 // A word that a POSIX shell reads as it is written here: quoted where it needs to be.
 std::string ShellQuote(std::string_view word);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -95,9 +96,20 @@ CaseResult Serve(const Request& request, const Target& target) {
   return result;
 }
 
+// Private writable memory beyond what is there already: a sanitizer's shadow, a framework's arena.
+void LimitMemory(int64_t memory) {
+  int64_t pages[6] = {};  // proc(5), /proc/pid/statm: the sixth is data and stack
+  std::ifstream statm("/proc/self/statm");
+  for (int64_t& count : pages) statm >> count;
+  if (!statm) return;
+  const auto limit = static_cast<rlim_t>(pages[5] * sysconf(_SC_PAGESIZE) + memory);
+  const rlimit data{limit, limit};
+  setrlimit(RLIMIT_DATA, &data);
+}
+
 }  // namespace
 
-int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
+int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory) {
   // Two guards against outliving the supervisor: the end of the socket while idle, and this signal
   // while the target runs. The signal is asked for first and the parent looked at after, so that a
   // death between the two is seen.
@@ -120,6 +132,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket) {
   }
   if (SendFrame(socket, Encode(hello)) != FrameStatus::kOk) return kFault;
   if (!target) return kWorkerUnavailable;
+  if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
   for (;;) {
     std::vector<std::byte> bytes;

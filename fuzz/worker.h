@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,8 @@ inline constexpr std::string_view kMemory = "memory";
 
 // Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable where
 // the target does not load, 3 where the machine or the protocol is at fault. `supervisor`: the process
-// whose death ends this one.
-int RunWorker(const std::string& target_name, pid_t supervisor, int socket);
+// whose death ends this one. `memory`: WorkerSpec::memory.
+int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory);
 
 }  // namespace plumbline::fuzz
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
   worker->interrupt_ = interrupt;
   worker->log_limit_ = spec.log_limit;
+  worker->memory_ = spec.memory;
   if (!worker->Spawn(spec, error)) return nullptr;
 
   std::vector<std::byte> bytes;
@@ -100,7 +102,8 @@ bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
   const int child_socket = Raise(pair[1]);
 
   pid_ = SpawnApart(spec.program,
-                    {"plumb", "worker", "--target", spec.target, "--parent", std::to_string(getpid())},
+                    {"plumb", "worker", "--target", spec.target, "--parent", std::to_string(getpid()),
+                     "--memory", std::to_string(spec.memory)},
                     log_, child_socket, kWorkerSocket, error);
   close(child_socket);
   return pid_ >= 0;
@@ -139,9 +142,32 @@ bool WorkerProcess::KeepWaiting() {
   TrimLog();
   if (interrupt_ != nullptr && interrupt_->load()) return false;
   // A child of the target may hold the socket open after the worker's death: look at the process too.
+  return !Reap(WNOHANG);
+}
+
+bool WorkerProcess::Reap(int flags) {
   int status = 0;
-  if (!wait_status_ && waitpid(pid_, &status, WNOHANG) == pid_) wait_status_ = status;
-  return !wait_status_;
+  rusage usage{};
+  pid_t got = 0;
+  while (!wait_status_ && (got = wait4(pid_, &status, flags, &usage)) < 0 && errno == EINTR) {
+  }
+  if (!wait_status_ && got == pid_) {
+    wait_status_ = status;
+    most_resident_ = int64_t{usage.ru_maxrss} << 10;
+  }
+  return wait_status_.has_value();
+}
+
+std::string WorkerProcess::HowItEnded() const {
+  if (!wait_status_) return "closed its connection without answering";
+  std::string how = Describe(*wait_status_);
+  // What a process does whose allocations fail is its own affair: that it held nearly all that it may
+  // tells the cause.
+  if (memory_ > 0 && most_resident_ >= memory_ / 4 * 3) {
+    how = "out of memory: it held " + std::to_string(most_resident_ >> 20) + " MiB where " +
+          std::to_string(memory_ >> 20) + " are allowed (--worker-memory), and was " + how;
+  }
+  return how;
 }
 
 Answer WorkerProcess::Ended(FrameStatus status) {
@@ -160,17 +186,11 @@ Answer WorkerProcess::Ended(FrameStatus status) {
     // The end of the socket comes a moment before the process can be reaped; one that closed the socket
     // and lives on is killed.
     for (int i = 0; i < 100 && !wait_status_; ++i) {
-      int s = 0;
-      if (waitpid(pid_, &s, WNOHANG) == pid_) {
-        wait_status_ = s;
-      } else {
-        std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
-      }
+      if (!Reap(WNOHANG)) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
     }
     answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
-    answer.what = wait_status_                     ? Describe(*wait_status_)
-                  : status == FrameStatus::kBroken ? "sent bytes that are no answer"
-                                                   : "closed its connection without answering";
+    answer.what = status == FrameStatus::kBroken && !wait_status_ ? "sent bytes that are no answer"
+                                                                  : HowItEnded();
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }
@@ -181,12 +201,7 @@ Answer WorkerProcess::Ended(FrameStatus status) {
 void WorkerProcess::Kill() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
-  if (!wait_status_) {
-    int status = 0;
-    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    wait_status_ = status;
-  }
+  Reap(0);
   pid_ = -1;
 }
 

@@ -29,6 +29,10 @@ struct WorkerSpec {
   // log_limit, looked at ten times a second, so a chatty target cannot fill the disk.
   std::filesystem::path log;
   int64_t log_limit = int64_t{1} << 20;
+  // Bytes that it may allocate once its target is loaded; 0: no limit. A target that leaks is to take its
+  // worker down and not the machine. Targets on a device have none: a driver reserves far more than it
+  // uses.
+  int64_t memory = 0;
   // To load the target; a Python target imports its framework here.
   std::chrono::milliseconds start_timeout{120'000};
 };
@@ -66,6 +70,8 @@ class WorkerProcess {
   WorkerProcess() = default;
   bool Spawn(const WorkerSpec& spec, std::string* error);
   bool KeepWaiting();
+  bool Reap(int flags);  // whether it has ended
+  std::string HowItEnded() const;
   void TrimLog();
   std::string LastWords() const;
   void Kill();
@@ -77,7 +83,9 @@ class WorkerProcess {
   int64_t log_limit_ = 0;
   int64_t log_mark_ = 0;  // size of the log when the current request began
   const std::atomic<bool>* interrupt_ = nullptr;
+  int64_t memory_ = 0;  // WorkerSpec::memory
   std::optional<int> wait_status_;
+  int64_t most_resident_ = 0;  // bytes that it held at its fullest, once it has ended
   Hello hello_;
 };
 

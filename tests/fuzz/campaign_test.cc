@@ -158,16 +158,72 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
   EXPECT_EQ(WithoutTime(third), WithoutTime(whole));
 }
 
-// Kills: more cases than asked for, fewer, or other ones, with several threads.
+// Kills: more cases than asked for, fewer, or other ones, with several threads. What is found is not
+// shrunk: that would only take time.
 TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
-  const CampaignSummary one =
-      RunCampaign(Options("mutant:first-grad-for-all", 24, "one"), watcher_.interrupt, &watcher_);
-  CampaignOptions options = Options("mutant:first-grad-for-all", 24, "three");
+  CampaignOptions options = Options("mutant:first-grad-for-all", 24, "one");
+  options.shrink_time = 0ms;
+  const CampaignSummary one = RunCampaign(options, watcher_.interrupt, &watcher_);
+  options.out = work_ / "three";
   options.jobs = 3;
   const CampaignSummary three = RunCampaign(options, watcher_.interrupt, &watcher_);
   EXPECT_GT(one.targets[0].second.arbitrated, 0);
   EXPECT_EQ(WithoutTime(one), WithoutTime(three));
   EXPECT_EQ(Keys(one), Keys(three));
+  EXPECT_EQ(one.coverage[0].cells, three.coverage[0].cells);
+  EXPECT_EQ(one.yields[0].size(), three.yields[0].size());
+}
+
+// Kills: a kept case that is passed over, whose failure is no finding, or that cannot be shrunk because
+// it has no recipe; and a corpus that changed under a campaign.
+TEST_F(CampaignTest, KeptCasesComeFirst) {
+  CampaignOptions find = Options("mutant:plain-logprob", 400, "found");
+  find.stop_after = 1;
+  const CampaignSummary found = RunCampaign(find, watcher_.interrupt, &watcher_);
+  ASSERT_EQ(found.sightings.size(), 1U);
+
+  CampaignOptions options = Options("mutant:plain-logprob", 1, "out");
+  options.corpus = find.out / "findings";
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  EXPECT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_EQ(Keys(summary), Keys(found));
+  EXPECT_EQ(summary.sightings[0].regime, kCorpusRegime);
+  EXPECT_EQ(summary.sightings[0].source, (find.out / found.sightings[0].kept->file).string());
+  ASSERT_TRUE(summary.sightings[0].kept);
+  EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].kept->file));
+  options.targets = {"host"};
+  options.out = work_ / "host";
+  EXPECT_EQ(RunCampaign(options, watcher_.interrupt, &watcher_).status, ExitStatus::kClean);
+
+  std::filesystem::remove_all(find.out / "findings");
+  CampaignOptions resume;
+  resume.resume = true;
+  resume.out = work_ / "out";
+  resume.program = PLUMB_PROGRAM;
+  EXPECT_EQ(RunCampaign(resume, watcher_.interrupt, &watcher_).status, ExitStatus::kUsage);
+}
+
+// Kills: a campaign that goes on until the disk is full and loses what it then finds.
+TEST_F(CampaignTest, ADiskThatIsNearlyFullEndsIt) {
+  CampaignOptions options = Options("host", 5, "out");
+  options.least_free = int64_t{1} << 62;
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  EXPECT_EQ(summary.status, ExitStatus::kFault);
+  EXPECT_THAT(summary.error, HasSubstr("bytes are free in " + options.out.string()));
+}
+
+// Kills: a target that leaks and takes the machine down with it, or whose end does not say why.
+TEST_F(CampaignTest, ALeakEndsItsWorker) {
+  const std::string target = work_.Misbehaving("LEAK", "-DALWAYS=1");
+  CampaignOptions options = Options(target, 60, "out");
+  options.stop_after = 1;
+  options.worker_memory = int64_t{512} << 20;
+  options.shrink_time = 0ms;
+  const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
+  ASSERT_EQ(summary.sightings.size(), 1U) << summary.error;
+  EXPECT_THAT(summary.sightings[0].signature, HasSubstr("crash"));
+  EXPECT_THAT(summary.sightings[0].finding.what, HasSubstr("out of memory: it held"));
+  EXPECT_THAT(summary.sightings[0].finding.what, HasSubstr("512 are allowed"));
 }
 
 // Kills: a campaign that ends with its first crash, a crash that is not shrunk, and one whose stored
@@ -250,6 +306,35 @@ TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
             ExitStatus::kUsage);
 }
 
+class SlowCampaignTest : public CampaignTest {};
+
+// Kills: the guided half of the search left to chance: which job is faster, where an interrupt falls.
+TEST_F(SlowCampaignTest, TheSearchIsTheSameInPartsAndWithJobs) {
+  const int64_t cases = 3 * kGeneration + 40;
+  const CampaignSummary one = RunCampaign(Options("host", cases, "one"), watcher_.interrupt, &watcher_);
+  ASSERT_EQ(one.status, ExitStatus::kClean) << one.error;
+  CampaignOptions options = Options("host", 2 * kGeneration + 100, "parts");
+  options.jobs = 3;
+  RunCampaign(options, watcher_.interrupt, &watcher_);
+  CampaignOptions resume;
+  resume.resume = true;
+  resume.out = options.out;
+  resume.program = PLUMB_PROGRAM;
+  resume.jobs = 2;
+  resume.budget = Budget{.time = 0ms, .cases = cases};
+  const CampaignSummary parts = RunCampaign(resume, watcher_.interrupt, &watcher_);
+  EXPECT_EQ(WithoutTime(parts), WithoutTime(one));
+  EXPECT_EQ(parts.coverage[0].cells, one.coverage[0].cells);
+  EXPECT_LT(parts.coverage[0].blind, parts.coverage[0].cases - 200);  // the guided ones were there
+  ASSERT_EQ(parts.yields[0].size(), one.yields[0].size());
+  for (const auto& [regime, yield] : one.yields[0]) {
+    const RegimeYield& mine = parts.yields[0].at(regime);
+    EXPECT_EQ(mine.cases, yield.cases) << regime;
+    EXPECT_EQ(mine.new_cells, yield.new_cells) << regime;
+    EXPECT_EQ(mine.tightness, yield.tightness) << regime;
+  }
+}
+
 // Kills: a unit read as another, a number that wraps around, and text after the unit that is ignored.
 TEST(Budgets, AreReadAsWritten) {
   std::string error;
@@ -266,6 +351,30 @@ TEST(Budgets, AreReadAsWritten) {
   for (const char* text : {"60s", "90s", "2h", "250ms", "5000cases"}) {
     const auto budget = ParseBudget(text, &error);
     EXPECT_EQ(ParseBudget(Format(*budget), &error), budget) << text;
+  }
+}
+
+// Kills: a part that is not there, and two parts of different wholes.
+TEST(Shards, AreAPartOfAWhole) {
+  std::string error;
+  EXPECT_EQ(ParseShard("0/1", &error), (Shard{0, 1}));
+  EXPECT_EQ(ParseShard("3/4", &error), (Shard{3, 4}));
+  EXPECT_EQ(Format(Shard{3, 4}), "3/4");
+  for (const char* bad :
+       {"", "1", "/", "1/", "/2", "2/2", "-1/2", "0/0", "1/2/3", "0/2x", "0/9999999"}) {
+    EXPECT_FALSE(ParseShard(bad, &error)) << bad;
+    EXPECT_THAT(error, HasSubstr(bad));
+  }
+}
+
+TEST(Sizes, HaveAUnit) {
+  std::string error;
+  EXPECT_EQ(ParseBytes("4GiB", &error), int64_t{4} << 30);
+  EXPECT_EQ(ParseBytes("512MiB", &error), int64_t{512} << 20);
+  EXPECT_EQ(ParseBytes("0", &error), 0);
+  for (const char* bad : {"", "4", "4GB", "-1GiB", "GiB", "99999999999999GiB", "1GiB2"}) {
+    EXPECT_FALSE(ParseBytes(bad, &error)) << bad;
+    EXPECT_THAT(error, HasSubstr(bad));
   }
 }
 

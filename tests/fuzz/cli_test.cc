@@ -46,7 +46,7 @@ class Cli : public testing::Program {
 // Kills: a status or a last line that does not say what happened; the keys are an interface for
 // scripts.
 TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
-  Outcome o = Run("fuzz --target host --budget 5cases --seed 1 --out clean");
+  Outcome o = Run("fuzz --target host --blind --budget 5cases --seed 1 --out clean");
   EXPECT_EQ(o.status, 0) << Err();
   EXPECT_EQ(o.last, "plumb: verdict=clean cases=5 findings=0 status=0");
   EXPECT_THAT(o.out, HasSubstr("with 95 % confidence under"));
@@ -59,12 +59,26 @@ TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
       std::regex_match(o.last, std::regex("plumb: verdict=findings cases=[0-9]+ findings=1 status=1")))
       << o.last;
 
-  for (const char* usage :
-       {"", "hunt", "fuzz", "fuzz --target host --budget 60", "fuzz --target host --seed x",
-        "fuzz --target host --budgte 5cases", "fuzz --target host --regime nope --out n",
-        "fuzz --target host --recipe 'v2' --out n", "fuzz --target host --jobs 0",
-        "fuzz --resume clean --seed 3", "fuzz --resume nowhere", "replay", "replay nowhere",
-        "fuzz --target host --out clean", "replay clean/findings", "selftest --mutant nope"}) {
+  for (const char* usage : {"",
+                            "hunt",
+                            "fuzz",
+                            "fuzz --target host --budget 60",
+                            "fuzz --target host --seed x",
+                            "fuzz --target host --budgte 5cases",
+                            "fuzz --target host --regime nope --out n",
+                            "fuzz --target host --recipe 'v2' --out n",
+                            "fuzz --target host --jobs 0",
+                            "fuzz --target host --shard 2/2",
+                            "fuzz --target host --corpus nowhere --out n",
+                            "fuzz --target host --worker-memory 4",
+                            "fuzz --target host --blind --corpus clean",
+                            "fuzz --resume clean --seed 3",
+                            "fuzz --resume nowhere",
+                            "replay",
+                            "replay nowhere",
+                            "fuzz --target host --out clean",
+                            "replay clean/findings",
+                            "selftest --mutant nope"}) {
     o = Run(usage);
     EXPECT_EQ(o.status, 2) << usage;
     EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 findings=0 status=2") << usage;
@@ -198,7 +212,7 @@ TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
 
 // Kills: a mutant hunt that says "killed" of a campaign that found nothing.
 TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
-  Outcome o = Run("selftest --mutant max-from-zero --budget 1cases --seed 1 --out s");
+  Outcome o = Run("selftest --mutant rows-beyond-grid --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
   // A defect that does nothing: nothing may kill it, and that is a failure.

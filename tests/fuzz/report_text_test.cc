@@ -20,18 +20,46 @@ CampaignSummary SummaryOf(const Tally& tally) {
   return summary;
 }
 
-// Kills: skipped and vacuous cases that lend the statement confidence which they do not have. 3 / 600 =
-// 0.005; with the 400 others it would be 0.003.
-TEST(ReportText, TheRuleOfThreeCountsJudgedCasesOnly) {
+// Kills: skipped, vacuous, guided and kept cases that lend the statement confidence which they do not
+// have. 3 / 600 = 0.005; with the other 400 it would be 0.003.
+TEST(ReportText, TheRuleOfThreeCountsBlindJudgedCasesOnly) {
   Tally tally;
   tally.cases = 1000;
-  tally.pass = 600;
-  tally.skipped = 300;
-  tally.vacuous = 100;
-  tally.skip_reasons["no fp16"] = 300;
-  const std::string text = SummaryText(SummaryOf(tally), "plumb");
-  EXPECT_THAT(text, HasSubstr("no failure in 600 cases: with 95 % confidence under 0.005 per case"));
-  EXPECT_THAT(text, HasSubstr("300 skipped: no fp16"));
+  tally.pass = 800;
+  tally.skipped = 150;
+  tally.vacuous = 50;
+  tally.skip_reasons["no fp16"] = 150;
+  CampaignSummary summary = SummaryOf(tally);
+  EXPECT_THAT(SummaryText(summary, "plumb"),
+              HasSubstr("no failure in 800 judged cases, none of them a blind draw"));
+  summary.yields = {{{"edges", {.cases = 700, .new_cells = 7, .tightness = 0.5, .blind = 400}},
+                     {"huge", {.cases = 300, .fail = 1, .blind = 200, .blind_fail = 1}}}};
+  const std::string text = SummaryText(summary, "plumb");
+  EXPECT_THAT(text, HasSubstr("no failure in 800 judged cases; from the 600 blind ones: with 95 % "
+                              "confidence under 0.005 per case"));
+  EXPECT_THAT(text, HasSubstr("150 skipped: no fp16"));
+  // By regime: 3 / 400, and nothing where a case failed.
+  EXPECT_THAT(text,
+              HasSubstr("edges     700      0.0         0          7            0.5       0.0075\n"));
+  EXPECT_THAT(text, HasSubstr("huge      300      0.0         0          0              0\n"));
+}
+
+// Kills: "no bugs". What was not seen has a number.
+TEST(ReportText, WhatWasNotSeenHasAChance) {
+  Tally tally;
+  tally.cases = tally.pass = 100;
+  CampaignSummary summary = SummaryOf(tally);
+  summary.elapsed = std::chrono::seconds(60);
+  summary.coverage = {{.cells = 40,
+                       .cases = 100,
+                       .blind = 100,
+                       .cases_since_new = 12,
+                       .newest = std::chrono::seconds(45),
+                       .chance = {.estimate = 0.1, .at_most = 0.1637}}};
+  EXPECT_THAT(SummaryText(summary, "plumb"),
+              HasSubstr("host: 40 cells of outputs, classes and shapes were seen, the last new one 12 "
+                        "cases and 15.0 s before the end; a further blind case shows another with a "
+                        "chance of about 0.1, at most 0.16 with 95 % confidence\n"));
 }
 
 // Kills: "no failure" said of a target that was never judged, or that failed.
@@ -57,8 +85,8 @@ TEST(ReportText, AnInterruptedCampaignPrintsItsResumeCommand) {
   EXPECT_THAT(SummaryText(summary, "build/plumb"), HasSubstr("build/plumb fuzz --resume 'out dir'\n"));
 }
 
-// Kills: a tightness of one output shown for another, an infinite one shown as a number, totals of one
-// target only.
+// Kills: totals of one target only, a rate that counts an earlier run's cases, an infinite tightness
+// that loses to a number, a line that wraps.
 TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {
   Tally a, b;
   a.cases = 30;
@@ -69,15 +97,21 @@ TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {
   b.tightness = {{"logprob", std::numeric_limits<double>::infinity()}};
   b.elements = {100, 0, 0, 0};
   Progress progress;
-  progress.elapsed = std::chrono::milliseconds(2000);
+  progress.phase = Phase::kLevelOne;
+  progress.elapsed = std::chrono::milliseconds(7000);
+  progress.budget = {.time = std::chrono::seconds(60), .cases = 0};
   progress.targets = {{"host", a}, {"other", b}};
+  progress.cases_before = 10;
+  progress.in_this_run = 2;
   progress.findings = 3;
+  progress.cells = 21;
+  progress.newest = std::chrono::milliseconds(3000);
   progress.activity = {"shrinking bound:lse"};
-  const std::string line = StatusLine(progress);
-  for (const char* part : {"2s  40 cases  20/s  3 findings", "logprob=inf lse=0.25", "25.0% vacuous",
-                           "4 skipped", "shrinking bound:lse"}) {
-    EXPECT_THAT(line, HasSubstr(part));
-  }
+  EXPECT_EQ(
+      StatusLine(progress),
+      "level one  7s of 1m  40 cases  15/s  3 findings  shrinking bound:lse  error/allowed logprob "
+      "inf  21 cells, last new 4s ago  25.0% vacuous  4 skipped");
+  EXPECT_EQ(StatusLine(progress, 20), "level one  7s of 1m ");
 }
 
 // Kills: columns that shift with their content; words of letters that numbers hold, too, taken for

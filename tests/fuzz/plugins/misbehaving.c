@@ -13,7 +13,7 @@
 
 #include "fuzz/target_abi.h"
 
-enum { CRASH, CRASH_ONCE, HANG, EXIT, CLOSE, CHATTY, ROUND_UP, GRANDCHILD, KILLED_ONCE, FAIL_ONCE };
+enum { CRASH, CRASH_ONCE, HANG, EXIT, CLOSE, CHATTY, ROUND_UP, GRANDCHILD, KILLED_ONCE, FAIL_ONCE, LEAK };
 
 #ifndef ALWAYS
 #define ALWAYS 0
@@ -56,6 +56,12 @@ static int Misbehave(void) {
       for (;;) pause();
     }
     abort();
+  }
+  if (BEHAVIOUR == LEAK) {
+    static char* volatile kept;  // so that no compiler sees through it
+    const size_t bytes = (size_t)32 << 20;
+    kept = malloc(bytes);
+    memset(kept, 'x', bytes);
   }
   if (BEHAVIOUR == FAIL_ONCE && calls == 1) return PLUMBLINE_FAILED;
   return PLUMBLINE_UNSUPPORTED;
