@@ -109,6 +109,7 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
               ::testing::IsSupersetOf({Json("bound:logprob"), Json("bound:lse"), Json("bound:loss")}));
   EXPECT_THAT(pursued.stored.bucket.key, HasSubstr("V!%64"));
   EXPECT_EQ(pursued.stored.bucket.id.size(), 8u);
+  EXPECT_EQ(pursued.stored.state, CaseState::kConfirmed);
 }
 
 // A problem on which the finding cannot be seen again. Fails if it is shrunk to something on which it
