@@ -18,6 +18,7 @@
 #include "fuzz/case_name.h"
 #include "fuzz/corpus.h"
 #include "fuzz/examine.h"
+#include "fuzz/pursuit.h"
 #include "fuzz/target.h"
 
 namespace plumbline::fuzz {
@@ -27,11 +28,13 @@ const std::filesystem::path kCorpus = std::filesystem::path(PLUMBLINE_SOURCE_DIR
 
 std::vector<std::filesystem::path> CorpusFiles() { return ListCases(kCorpus).files; }
 
-CaseResult On(const std::string& name, const OwnedProblem& problem) {
+CaseResult On(const std::string& name, const Case& c) {
   std::string error;
   const auto target = Target::Load(name, &error);
   if (!target) throw std::runtime_error(error);
-  return Examine(problem, *target);
+  ExamineOptions options;
+  options.seed = SeedOf(c);  // which row is run alone
+  return Examine(c.problem, *target, options);
 }
 
 class Corpus : public ::testing::TestWithParam<std::filesystem::path> {};
@@ -48,11 +51,11 @@ TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
     EXPECT_EQ(stored->state, CaseState::kConfirmed) << "plumb replay corpus --update";
   }
 
-  const CaseResult on_host = On("host", stored->problem);
+  const CaseResult on_host = On("host", *stored);
   EXPECT_EQ(on_host.verdict, oracle::Verdict::kPass);
   EXPECT_EQ(on_host.harness_fault, "");
 
-  const CaseResult on_target = On(stored->target, stored->problem);
+  const CaseResult on_target = On(stored->target, *stored);
   EXPECT_EQ(on_target.harness_fault, "");
   EXPECT_TRUE(std::any_of(on_target.findings.begin(), on_target.findings.end(), [&](const Finding& f) {
     return f.Signature() == stored->finding.Signature();
