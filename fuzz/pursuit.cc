@@ -114,9 +114,12 @@ void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result)
 
 bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
-  const Judged judged = runner_.RunOnce(RequestFor(candidate, start_.seed), deadline_);
+  // What the campaign waited for is waited for again: only what is meant to be smaller has less time.
+  const bool is_start = &candidate == &start_.problem;
+  const Judged judged =
+      runner_.RunOnce(RequestFor(candidate, start_.seed), is_start ? runner_.deadline() : deadline_);
   if (!Judge(judged)) return false;
-  if (&candidate == &start_.problem) {
+  if (is_start) {
     for (const Finding& finding : judged.result.findings) known_.insert(finding.Signature());
   }
   if (const Finding* seen = FindSignature(judged.result, signature_)) {

@@ -108,6 +108,7 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
   EXPECT_THAT(*extra.Find("also")->as_array(),
               ::testing::IsSupersetOf({Json("bound:logprob"), Json("bound:lse"), Json("bound:loss")}));
   EXPECT_THAT(pursued.stored.bucket.key, HasSubstr("V!%64"));
+  EXPECT_EQ(pursued.stored.bucket.id.size(), 8u);
   EXPECT_EQ(pursued.stored.state, CaseState::kConfirmed);
 }
 
