@@ -70,7 +70,7 @@ Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
     kill.trouble = "stored case: " + error;
     return kill;
   }
-  kill.bucket = BucketOf(c->problem, kill.sighting.kept->finding);
+  kill.bucket = c->bucket;
   WorkerSpec worker;
   worker.target = spec.target;
   worker.program = spec.program;

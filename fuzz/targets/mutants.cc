@@ -45,6 +45,9 @@ constexpr std::array kPlanted = {
     Planted{Defect::kWeightStrideAssumed, "weight-stride-assumed",
             "weight is read as if nothing lay between its rows (the class of TransformerEngine #2746: "
             "one stride checked, another assumed)"},
+    Planted{Defect::kRowOffset32, "row-offset-32",
+            "row times stride of hidden does not fit (flash-attention #714, CCE #39, "
+            "Liger-Kernel #251)"},
     Planted{Defect::kLabelOffByOne, "label-off-by-one",
             "a label is looked up one column further on (the class of verl #3512, #6068: labels that "
             "are shifted against logits)"},
