@@ -26,6 +26,11 @@ bool IsNoCase(const fs::path& path) {
 
 void Walk(const fs::path& folder, CaseListing* listing) {
   std::error_code code;
+  if (fs::exists(folder / kJournalName, code)) {
+    Walk(folder / "findings", listing);
+    if (fs::exists(folder / "slips", code)) Walk(folder / "slips", listing);
+    return;
+  }
   fs::directory_iterator entry(folder, code);
   // Step by step: a folder that cannot be read must not hide its neighbours.
   for (const fs::directory_iterator end; !code && entry != end; entry.increment(code)) {
@@ -59,7 +64,7 @@ CaseListing ListCases(const fs::path& path) {
     listing.unreadable.push_back(path.string() + ": " + (code ? code.message() : "not a regular file"));
     return listing;
   }
-  Walk(fs::exists(path / kJournalName, code) ? path / "findings" : path, &listing);
+  Walk(path, &listing);
   if (listing.files.empty() && listing.unreadable.empty()) {
     listing.unreadable.push_back(path.string() + ": no case (*.safetensors) in this folder");
   }

@@ -24,10 +24,10 @@ struct CaseListing {
 };
 
 // The case files that a path stands for: itself, if it is a file; else every *.safetensors below the
-// folder, links to folders not followed. Of a campaign's folder only findings/: what lies in shrinking/
-// and faults/ is no finding. A sound safetensors file that is no case, such as a dump among cases, is
-// passed over; whatever else is wrong with a file, ReadCase will say. A folder without a case is
-// reported.
+// folder, links to folders not followed. Of a campaign's folder only findings/ and slips/: what lies in
+// shrinking/ and faults/ is no finding. A sound safetensors file that is no case, such as a dump among
+// cases, is passed over; whatever else is wrong with a file, ReadCase will say. A folder without a case
+// is reported.
 CaseListing ListCases(const std::filesystem::path& path);
 
 }  // namespace plumbline::fuzz

@@ -118,12 +118,17 @@ TEST_F(Hostile, AListingGoesOnAndSaysWhatItCouldNotRead) {
 // Kills: what is being shrunk, or witnesses a fault, replayed as if it were a finding.
 TEST_F(Hostile, OfACampaignOnlyItsFindingsAreListed) {
   const fs::path one = ListCases(fs::path(PLUMBLINE_SOURCE_DIR) / "corpus").files[0];
-  for (const char* folder : {"findings", "shrinking", "faults"}) {
+  for (const char* folder : {"findings", "slips", "shrinking", "faults"}) {
     fs::create_directories(work_ / "c" / folder);
     fs::copy_file(one, work_ / "c" / folder / "x.safetensors");
   }
   std::ofstream(work_ / "c" / kJournalName) << "";
-  EXPECT_THAT(ListCases(work_ / "c").files, ElementsAre(work_ / "c/findings/x.safetensors"));
+  for (const char* folder : {"c", "."}) {
+    EXPECT_THAT(
+        ListCases(work_ / folder).files,
+        ElementsAre(work_ / folder / (*folder == 'c' ? "findings" : "c/findings") / "x.safetensors",
+                    work_ / folder / (*folder == 'c' ? "slips" : "c/slips") / "x.safetensors"));
+  }
   EXPECT_THAT(ListCases(work_ / "c/shrinking").files, ElementsAre(work_ / "c/shrinking/x.safetensors"));
 }
 
