@@ -94,7 +94,7 @@ void AddValues(std::string_view name, const HostTensor& tensor, Key* key) {
 // By decades: a sentinel such as -1e4 needs more than exp's own underflow.
 std::string BelowUnderflow(double top) {
   const double decade = std::pow(10, std::floor(std::log10(-top)));
-  return Text("all-below-%g", -std::min(decade < kUnderflow ? kUnderflow : decade, 1e6));
+  return Text("top<%g", -std::min(decade < kUnderflow ? kUnderflow : decade, 1e6));
 }
 
 // What the logits of the finding's rows have in common.

@@ -119,6 +119,11 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
   request.arbiter = true;
   int signal = 0;
   Judged second = Attempt(request, kArbiterDeadline, &signal);
+  // Killed from outside while the arbiter was at work: no word about the target, so once more.
+  if (second.kind == Judged::Kind::kJudged && IsDeath(second.result) && signal == SIGKILL &&
+      second.result.findings.front().kind == FindingKind::kCrash) {
+    second = Attempt(request, kArbiterDeadline, &signal);
+  }
   if (second.kind != Judged::Kind::kJudged) return second;
   second.retried = first.retried;
   if (IsDeath(second.result) && second.result.findings.front().kind == FindingKind::kHang) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "fuzz/corpus.h"
 #include "fuzz/pursuit.h"
 #include "fuzz/repeat.h"
+#include "fuzz/replay.h"
 #include "fuzz/text.h"
 
 namespace plumbline::fuzz {
@@ -21,7 +20,10 @@ namespace {
 class Shrinking {
  public:
   Shrinking(const ShrinkCommand& command, const Console& console, bool several)
-      : command_(command), console_(console), several_(several) {
+      : command_(command),
+        console_(console),
+        several_(several),
+        runners_(console, command.case_timeout) {
     report_["results"] = Json(Json::Array{});
   }
 
@@ -42,7 +44,6 @@ class Shrinking {
   }
 
  private:
-  CaseRunner& RunnerFor(const std::string& target);
   // Notes why there is nobody left to ask; true if there is.
   bool Asked(Judged::Kind kind, const std::string& error);
   bool Write(const std::filesystem::path& path, const Case& c);
@@ -52,22 +53,11 @@ class Shrinking {
   const ShrinkCommand& command_;
   const Console& console_;
   const bool several_;
-  std::map<std::string, std::unique_ptr<CaseRunner>> runners_;
+  Runners runners_;
   Json report_;
   int64_t cases_ = 0, failing_ = 0;
   bool fault_ = false, unavailable_ = false, interrupted_ = false, refused_ = false;
 };
-
-CaseRunner& Shrinking::RunnerFor(const std::string& target) {
-  std::unique_ptr<CaseRunner>& runner = runners_[target];
-  if (!runner) {
-    WorkerSpec spec;
-    spec.target = target;
-    spec.program = console_.worker_program;
-    runner = std::make_unique<CaseRunner>(std::move(spec), command_.case_timeout, console_.interrupt);
-  }
-  return *runner;
-}
 
 bool Shrinking::Asked(Judged::Kind kind, const std::string& error) {
   if (kind == Judged::Kind::kJudged) return true;
@@ -95,7 +85,9 @@ void Shrinking::Tell(const Pursued& pursued, const std::filesystem::path& file,
   entry["file"] = out.string();
   entry["shrink"] = ToJson(kept);
   const Json& extra = pursued.stored.extra;
-  for (const char* key : {"bucket", "explain", "also", "repeats"}) {
+  entry["bucket"]["id"] = pursued.stored.bucket.id;
+  entry["bucket"]["key"] = pursued.stored.bucket.key;
+  for (const char* key : {"explain", "also", "repeats"}) {
     if (const Json* value = extra.Find(key)) entry[key] = *value;
   }
   report_["results"].Append(std::move(entry));
@@ -114,7 +106,7 @@ void Shrinking::Run(const std::filesystem::path& file) {
   std::string error;
   const std::optional<Case> c = ReadCase(file, &error);
   if (!c) return Refuse(error);
-  CaseRunner& runner = RunnerFor(command_.target.empty() ? c->target : command_.target);
+  CaseRunner& runner = runners_.For(command_.target.empty() ? c->target : command_.target);
   // What fails on some runs only may need to be looked at more than once.
   Judged judged;
   for (int64_t i = 0; i < kRepeats && judged.result.findings.empty(); ++i) {

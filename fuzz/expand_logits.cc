@@ -155,7 +155,8 @@ void FillOutlier(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       weight);
 }
 
-// The two largest logits, about +-2^exp, differ by the last bit of fp32; the others lie 1 to 8 below.
+// The two largest logits, about +-2^exp, differ by the last bit of fp32; the others lie 1 to 8 below,
+// or as far as 24 bits reach.
 void FillUlpApart(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 0, 10, 10);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);

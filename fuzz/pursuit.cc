@@ -57,6 +57,8 @@ class Pursuer {
     Finding finding;
   };
 
+  // Out of shrink_time, at most a quarter of it.
+  milliseconds ExplainTime() const { return std::min(options_.explain_time, options_.shrink_time / 4); }
   bool stopped() const { return state_ != Judged::Kind::kJudged; }
   bool Judge(const Judged& judged);  // false: there is nobody left to ask
   bool FailsOnce(const OwnedProblem& candidate);
@@ -171,9 +173,8 @@ bool Pursuer::Audit(const OwnedProblem& candidate) {
 OwnedProblem Pursuer::ShrinkIt() {
   StoredFinding& kept = pursued_.kept;
   ShrinkOptions shrink;
-  shrink.time_limit =
-      std::max(milliseconds(0),
-               options_.shrink_time - std::chrono::duration_cast<milliseconds>(Clock::now() - begin_));
+  const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_);
+  shrink.time_limit = std::max(milliseconds(0), options_.shrink_time - ExplainTime() - spent);
   shrink.should_stop = [&] { return stopped(); };
   shrink.audit = [&](const OwnedProblem& candidate) { return hang_ || Audit(candidate); };
   shrink.on_accept = [&](const OwnedProblem& problem) {
@@ -288,8 +289,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   if (smaller && !hang_) {
     seen.also = AlsoShows(problem);
     explained = Explain(
-        problem, [&](const OwnedProblem& candidate) { return Fails(candidate); },
-        options_.explain_time);
+        problem, [&](const OwnedProblem& candidate) { return Fails(candidate); }, ExplainTime());
   }
   ConfirmSlips();
   if (!stopped()) {

@@ -73,9 +73,9 @@ TEST(Bucket, LogitsByTheirRange) {
     return BucketOf(Row(logits, 0), On("entropy", 0)).key;
   };
   EXPECT_THAT(key({-1, -2}), EndsWith(" all-negative"));
-  EXPECT_THAT(key({-128, -129}), EndsWith(" all-below--100"));
-  EXPECT_THAT(key({-81, -82}), EndsWith(" all-below--80"));
-  EXPECT_THAT(key({-16384, -16384 - 64}), HasSubstr(" all-below--10000"));
+  EXPECT_THAT(key({-128, -129}), EndsWith(" top<-100"));
+  EXPECT_THAT(key({-81, -82}), EndsWith(" top<-80"));
+  EXPECT_THAT(key({-16384, -16384 - 64}), HasSubstr(" top<-10000"));
   EXPECT_THAT(key({1024, 1032}), EndsWith(" offset"));
   EXPECT_THAT(key({0x1p17F, 0}), HasSubstr("beyond-fp16"));
   EXPECT_THAT(key({2, 0}), EndsWith(" confident"));

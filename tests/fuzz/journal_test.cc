@@ -312,7 +312,7 @@ TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
 // Kills: a case that counts as done before what it showed is written: killed between the two, a
 // campaign would never see it again.
 TEST_F(LedgerTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
-  Reopen()->Record(Item{}, FailedWith("logprob"));
+  Reopen()->Record(Item{}, FailedWith("logprob"), 0.001);
   const std::string journal = Slurp(File());
   const size_t sighting = journal.find("\"sighting\""), done = journal.find("\"done\"");
   ASSERT_NE(sighting, std::string::npos);

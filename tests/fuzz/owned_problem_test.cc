@@ -200,7 +200,8 @@ TEST(OwnedProblemTest, InconsistencyNamesTensorAndValue) {
       {"grad_entropy", "rank 0", [&](OwnedProblem* p) { p->grad_entropy = f32({}); }},
       {"grad_entropy", "[0]", [&](OwnedProblem* p) { p->grad_entropy = f32({0}); }},
       {"hidden_padding", "-1", [](OwnedProblem* p) { p->layout.hidden_padding = -1; }},
-      {"weight_padding", "2097152", [](OwnedProblem* p) { p->layout.weight_padding = 1 << 21; }},
+      {"weight_padding", "17179869184",
+       [](OwnedProblem* p) { p->layout.weight_padding = 2 * kMaxStride; }},
       {"label_offset", "-7", [](OwnedProblem* p) { p->layout.label_offset = -7; }},
       {"grad_stride", "-2", [](OwnedProblem* p) { p->layout.grad_stride = -2; }},
   };

@@ -119,7 +119,7 @@ TEST(RecipeTest, RefusalsNameTheToken) {
       {"n=1", "'n=1'"},
       {"v1 n", "'n'"},
       {"v1 v1", "'v1'"},
-      {"v1 rows=3", "'rows=3': unknown key"},
+      {"v1 lines=3", "'lines=3': unknown key"},
       {"v1 n=1 n=1", "'n=1': key given twice"},
       {"v1 n=-1", "'n=-1'"},
       {"v1 n=1x", "'n=1x'"},

@@ -45,8 +45,8 @@ uint64_t Fnv1a(const Bytes& bytes, uint64_t hash) {
 // The first fails for a libm function, an unfused multiply-add that the compiler fused, or a standard
 // distribution on the way from recipe to bits, as soon as it is run on a machine or compiler that
 // differs.
-constexpr uint64_t kGoldenLines = 0xed0aee373bf6854u;
-constexpr uint64_t kGoldenBytes = 0x87f59e2b6814b8e8u;
+constexpr uint64_t kGoldenLines = 0x651c3b0aeba3db77u;
+constexpr uint64_t kGoldenBytes = 0x27d180086cae0ae1u;
 
 TEST(RegimesTest, GoldenLines) {
   uint64_t lines = kFnvBasis;
@@ -376,7 +376,7 @@ TEST(RegimesTest, BackgroundVariesEverywhere) {
       seen["entropy grads"] += r.entropy_grads != Grads::kNone ? 1 : 0;
     }
     for (const auto& [what, count] : seen) {
-      if (!IsFixed(regime.name, what)) EXPECT_GE(count, 25) << regime.name << ": " << what;
+      EXPECT_GE(count, IsFixed(regime.name, what) ? 0 : 25) << regime.name << ": " << what;
     }
   }
 }
