@@ -59,7 +59,8 @@ void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, 
         scaled ? static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1 : 0;
     return [=, bits_of = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
       if (d < digits.dims()) return std::ldexp(digits.Hidden(d), scale);
-      return static_cast<double>(Below(bits_of.Word(d), 17) - 8) / 8;
+      // Without noise integers: finer ones would make the products' lattice finer than the logits'.
+      return static_cast<double>(Below(bits_of.Word(d), 17) - 8) / (noise ? 8 : 1);
     };
   });
   const int64_t rest_dims = r.h - digits.dims();

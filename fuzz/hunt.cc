@@ -76,7 +76,6 @@ Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
   worker.program = spec.program;
   CaseRunner runner(std::move(worker), options.GetCaseTimeout(), &interrupt);
   kill.trouble = ReplayBoth(*c, kill.sighting, &runner);
-  if (kill.trouble.empty()) kill.trouble = kill.sighting.kept->note;
   return kill;
 }
 

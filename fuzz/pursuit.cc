@@ -284,6 +284,8 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
                 " bytes of a case file: stored as its recipe";
   }
   kept.values_after = ValueCount(problem);
+  // Before explaining, which changes one thing after another until something else fails.
+  ConfirmSlips();
   Explanation explained;
   Behaviour seen;
   if (smaller && !hang_) {
@@ -291,7 +293,6 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     explained = Explain(
         problem, [&](const OwnedProblem& candidate) { return Fails(candidate); }, ExplainTime());
   }
-  ConfirmSlips();
   if (!stopped()) {
     pursued_.stored = Describe(std::move(problem), kept.finding);
     if (smaller && pursued_.harness_fault.empty()) pursued_.stored.state = CaseState::kConfirmed;

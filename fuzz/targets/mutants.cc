@@ -129,8 +129,8 @@ constexpr std::array kPlanted = {
             "parts of the vocabulary are merged in pairs, and an odd last one is left out (the class "
             "of flash-attention aaa14741)"},
     Planted{Defect::kLargeVocabUnmerged, "large-vocab-unmerged",
-            "from 65 536 columns on the parts of the vocabulary are not merged (flash-attention "
-            "abf04a56: its split above 64k)"},
+            "beyond 32 768 columns the parts of the vocabulary are not merged (the class of "
+            "flash-attention abf04a56: a path of its own above 64k)"},
     Planted{Defect::kMergeWithoutRescale, "merge-without-rescale",
             "sums under different maxima are added as they are (flashinfer #4796, review: the wrong "
             "maximum in a sum)"},

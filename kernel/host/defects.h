@@ -58,7 +58,7 @@ enum class Defect : uint8_t {
   kStaleScratch,         // q starts from what the row before left in it
   kSplitsNotMerged,      // the first split is taken for all
   kOddSplitDropped,      // splits are merged in pairs: from 3 on, an odd last one is left out
-  kLargeVocabUnmerged,   // the first split is taken for all from 65 536 columns on
+  kLargeVocabUnmerged,   // the first split is taken for all beyond 32 768 columns
   kMergeWithoutRescale,  // the sums of splits are added as they are
   kMergeOrderOfRun,      // every other run merges the splits in the reverse order
   kMergeOrderOfBatch,    // more than one row: the splits are merged in the reverse order

@@ -81,7 +81,7 @@ SoftmaxState MergeSplits(const Plan& plan, const ForwardMemory& memory, int64_t 
   int64_t splits = plan.tiling.splits;
   if (defects.Has(Defect::kOddSplitDropped) && splits > 2) splits = splits / 2 * 2;
   if (defects.Has(Defect::kSplitsNotMerged)) splits = 1;
-  if (defects.Has(Defect::kLargeVocabUnmerged) && plan.v >= 65'536) splits = 1;
+  if (defects.Has(Defect::kLargeVocabUnmerged) && plan.v > 32'768) splits = 1;
   const auto state_of = [&](int64_t step) {
     return memory.states[(reversed ? splits - 1 - step : step) * plan.n + at];
   };

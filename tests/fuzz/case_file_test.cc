@@ -349,5 +349,25 @@ TEST(CaseFile, AbridgesLargeTensors) {
   EXPECT_THAT(text, HasSubstr("[4999] "));
 }
 
+// Fails if a part of the layout is not written, or one is that every case from before it had by
+// default.
+TEST(CaseFile, KeepsUnusualLayouts) {
+  Case c = Example();
+  c.problem.layout.label_stride = 3;
+  c.problem.layout.offset = 2;
+  c.problem.layout.reversed = true;
+  EXPECT_EQ(Parsed(SerializeCase(c)), c);
+  c.problem.layout = {};
+  c.problem.layout.hidden_broadcast = true;
+  c.problem.layout.weight_padding = int64_t{1} << 31;
+  EXPECT_EQ(Parsed(SerializeCase(c)), c);
+  c.problem.layout = {};
+  const std::vector<std::byte> bytes = SerializeCase(c);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const char* key : {"label_stride", "\"offset\"", "reversed", "hidden_broadcast"}) {
+    EXPECT_THAT(text, Not(HasSubstr(key)));
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz

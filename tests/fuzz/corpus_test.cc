@@ -83,6 +83,22 @@ TEST(CorpusFolder, StaysWithinItsCap) {
   EXPECT_LE(bytes, kMaxCorpusBytes);
 }
 
+// Kills: a shrinker that leaves more than it must. A few cases need several tiles of 64 columns, or
+// more.
+TEST(CorpusFolder, HalfOfTheCasesHave64ValuesAtMost) {
+  std::vector<int64_t> values;
+  for (const auto& path : CorpusFiles()) {
+    std::string error;
+    const auto stored = ReadCase(path, &error);
+    ASSERT_TRUE(stored) << error;
+    values.push_back(ValueCount(stored->problem));
+  }
+  ASSERT_FALSE(values.empty());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  EXPECT_LE(values[values.size() / 2], 64);
+}
+
 // Kills: a mutant without a case, a corpus folder that was not found.
 TEST(CorpusFolder, HoldsACaseOfEveryMutant) {
   std::set<std::string> covered;

@@ -20,6 +20,8 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "v1 seed=9c7887ddebf98332 dtype=fp32 n=1 v=2 h=1 values=confident exp=3 label_dtype=int32 "
      "entropy_grads=wide pad=1 fp32_grads=1",
      "non-finite:logprob", "pad=0"},
+    {"row-offset-32", "v1 seed=1 n=2 v=3 h=2 exp=1 grads=none wide=hidden", "non-finite:logprob",
+     "wide=none"},
     {"label-off-by-one",
      "v1 seed=e43bd9a68a7724fd dtype=fp32 n=1 v=2 h=1 values=lattice exp=1 pad=8 fp32_grads=1",
      "bound:logprob", "labels=last"},
@@ -133,7 +135,7 @@ constexpr std::array kExhibits = std::to_array<Exhibit>({
      "v1 seed=d47452345cca1d2a n=1 v=133 h=1 values=small-lse exp=4 label_dtype=int32 "
      "entropy_grads=random reduction=mean temperature_per_row=1 pad=3",
      "bound:entropy", "v=128"},
-    {"large-vocab-unmerged", "v1 seed=1 n=1 v=65600 h=1 exp=1 grads=none", "bound:logprob", "v=65500"},
+    {"large-vocab-unmerged", "v1 seed=1 n=1 v=65600 h=1 exp=1 grads=none", "bound:logprob", "v=32768"},
     {"merge-without-rescale",
      "v1 seed=5a11df3c48addb5a dtype=fp32 n=1 v=77 h=1 values=lattice label_dtype=int32 grads=wide "
      "pad=1",
