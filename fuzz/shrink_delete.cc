@@ -185,11 +185,11 @@ bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest) {
     // Whole multiples of the smallest tile leave the residue as it is.
     const int64_t chunk = half > kTiles[0] ? half - half % kTiles[0] : half;
     int64_t step = chunk;
-    Patience patience(Extent(session.best(), axis));
+    Persistence persistence(Extent(session.best(), axis));
     for (int64_t end = Extent(session.best(), axis); end > 0 && !session.Exhausted();) {
       const int64_t begin = std::max<int64_t>(0, end - step);
-      if (patience.Ends()) break;
-      if (patience.Note(DeleteRange(session, axis, begin, end) > 0)) {
+      if (persistence.Ends()) break;
+      if (persistence.Note(DeleteRange(session, axis, begin, end) > 0)) {
         changed = true;
         end = std::min(begin, Extent(session.best(), axis));
         step *= 2;

@@ -190,10 +190,10 @@ bool SimplifyElements(ShrinkSession& session) {
   std::stable_sort(elements.begin(), elements.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   bool changed = false;
-  Patience patience(static_cast<int64_t>(elements.size()));
+  Persistence persistence(static_cast<int64_t>(elements.size()));
   for (const auto& [rank, element] : elements) {
-    if (rank == 0 || session.Exhausted() || patience.Ends()) break;
-    changed |= patience.Note(SimplifyGroup(session, {element}));
+    if (rank == 0 || session.Exhausted() || persistence.Ends()) break;
+    changed |= persistence.Note(SimplifyGroup(session, {element}));
   }
   return changed;
 }

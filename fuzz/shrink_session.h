@@ -61,9 +61,9 @@ class ShrinkSession {
 
 // How long a pass over `extent` things goes on without a success. Short ones go to their end; of 10^5
 // entries each would cost a try of its own, and where a hundred in a row are needed all are, as a rule.
-class Patience {
+class Persistence {
  public:
-  explicit Patience(int64_t extent) : limited_(extent > 1024) {}
+  explicit Persistence(int64_t extent) : limited_(extent > 1024) {}
   bool Note(bool success) {
     failures_ = success ? 0 : failures_ + 1;
     return success;

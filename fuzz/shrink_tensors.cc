@@ -102,9 +102,9 @@ bool OverRuns(ShrinkSession& session, int64_t extent, int64_t smallest,
               const std::function<bool(int64_t, int64_t)>& attempt) {
   bool changed = false;
   for (int64_t run = extent; run >= smallest && run > 0; run /= 2) {
-    Patience patience(extent);
-    for (int64_t begin = 0; begin < extent && !session.Exhausted() && !patience.Ends(); begin += run) {
-      if (patience.Note(attempt(begin, std::min(extent, begin + run)))) changed = true;
+    Persistence persistence(extent);
+    for (int64_t begin = 0; begin < extent && !session.Exhausted() && !persistence.Ends(); begin += run) {
+      if (persistence.Note(attempt(begin, std::min(extent, begin + run)))) changed = true;
     }
   }
   return changed;
