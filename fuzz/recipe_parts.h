@@ -82,7 +82,7 @@ rc::Gen<Shape> ShapesBesideFew();
 // Families of shapes for a first look at each regime: one row; a column less than a tile, a tile, a
 // column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All
 // cheap.
-inline constexpr int kShapeFamilies = 8, kManyRowsFamily = 6;
+inline constexpr int kShapeFamilies = 8, kLargeVocabularyFamily = 1, kManyRowsFamily = 6;
 rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
 
 // What varies in the background of every regime.

@@ -51,8 +51,16 @@ std::vector<Ingredients> LargeVocabulary() {
                               {10, Contents(Values::kGaussian, inRange(-1, 4), AnyLabels())},
                               {15, Contents(Values::kSmallLse, inRange(2, 6), AnyLabels())},
                               {10, Contents(Values::kLattice, inRange(-2, 4), AnyLabels())}});
-  return {{LargeVocabularyShapes(), std::move(content), PlainUpstream(60), Settings(ExactTemperature()),
-           true}};
+  const auto with = [&](rc::Gen<Shape> shapes, size_t weight, int only_family) {
+    return Ingredients{
+        std::move(shapes), content, PlainUpstream(60), Settings(ExactTemperature()), true, weight,
+        only_family};
+  };
+  // The largest are rare, and one of level one.
+  auto largest =
+      Shapes(rc::gen::just<int64_t>(1), rc::gen::element<int64_t>(131'072, 151'936, 151'937, 152'064),
+             inRange<int64_t>(1, 5));
+  return {with(LargeVocabularyShapes(), 98, -1), with(std::move(largest), 2, kLargeVocabularyFamily)};
 }
 
 std::vector<Ingredients> Huge() {

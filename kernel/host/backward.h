@@ -52,7 +52,8 @@ int64_t ListRows(const Problem& problem, const Plan& plan, const BackwardMemory&
     const RowKind kind = ReadRow(problem, i, defects).kind;
     if (kind == RowKind::kInvalid) continue;
     const bool ignored = kind == RowKind::kIgnored;
-    const bool leaks = ignored && defects.Has(Defect::kIgnoredRowLeaks);
+    // Without a vocabulary what leaked would be whatever memory held.
+    const bool leaks = ignored && plan.v > 0 && defects.Has(Defect::kIgnoredRowLeaks);
     if (ignored && !leaks && !defects.Has(Defect::kIgnoredRowBackward)) continue;
     const Upstream up = leaks ? Upstream{0, 0} : ReadUpstream(problem, i, counted, defects);
     if (!leaks && up.g == 0 && up.k == 0) continue;

@@ -116,7 +116,11 @@ void FinishRows(const Problem& problem, const Results& results, const Plan& plan
                       planted::WeightOfZero(state.m, row.temperature);
       }
     }
-    if (defects.Has(Defect::kRowsBeyondGrid) && i >= 65'535) continue;
+    if (defects.Has(Defect::kRowsBeyondGrid) && i >= 65'535) {
+      if (memory.logprob != nullptr)
+        memory.logprob[i] = 0;  // what memory held would be another every time
+      continue;
+    }
     if (row.kind == RowKind::kNormal) {
       StoreForward(results, memory, i, {result.logprob, result.entropy, result.lse});
       if (defects.Has(Defect::kLogprobRounded) && results.logprob) {
