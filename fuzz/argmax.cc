@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "fuzz/narrow.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -13,9 +15,9 @@ namespace {
 constexpr int64_t kColumns = 8;
 
 std::vector<double> Decode(const HostTensor& tensor) {
-  std::vector<double> values(static_cast<size_t>(tensor.size()));
-  for (size_t k = 0; k < values.size(); ++k) values[k] = tensor.GetFloat(static_cast<int64_t>(k));
-  return values;
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  Widen(tensor.bytes.data(), tensor.dtype, values);
+  return {values.begin(), values.end()};
 }
 
 // For each row the first column of the largest logit times sign, which is 1 or -1.
@@ -25,15 +27,15 @@ std::vector<int64_t> Extremes(const OwnedProblem& problem, double sign) {
   for (double& x : hidden) x *= sign;
   std::vector<double> largest(n, -std::numeric_limits<double>::infinity());
   std::vector<double> block(h * kColumns);
+  std::vector<float> line(h);
+  const size_t line_bytes = h * kernel::SizeOf(problem.weight.dtype);
   std::vector<int64_t> best(n, 0);
   for (int64_t v0 = 0; v0 < problem.vocab(); v0 += kColumns) {
     const int64_t columns = std::min(kColumns, problem.vocab() - v0);
     for (int64_t c = 0; c < columns; ++c) {
-      const int64_t row = (v0 + c) * problem.hidden_size();
-      for (size_t d = 0; d < h; ++d) {
-        block[d * kColumns + static_cast<size_t>(c)] =
-            problem.weight.GetFloat(row + static_cast<int64_t>(d));
-      }
+      Widen(problem.weight.bytes.data() + static_cast<size_t>(v0 + c) * line_bytes,
+            problem.weight.dtype, line);
+      for (size_t d = 0; d < h; ++d) block[d * kColumns + static_cast<size_t>(c)] = line[d];
     }
     for (size_t i = 0; i < n; ++i) {
       double logits[kColumns] = {};

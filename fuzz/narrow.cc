@@ -40,7 +40,33 @@ void Each(std::span<const float> values, std::byte* to, Convert convert) {
   }
 }
 
+uint16_t Half(const std::byte* from, size_t i) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, from + 2 * i, 2);
+  return bits;
+}
+
+float WidenFloat16(uint16_t bits) {
+  const uint32_t magnitude = bits & 0x7fff;
+  // Subnormal numbers and what is not finite: rare.
+  if (magnitude - 0x400 >= 0x7800) return kernel::ToFloat(kernel::Float16{bits});
+  return std::bit_cast<float>(uint32_t{bits & 0x8000u} << 16 |
+                              ((magnitude << 13) + (uint32_t{112} << 23)));
+}
+
 }  // namespace
+
+void Widen(const std::byte* from, kernel::DType dtype, std::span<float> values) {
+  if (dtype == kernel::DType::kF32) {
+    if (!values.empty()) std::memcpy(values.data(), from, values.size_bytes());
+  } else if (dtype == kernel::DType::kF16) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = WidenFloat16(Half(from, i));
+  } else {
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = kernel::ToFloat(kernel::BFloat16{Half(from, i)});
+    }
+  }
+}
 
 void Narrow(std::span<const float> values, kernel::DType dtype, std::byte* to) {
   if (dtype == kernel::DType::kF32) {

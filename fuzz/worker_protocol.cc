@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "fuzz/brief_result.h"
 #include "fuzz/case_file.h"
 #include "fuzz/json.h"
 
@@ -61,7 +62,10 @@ std::vector<std::byte> Encode(const Request& request) {
   return bytes;
 }
 
-std::vector<std::byte> Encode(const CaseResult& result) { return AsBytes(ToJson(result).Dump()); }
+std::vector<std::byte> Encode(const CaseResult& result) {
+  const std::optional<std::string> brief = Brief(result);
+  return AsBytes(brief ? *brief : ToJson(result).Dump());
+}
 
 std::optional<Hello> DecodeHello(std::span<const std::byte> bytes, std::string* error) {
   const std::optional<Json> json = Json::Parse(AsText(bytes), error);
@@ -99,6 +103,7 @@ std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::stri
 }
 
 std::optional<CaseResult> DecodeResult(std::span<const std::byte> bytes, std::string* error) {
+  if (std::optional<CaseResult> brief = CaseResultFromBrief(AsText(bytes))) return brief;
   const std::optional<Json> json = Json::Parse(AsText(bytes), error);
   if (!json) return std::nullopt;
   std::optional<CaseResult> result = CaseResultFromJson(*json);

@@ -68,6 +68,25 @@ TEST(Narrow, HandsOverWhatIsNotFinite) {
                       -0.0F, std::numeric_limits<float>::max(), std::bit_cast<float>(0xff80'0001u)});
 }
 
+// Fails for a subnormal number, an infinity or a NaN that is widened like the others.
+TEST(Widen, IsWhatOneByOneGivesForEveryHalf) {
+  std::vector<std::byte> from(2 * 65536);
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    std::memcpy(from.data() + 2 * bits, &half, 2);
+  }
+  std::vector<float> to(65536);
+  for (const DType dtype : {DType::kBf16, DType::kF16}) {
+    Widen(from.data(), dtype, to);
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      const auto half = static_cast<uint16_t>(bits);
+      const float expected = dtype == DType::kBf16 ? kernel::ToFloat(kernel::BFloat16{half})
+                                                   : kernel::ToFloat(kernel::Float16{half});
+      ASSERT_EQ(std::bit_cast<uint32_t>(to[bits]), std::bit_cast<uint32_t>(expected)) << bits;
+    }
+  }
+}
+
 TEST(Narrow, KeepsFloatsAsTheyAre) {
   const std::vector<float> values = {1.5F, -0.0F, 0x1p-149F};
   std::vector<float> to(3);
