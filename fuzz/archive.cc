@@ -19,12 +19,4 @@ double Archive::Add(size_t target, const CaseRecord& record, const Recipe& recip
   return gain;
 }
 
-std::vector<const Archive::Elite*> Archive::Of(std::string_view regime) const {
-  std::vector<const Elite*> found;
-  for (const auto& [niche, elite] : elites_) {
-    if (regime.empty() || elite.recipe.regime == regime) found.push_back(&elite);
-  }
-  return found;
-}
-
 }  // namespace plumbline::fuzz

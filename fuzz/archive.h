@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "fuzz/case_record.h"
 #include "fuzz/recipe.h"
@@ -29,8 +28,6 @@ class Archive {
   // a place to go on from: it leaves the elite as it is.
   double Add(size_t target, const CaseRecord& record, const Recipe& recipe);
 
-  // The elites whose recipes are labelled with this regime, or all where it is empty, by niche.
-  std::vector<const Elite*> Of(std::string_view regime) const;
   // At most outputs x classes x targets, whatever the number of cases.
   size_t size() const { return elites_.size(); }
   const std::map<std::string, Elite>& elites() const { return elites_; }

@@ -7,6 +7,7 @@
 #include <array>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "fuzz/philox.h"
@@ -88,10 +89,13 @@ std::span<const Regime> Regimes() {
 }
 
 Aim AimOf(std::string_view regime) {
-  for (const Regime& r : Regimes()) {
-    if (r.name == regime) return r.aim;
-  }
-  return Aim::kStress;
+  static const auto* const aims = [] {
+    auto* all = new std::unordered_map<std::string_view, Aim>;
+    for (const Regime& r : Regimes()) all->emplace(r.name, r.aim);
+    return all;
+  }();
+  const auto aim = aims->find(regime);
+  return aim != aims->end() ? aim->second : Aim::kStress;
 }
 
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime) {

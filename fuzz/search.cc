@@ -19,7 +19,7 @@ constexpr double kNewSignature = 10;
 
 Search::Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets)
     : plan_(plan), targets_(targets), coverage_(targets), yields_(targets) {
-  const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes)});
+  const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes), {}, {}});
   snapshots_ = {nothing, nothing};
 }
 
@@ -34,15 +34,21 @@ Recipe Search::Draw(int64_t index) const {
 
 Recipe Search::Guided(uint64_t seed, const Snapshot& from) const {
   const std::string& regime = from.bandit.Choose(static_cast<uint32_t>(Mix(seed, 0) >> 32));
-  const std::vector<const Archive::Elite*> elites = from.archive.Of(regime);
-  if (elites.empty() || Mix(seed, 1) % 8 == 0) return DrawRecipe(seed, 0, regime);
-  const Recipe& parent = elites[Mix(seed, 2) % elites.size()]->recipe;
+  const auto elites = from.by_regime.find(regime);
+  if (elites == from.by_regime.end() || Mix(seed, 1) % 8 == 0) return DrawRecipe(seed, 0, regime);
+  const Recipe& parent = elites->second[Mix(seed, 2) % elites->second.size()]->recipe;
   // What is spliced in has the same aim: a sharp case must not become one whose bounds say nothing.
-  std::vector<const Archive::Elite*> others;
-  for (const Archive::Elite* elite : from.archive.Of("")) {
-    if (AimOf(elite->recipe.regime) == AimOf(regime)) others.push_back(elite);
-  }
+  const std::vector<const Archive::Elite*>& others = from.by_aim.at(AimOf(regime));
   return Mutate(parent, others[Mix(seed, 3) % others.size()]->recipe, Mix(seed, 4));
+}
+
+void Search::Snapshot::Sort() {
+  by_regime.clear();
+  by_aim.clear();
+  for (const auto& [niche, elite] : archive.elites()) {
+    by_regime[elite.recipe.regime].push_back(&elite);
+    by_aim[AimOf(elite.recipe.regime)].push_back(&elite);
+  }
 }
 
 void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed) {
@@ -53,6 +59,7 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
        first = waiting_.begin()) {
     auto next = std::make_shared<Snapshot>(*snapshots_.back());
     TakeIn(first->second, next.get());
+    next->Sort();
     next->bandit.Age();
     snapshots_.pop_front();
     snapshots_.push_back(std::move(next));
@@ -67,6 +74,7 @@ void Search::Finish() {
   for (const auto& [number, generation] : std::exchange(waiting_, {})) {
     auto next = std::make_shared<Snapshot>(*snapshots_.back());
     TakeIn(generation, next.get());
+    next->Sort();
     snapshots_.pop_front();
     snapshots_.push_back(std::move(next));
     ++taken_;

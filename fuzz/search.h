@@ -31,6 +31,7 @@
 #include "fuzz/case_record.h"
 #include "fuzz/coverage.h"
 #include "fuzz/plan.h"
+#include "fuzz/regimes.h"
 #include "fuzz/yield.h"
 
 namespace plumbline::fuzz {
@@ -61,6 +62,12 @@ class Search {
   struct Snapshot {
     Archive archive;
     Bandit bandit;
+    // The archive's elites by regime and by its aim, each by niche. A draw that walked the archive took
+    // longer than a small case.
+    std::map<std::string, std::vector<const Archive::Elite*>> by_regime;
+    std::map<Aim, std::vector<const Archive::Elite*>> by_aim;
+
+    void Sort();  // once the archive is complete
   };
   struct Entry {
     CaseRecord record;
