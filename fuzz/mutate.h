@@ -27,8 +27,8 @@ inline constexpr int kSteps = 9;
 
 // What a case may cost that grew out of a cheaper one, in multiply-adds of one product of N x V x H;
 // and in elements of weight.
-inline constexpr int64_t kMutatedCost = 500'000;
-inline constexpr int64_t kMutatedWeights = 100'000;
+inline constexpr int64_t kMutatedCost = 300'000;
+inline constexpr int64_t kMutatedWeights = 50'000;
 
 // One step from `recipe`, by `bits`; `other` is what is spliced in. The label of the regime stays. What
 // comes out is a recipe that Parse accepts, is no dearer than the constants above or `recipe`, and may
