@@ -25,7 +25,7 @@ int64_t FloorSqrt(int64_t n) { return static_cast<int64_t>(std::sqrt(static_cast
 // log2 n for n >= 1, linear between powers of two: at most 0.087 too small.
 double RoughLog2(int64_t n) {
   const int floor = FloorLog2(static_cast<uint64_t>(n));
-  return floor + (std::ldexp(static_cast<double>(n), -floor) - 1);
+  return floor + (Scale(static_cast<double>(n), -floor) - 1);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     Fill(hidden, [&](int64_t) { return [&](int64_t) { return 1.0; }; });
     Fill(weight, [&](int64_t v) {
       const int64_t gap = Below(StreamOf(r, Purpose::kWeight).At(v)[0], 9);
-      return [=](int64_t) { return sign * (std::ldexp(1.0, exp) + static_cast<double>(gap)); };
+      return [=](int64_t) { return sign * (Scale(1.0, exp) + static_cast<double>(gap)); };
     });
     return;
   }
@@ -52,8 +52,8 @@ void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t parts = std::min<int64_t>(3, r.h - 1), gap_dims = r.h - parts;
   const int part_bits = std::clamp(exp - 1, 0, 7);
   const double part_values[] = {
-      std::ldexp(1.0, exp),
-      std::ldexp(static_cast<double>(Below(plan[1], int64_t{1} << part_bits)), exp - 1 - part_bits),
+      Scale(1.0, exp),
+      Scale(static_cast<double>(Below(plan[1], int64_t{1} << part_bits)), exp - 1 - part_bits),
       static_cast<double>(Below(plan[2], int64_t{1} << part_bits))};
   Fill(hidden, [&](int64_t i) {
     return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
@@ -124,7 +124,7 @@ void FillLattice(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     Fill(tensor, [&](int64_t i) {
       return [=, row = BitsOf(r, purpose, i)](int64_t d) mutable {
         const int64_t integer = Below(row.Word(d), 2 * limit + 1) - limit;
-        return std::ldexp(static_cast<double>(integer), scale);
+        return Scale(static_cast<double>(integer), scale);
       };
     });
   };
@@ -137,7 +137,7 @@ void FillConstant(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -100, 100, 15);
   const double sign = (StreamOf(r, Purpose::kPlan).At(0)[0] & 1) != 0 ? -1 : 1;
   const int halvings = r.h > 1 ? FloorLog2(static_cast<uint64_t>(r.h - 1)) + 1 : 0;
-  const double value = std::ldexp(1.0, exp - halvings);
+  const double value = Scale(1.0, exp - halvings);
   Fill(hidden, [&](int64_t) { return [&](int64_t) { return sign; }; });
   Fill(weight, [&](int64_t) { return [&](int64_t) { return value; }; });
 }

@@ -26,10 +26,10 @@ class Digits {
     dims_ = std::min<int64_t>(all_, r.h);
   }
   int64_t dims() const { return dims_; }
-  double Hidden(int64_t d) const { return std::ldexp(1.0, Share(d)); }
+  double Hidden(int64_t d) const { return Scale(1.0, Share(d)); }
   double Weight(int64_t k, int64_t d) const {
     const int64_t digit = (std::abs(k) >> (7 * Place(d))) & 127;
-    return std::ldexp(static_cast<double>(k < 0 ? -digit : digit), Exponent(d) - Share(d));
+    return Scale(static_cast<double>(k < 0 ? -digit : digit), Exponent(d) - Share(d));
   }
 
  private:
@@ -58,7 +58,7 @@ void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, 
     const int scale =
         scaled ? static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1 : 0;
     return [=, bits_of = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      if (d < digits.dims()) return std::ldexp(digits.Hidden(d), scale);
+      if (d < digits.dims()) return Scale(digits.Hidden(d), scale);
       // Without noise integers: finer ones would make the products' lattice finer than the logits'.
       return static_cast<double>(Below(bits_of.Word(d), 17) - 8) / (noise ? 8 : 1);
     };

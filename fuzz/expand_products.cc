@@ -65,15 +65,13 @@ void FillTruncate(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;  // see FillSwallowFma
   Fill(hidden, [&](int64_t i) {
     const int scale = static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1;
-    return [=](int64_t d) {
-      return d == 0 ? std::ldexp(1.0, scale) : std::ldexp(1 - 0x1p-8, scale + share);
-    };
+    return [=](int64_t d) { return d == 0 ? Scale(1.0, scale) : Scale(1 - 0x1p-8, scale + share); };
   });
   Fill(weight, [&](int64_t v) {
     const int64_t k = 1 + Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 8);
-    const double large = sign * std::ldexp(static_cast<double>(128 + k), exp - 7);
+    const double large = sign * Scale(static_cast<double>(128 + k), exp - 7);
     // One column in two has no addends, so that what the others lose is lost of a difference.
-    const double addend = k % 2 == 0 ? 0 : sign * std::ldexp(1.0, exp - 23 - share);
+    const double addend = k % 2 == 0 ? 0 : sign * Scale(1.0, exp - 23 - share);
     return [=](int64_t d) { return d == 0 ? large : addend; };
   });
 }
@@ -84,7 +82,7 @@ void FillPositive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const auto fill = [&](HostTensor* tensor, Purpose purpose, int scale) {
     Fill(tensor, [&r, purpose, scale](int64_t i) {
       return [=, bits = BitsOf(r, purpose, i)](int64_t d) mutable {
-        return std::ldexp(1 + Unit(bits.Word(d)), scale);
+        return Scale(1 + Unit(bits.Word(d)), scale);
       };
     });
   };
@@ -101,7 +99,7 @@ void FillSignedZeros(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       const bool zeros = (StreamOf(r, plan).At(i)[0] & 3) == 0;
       return [=, bits = BitsOf(r, purpose, i)](int64_t d) mutable {
         const uint32_t word = bits.Word(d);
-        const double magnitude = zeros || (word & 2) != 0 ? 0 : std::ldexp(1.0, scale);
+        const double magnitude = zeros || (word & 2) != 0 ? 0 : Scale(1.0, scale);
         return std::copysign(magnitude, SignOf(word));
       };
     });
@@ -122,7 +120,7 @@ void FillFullBits(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
         const int64_t half = int64_t{1} << (precision - 1);
         const int64_t odd = half + (Below(static_cast<uint32_t>(pair), half) | 1);
         return SignOf(static_cast<uint32_t>(pair >> 32)) *
-               std::ldexp(static_cast<double>(odd), scale - precision + 1);
+               Scale(static_cast<double>(odd), scale - precision + 1);
       };
     });
   };
@@ -151,7 +149,7 @@ void FillMassive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   Fill(weight, [&](int64_t v) {
     return [=, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
       const double bell = Bell(bits.Pair(d));
-      return std::ldexp(bell, is_massive(d) ? exp - 12 : 0);
+      return Scale(bell, is_massive(d) ? exp - 12 : 0);
     };
   });
 }
@@ -172,7 +170,7 @@ void FillLowRank(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     constexpr double kFactors[] = {0, 1, 1, 1, 1, -1, -1, 0.5};
     const double factor = kFactors[Below(plan[1], 8)];
     return [=, bits = BitsOf(r, Purpose::kWeight, Below(plan[0], 4))](int64_t d) mutable {
-      return std::ldexp(factor * integer(bits.Word(d)), exp);
+      return Scale(factor * integer(bits.Word(d)), exp);
     };
   });
 }
@@ -191,7 +189,7 @@ void FillBitPatterns(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
         if ((place >> 30) == 1) exponent = static_cast<int>(Below(place << 3, 5)) - 2;
         exponent = std::clamp(exponent, lowest, limit);
         const int64_t significand = (int64_t{1} << (precision - 1)) + Pattern(word, precision - 1);
-        const double value = std::ldexp(static_cast<double>(significand), exponent - precision + 1);
+        const double value = Scale(static_cast<double>(significand), exponent - precision + 1);
         return (place & 1) != 0 ? -value : value;
       };
     });
@@ -228,7 +226,7 @@ void FillAllExponents(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
         const int kept = std::min(precision - 1, exponent - lowest);  // fewer bits below the normals
         const int64_t significand =
             (int64_t{1} << kept) + Below(static_cast<uint32_t>(bits), int64_t{1} << kept);
-        const double value = std::ldexp(static_cast<double>(significand), exponent - kept);
+        const double value = Scale(static_cast<double>(significand), exponent - kept);
         return (place & 1) != 0 ? -value : value;
       };
     });

@@ -32,9 +32,9 @@ void FillSubnormal(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
         const uint64_t bits = row.Pair(d);
         const double sign = (bits & 1) != 0 ? -1 : 1;
         const auto word = static_cast<uint32_t>(bits >> 32);
-        if (subnormal) return sign * std::ldexp(static_cast<double>(Below(word, limit)), least);
+        if (subnormal) return sign * Scale(static_cast<double>(Below(word, limit)), least);
         const double mantissa = 1 + static_cast<double>(Below(word, 128)) / 128;
-        return sign * std::ldexp(mantissa, style == 2 ? least / 2 : -(least + precision - 1));
+        return sign * Scale(mantissa, style == 2 ? least / 2 : -(least + precision - 1));
       };
     });
   };
@@ -53,7 +53,7 @@ void FillHuge(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int hidden_exp = exponent / 2, weight_exp = exponent - hidden_exp;
   Fill(hidden, [&](int64_t i) {
     return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      return std::ldexp((bits.Word(d) & 7) == 0 ? -1.0 : 1.0, hidden_exp);
+      return Scale((bits.Word(d) & 7) == 0 ? -1.0 : 1.0, hidden_exp);
     };
   });
   Fill(weight, [&](int64_t v) {
@@ -61,7 +61,7 @@ void FillHuge(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     return [=, bits = BitsOf(r, Purpose::kWeight, copy_of)](int64_t d) mutable {
       const uint32_t word = bits.Word(d);
       const double mantissa = (64 + static_cast<double>(Below(word, 64))) / 128;
-      return std::ldexp((word & 3) == 0 ? -mantissa : mantissa, weight_exp);
+      return Scale((word & 3) == 0 ? -mantissa : mantissa, weight_exp);
     };
   });
 }

@@ -48,13 +48,13 @@ void FillSwallowFma(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;
   Fill(hidden, [&](int64_t i) {
     const int scale = RowScale(r, i);
-    return [=](int64_t d) { return std::ldexp(1.0, d == 0 ? scale : scale + share); };
+    return [=](int64_t d) { return Scale(1.0, d == 0 ? scale : scale + share); };
   });
   Fill(weight, [&](int64_t v) {
     const int64_t k = 1 + Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 8);
-    const double large = sign * std::ldexp(static_cast<double>(128 + k), exp - 7);
+    const double large = sign * Scale(static_cast<double>(128 + k), exp - 7);
     const bool larger = (k > 4) == (sign > 0);
-    const double tail = std::ldexp(lifted(v, larger) ? 1.0 : -1.0, exp - 24 - share);
+    const double tail = Scale(lifted(v, larger) ? 1.0 : -1.0, exp - 24 - share);
     return [=](int64_t d) { return d == 0 ? large : tail; };
   });
 }
@@ -71,17 +71,15 @@ void FillSwallowTensor(const Recipe& r, HostTensor* hidden, HostTensor* weight) 
   const int share = r.dtype == kernel::DType::kF16 ? -12 : 0;
   Fill(hidden, [&](int64_t i) {
     const int scale = RowScale(r, i);
-    return [=](int64_t d) {
-      return d == 0 ? std::ldexp(1.0, scale) : std::ldexp(1 - 0x1p-8, scale + share);
-    };
+    return [=](int64_t d) { return d == 0 ? Scale(1.0, scale) : Scale(1 - 0x1p-8, scale + share); };
   });
   Fill(weight, [&](int64_t v) {
     const int64_t k = Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 4);
     const double sign = lifted(v, (k & 1) != 0) ? 1 : -1;
-    const double large = sign * std::ldexp(static_cast<double>(128 + k), exp - 7);
+    const double large = sign * Scale(static_cast<double>(128 + k), exp - 7);
     return [=](int64_t d) {
       if (d == 0) return large;
-      return sign * std::ldexp(1.0, exp - (d % 16 == 15 ? 23 : 25) - share);
+      return sign * Scale(1.0, exp - (d % 16 == 15 ? 23 : 25) - share);
     };
   });
 }
@@ -124,7 +122,7 @@ void FillSwallowGrads(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   Fill(weight, [&](int64_t v) {
     return [&, v](int64_t d) {
       if (d >= weight_dims) return 0.0;
-      return v == 0 ? large : sign(d) * std::ldexp(1.0, log_columns - 24);
+      return v == 0 ? large : sign(d) * Scale(1.0, log_columns - 24);
     };
   });
 }

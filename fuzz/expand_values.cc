@@ -10,7 +10,7 @@ namespace plumbline::fuzz {
 namespace {
 
 void FillGaussian(const Recipe& r, int exp, HostTensor* hidden, HostTensor* weight) {
-  const double scale = std::ldexp(1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.h, 1))), exp);
+  const double scale = Scale(1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.h, 1))), exp);
   Fill(hidden, [&](int64_t i) {
     return [bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable { return Bell(bits.Pair(d)); };
   });
@@ -32,7 +32,7 @@ double SpreadWeight(uint64_t bits, double scale, int64_t dims) {
 // maximum is near 0 but never above it, and the columns that do not exist, read as 0, would weigh more
 // than all that do.
 void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const double depth = std::ldexp(1.0, HoldExp(r, 0, 60, 14));
+  const double depth = Scale(1.0, HoldExp(r, 0, 60, 14));
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const int64_t near_count = 1 + Below(plan[3], 3);
   int64_t near[3] = {-1, -1, -1};
@@ -57,7 +57,7 @@ void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 // Dimension 0 is -2^exp in every column, dimension 1 a gap of 0 to -4, the rest lower each by about
 // 0.2. Alone, dimension 0 carries gaps of multiples of 2^(exp-7), which every dtype represents.
 void FillAllNegative(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const double depth = std::ldexp(1.0, HoldExp(r, -20, 100, 14));
+  const double depth = Scale(1.0, HoldExp(r, -20, 100, 14));
   Fill(hidden, [&](int64_t i) {
     const double scale =
         1 + static_cast<double>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 4)) / 4;
@@ -89,7 +89,7 @@ void FillCancelTwo(const Recipe& r, int exp, HostTensor* hidden, HostTensor* wei
     const int64_t quarter = int64_t{1} << (precision - 2);
     const int64_t large = quarter + Below(bits[0], quarter - 3), rest = Below(bits[1], 7) - 3;
     return [=](int64_t d) {
-      return std::ldexp(static_cast<double>(d == 0 ? large : -(large + rest)), exp - precision);
+      return Scale(static_cast<double>(d == 0 ? large : -(large + rest)), exp - precision);
     };
   });
 }
@@ -101,7 +101,7 @@ void FillCancel(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   if (r.h < 2) return FillGaussian(r, 0, hidden, weight);  // nothing to cancel against
   if (r.h == 2) return FillCancelTwo(r, exp, hidden, weight);
   const int64_t pairs = (r.h - std::max<int64_t>(1, r.h / 4)) / 2, rest = r.h - 2 * pairs;
-  const double large = std::ldexp(1 / (4.0 * static_cast<double>(pairs)), exp);
+  const double large = Scale(1 / (4.0 * static_cast<double>(pairs)), exp);
   const double small = 1 / std::sqrt(static_cast<double>(rest));
   Fill(hidden, [&](int64_t i) {
     return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
@@ -132,12 +132,12 @@ void FillSwallow(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;
   Fill(hidden, [&](int64_t i) {
     const int scale = static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1;
-    return [=](int64_t d) { return std::ldexp(1.0, d == place ? scale : scale + share); };
+    return [=](int64_t d) { return Scale(1.0, d == place ? scale : scale + share); };
   });
   Fill(weight, [&](int64_t v) {
     const int64_t k = 1 + Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 127);
-    const double large = sign * std::ldexp(static_cast<double>(128 + k), exp - 7);
-    const double tail = std::ldexp((k >= 64) == (sign > 0) ? 1.0 : -1.0, exp - 24 - share);
+    const double large = sign * Scale(static_cast<double>(128 + k), exp - 7);
+    const double tail = Scale((k >= 64) == (sign > 0) ? 1.0 : -1.0, exp - 24 - share);
     return [=](int64_t d) { return d == place ? large : tail; };
   });
 }

@@ -9,6 +9,7 @@
 #define PLUMBLINE_FUZZ_EXPAND_VALUES_H_
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -54,6 +55,13 @@ inline double LargestOf(kernel::DType dtype) {
   return dtype == kernel::DType::kBf16  ? 0x1.fep127
          : dtype == kernel::DType::kF16 ? 65504.0
                                         : 0x1.fffffep127;
+}
+
+// x * 2^exp, rounded once: std::ldexp, which is a call for each element, without the call.
+inline double Scale(double x, int64_t exp) {
+  if (exp < -1022 || exp > 1023)
+    return std::ldexp(x, static_cast<int>(std::clamp<int64_t>(exp, -5000, 5000)));
+  return x * std::bit_cast<double>(static_cast<uint64_t>(exp + 1023) << 52);
 }
 
 // recipe.exp held to what the kind of values can express, the upper end apart for fp16's range.
