@@ -150,7 +150,8 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
     const std::lock_guard lock(observer_mutex_);
     observer_.OnSighting(sighting, WhyOf(sighting.regime));
   }
-  if (const std::string failure = ledger_.Failure(); !failure.empty()) End(ExitStatus::kFault, failure);
+  if (const std::string failure = ledger_.Failure(); !failure.empty())
+    End(ExitStatus::kFault, (options_.out / kJournalName).string() + ": " + failure);
   return true;
 }
 
