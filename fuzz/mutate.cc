@@ -44,6 +44,13 @@ void StepShape(int64_t* size, uint64_t bits) {
 
 int64_t CostOf(const Recipe& r) { return r.n * r.v * r.h; }
 
+// Cuts the axis itself where it alone is dear: a row costs what two thousand multiply-adds do, and a
+// column its exponentials.
+void KeepShort(Recipe* r) {
+  r->n = std::min(r->n, kMutatedRows);
+  r->v = std::min(r->v, kMutatedWeights);
+}
+
 // Cuts N, then H, as the generators do.
 void KeepCheap(int64_t cost, int64_t weights, Recipe* r) {
   if (r->v * r->h > weights) r->h = std::max<int64_t>(1, weights / r->v);
@@ -77,6 +84,7 @@ Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits
     }
     case Step::kRows:
       StepShape(&r.n, bits);
+      r.n = std::min(r.n, std::max(recipe.n, kMutatedRows));
       break;
     case Step::kVocab:
       StepShape(&r.v, bits);
@@ -118,9 +126,12 @@ Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed) {
     const uint64_t choice = Mix(seed, static_cast<uint64_t>(2 * i + 1)) % kSteps;
     r = Apply(static_cast<Step>(choice), r, other, Mix(seed, static_cast<uint64_t>(2 * i + 2)));
   }
-  // Elites of large vocabularies have children as large, at a hundred times the usual price: a third of a
-  // campaign's time went there.
-  if (Mix(seed, kFullSize) % 8 != 0) KeepCheap(kMutatedCost, kMutatedWeights, &r);
+  // Elites of large vocabularies and of very many rows have children as large, at a hundred times the
+  // usual price: most of a long campaign's time went there.
+  if (Mix(seed, kFullSize) % 16 != 0) {
+    KeepShort(&r);
+    KeepCheap(kMutatedCost, kMutatedWeights, &r);
+  }
   return r;
 }
 

@@ -26,9 +26,10 @@ enum class Step : uint8_t {
 inline constexpr int kSteps = 9;
 
 // What a case may cost that grew out of a cheaper one, in multiply-adds of one product of N x V x H;
-// and in elements of weight.
+// in elements of weight; and in rows.
 inline constexpr int64_t kMutatedCost = 300'000;
-inline constexpr int64_t kMutatedWeights = 50'000;
+inline constexpr int64_t kMutatedWeights = 30'000;
+inline constexpr int64_t kMutatedRows = 1'000;
 
 // One step from `recipe`, by `bits`; `other` is what is spliced in. The label of the regime stays. What
 // comes out is a recipe that Parse accepts, is no dearer than the constants above or `recipe`, and may
