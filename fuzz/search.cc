@@ -57,32 +57,24 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == taken_ &&
                                       static_cast<int64_t>(first->second.size()) == per_generation;
        first = waiting_.begin()) {
-    auto next = std::make_shared<Snapshot>(*snapshots_.back());
-    TakeIn(first->second, next.get());
-    next->Sort();
-    next->bandit.Age();
-    snapshots_.pop_front();
-    snapshots_.push_back(std::move(next));
+    TakeIn(first->second);
     waiting_.erase(first);
-    ++taken_;
   }
 }
 
 void Search::Finish() {
-  // A copy that nothing is drawn from any more. What comes after a gap of more than a generation cannot
-  // be there: Ready() was false for it.
-  for (const auto& [number, generation] : std::exchange(waiting_, {})) {
-    auto next = std::make_shared<Snapshot>(*snapshots_.back());
-    TakeIn(generation, next.get());
-    next->Sort();
-    snapshots_.pop_front();
-    snapshots_.push_back(std::move(next));
-    ++taken_;
-  }
+  // What comes after a gap of more than a generation cannot be there: Ready() was false for it.
+  for (const auto& [number, generation] : std::exchange(waiting_, {})) TakeIn(generation);
 }
 
-void Search::TakeIn(const Generation& generation, Snapshot* snapshot) {
-  for (const auto& [item, entry] : generation) Reckon(item, entry, snapshot);
+void Search::TakeIn(const Generation& generation) {
+  auto next = std::make_shared<Snapshot>(*snapshots_.back());
+  for (const auto& [item, entry] : generation) Reckon(item, entry, next.get());
+  next->Sort();
+  next->bandit.Age();
+  snapshots_.pop_front();
+  snapshots_.push_back(std::move(next));
+  ++taken_;
 }
 
 void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {

@@ -76,7 +76,8 @@ class Search {
   using Generation = std::map<int64_t, Entry>;  // by item
 
   Recipe Guided(uint64_t seed, const Snapshot& from) const;
-  void TakeIn(const Generation& generation, Snapshot* snapshot);
+  // Makes the next snapshot of the last one and what the generation showed.
+  void TakeIn(const Generation& generation);
   void Reckon(int64_t item, const Entry& entry, Snapshot* snapshot);
 
   const Plan& plan_;
