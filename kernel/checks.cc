@@ -153,7 +153,7 @@ class Argument {
   std::string fault_;
 };
 
-std::string CheckTemperature(const ConstTensor& t, int64_t rows, bool data) {
+std::string CheckTemperature(const ConstTensor& t, int64_t rows, bool data, bool readable) {
   Argument argument("temperature", t);
   argument.DTypeIn({DType::kF32});
   if (t.rank == 0) {
@@ -162,7 +162,7 @@ std::string CheckTemperature(const ConstTensor& t, int64_t rows, bool data) {
     argument.Rank(1).ShapeIs({rows}, "to match the rows of hidden, or a scalar");
   }
   if (data) argument.Data();
-  if (!argument.fault().empty() || !data || t.rank != 0) return argument.fault();
+  if (!argument.fault().empty() || !data || !readable || t.rank != 0) return argument.fault();
   float value = 0;
   std::memcpy(&value, t.data, sizeof value);
   if (std::isfinite(value) && value > 0) return {};
@@ -194,7 +194,7 @@ std::string CheckInputs(const Problem& p, const Checks& checks) {
     if (!argument->fault().empty()) return argument->fault();
   }
   if (p.temperature) {
-    std::string fault = CheckTemperature(*p.temperature, p.rows(), checks.input_data);
+    std::string fault = CheckTemperature(*p.temperature, p.rows(), checks.input_data, checks.host_memory);
     if (!fault.empty()) return fault;
   }
   if (p.reduction != Reduction::kNone && p.reduction != Reduction::kSum &&

@@ -20,6 +20,7 @@ struct Checks {
   bool input_data = false;     // pointers of hidden, weight, labels, temperature; a scalar temperature
   bool gradient_data = false;  // pointers of grad_logprob and grad_entropy
   bool result_data = false;    // pointers of the results named above
+  bool host_memory = true;     // false: a scalar temperature lies on a device and is not looked at
 };
 
 // kInvalidArgument for the first fault, else ok.

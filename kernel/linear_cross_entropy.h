@@ -10,7 +10,8 @@
 //
 // Sizes are the worst case over everything that the data may hold; they depend on shapes, dtypes, the
 // results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be null
-// where their size is 0. workspace may be reused as soon as a call is complete; saved is read, never
+// where their size is 0. On a CUDA device every tensor, workspace and saved are device memory; the device
+// is the calling thread's current one. workspace may be reused as soon as a call is complete; saved is read, never
 // written, by Backward, so one forward serves any number of backward passes.
 
 #ifndef PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
@@ -26,12 +27,19 @@ namespace plumbline::kernel {
 
 enum class Device : uint8_t { kHost, kCuda };
 
+// Which kernels run on a CUDA device. The choice changes bits, never what is promised of them.
+enum class CudaPath : uint8_t {
+  kBest,      // the fastest that the device has: wgmma on compute capability 9.0, else kPortable
+  kPortable,  // mma.sync, compute capability 8.0 or higher
+};
+
 struct Execution {
   Device device = Device::kHost;
   // Host: threads to use at most; 0 means one per hardware thread. Never changes a bit of the results.
   int threads = 0;
   // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
   void* stream = nullptr;
+  CudaPath path = CudaPath::kBest;
 };
 
 struct Sizes {

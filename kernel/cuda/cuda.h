@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operator on a CUDA device: what kernel/linear_cross_entropy.h calls for Device::kCuda. Everything
+// is enqueued on execution.stream; nothing is allocated, waited for or read back, so that a CUDA graph
+// can capture a call. Same arguments and errors; kInvalidData is left for the caller to read from
+// first_invalid_row.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_CUDA_H_
+#define PLUMBLINE_KERNEL_CUDA_CUDA_H_
+
+#include "kernel/linear_cross_entropy.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// False in a build without a CUDA compiler: every call is then kUnsupported.
+bool Built();
+
+Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
+                Sizes* sizes);
+Status Forward(const Problem& problem, const Results& results, const Execution& execution,
+               void* workspace, void* saved);
+Status Backward(const Problem& problem, const Results& results, const Execution& execution,
+                void* workspace, const void* saved);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_CUDA_H_

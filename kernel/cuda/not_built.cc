@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In the place of the CUDA operator where there is no CUDA compiler.
+
+#include "kernel/cuda/cuda.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+Status NotBuilt() {
+  return Status::Error(Code::kUnsupported,
+                       "execution.device = cuda: this build has no CUDA implementation");
+}
+
+}  // namespace
+
+bool Built() { return false; }
+
+Status GetSizes(const Problem&, const Results&, const Execution&, Sizes*) { return NotBuilt(); }
+Status Forward(const Problem&, const Results&, const Execution&, void*, void*) { return NotBuilt(); }
+Status Backward(const Problem&, const Results&, const Execution&, void*, const void*) {
+  return NotBuilt();
+}
+
+}  // namespace plumbline::kernel::cuda
