@@ -19,12 +19,12 @@ constexpr std::chrono::milliseconds kPause{50};
 constexpr int kPauses = 100;
 
 std::string Words(cudaError_t error) {
-  return std::string("CUDA: ") + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")";
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
 // For calls that fail only where the device does.
 void Check(cudaError_t error) {
-  if (error != cudaSuccess) throw DeviceLost(Words(error));
+  if (error != cudaSuccess) throw DeviceLost("CUDA: " + Words(error));
 }
 
 void CUDART_CB Sleep(void* microseconds) {
@@ -97,7 +97,7 @@ class Cuda final : public Device {
     for (const Arrival& a : arriving_) std::memcpy(a.to, a.from, a.bytes);
     arriving_.clear();
     staged_ = 0;
-    return left == cudaSuccess ? "" : Words(left);
+    return left == cudaSuccess ? "" : "CUDA: " + Words(left);
   }
 
   Memory GetMemory() override {
