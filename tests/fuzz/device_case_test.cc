@@ -33,17 +33,21 @@ using kernel::DType;
 using oracle::Output, oracle::Element, oracle::Expect;
 using oracle::cuda::DeviceOracle, oracle::cuda::WatchedRow;
 
-// Null where there is no device: the reason is printed by the skip.
 DeviceOracle* Oracle(std::string* why) {
   static std::string error;
   static const std::unique_ptr<DeviceOracle> opened = DeviceOracle::Open(&error);
   *why = error;
   return opened.get();
 }
-#define NEED_DEVICE(oracle)                  \
-  std::string why;                           \
-  DeviceOracle* const oracle = Oracle(&why); \
-  if (oracle == nullptr) GTEST_SKIP() << why
+// A device with which the oracle cannot work is a failure, and no reason to skip.
+#define NEED_DEVICE(oracle)                                                    \
+  int devices = 0;                                                             \
+  if (const cudaError_t status = cudaGetDeviceCount(&devices); devices == 0) { \
+    GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);          \
+  }                                                                            \
+  std::string why;                                                             \
+  DeviceOracle* const oracle = Oracle(&why);                                   \
+  ASSERT_NE(oracle, nullptr) << why
 
 constexpr Values kKinds[] = {Values::kGaussian, Values::kSmallLse,  Values::kAllNegative,
                              Values::kOffset,   Values::kConfident, Values::kLattice,
