@@ -22,6 +22,8 @@ struct SavedRow;  // kernel/cuda/rows.h
 extern const Path kPortablePath;
 // With the defect that Call::planted names, for bf16; fp16 has none but the driver's.
 extern const Path kPlantedPortablePath;
+extern const Path kHopperPath;
+extern const Path kPlantedHopperPath;
 
 // A call whose arguments have been checked.
 struct Call {

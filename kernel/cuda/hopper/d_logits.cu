@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
-#include "kernel/cuda/hopper/mutants.h"
 
 namespace plumbline::kernel::cuda::hopper {
 
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
-    if (product.planted != 0) return mutants::DLogits(product, epilogue, stream);
-  }
   return LaunchProduct<Element, DLogitsTile>(product, epilogue, 2, stream);
 }
 

@@ -37,8 +37,4 @@ bool Available(int device);
 
 }  // namespace plumbline::kernel::cuda::hopper
 
-namespace plumbline::kernel::cuda {
-extern const Path kHopperPath;
-}
-
 #endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_

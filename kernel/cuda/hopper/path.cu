@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernel/cuda/driver.h"
 #include "kernel/cuda/hopper/launch.h"
 
 namespace plumbline::kernel::cuda {
