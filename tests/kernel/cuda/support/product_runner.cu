@@ -96,7 +96,7 @@ __global__ void Reference(Matrix a, Matrix b, bool half, bool a_depth_outer, boo
                           int passes, int64_t m, int64_t n, int64_t k, const float* before, int64_t ld,
                           float* c) {
   constexpr int kPassesA[6] = {0, 1, 2, 1, 2, 3}, kPassesB[6] = {2, 1, 0, 2, 1, 3};
-  const int64_t column = blockIdx.x * int64_t{blockDim.x} + threadIdx.x, row = blockIdx.y;
+  const int64_t column = blockIdx.y * int64_t{blockDim.x} + threadIdx.x, row = blockIdx.x;
   if (row >= m || column >= n) return;
   int sum = before == nullptr ? 0 : int(before[row * ld + column]);
   for (int pass = 0; pass < passes; ++pass) {
@@ -301,7 +301,7 @@ Outcome RunProduct(const ProductCase& c) {
                 "sums before");
   }
   if (rows > 0) {
-    Reference<<<dim3(unsigned((c.n + 127) / 128), unsigned(rows)), 128>>>(
+    Reference<<<dim3(unsigned(rows), unsigned((c.n + 127) / 128)), 128>>>(
         a, b, c.half, a_outer, b_outer, c.passes, rows, c.n, depth, before, ld, want);
     memory.NoteLaunch("reference");
   }
