@@ -170,8 +170,9 @@ struct Multiplier {
     int previous = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      if (!(plan.Has(Defect::kHopperFullBarrierNotAwaited) && stage == 0))
-        BarrierWait(full + 8 * stage, parity);
+      // Waited for after all, behind the products: a phase passed over would be misuse of the barrier.
+      const bool late = plan.Has(Defect::kHopperFullBarrierNotAwaited) && stage == 0;
+      if (!late) BarrierWait(full + 8 * stage, parity);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) || (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
@@ -197,6 +198,7 @@ struct Multiplier {
       WgmmaCommit();
 #pragma unroll
       for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
+      if (late) BarrierWait(full + 8 * stage, parity);
       WgmmaWait<1>();
       if (step > 0 && !plan.Has(Defect::kHopperStageReleasedEarly)) Release(previous);
       previous = stage;
