@@ -66,13 +66,17 @@ Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   attribute(&major, cudaDevAttrComputeCapabilityMajor);
   attribute(&minor, cudaDevAttrComputeCapabilityMinor);
   if (!status.ok()) return status;
-  if (major < 8) {
+  const int capability = 10 * major + minor;
+  if (capability < 75) {
     return Status::Error(Code::kUnsupported, "device " + std::to_string(device) +
                                                  " has compute capability " + std::to_string(major) +
-                                                 "." + std::to_string(minor) + "; 8.0 is the least");
+                                                 "." + std::to_string(minor) + "; 7.5 is the least");
   }
-  static_cast<void>(asked);
-  *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
+  if (asked == CudaPath::kSimt || capability < 80) {
+    *path = &kSimtPath;
+  } else {
+    *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
+  }
   return Status::Ok();
 }
 
