@@ -106,8 +106,8 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
   ProbeLine fast = JudgeSweep("lg2.approx on [1, 2^32)", SweepFastLogarithm(), 0, false);
   fast.kept = Kept::kNotClaimed;  // not what the operator calls: here to say why
   add(std::move(fast));
-  add(JudgeSweep("1 / s on [1, 2^32)", SweepReciprocal(), 0.5, true));
-  add(JudgeSweep("a / b, any finite pair", SampleDivision(), 0.5, false));
+  add(JudgeSweep("1 / s on [1, 2^32)", SweepReciprocal(), 1, true));
+  add(JudgeSweep("a / b, any finite pair", SampleDivision(), 1, false));
 
   for (const bool fp16 : {false, true}) {
     const std::string dtype = fp16 ? "fp16" : "bf16";
