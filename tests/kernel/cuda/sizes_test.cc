@@ -2,6 +2,7 @@
 //
 // The memory that the CUDA operator asks for. Host arithmetic: needs no GPU.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -9,6 +10,8 @@
 
 #include "kernel/cuda/cuda.h"
 #include "kernel/linear_cross_entropy.h"
+#include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/test_problem.h"
 
 namespace plumbline::kernel::device {
 namespace {
@@ -84,8 +87,20 @@ TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
 
 TEST_P(CudaSizes, OfNothing) {
   EXPECT_EQ(Of({.n = 0}).saved, 0u);
-  EXPECT_LE(Of({.n = 0}).workspace, kMiB);
   EXPECT_LE(Of({.n = 1, .h = 1, .v = 1}).workspace, 4 * kMiB);
+}
+
+// The error of a machine without a device is a message, not a crash; sizes need none.
+TEST_P(CudaSizes, ACallWithoutADeviceSaysSo) {
+  if (device::WhyNoDevice().empty()) GTEST_SKIP() << "there is a device here";
+  PlacedProblem placed(TestValues::Random(DType::kBf16, 2, 3, 4, 1));
+  const Execution execution = OnDevice(GetParam());
+  Sizes sizes;
+  ASSERT_TRUE(GetSizes(placed.problem(), placed.results(), execution, &sizes).ok());
+  alignas(64) static std::byte never_read[64];
+  const Status status = Forward(placed.problem(), placed.results(), execution, never_read, never_read);
+  EXPECT_EQ(status.code, Code::kFailed);
+  EXPECT_THAT(status.message, testing::HasSubstr("cudaGetDevice"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, CudaSizes, testing::Values(CudaPath::kPortable, CudaPath::kBest),

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "kernel/cuda/driver.h"
+#include "kernel/cuda/finish.h"
+#include "kernel/cuda/operands.h"
+#include "kernel/cuda/paths.h"
+#include "kernel/cuda/rows.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+struct Memory {
+  BackwardList list;
+  float* sums;
+  void *d_logits, *packed_hidden, *packed_weight;
+};
+
+Memory MemoryOf(const Call& call) {
+  const Regions& r = call.layout.backward_regions;
+  const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
+  return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
+           static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows))},
+          static_cast<float*>(at(r.sums)),
+          at(r.d_logits),
+          at(r.packed_hidden),
+          at(r.packed_weight)};
+}
+
+Stored StoredAs(DType dtype) {
+  return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
+}
+
+// d_logits of one chunk of the vocabulary, and what it adds to either gradient.
+template <class Element>
+class Chunk {
+ public:
+  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first)
+      : call_(call), layout_(call.layout), memory_(memory), hidden_(hidden), first_(first) {
+    columns_ = std::min(layout_.backward_chunk, layout_.v - first);
+  }
+
+  Status Run() {
+    Status status = Weight(first_, &weight_);
+    if (status.ok()) status = DLogits();
+    if (status.ok() && call_.results.grad_hidden) status = GradHidden();
+    if (status.ok() && call_.results.grad_weight) status = GradWeight();
+    return status;
+  }
+
+ private:
+  Status Weight(int64_t first, Operand* weight) const {
+    return MakeWeight(call_.problem.weight, first, columns_, layout_.backward_chunk, layout_.packed_ld,
+                      memory_.packed_weight, call_.stream, weight);
+  }
+
+  // What all three products share.
+  Product Common() const {
+    Product product;
+    product.live_rows = &memory_.list.census->live;
+    product.passes = layout_.passes;
+    product.planted = static_cast<int>(call_.planted);
+    return product;
+  }
+
+  Operand StoredDLogits() const {
+    return {memory_.d_logits,       layout_.padded_rows, columns_,
+            layout_.backward_chunk, PlaneStride(),       layout_.planes};
+  }
+  int64_t PlaneStride() const { return layout_.padded_rows * layout_.backward_chunk; }
+
+  Status DLogits() {
+    Product product = Common();
+    product.a = hidden_.itself;
+    product.a_alternative = hidden_.moved;
+    product.use_alternative = hidden_.use_moved;
+    product.b = weight_;
+    product.m = layout_.n;
+    product.n = columns_;
+    product.k = layout_.h;
+    DLogitsEpilogue<Element> epilogue;
+    epilogue.rows = memory_.list.rows;
+    epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
+    epilogue.ld = layout_.backward_chunk;
+    epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
+    epilogue.columns = columns_;
+    epilogue.allocated_rows = layout_.padded_rows;
+    epilogue.first_column = first_;
+    return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
+  }
+
+  Status GradHidden() {
+    Product product = Common();
+    product.a = StoredDLogits();
+    product.b = weight_;
+    if (call_.planted == Defect::kStaleChunk && IsPacked(call_.problem.weight)) {
+      product.b = OperandOf(call_.problem.weight, 0, columns_);
+    }
+    product.m = layout_.n;
+    product.n = layout_.h;
+    product.k = columns_;
+    AccumulateEpilogue epilogue;
+    epilogue.sums = memory_.sums;
+    epilogue.ld = layout_.sums_ld;
+    epilogue.columns = layout_.h;
+    epilogue.first = first_ == 0;
+    return KernelsOf<Element>(call_.path).grad_hidden(product, epilogue, call_.stream);
+  }
+
+  Status GradWeight() {
+    Product product = Common();
+    product.a = StoredDLogits();
+    product.b = hidden_.itself;
+    product.b_alternative = hidden_.moved;
+    product.use_alternative = hidden_.use_moved;
+    if (call_.planted == Defect::kForwardListInBackward) product.use_alternative = nullptr;
+    product.m = columns_;
+    product.n = layout_.h;
+    product.k = layout_.n;
+    product.live_is_depth = true;
+    const Tensor& grad = *call_.results.grad_weight;
+    int64_t offset = first_ * grad.stride[0];
+    if (call_.planted == Defect::kOffsets32) offset = static_cast<int32_t>(offset);
+    GradWeightEpilogue epilogue;
+    epilogue.grad_weight =
+        static_cast<std::byte*>(grad.data) + offset * static_cast<int64_t>(SizeOf(grad.dtype));
+    epilogue.stored = StoredAs(grad.dtype);
+    epilogue.row_stride = grad.stride[0];
+    epilogue.column_stride = grad.stride[1];
+    epilogue.rows = columns_;
+    epilogue.columns = layout_.h;
+    return KernelsOf<Element>(call_.path).grad_weight(product, epilogue, call_.stream);
+  }
+
+  const Call& call_;
+  const Layout& layout_;
+  const Memory& memory_;
+  const HiddenOperand& hidden_;
+  int64_t first_, columns_;
+  Operand weight_;
+};
+
+Status StoreGradHidden(const Call& call, const Memory& memory) {
+  const Tensor& grad = *call.results.grad_hidden;
+  const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
+                                   grad.stride[1], call.layout.n,        call.layout.h};
+  // nullptr is the legacy stream, or another one where that is the call's: nothing orders it after
+  // ours.
+  cudaStream_t stream = call.stream;
+  if (call.planted == Defect::kStreamNotWaited) {
+    stream = call.stream == cudaStreamPerThread ? nullptr : cudaStreamPerThread;
+  }
+  return FinishGradHidden(memory.sums, call.layout.sums_ld, memory.list.slot, output, stream);
+}
+
+}  // namespace
+
+Status RunBackward(const Call& call, const SavedRow* saved) {
+  const Layout& layout = call.layout;
+  const Memory memory = MemoryOf(call);
+  Status status = ListBackward(RowInputsOf(call.problem), saved, memory.list, call.stream);
+  if (!status.ok()) return status;
+  HiddenOperand hidden;
+  status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
+                      layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
+  for (int64_t first = 0; status.ok() && first < layout.v; first += layout.backward_chunk) {
+    status = call.problem.hidden.dtype == DType::kF16
+                 ? Chunk<__half>(call, memory, hidden, first).Run()
+                 : Chunk<__nv_bfloat16>(call, memory, hidden, first).Run();
+  }
+  if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
+  return status;
+}
+
+}  // namespace plumbline::kernel::cuda

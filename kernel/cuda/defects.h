@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Defects that can be planted in the CUDA operator: those that only a GPU kernel can have. A harness
+// that does not find them finds nothing. The operator's own kernels are compiled with NoDefects, in
+// which every question is answered at compile time; one more set of kernels, for bf16, asks at run
+// time.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
+#define PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
+
+#include <string_view>
+
+namespace plumbline::kernel::cuda {
+
+enum class Defect : int {
+  kNone = 0,
+  // The portable main loop.
+  kCopyNotWaited,
+  kBarrierMissing,
+  kStageReleasedEarly,
+  kDepthTailDropped,
+  kGridLimit,
+  // Epilogues.
+  kTailUnmasked,
+  kTailSentinel,
+  kPartialUnwritten,
+  kAtomicSums,
+  kAccumulatorNotCleared,
+  // The driver.
+  kOffsets32,
+  kStaleChunk,
+  kForwardListInBackward,
+  kDeadRowsKept,
+  kStreamNotWaited,
+};
+
+struct NoDefects {
+  static constexpr bool Has(Defect) { return false; }
+};
+
+struct PlantedDefect {
+  int active = 0;
+#ifdef __CUDACC__
+  __host__ __device__
+#endif
+      constexpr bool
+      Has(Defect defect) const {
+    return active == static_cast<int>(defect);
+  }
+};
+
+struct DefectEntry {
+  Defect defect;
+  std::string_view name;
+  std::string_view what;
+  bool portable;       // which path has it
+  bool deterministic;  // the same wrong bits every time
+};
+
+inline constexpr DefectEntry kDefects[] = {
+    {Defect::kCopyNotWaited, "copy-not-waited",
+     "a stage of shared memory is read one step before its copies have arrived", true, false},
+    {Defect::kBarrierMissing, "barrier-missing",
+     "the barrier between a stage's last reader and its next writer is missing", true, false},
+    {Defect::kStageReleasedEarly, "stage-released-early",
+     "the stage that is being read is filled with the next block of the depth", true, false},
+    {Defect::kDepthTailDropped, "depth-tail-dropped",
+     "the last block of the depth is left out where it is not whole", true, true},
+    {Defect::kGridLimit, "grid-limit", "tiles past a limit on the grid are never computed", true, true},
+    {Defect::kTailUnmasked, "tail-columns-counted",
+     "columns past the vocabulary, zeros in shared memory, enter the softmax (verl #2656, #2899)", true,
+     true},
+    {Defect::kTailSentinel, "tail-sentinel",
+     "columns past the vocabulary are -1e4 instead of absent, which a real logit can reach", true,
+     true},
+    {Defect::kPartialUnwritten, "partial-unwritten",
+     "a ragged last tile leaves its partial sums as they were in the workspace", true, true},
+    {Defect::kAtomicSums, "atomic-sums",
+     "partial sums are added by atomics, in whatever order they arrive", true, false},
+    {Defect::kAccumulatorNotCleared, "accumulator-not-cleared",
+     "the first chunk adds to what the workspace held", true, true},
+    {Defect::kOffsets32, "offsets-32-bit",
+     "the offset of a row is formed in 32 bits (the class of Liger-Kernel #1430: past 2^31 elements)",
+     true, true},
+    {Defect::kStaleChunk, "stale-chunk",
+     "grad_hidden multiplies by the first chunk of weight every time: a stale tensor map", true, true},
+    {Defect::kForwardListInBackward, "rows-left-behind",
+     "backward's products read hidden as it lies though rows have been moved together", true, true},
+    {Defect::kDeadRowsKept, "dead-rows-kept",
+     "d_logits past the last live row keep what the workspace held, and grad_weight adds them", true,
+     true},
+    {Defect::kStreamNotWaited, "stream-not-waited",
+     "grad_hidden is stored from another stream that waits for nothing", true, false},
+};
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_DEFECTS_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The last steps: partial sums of tiles to the outputs of a row, rows to the loss, and grad_hidden from
+// fp32 sums to what was asked for.
+//
+// Every order here is a function of the vocabulary and the tile alone. First the exact maximum over all
+// tiles; then each tile's sums, rescaled to it once, are added in 32 strided chains and these in a
+// tree.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_FINISH_H_
+#define PLUMBLINE_KERNEL_CUDA_FINISH_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/defects.h"
+#include "kernel/cuda/gradient_epilogues.cuh"
+#include "kernel/cuda/rows.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// The partial sums of the rows [first, first + rows) of a list, as SoftmaxEpilogue left them.
+struct PartialSums {
+  const float *max = nullptr, *sum = nullptr, *moment = nullptr;  // [tiles][stride]
+  int64_t stride = 0;
+  int64_t tiles = 0;
+  int64_t first = 0, rows = 0;
+  const float* label_logit = nullptr;  // [live]
+};
+
+// Writes logprob, entropy and lse of the rows on the list, row_logprob, and saved (null: not wanted).
+Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
+                  SavedRow* saved, Defect planted, cudaStream_t stream);
+
+// loss = -(sum of row_logprob), divided by the rows counted where `mean`; in double.
+Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,
+                  cudaStream_t stream);
+
+struct GradHiddenOutput {
+  void* data = nullptr;
+  Stored stored = Stored::kF32;
+  int64_t row_stride = 0, column_stride = 0;  // elements; any
+  int64_t rows = 0, columns = 0;
+};
+
+// sums: [live][ld]. Rows on no list are +0, invalid ones NaN.
+Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
+                        const GradHiddenOutput& output, cudaStream_t stream);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_FINISH_H_

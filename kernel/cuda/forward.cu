@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "kernel/cuda/driver.h"
+#include "kernel/cuda/finish.h"
+#include "kernel/cuda/operands.h"
+#include "kernel/cuda/paths.h"
+#include "kernel/cuda/rows.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+struct Memory {
+  ForwardList list;
+  float *label_logit, *row_logprob, *max, *sum, *moment;
+  void *packed_hidden, *packed_weight;
+};
+
+Memory MemoryOf(const Call& call) {
+  const Regions& r = call.layout.forward_regions;
+  const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
+  const auto floats = [&](size_t offset) { return static_cast<float*>(at(offset)); };
+  return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
+           static_cast<int64_t*>(at(r.label)), floats(r.scale), floats(r.temperature)},
+          floats(r.label_logit),
+          floats(r.row_logprob),
+          floats(r.partial_max),
+          floats(r.partial_sum),
+          floats(r.partial_moment),
+          at(r.packed_hidden),
+          at(r.packed_weight)};
+}
+
+ForwardOutputs OutputsOf(const Results& results, float* row_logprob) {
+  const auto data = [](const std::optional<Tensor>& t) {
+    return t ? static_cast<float*>(t->data) : nullptr;
+  };
+  const auto stride = [](const std::optional<Tensor>& t) { return t ? t->stride[0] : 0; };
+  return {.logprob = data(results.logprob),
+          .entropy = data(results.entropy),
+          .lse = data(results.lse),
+          .logprob_stride = stride(results.logprob),
+          .entropy_stride = stride(results.entropy),
+          .lse_stride = stride(results.lse),
+          .row_logprob = results.loss ? row_logprob : nullptr,
+          .first_invalid_row = results.first_invalid_row
+                                   ? static_cast<int64_t*>(results.first_invalid_row->data)
+                                   : nullptr};
+}
+
+// The products of rows [first, first + rows) of the list with the whole vocabulary.
+template <class Element>
+Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_t rows) {
+  const Layout& layout = call.layout;
+  HiddenOperand hidden;
+  Status status =
+      MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, first, rows,
+                 layout.row_block, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
+  const int64_t chunk = IsPacked(call.problem.weight) ? layout.v : layout.forward_chunk;
+  for (int64_t column = 0; status.ok() && column < layout.v; column += chunk) {
+    Product product;
+    product.n = std::min(chunk, layout.v - column);
+    status = MakeWeight(call.problem.weight, column, product.n, layout.forward_chunk, layout.packed_ld,
+                        memory.packed_weight, call.stream, &product.b);
+    if (!status.ok()) return status;
+    product.a = hidden.itself;
+    product.a_alternative = hidden.moved;
+    product.use_alternative = hidden.use_moved;
+    product.m = rows;
+    product.k = layout.h;
+    product.live_rows = &memory.list.census->live;
+    product.live_first = first;
+    product.passes = layout.passes;
+    product.planted = static_cast<int>(call.planted);
+    SoftmaxEpilogue epilogue;
+    epilogue.label = memory.list.label + first;
+    epilogue.scale = memory.list.scale + first;
+    epilogue.label_logit = memory.label_logit + first;
+    epilogue.max = memory.max;
+    epilogue.sum = memory.sum;
+    epilogue.moment = memory.moment;
+    epilogue.stride = layout.row_block;
+    epilogue.columns = product.n;
+    epilogue.first_column = column;
+    status = KernelsOf<Element>(call.path).forward(product, epilogue, call.stream);
+  }
+  return status;
+}
+
+}  // namespace
+
+Status RunForward(const Call& call, SavedRow* saved) {
+  const Layout& layout = call.layout;
+  const Memory memory = MemoryOf(call);
+  const ForwardOutputs outputs = OutputsOf(call.results, memory.row_logprob);
+  Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.stream);
+  for (int64_t first = 0; status.ok() && first < layout.n; first += layout.row_block) {
+    const int64_t rows = std::min(layout.row_block, layout.n - first);
+    status = call.problem.hidden.dtype == DType::kF16
+                 ? BlockOfRows<__half>(call, memory, first, rows)
+                 : BlockOfRows<__nv_bfloat16>(call, memory, first, rows);
+    if (!status.ok()) return status;
+    const int64_t tile = call.path.softmax_columns;
+    const PartialSums partial = {
+        memory.max, memory.sum, memory.moment,     layout.row_block, (layout.v + tile - 1) / tile,
+        first,      rows,       memory.label_logit};
+    status = FinishRows(partial, memory.list, outputs, saved, call.planted, call.stream);
+  }
+  if (status.ok() && call.results.loss) {
+    status = FinishLoss(memory.row_logprob, layout.n, memory.list.census,
+                        call.problem.reduction == Reduction::kMean,
+                        static_cast<float*>(call.results.loss->data), call.stream);
+  }
+  return status;
+}
+
+}  // namespace plumbline::kernel::cuda

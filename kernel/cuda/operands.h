@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hidden and weight as a pass of the driver hands them to products: where they lie, or packed.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_OPERANDS_H_
+#define PLUMBLINE_KERNEL_CUDA_OPERANDS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/cuda/pack.h"
+#include "kernel/cuda/product.h"
+#include "kernel/cuda/rows.h"
+#include "kernel/cuda/workspace.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// Hidden over the entries [first, first + rows) of a list: itself where every row is on it, else, or
+// where it cannot be read as it lies, the rows moved together.
+struct HiddenOperand {
+  Operand itself, moved;
+  const int32_t* use_moved = nullptr;  // null: never; then `itself` is all there is
+};
+
+inline Status MakeHidden(const ConstTensor& hidden, const Census* census, const int32_t* source,
+                         int64_t first, int64_t rows, int64_t allocated_rows, int64_t ld, void* memory,
+                         cudaStream_t stream, HiddenOperand* operand) {
+  const bool direct = IsPacked(hidden);
+  const PackRequest request = {.from = hidden,
+                               .first = first,
+                               .rows = rows,
+                               .list = source,
+                               .live = &census->live,
+                               .only_if = direct ? &census->compacted : nullptr,
+                               .to = memory,
+                               .allocated_rows = allocated_rows,
+                               .ld = ld};
+  Status status = Pack(request, stream);
+  if (!status.ok()) return status;
+  *operand = {};
+  operand->itself = direct ? OperandOf(hidden, first, rows) : PackedOperand(request);
+  if (direct) {
+    operand->moved = PackedOperand(request);
+    operand->use_moved = &census->compacted;
+  }
+  return Status::Ok();
+}
+
+// Columns [first, first + count) of the vocabulary.
+inline Status MakeWeight(const ConstTensor& weight, int64_t first, int64_t count,
+                         int64_t allocated_columns, int64_t ld, void* memory, cudaStream_t stream,
+                         Operand* operand) {
+  if (IsPacked(weight)) {
+    *operand = OperandOf(weight, first, count);
+    return Status::Ok();
+  }
+  const PackRequest request = {.from = weight,
+                               .first = first,
+                               .rows = count,
+                               .to = memory,
+                               .allocated_rows = allocated_columns,
+                               .ld = ld};
+  *operand = PackedOperand(request);
+  return Pack(request, stream);
+}
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_OPERANDS_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operands put into the form that products read (kernel/cuda/product.h): rows that take part moved
+// together, a weight that lies hidden-major or at an odd address copied a chunk at a time, fp32 split
+// into planes. A copy is exact, so that results do not depend on whether there was one.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_PACK_H_
+#define PLUMBLINE_KERNEL_CUDA_PACK_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/product.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// Whether a product can read the matrix where it lies: 16-bit elements, rows contiguous, 16-byte
+// aligned and a multiple of 16 bytes apart.
+bool IsPacked(const ConstTensor& matrix);
+
+// The operand over rows [first, first + rows) of a matrix that IsPacked.
+Operand OperandOf(const ConstTensor& matrix, int64_t first, int64_t rows);
+
+struct PackRequest {
+  ConstTensor from;                  // [rows, columns], any strides
+  int64_t first = 0;                 // the first row wanted, or the first entry of the list
+  int64_t rows = 0;                  // how many, at most
+  const int32_t* list = nullptr;     // device: rows of `from`; null: rows as they come
+  const int32_t* live = nullptr;     // device: entries on the list; null: no bound
+  const int32_t* only_if = nullptr;  // device: nothing is done where this is 0; null: always
+  void* to = nullptr;                // [planes][allocated_rows][ld] of 16-bit elements
+  int64_t allocated_rows = 0;
+  int64_t ld = 0;  // a multiple of 8, at least columns; the rest of a row is filled with 0
+};
+
+// Planes that elements of this dtype take: kPlanes for fp32, else 1.
+int PlanesOf(DType dtype);
+
+// What lies past the last live row is 0 up to a multiple of 64 rows.
+Status Pack(const PackRequest& request, cudaStream_t stream);
+
+// The operand over what was packed.
+Operand PackedOperand(const PackRequest& request);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_PACK_H_

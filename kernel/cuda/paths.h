@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A path: the kernels of the operator's products for one kind of device. Everything else (which rows
+// take part, packing, the reduction of partial sums, the order of it all) is common to all paths.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_PATHS_H_
+#define PLUMBLINE_KERNEL_CUDA_PATHS_H_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/cuda/gradient_epilogues.cuh"
+#include "kernel/cuda/product.h"
+#include "kernel/cuda/softmax_epilogue.cuh"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// Each enqueues one product; kFailed with CUDA's words where a launch fails.
+template <class Element>
+struct ProductKernels {
+  Status (*forward)(const Product&, const SoftmaxEpilogue&, cudaStream_t);
+  Status (*d_logits)(const Product&, const DLogitsEpilogue<Element>&, cudaStream_t);
+  Status (*grad_hidden)(const Product&, const AccumulateEpilogue&, cudaStream_t);
+  Status (*grad_weight)(const Product&, const GradWeightEpilogue&, cudaStream_t);
+};
+
+// Declared in kernel/cuda/driver.h, which host code can include: one constant a path.
+struct Path {
+  int softmax_columns;  // of a tile whose softmax is kept as one partial sum
+  ProductKernels<__nv_bfloat16> bf16;
+  ProductKernels<__half> f16;
+};
+
+template <class Element>
+const ProductKernels<Element>& KernelsOf(const Path& path);
+template <>
+inline const ProductKernels<__nv_bfloat16>& KernelsOf(const Path& path) {
+  return path.bf16;
+}
+template <>
+inline const ProductKernels<__half>& KernelsOf(const Path& path) {
+  return path.f16;
+}
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_PATHS_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enqueues a product on the portable path: as many persistent blocks as the device holds, or fewer.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_
+#define PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_
+
+#include <algorithm>
+
+#include "kernel/cuda/launch.h"
+#include "kernel/cuda/portable/main_loop.cuh"
+
+namespace plumbline::kernel::cuda::portable {
+
+template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan = NoDefects>
+Status Launch(const char* name, const Product& product, const Epilogue& epilogue, cudaStream_t stream,
+              const Plan& plan = {}) {
+  static_assert(kSharedBytes <= 48 << 10, "more needs the kernel's leave");
+  constexpr int kBlocksAMultiprocessor = 2;
+  int multiprocessors = 0;
+  Status status = CountMultiprocessors(&multiprocessors);
+  if (!status.ok()) return status;
+  const auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
+  const int64_t blocks =
+      std::min(tiles(product.m) * tiles(product.n), int64_t{kBlocksAMultiprocessor} * multiprocessors);
+  if (blocks == 0) return Status::Ok();
+  return LaunchKernel(name, ProductKernel<Element, kTransposedA, kTransposedB, Epilogue, Plan>, blocks,
+                      kThreads, kSharedBytes, stream, product, epilogue, plan);
+}
+
+}  // namespace plumbline::kernel::cuda::portable
+
+#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The portable path's main loop: tiles of 128 x 128, four warps of 32 x 128 each, three stages of
+// cp.async ahead of mma.sync. Persistent blocks walk over the tiles; a tile needs nothing of another,
+// so no result depends on which block has it, or when.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
+#define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
+
+#include <cstdint>
+
+#include "kernel/cuda/defects.h"
+#include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/portable/staging.cuh"
+#include "kernel/cuda/product.h"
+
+namespace plumbline::kernel::cuda::portable {
+
+inline constexpr int kStages = 3;
+inline constexpr int kSharedBytes = kStages * 2 * kTileBytes;
+inline constexpr int kGroup = 8;  // row tiles that sweep the columns together, so that both stay in L2
+
+struct TileIndex {
+  int64_t row, column;
+};
+
+// Tiles in the order in which blocks take them.
+__device__ inline TileIndex TileAt(int64_t index, int64_t row_tiles, int64_t column_tiles) {
+  const int64_t a_group = kGroup * column_tiles, group = index / a_group, in_group = index % a_group;
+  const int64_t first = group * kGroup, left = row_tiles - first;
+  const int64_t size = left < kGroup ? left : kGroup;
+  return {first + in_group % size, in_group / size};
+}
+
+// One operand of one product: where a pass reads it, within the live rows.
+__device__ inline Source SourceOf(const Operand& operand, int plane, int64_t rows, int64_t columns) {
+  return {static_cast<const uint16_t*>(operand.data) + plane * operand.plane_stride, operand.ld,
+          rows < operand.rows ? rows : operand.rows,
+          columns < operand.columns ? columns : operand.columns};
+}
+
+template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+class MainLoop {
+ public:
+  __device__ MainLoop(const Product& product, const Epilogue& epilogue, const Plan& plan,
+                      uint32_t shared)
+      : product_(product), epilogue_(epilogue), plan_(plan), shared_(shared) {
+    live_ = LiveRows(product);
+    m_ = product.live_is_depth ? product.m : live_;
+    depth_ = product.live_is_depth ? live_ : product.k;
+    const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
+    a_ = alternative && product.a_alternative.data != nullptr ? product.a_alternative : product.a;
+    b_ = alternative && product.b_alternative.data != nullptr ? product.b_alternative : product.b;
+    if (plan_.Has(Defect::kDepthTailDropped)) depth_ = depth_ / kDepth * kDepth;
+    blocks_ = (depth_ + kDepth - 1) / kDepth;
+  }
+
+  __device__ void Run() {
+    const int64_t row_tiles = (m_ + kTile - 1) / kTile, column_tiles = (product_.n + kTile - 1) / kTile;
+    int64_t tiles = row_tiles * column_tiles;
+    if (plan_.Has(Defect::kGridLimit)) tiles = tiles < kGridLimit ? tiles : kGridLimit;
+    for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+      RunTile(TileAt(index, row_tiles, column_tiles));
+    }
+  }
+
+ private:
+  static constexpr int64_t kGridLimit = 8;  // the planted one: small enough for a small case
+
+  // The next block of the depth to be staged.
+  struct Cursor {
+    int pass = 0;
+    int64_t block = 0;
+  };
+
+  __device__ void Stage(int stage, const TileIndex& tile, Cursor* cursor) {
+    if (cursor->pass < product_.passes && blocks_ > 0) {
+      const PassPlanes planes = PlanesOf(product_.passes, cursor->pass);
+      const int64_t depth = cursor->block * kDepth;
+      const Source a =
+          kTransposedA ? SourceOf(a_, planes.a, depth_, m_) : SourceOf(a_, planes.a, m_, depth_);
+      const Source b = kTransposedB ? SourceOf(b_, planes.b, depth_, product_.n)
+                                    : SourceOf(b_, planes.b, product_.n, depth_);
+      const uint32_t to = shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes);
+      StageTile<kTransposedA>(to, a, tile.row * kTile, depth);
+      StageTile<kTransposedB>(to + kTileBytes, b, tile.column * kTile, depth);
+      if (++cursor->block == blocks_) *cursor = {cursor->pass + 1, 0};
+    }
+    CommitCopies();
+  }
+
+  __device__ void RunTile(const TileIndex& tile) {
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int64_t row = tile.row * kTile + warp * 32, column = tile.column * kTile;
+    float c[2][kTile / 2];
+#pragma unroll
+    for (int f = 0; f < 2; ++f) {
+      if constexpr (Epilogue::kLoads) {
+        epilogue_.template Load<kTile>(c[f], row + f * kFragmentRows, column, live_);
+      } else {
+#pragma unroll
+        for (float& x : c[f]) x = 0;
+      }
+    }
+    Cursor next;
+    for (int s = 0; s < kStages - 1; ++s) Stage(s, tile, &next);
+    const int64_t steps = blocks_ * product_.passes;
+    int stage = 0, ahead = kStages - 1;
+    for (int64_t i = 0; i < steps; ++i) {
+      // Of the kStages - 1 groups under way the oldest is this step's.
+      if (plan_.Has(Defect::kCopyNotWaited)) {
+        WaitCopies<kStages - 1>();
+      } else {
+        WaitCopies<kStages - 2>();
+      }
+      // Everybody's copies have arrived, and everybody is done with the stage that is filled next.
+      if (!plan_.Has(Defect::kBarrierMissing)) __syncthreads();
+      Stage(plan_.Has(Defect::kStageReleasedEarly) ? stage : ahead, tile, &next);
+      Multiply32(c, shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes), warp * 32);
+      stage = stage + 1 == kStages ? 0 : stage + 1;
+      ahead = ahead + 1 == kStages ? 0 : ahead + 1;
+    }
+    WaitCopies<0>();
+    __syncthreads();
+#pragma unroll
+    for (int f = 0; f < 2; ++f) {
+      epilogue_.template Store<kTile>(c[f], row + f * kFragmentRows, column, live_);
+    }
+  }
+
+  __device__ static void Multiply32(float (&c)[2][kTile / 2], uint32_t tiles, int row) {
+#pragma unroll
+    for (int depth = 0; depth < kDepth; depth += 16) {
+      uint32_t a[2][4];
+#pragma unroll
+      for (int f = 0; f < 2; ++f) LoadA<kTransposedA>(a[f], tiles, row + f * kFragmentRows, depth);
+#pragma unroll
+      for (int column = 0; column < kTile; column += 16) {
+        uint32_t b[4];
+        LoadB<kTransposedB>(b, tiles + kTileBytes, column, depth);
+#pragma unroll
+        for (int f = 0; f < 2; ++f) {
+          Multiply<Element>(&c[f][column / 2], a[f], b[0], b[1]);
+          Multiply<Element>(&c[f][column / 2 + 4], a[f], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  const Product& product_;
+  const Epilogue& epilogue_;
+  const Plan plan_;
+  const uint32_t shared_;
+  Operand a_, b_;
+  int64_t live_, m_, depth_, blocks_;
+};
+
+template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+__global__ void __launch_bounds__(kThreads, 2)
+    ProductKernel(const __grid_constant__ Product product, const __grid_constant__ Epilogue epilogue,
+                  const Plan plan) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  MainLoop<Element, kTransposedA, kTransposedB, Epilogue, Plan>(product, epilogue, plan,
+                                                                SharedAddress(shared))
+      .Run();
+}
+
+}  // namespace plumbline::kernel::cuda::portable
+
+#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernel/cuda/rows.h"
+
+#include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/launch.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+constexpr float kLog2E = 1.44269504088896340736f;
+constexpr float kLargest = 3.402823466e38f;
+
+enum class Kind { kNormal, kIgnored, kInvalid };
+
+struct RowView {
+  Kind kind;
+  int64_t label;
+  float temperature;
+};
+
+__device__ float FloatAt(const VectorView& view, int64_t i, float absent) {
+  return view.data == nullptr ? absent : static_cast<const float*>(view.data)[i * view.stride];
+}
+
+__device__ int64_t LabelAt(const RowInputs& inputs, int64_t i) {
+  const int64_t at = i * inputs.labels.stride;
+  return inputs.labels_64 ? static_cast<const int64_t*>(inputs.labels.data)[at]
+                          : static_cast<const int32_t*>(inputs.labels.data)[at];
+}
+
+// Whether a label is to be ignored is asked first, even of one inside of the vocabulary.
+__device__ RowView Look(const RowInputs& inputs, int64_t i) {
+  const int64_t label = LabelAt(inputs, i);
+  if (label == inputs.ignore_index) return {Kind::kIgnored, -1, 1};
+  const float temperature = FloatAt(inputs.temperature, i, 1);
+  const bool valid = label >= 0 && label < inputs.vocab && temperature > 0 && isfinite(temperature);
+  return {valid ? Kind::kNormal : Kind::kInvalid, valid ? label : -1, temperature};
+}
+
+// Positions of the rows that are taken, in the order of the threads, and how many there are before
+// them.
+class Scan {
+ public:
+  __device__ explicit Scan(int* shared) : shared_(shared) {}
+
+  // All threads call; returns this thread's place, or -1 where it takes nothing.
+  __device__ int64_t Place(bool taken) {
+    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const unsigned votes = __ballot_sync(kAllLanes, taken);
+    if (lane == 0) shared_[warp] = __popc(votes);
+    __syncthreads();
+    int before = 0, all = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      before += w < warp ? shared_[w] : 0;
+      all += shared_[w];
+    }
+    __syncthreads();
+    const int64_t place = total_ + before + __popc(votes & ((1u << lane) - 1));
+    total_ += all;
+    return taken ? place : -1;
+  }
+  __device__ int64_t total() const { return total_; }
+
+ private:
+  int* shared_;
+  int64_t total_ = 0;
+};
+
+struct Counts {
+  int64_t counted, first_invalid;
+};
+
+// Over all rows; every thread gets the answer.
+__device__ Counts CountRows(const RowInputs& inputs) {
+  __shared__ unsigned long long counted, first;
+  constexpr unsigned long long kNone = ~0ull;
+  if (threadIdx.x == 0) {
+    counted = 0;
+    first = kNone;
+  }
+  __syncthreads();
+  unsigned long long mine = 0, lowest = kNone;
+  for (int64_t i = threadIdx.x; i < inputs.rows; i += kThreads) {
+    const Kind kind = Look(inputs, i).kind;
+    mine += kind == Kind::kIgnored ? 0 : 1;
+    if (kind == Kind::kInvalid && lowest == kNone) lowest = static_cast<unsigned long long>(i);
+  }
+  // Integers: no order of these changes the result.
+  if (mine > 0) atomicAdd(&counted, mine);
+  if (lowest != kNone) atomicMin(&first, lowest);
+  __syncthreads();
+  return {static_cast<int64_t>(counted), first == kNone ? -1 : static_cast<int64_t>(first)};
+}
+
+__device__ void WriteCensus(Census* census, const RowInputs& inputs, int64_t live,
+                            const Counts& counts) {
+  if (threadIdx.x != 0) return;
+  *census = {static_cast<int32_t>(live), live != inputs.rows ? 1 : 0, counts.counted,
+             counts.first_invalid};
+}
+
+__global__ void __launch_bounds__(kThreads)
+    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+  __shared__ int shared[kWarps];
+  Scan scan(shared);
+  const Counts counts = CountRows(inputs);
+  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    const bool there = i < inputs.rows;
+    const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
+    const int64_t place = scan.Place(there && row.kind == Kind::kNormal);
+    if (place >= 0) {
+      list.source[place] = static_cast<int32_t>(i);
+      list.label[place] = row.label;
+      list.scale[place] = fminf(kLog2E / row.temperature, kLargest);
+      list.temperature[place] = row.temperature;
+    } else if (there) {
+      const float value = row.kind == Kind::kIgnored ? 0.0f : QuietNaN();
+      if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = value;
+      if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
+      if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
+      if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
+    }
+  }
+  WriteCensus(list.census, inputs, scan.total(), counts);
+  if (threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
+    *outputs.first_invalid_row = counts.first_invalid;
+  }
+}
+
+// g of a row: of the loss's gradient, the negated share (OPERATION.md, "Inputs").
+__device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted) {
+  const float g = FloatAt(inputs.grad_logprob, inputs.reduction == Reduction::kNone ? i : 0, 0);
+  switch (inputs.reduction) {
+    case Reduction::kNone:
+      return g;
+    case Reduction::kSum:
+      return -g;
+    case Reduction::kMean:
+      break;
+  }
+  return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
+}
+
+__global__ void __launch_bounds__(kThreads)
+    ListBackwardKernel(const RowInputs inputs, const SavedRow* saved, const BackwardList list) {
+  __shared__ int shared[kWarps];
+  Scan scan(shared);
+  const Counts counts = CountRows(inputs);
+  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    const bool there = i < inputs.rows;
+    const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
+    const float g = there ? GradLogprob(inputs, i, counts.counted) : 0.0f;
+    const float k = there ? FloatAt(inputs.grad_entropy, i, 0) : 0.0f;
+    const bool invalid = there && row.kind == Kind::kInvalid;
+    const bool taken = invalid || (there && row.kind == Kind::kNormal && !(g == 0 && k == 0));
+    const int64_t place = scan.Place(taken);
+    if (there) list.slot[i] = invalid ? kInvalidRow : taken ? static_cast<int32_t>(place) : kZeroRow;
+    if (!taken) continue;
+    list.source[place] = static_cast<int32_t>(i);
+    if (invalid) {
+      list.rows[place] = {0, 0, QuietNaN(), 0, g, k, 1, 0, -1};
+    } else {
+      const SavedRow was = saved[i];
+      list.rows[place] = {was.max,
+                          fminf(kLog2E / row.temperature, kLargest),
+                          1.0f / was.sum,
+                          was.mean_gap,
+                          g,
+                          k,
+                          1.0f / row.temperature,
+                          0,
+                          row.label};
+    }
+  }
+  WriteCensus(list.census, inputs, scan.total(), counts);
+}
+
+}  // namespace
+
+RowInputs RowInputsOf(const Problem& problem) {
+  const auto view = [](const std::optional<ConstTensor>& tensor) {
+    if (!tensor) return VectorView{};
+    return VectorView{tensor->data, tensor->rank == 0 ? 0 : tensor->stride[0]};
+  };
+  RowInputs inputs;
+  inputs.rows = problem.rows();
+  inputs.vocab = problem.vocab();
+  inputs.ignore_index = problem.ignore_index;
+  inputs.labels = {problem.labels.data, problem.labels.stride[0]};
+  inputs.labels_64 = problem.labels.dtype == DType::kI64;
+  inputs.temperature = view(problem.temperature);
+  inputs.grad_logprob = view(problem.grad_logprob);
+  inputs.grad_entropy = view(problem.grad_entropy);
+  inputs.reduction = problem.reduction;
+  return inputs;
+}
+
+Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
+                   cudaStream_t stream) {
+  return LaunchKernel("ListForward", ListForwardKernel, 1, kThreads, 0, stream, inputs, list, outputs);
+}
+
+Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const BackwardList& list,
+                    cudaStream_t stream) {
+  return LaunchKernel("ListBackward", ListBackwardKernel, 1, kThreads, 0, stream, inputs, saved, list);
+}
+
+}  // namespace plumbline::kernel::cuda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rows take part, decided on the device: labels, temperatures and upstream gradients live there,
+// and a call may not wait for them. One block walks over the rows in order, so that the list of those
+// that take part is in the order of the rows, whatever the device.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_ROWS_H_
+#define PLUMBLINE_KERNEL_CUDA_ROWS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// A vector of the problem as a kernel reads it; data null: absent.
+struct VectorView {
+  const void* data = nullptr;
+  int64_t stride = 0;  // elements
+};
+
+// What decides over rows.
+struct RowInputs {
+  int64_t rows = 0, vocab = 0, ignore_index = 0;
+  VectorView labels;
+  bool labels_64 = false;
+  VectorView temperature;   // fp32; stride 0: one for all
+  VectorView grad_logprob;  // fp32; under a reduction the loss's, stride 0
+  VectorView grad_entropy;  // fp32
+  Reduction reduction = Reduction::kNone;
+};
+
+RowInputs RowInputsOf(const Problem& problem);
+
+// Results of one list, in the workspace.
+struct Census {
+  int32_t live;           // rows on the list
+  int32_t compacted;      // whether they are fewer than there are, so that list and rows differ
+  int64_t counted;        // what `mean` divides by: rows not ignored
+  int64_t first_invalid;  // -1: none
+};
+
+// Forward: the rows that have a softmax to compute, neither ignored nor invalid.
+struct ForwardList {
+  Census* census;
+  int32_t* source;     // [live] the row of the problem
+  int64_t* label;      // [live]
+  float* scale;        // [live] log2 e / T
+  float* temperature;  // [live]
+};
+
+// The outputs of rows that are not on the list are written here: +0 where ignored, NaN where invalid.
+// Null data: not asked for. row_logprob is dense.
+struct ForwardOutputs {
+  float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
+  int64_t logprob_stride = 0, entropy_stride = 0, lse_stride = 0;
+  float* row_logprob = nullptr;
+  int64_t* first_invalid_row = nullptr;
+};
+
+Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
+                   cudaStream_t stream);
+
+// What forward leaves of a row for backward. A row without a softmax has a NaN sum.
+struct SavedRow {
+  float max, sum, mean_gap, unused;
+};
+
+// Backward: the rows that have a gradient, invalid ones (it is NaN) among them.
+inline constexpr int32_t kZeroRow = -1, kInvalidRow = -2;
+
+struct BackwardList {
+  Census* census;
+  int32_t* source;    // [live]
+  int32_t* slot;      // [rows] the place on the list; kZeroRow or kInvalidRow
+  RowGradient* rows;  // [live]
+};
+
+Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const BackwardList& list,
+                    cudaStream_t stream);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_ROWS_H_

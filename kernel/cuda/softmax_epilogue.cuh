@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Forward's epilogue: what a tile of logits adds to its rows' softmax, from registers, without any
+// logit leaving them. For each row of a tile of BN columns, with c = log2 e / T:
+//
+//   max     the largest logit, NaN if any is
+//   sum     sum of 2^y, y = c (z - max)
+//   moment  sum of y 2^y, which is -log2 e times the sum of e^-t t
+//
+// Columns past the vocabulary are -infinity, which is how a logit that takes no part looks anyway:
+// there is no finite sentinel that a logit could reach. A tile's numbers depend on nothing but the row
+// and the tile's columns, so neither the schedule nor the neighbours can change a bit of them.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
+#define PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
+
+#include <cstdint>
+
+#include "kernel/cuda/fragment.cuh"
+
+namespace plumbline::kernel::cuda {
+
+struct SoftmaxEpilogue {
+  static constexpr bool kLoads = false;
+
+  // By row, as rows lie in A.
+  const int64_t* label = nullptr;  // -1: none
+  const float* scale = nullptr;    // c
+  float* label_logit = nullptr;    // written by the one tile that has it
+  // [tile][row], `stride` elements a tile.
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* moment = nullptr;
+  int64_t stride = 0;
+  int64_t columns = 0;       // of this launch
+  int64_t first_column = 0;  // of the vocabulary, where this launch begins; a multiple of the tile
+
+  template <int BN>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int64_t first_row = row + lane / 4;
+    const int offset = lane % 4 * 2;
+    if (column + BN > columns) {
+      const int last = static_cast<int>(columns - column) - offset;
+#pragma unroll
+      for (int i = 0; i < BN / 2; ++i) {
+        if (i / 4 * 8 + i % 2 >= last) d[i] = MinusInfinity();
+      }
+    }
+    const int64_t tile = (first_column + column) / BN;
+    StoreLabelLogits<BN>(d, first_row, first_column + column + offset, live_rows);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int64_t r = first_row + 8 * h;
+      const bool live = r < live_rows;
+      StoreRow<BN>(d, h, live ? scale[r] : 0.0f, live && lane % 4 == 0, tile * stride + r);
+    }
+  }
+
+ private:
+  template <int BN>
+  __device__ void StoreRow(const float (&d)[BN / 2], int h, float c, bool mine, int64_t at) const {
+    float largest = MaxNaN(d[2 * h], d[2 * h + 1]);
+#pragma unroll
+    for (int j = 1; j < BN / 8; ++j) {
+      largest = MaxNaN(largest, MaxNaN(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]));
+    }
+    largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 1));
+    largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+    // Two chains, so that one addition need not wait for the other.
+    float s[2] = {0, 0}, t[2] = {0, 0};
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const float y = Exponent(d[4 * j + 2 * h + q], largest, c), e = Exp2(y);
+        s[q] += e;
+        t[q] = fmaf(e, y, t[q]);
+      }
+    }
+    float total = s[0] + s[1], weighted = t[0] + t[1];
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+      total += __shfl_xor_sync(kAllLanes, total, step);
+      weighted += __shfl_xor_sync(kAllLanes, weighted, step);
+    }
+    if (mine) {
+      max[at] = largest;
+      sum[at] = total;
+      moment[at] = weighted;
+    }
+  }
+
+  // The accumulators are never indexed at run time, which would put them in local memory; most warps
+  // have no label among their columns.
+  template <int BN>
+  __device__ void StoreLabelLogits(const float (&d)[BN / 2], int64_t row, int64_t column,
+                                   int64_t live_rows) const {
+    int at[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int64_t r = row + 8 * h;
+      const int64_t distance = r < live_rows ? label[r] - column : -1;
+      const bool here = distance >= 0 && distance < BN && (distance & 6) == 0;
+      at[h] = here ? static_cast<int>(distance) : -1;
+    }
+    if (!__any_sync(kAllLanes, at[0] >= 0 || at[1] >= 0)) return;
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) {
+      const int h = i / 2 % 2;
+      if (at[h] == i / 4 * 8 + i % 2) label_logit[row + 8 * h] = d[i];
+    }
+  }
+};
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
