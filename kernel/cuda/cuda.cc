@@ -56,6 +56,13 @@ Status PlanFor(const Problem& problem, const Results& results, Layout* layout) {
   return Status::Ok();
 }
 
+bool InPortable(Defect defect) {
+  for (const DefectEntry& entry : kDefects) {
+    if (entry.defect == defect) return entry.portable;
+  }
+  return false;
+}
+
 Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   int device = 0, major = 0, minor = 0;
   Status status = FromCuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -74,6 +81,8 @@ Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   }
   if (asked == CudaPath::kSimt || capability < 80) {
     *path = &kSimtPath;
+  } else if (asked == CudaPath::kBest && capability == 90 && !InPortable(planted)) {
+    *path = &kHopperPath;  // its launchers know what is planted
   } else {
     *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
   }
