@@ -31,12 +31,15 @@ const TypePair* FromDl(DLDataType dl) {
   return it == kTypes.end() ? nullptr : &*it;
 }
 
+std::string NameOf(DLDeviceType type) {
+  const std::string number = std::to_string(static_cast<int>(type));
+  return type == kDLCPU ? number + " (cpu)" : type == kDLCUDA ? number + " (cuda)" : number;
+}
+
 // Empty, or what is wrong with the tensor.
 template <class Void>
 std::string FromDl(const DLTensor& dl, kernel::BasicTensor<Void>* view) {
   const auto is = [](auto value) { return " is " + std::to_string(value); };
-  if (dl.device.device_type != kDLCPU)
-    return "device type" + is(static_cast<int>(dl.device.device_type)) + ", not the CPU's 1";
   if (dl.ndim < 0 || dl.ndim > 2) return "rank" + is(dl.ndim) + ", not 0, 1 or 2";
   if (dl.ndim > 0 && dl.shape == nullptr) return "shape is null";
   const TypePair* type = FromDl(dl.dtype);
@@ -63,9 +66,20 @@ std::string FromDl(const DLTensor& dl, kernel::BasicTensor<Void>* view) {
 
 class Reader {
  public:
+  explicit Reader(DLDeviceType device) : device_(device) {}
+
   template <class Void>
   void Required(const char* name, const DLTensor* dl, kernel::BasicTensor<Void>* view) {
     if (dl == nullptr) return Refuse(name, "is null");
+    if (dl->device.device_type != device_) {
+      return Refuse(name, "device type is " + NameOf(dl->device.device_type) + ", not this target's " +
+                              NameOf(device_));
+    }
+    if (!number_) number_ = dl->device.device_id;
+    if (*number_ != dl->device.device_id) {
+      return Refuse(name, "device is number " + std::to_string(dl->device.device_id) +
+                              ", hidden's is " + std::to_string(*number_));
+    }
     if (std::string why = FromDl(*dl, view); !why.empty()) Refuse(name, std::move(why));
   }
   template <class Void>
@@ -78,6 +92,8 @@ class Reader {
   std::optional<std::string> error() const { return error_; }
 
  private:
+  const DLDeviceType device_;
+  std::optional<int> number_;  // of the first tensor's device
   std::optional<std::string> error_;
 };
 
@@ -92,7 +108,7 @@ DLTensor* AbiCall::Place(const View& view) {
     slot.stride[i] = view.stride[i];
   }
   slot.tensor.data = const_cast<void*>(static_cast<const void*>(view.data));
-  slot.tensor.device = {kDLCPU, 0};
+  slot.tensor.device = device_;
   slot.tensor.ndim = view.rank;
   slot.tensor.dtype = ToDl(view.dtype);
   slot.tensor.shape = slot.shape;
@@ -105,7 +121,8 @@ DLTensor* AbiCall::Place(const std::optional<View>& view) {
   return view ? Place(*view) : nullptr;
 }
 
-AbiCall::AbiCall(const kernel::Problem& problem, const kernel::Results& results) {
+AbiCall::AbiCall(const kernel::Problem& problem, const kernel::Results& results, DLDevice device)
+    : device_(device) {
   problem_.struct_size = sizeof problem_;
   switch (problem.reduction) {
     case kernel::Reduction::kNone:
@@ -137,10 +154,11 @@ AbiCall::AbiCall(const kernel::Problem& problem, const kernel::Results& results)
 }
 
 std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumbline_results* results,
-                                   kernel::Problem* kernel_problem, kernel::Results* kernel_results) {
+                                   DLDeviceType device, kernel::Problem* kernel_problem,
+                                   kernel::Results* kernel_results) {
   *kernel_problem = {};
   *kernel_results = {};
-  Reader reader;
+  Reader reader(device);
   if (problem == nullptr) return "problem: is null";
   if (problem->struct_size < sizeof *problem) {
     return "problem.struct_size: is " + std::to_string(problem->struct_size) + ", below version 1's " +

@@ -16,12 +16,15 @@
 
 namespace plumbline::fuzz {
 
-// A call as a target receives it. Every tensor is in host memory, with explicit strides and byte_offset
+inline constexpr DLDevice kHostMemory = {kDLCPU, 0};
+
+// A call as a target receives it. Every tensor lies on `device`, with explicit strides and byte_offset
 // 0. The memory that problem and results name must outlive it. Not copyable: the C structs point into
 // it.
 class AbiCall {
  public:
-  AbiCall(const kernel::Problem& problem, const kernel::Results& results);
+  AbiCall(const kernel::Problem& problem, const kernel::Results& results,
+          DLDevice device = kHostMemory);
   AbiCall(const AbiCall&) = delete;
   AbiCall& operator=(const AbiCall&) = delete;
 
@@ -40,6 +43,7 @@ class AbiCall {
   template <class View>
   DLTensor* Place(const std::optional<View>& view);
 
+  const DLDevice device_;
   std::array<Slot, 13> slots_;
   size_t used_ = 0;
   plumbline_problem problem_{};
@@ -47,11 +51,13 @@ class AbiCall {
 };
 
 // The way back. A reason is returned, naming the tensor and what was refused, for what the kernel's
-// views cannot say: null where a tensor is required, a rank above 2, an element type or device that is
-// not among the operator's, structs smaller than version 1's, an unknown reduction. Everything else is
-// left for the operator's own checks. results may be null: then none is present.
+// views cannot say: null where a tensor is required, a rank above 2, an element type that is not among
+// the operator's, a device of another type than `device` or another one than hidden's, structs smaller
+// than version 1's, an unknown reduction. Everything else is left for the operator's own checks.
+// results may be null: then none is present.
 std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumbline_results* results,
-                                   kernel::Problem* kernel_problem, kernel::Results* kernel_results);
+                                   DLDeviceType device, kernel::Problem* kernel_problem,
+                                   kernel::Results* kernel_results);
 
 }  // namespace plumbline::fuzz
 

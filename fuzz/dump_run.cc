@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fuzz/child_process.h"
+#include "fuzz/device_run.h"
 #include "fuzz/fp_environment.h"
 #include "fuzz/target.h"
 #include "kernel/dtype.h"
@@ -159,7 +160,22 @@ DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
   for (Output o : oracle::kOutputs) {
     if (oracle::Find(results, o)) record->asked |= uint32_t{1} << static_cast<int>(o);
   }
-  const RunOutcome outcome = target->Run(sample.problem(), results);
+  RunOutcome outcome;
+  try {
+    if (target->device() == nullptr) {
+      outcome = target->Run(sample.problem(), results);
+    } else {
+      DeviceOutcome there = RunOnDevice(*target, sample.problem(), results);
+      outcome = std::move(there.run);
+      if (outcome.status == RunStatus::kOk && !there.damage.empty()) {
+        outcome = {RunStatus::kFailed, std::move(there.damage.front().what)};
+      }
+    }
+  } catch (const DeviceLost& lost) {
+    outcome = {RunStatus::kFailed, lost.what()};
+  } catch (const DeviceFull& full) {
+    outcome = {RunStatus::kUnsupported, full.what()};
+  }
   *what = outcome.message;
   switch (outcome.status) {
     case RunStatus::kOk:

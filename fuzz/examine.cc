@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "fuzz/device_run.h"
 #include "fuzz/mix.h"
 #include "fuzz/mutation.h"
 #include "fuzz/output_bits.h"
@@ -93,17 +94,33 @@ class Runs {
     if (ran_ || poison != 0) placement_.Poison(poison);
     ran_ = true;
     const auto start = std::chrono::steady_clock::now();
-    RunOutcome outcome = target_.Run(placement_.problem(), placement_.results());
+    RunOutcome outcome = target_.device() != nullptr
+                             ? RunThere(poison)
+                             : target_.Run(placement_.problem(), placement_.results());
     seconds_ += Seconds(start);
     return outcome;
+  }
+  // Of the last run.
+  std::vector<Placement::Damage> Inspect() const {
+    std::vector<Placement::Damage> damage = placement_.Inspect();
+    damage.insert(damage.end(), scratch_damage_.begin(), scratch_damage_.end());
+    return damage;
   }
   OutputBits Bits() const { return CopyBits(placement_.results()); }
   const Placement& placement() const { return placement_; }
   double seconds() const { return seconds_; }
 
  private:
+  // Held up once: what comes too early then meets the other poison, and differs from the first run.
+  RunOutcome RunThere(int poison) {
+    DeviceOutcome there = RunOnDevice(target_, /*held_up=*/poison == 1, &placement_);
+    scratch_damage_ = std::move(there.damage);
+    return std::move(there.run);
+  }
+
   Placement placement_;
   const Target& target_;
+  std::vector<Placement::Damage> scratch_damage_;
   bool ran_ = false;
   double seconds_ = 0;
 };
@@ -297,7 +314,7 @@ CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOption
     result.skip_reason = "the target: " + first.message;
     return result;
   }
-  for (const Placement::Damage& damage : runs.placement().Inspect()) {
+  for (const Placement::Damage& damage : runs.Inspect()) {
     Finding f;
     f.kind = damage.kind == Placement::Damage::Kind::kGuardBand ? FindingKind::kGuardBand
                                                                 : FindingKind::kInputWritten;

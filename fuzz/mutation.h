@@ -21,6 +21,9 @@ enum class HarnessDefect : uint8_t {
   // Memory (placement.cc).
   kOneSidedGuard,      // what lies before a buffer is not looked at
   kInputsNotCompared,  // an input that changed is not noticed
+  // Devices (device_run.cc).
+  kScratchNotInspected,  // the bands around workspace and saved state are not looked at
+  kLastErrorIgnored,     // an error that a run left behind is nobody's
   // The arbiter (second_opinion.cc).
   kArbiterIgnored,  // its answer is not compared
   // Workers (worker_process.cc, case_runner.cc).

@@ -212,8 +212,8 @@ void Placement::State::Allocate() {
     arena = static_cast<std::byte*>(::operator new(total, std::align_val_t(kAlignment)));
     return;
   }
-  // Shared, though with nobody: a limit on data (fuzz/worker.h) counts private mappings in full, these by
-  // the pages that are touched.
+  // Shared, though with nobody: a limit on data (fuzz/worker.h) counts private mappings in full, these
+  // by the pages that are touched.
   void* const memory =
       mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -322,6 +322,23 @@ Placement::~Placement() = default;
 
 const kernel::Problem& Placement::problem() const { return state_->problem; }
 const kernel::Results& Placement::results() const { return state_->results; }
+
+Placement::Image Placement::GetImage() {
+  const State& s = *state_;
+  Image image{s.arena, s.used, {}};
+  for (const std::vector<Region>* regions : {&s.inputs, &s.outputs}) {
+    for (const Region& region : *regions) {
+      region.ForEachKept([&](size_t from, size_t to) {
+        if (!image.stretches.empty() && image.stretches.back().second == from) {
+          image.stretches.back().second = to;
+        } else {
+          image.stretches.emplace_back(from, to);
+        }
+      });
+    }
+  }
+  return image;
+}
 
 // Bands and inputs are put right as well: what one run broke is not held against the next.
 void Placement::Poison(int pattern) {

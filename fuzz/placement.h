@@ -14,9 +14,11 @@
 #ifndef PLUMBLINE_FUZZ_PLACEMENT_H_
 #define PLUMBLINE_FUZZ_PLACEMENT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuzz/owned_problem.h"
@@ -34,6 +36,16 @@ class Placement {
 
   const kernel::Problem& problem() const;
   const kernel::Results& results() const;
+
+  // The memory that problem() and results() point into, for whoever runs a target on a copy of it:
+  // `bytes` from `begin`, of which the stretches [from, to) hold something and are looked at; between
+  // them it reads as 0 and was never touched. In order, none empty.
+  struct Image {
+    std::byte* begin = nullptr;
+    size_t bytes = 0;
+    std::vector<std::pair<size_t, size_t>> stretches;
+  };
+  Image GetImage();
 
   // Fills every output with one of two patterns, both NaN as floats and different in every byte.
   void Poison(int pattern);  // 0 or 1

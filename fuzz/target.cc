@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "fuzz/abi.h"
+#include "fuzz/cuda_device.h"
+#include "fuzz/targets/cuda.h"
 #include "fuzz/targets/host.h"
 #include "fuzz/targets/host_hopper.h"
 #include "fuzz/targets/mutants.h"
@@ -21,6 +23,8 @@ namespace {
 
 constexpr std::string_view kHost = "host";
 constexpr std::string_view kHostHopper = "host-hopper";
+constexpr std::string_view kCuda = "cuda";
+constexpr std::string_view kCudaPortable = "cuda-portable";
 constexpr std::string_view kMutant = "mutant:";
 constexpr std::string_view kHopperMutant = "hopper-mutant:";
 constexpr std::string_view kPlugin = "plugin:";
@@ -29,6 +33,8 @@ constexpr const char* kSymbol = "plumbline_target";
 const plumbline_target_v1* FindBuiltIn(std::string_view name) {
   if (name == kHost) return HostTarget();
   if (name == kHostHopper) return HostHopperTarget();
+  if (name == kCuda) return CudaTarget();
+  if (name == kCudaPortable) return CudaPortableTarget();
   const auto find = [&](std::string_view prefix, std::span<const Mutant> mutants) {
     const plumbline_target_v1* table = nullptr;
     for (const Mutant& mutant : mutants) {
@@ -78,13 +84,46 @@ void* Open(const std::filesystem::path& path, std::string* error) {
   return library;
 }
 
+DLDevice DeviceOf(const Device* device) { return device != nullptr ? device->dlpack() : kHostMemory; }
+void* StreamOf(const Device* device) { return device != nullptr ? device->stream() : nullptr; }
+
+// What a function of the table came to; it is given the buffer for its words.
+template <class Call>
+RunOutcome Called(Call call) {
+  std::array<char, 1024> error{};
+  int status = PLUMBLINE_FAILED;
+  try {
+    status = call(error.data(), error.size());
+  } catch (const std::exception& e) {
+    return {RunStatus::kFailed, std::string("threw through the C interface: ") + e.what()};
+  } catch (...) {
+    return {RunStatus::kFailed, "threw through the C interface"};
+  }
+  error.back() = '\0';
+  std::string message = error.data();
+  switch (status) {
+    case PLUMBLINE_OK:
+      return {};
+    case PLUMBLINE_UNSUPPORTED:
+      return {RunStatus::kUnsupported, std::move(message)};
+    case PLUMBLINE_INVALID:
+      return {RunStatus::kInvalid, std::move(message)};
+    case PLUMBLINE_FAILED:
+      return {RunStatus::kFailed, std::move(message)};
+    default:
+      return {RunStatus::kFailed, "returned " + std::to_string(status) +
+                                      ", which is no plumbline_status" +
+                                      (message.empty() ? "" : ": " + message)};
+  }
+}
+
 }  // namespace
 
 Target::~Target() {
   if (library_ != nullptr) ::dlclose(library_);
 }
 
-std::unique_ptr<Target> Target::Load(std::string_view name, std::string* error) {
+std::unique_ptr<Target> Target::Load(std::string_view name, std::string* error, OpenDevice open) {
   std::unique_ptr<Target> target(new Target);
   target->name_ = name;
   if (name.starts_with(kPlugin)) {
@@ -116,49 +155,54 @@ std::unique_ptr<Target> Target::Load(std::string_view name, std::string* error) 
     *error = std::string(name) + ": " + why;
     return nullptr;
   }
-  if (description->device != "cpu") {
-    *error = std::string(name) + ": device is \"" + description->device +
-             "\", this build runs targets on the cpu";
-    return nullptr;
+  if (description->device == "cuda") {
+    target->device_ = (open != nullptr ? open : CudaDevice)(&why);
+    if (target->device_ == nullptr) {
+      *error = std::string(name) + ": " + why;
+      return nullptr;
+    }
   }
   target->description_ = *description;
   return target;
 }
 
 RunOutcome Target::Run(const kernel::Problem& problem, const kernel::Results& results) const {
-  AbiCall call(problem, results);
-  std::array<char, 1024> error{};
-  int status = PLUMBLINE_FAILED;
-  try {
-    status = table_->run(call.problem(), call.results(), nullptr, error.data(), error.size());
-  } catch (const std::exception& e) {
-    return {RunStatus::kFailed, std::string("threw through the C interface: ") + e.what()};
-  } catch (...) {
-    return {RunStatus::kFailed, "threw through the C interface"};
-  }
-  error.back() = '\0';
-  std::string message = error.data();
-  switch (status) {
-    case PLUMBLINE_OK:
-      return {};
-    case PLUMBLINE_UNSUPPORTED:
-      return {RunStatus::kUnsupported, std::move(message)};
-    case PLUMBLINE_INVALID:
-      return {RunStatus::kInvalid, std::move(message)};
-    case PLUMBLINE_FAILED:
-      return {RunStatus::kFailed, std::move(message)};
-    default:
-      return {RunStatus::kFailed, "returned " + std::to_string(status) +
-                                      ", which is no plumbline_status" +
-                                      (message.empty() ? "" : ": " + message)};
-  }
+  AbiCall call(problem, results, DeviceOf(device_));
+  return Called([&](char* error, size_t capacity) {
+    return table_->run(call.problem(), call.results(), StreamOf(device_), error, capacity);
+  });
+}
+
+RunOutcome Target::Sizes(const kernel::Problem& problem, size_t* workspace, size_t* saved) const {
+  AbiCall call(problem, {}, DeviceOf(device_));
+  return Called([&](char*, size_t) { return table_->sizes(call.problem(), workspace, saved); });
+}
+
+RunOutcome Target::Forward(const kernel::Problem& problem, const kernel::Results& results,
+                           void* workspace, void* saved) const {
+  AbiCall call(problem, results, DeviceOf(device_));
+  return Called([&](char* error, size_t capacity) {
+    return table_->forward(call.problem(), call.results(), workspace, saved, StreamOf(device_), error,
+                           capacity);
+  });
+}
+
+RunOutcome Target::Backward(const kernel::Problem& problem, const kernel::Results& results,
+                            void* workspace, const void* saved) const {
+  AbiCall call(problem, results, DeviceOf(device_));
+  return Called([&](char* error, size_t capacity) {
+    return table_->backward(call.problem(), call.results(), workspace, saved, StreamOf(device_), error,
+                            capacity);
+  });
 }
 
 std::vector<BuiltIn> BuiltInTargets() {
   std::vector<BuiltIn> targets = {
       {std::string(kHost), "the operator of this project on the CPU"},
       {std::string(kHostHopper),
-       "the same with its dot products as Hopper's tensor cores compute them, bit for bit"}};
+       "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
+      {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
+      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }

@@ -2,7 +2,8 @@
 //
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
 //
-// Names: "host", "host-hopper", "mutant:NAME", "hopper-mutant:NAME", "plugin:PATH.so".
+// Names: "host", "host-hopper", "cuda", "cuda-portable", "mutant:NAME", "hopper-mutant:NAME",
+// "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_H_
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "fuzz/description.h"
+#include "fuzz/device.h"
 #include "fuzz/target_abi.h"
 #include "kernel/problem.h"
 
@@ -26,11 +28,17 @@ struct RunOutcome {
   std::string message;  // the target's own words where status is not kOk
 };
 
+// The device for targets that describe themselves as "cuda"; null, with the reason, where there is
+// none.
+using OpenDevice = Device* (*)(std::string* error);
+
 class Target {
  public:
   // On failure returns null and says why (unknown name and the names there are, dlopen's own words, an
-  // ABI version, a description that does not validate).
-  static std::unique_ptr<Target> Load(std::string_view name, std::string* error);
+  // ABI version, a description that does not validate, a device that is not there). `open` is called
+  // for a target on a device alone; null stands for CudaDevice.
+  static std::unique_ptr<Target> Load(std::string_view name, std::string* error,
+                                      OpenDevice open = nullptr);
   ~Target();
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
@@ -43,9 +51,22 @@ class Target {
   // The interface itself, for what goes beyond one call: forward and backward apart.
   const plumbline_target_v1& table() const { return *table_; }
 
+  // Where what it is given must lie, and in which order it works; null: host memory. The one that Load
+  // was given, which outlives this.
+  Device* device() const { return device_; }
+
   // In this process, on this thread. A target that crashes takes the process with it: campaigns run
-  // this in a worker.
+  // this in a worker. On a device all tensors lie there (fuzz/device_run.h), and on return the work may
+  // be under way.
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) const;
+
+  // The same in two, with workspace and saved state of the caller; only where split().
+  bool split() const { return table_->sizes != nullptr; }
+  RunOutcome Sizes(const kernel::Problem& problem, size_t* workspace, size_t* saved) const;
+  RunOutcome Forward(const kernel::Problem& problem, const kernel::Results& results, void* workspace,
+                     void* saved) const;
+  RunOutcome Backward(const kernel::Problem& problem, const kernel::Results& results, void* workspace,
+                      const void* saved) const;
 
  private:
   Target() = default;
@@ -53,6 +74,7 @@ class Target {
   Description description_;
   const plumbline_target_v1* table_ = nullptr;
   void* library_ = nullptr;
+  Device* device_ = nullptr;
 };
 
 struct BuiltIn {

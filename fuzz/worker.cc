@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "fuzz/case_file.h"
+#include "fuzz/device.h"
 #include "fuzz/examine.h"
 #include "fuzz/fp_environment.h"
 #include "fuzz/frame.h"
@@ -58,6 +60,29 @@ CaseResult OutOfMemory(int64_t held_before) {
   finding.what = "the target kept " + std::to_string(kept >> 20) +
                  " MiB of memory, and none was left to judge what it gave";
   CaseResult result;
+  result.verdict = oracle::Verdict::kFail;
+  result.findings.push_back(std::move(finding));
+  return result;
+}
+
+// There was no room on the device for the case. Where nearly all of it went while this worker ran, and
+// not to the harness, it is the target that keeps it; else somebody else has it, or the case is too
+// large.
+CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& at_first) {
+  device->Trim();
+  const Device::Memory now = device->GetMemory();
+  const size_t ours = now.free + device->kept();
+  const size_t kept = at_first.free > ours ? at_first.free - ours : 0;
+  CaseResult result;
+  if (kept / 3 < now.total / 4) {
+    result.verdict = oracle::Verdict::kSkipped;
+    result.skip_reason = full.what();
+    return result;
+  }
+  Finding finding;
+  finding.kind = FindingKind::kStatus;
+  finding.output = kMemory;
+  finding.what = "the target kept " + std::to_string(kept >> 20) + " MiB; " + full.what();
   result.verdict = oracle::Verdict::kFail;
   result.findings.push_back(std::move(finding));
   return result;
@@ -141,6 +166,8 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
 
   // Looked at now and then: the look takes as long as a small case, and what a target keeps adds up.
   constexpr int kLookEvery = 64;
+  Device* const device = target->device();
+  const Device::Memory at_first = device != nullptr ? device->GetMemory() : Device::Memory{};
   int64_t held = 0;
   for (int64_t count = 0;; ++count) {
     if (count % kLookEvery == 0) held = HeldBytes();
@@ -155,6 +182,13 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
       result = request ? Serve(*request, *target) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
+    } catch (const DeviceLost& lost) {
+      // Nothing that this process asks of the device will succeed any more, its end included: no
+      // destructor is run. The supervisor treats it as any death (fuzz/case_runner.h).
+      dprintf(STDERR_FILENO, "\n%s\n", lost.what());
+      _exit(kWorkerDeviceLost);
+    } catch (const DeviceFull& full) {
+      result = NoRoom(full, device, at_first);
     } catch (const std::runtime_error& refused) {  // address space for wide strides: fuzz/placement.h
       result = Fault(refused.what());
     }

@@ -54,7 +54,9 @@ std::string Describe(int wait_status) {
     const char* name = sigdescr_np(signal);
     return "killed by signal " + std::to_string(signal) + " (" + (name ? name : "unknown") + ")";
   }
-  return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  std::string how = "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  if (WEXITSTATUS(wait_status) == kWorkerDeviceLost) how += ", its device lost";
+  return how;
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ namespace plumbline::fuzz {
 inline constexpr int kWorkerSocket = 3;
 // The worker's exit status where its target does not load; the Hello says why.
 inline constexpr int kWorkerUnavailable = 4;
+// ... and where a case took the device away from it; the last line that it prints says why.
+inline constexpr int kWorkerDeviceLost = 6;
 
 struct Hello {
   std::string error;  // empty: ready

@@ -4,12 +4,13 @@
 // each operator is a type with static members, and its table a constant:
 //
 //   struct Operator {
-//     static kernel::Status Run(const kernel::Problem&, const kernel::Results&);
+//     static constexpr DLDeviceType kDevice;  // where tensors must lie
+//     static kernel::Status Run(const kernel::Problem&, const kernel::Results&, void* stream);
 //     static kernel::Status GetSizes(const kernel::Problem&, const kernel::Results&, kernel::Sizes*);
 //     static kernel::Status Forward(const kernel::Problem&, const kernel::Results&,
-//                                   void* workspace, void* saved);
+//                                   void* workspace, void* saved, void* stream);
 //     static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
-//                                    void* workspace, const void* saved);
+//                                    void* workspace, const void* saved, void* stream);
 //     static const char* Describe();
 //   };
 //
@@ -52,7 +53,7 @@ class Entry {
     try {
       kernel::Problem p;
       kernel::Results r;
-      if (auto why = FromAbi(problem, results, &p, &r)) {
+      if (auto why = FromAbi(problem, results, Operator::kDevice, &p, &r)) {
         return Report(Status::Error(Code::kInvalidArgument, *why), false, error, error_capacity);
       }
       return Report(call(p, r), r.first_invalid_row.has_value(), error, error_capacity);
@@ -61,11 +62,12 @@ class Entry {
     }
   }
 
-  static int Run(const plumbline_problem* problem, plumbline_results* results, void*, char* error,
-                 size_t error_capacity) {
-    return Guard(
-        problem, results, error, error_capacity,
-        [](const kernel::Problem& p, const kernel::Results& r) { return Operator::Run(p, r); });
+  static int Run(const plumbline_problem* problem, plumbline_results* results, void* stream,
+                 char* error, size_t error_capacity) {
+    return Guard(problem, results, error, error_capacity,
+                 [&](const kernel::Problem& p, const kernel::Results& r) {
+                   return Operator::Run(p, r, stream);
+                 });
   }
 
   static int Sizes(const plumbline_problem* problem, size_t* workspace, size_t* saved) {
@@ -83,18 +85,18 @@ class Entry {
   }
 
   static int Forward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
-                     void* saved, void*, char* error, size_t error_capacity) {
+                     void* saved, void* stream, char* error, size_t error_capacity) {
     return Guard(problem, results, error, error_capacity,
                  [&](const kernel::Problem& p, const kernel::Results& r) {
-                   return Operator::Forward(p, r, workspace, saved);
+                   return Operator::Forward(p, r, workspace, saved, stream);
                  });
   }
 
   static int Backward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
-                      const void* saved, void*, char* error, size_t error_capacity) {
+                      const void* saved, void* stream, char* error, size_t error_capacity) {
     return Guard(problem, results, error, error_capacity,
                  [&](const kernel::Problem& p, const kernel::Results& r) {
-                   return Operator::Backward(p, r, workspace, saved);
+                   return Operator::Backward(p, r, workspace, saved, stream);
                  });
   }
 

@@ -12,17 +12,19 @@ namespace {
 using kernel::Problem, kernel::Results, kernel::Status;
 
 struct HostOperator {
-  static Status Run(const Problem& problem, const Results& results) {
+  static constexpr DLDeviceType kDevice = kDLCPU;
+  static Status Run(const Problem& problem, const Results& results, void*) {
     return kernel::Run(problem, results);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
     return kernel::GetSizes(problem, results, {}, sizes);
   }
-  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved) {
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
+                        void*) {
     return kernel::Forward(problem, results, {}, workspace, saved);
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
-                         const void* saved) {
+                         const void* saved, void*) {
     return kernel::Backward(problem, results, {}, workspace, saved);
   }
   static const char* Describe() {
@@ -63,14 +65,14 @@ std::string HostDescription(std::string_view name) {
   Json contract = HostSoftmaxContract();
   contract["accumulate"] = "fp32";
   contract["d_logits"] = "fp32";
-  return DescribeCpuTarget(name, contract);
+  return DescribeTarget(name, "cpu", contract);
 }
 
-std::string DescribeCpuTarget(std::string_view name, const Json& contract) {
+std::string DescribeTarget(std::string_view name, std::string_view device, const Json& contract) {
   Json description;
   description["name"] = name;
   description["version"] = kVersion;
-  description["device"] = "cpu";
+  description["device"] = device;
   description["contract"] = contract;
   return description.Dump();
 }

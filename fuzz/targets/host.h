@@ -21,8 +21,8 @@ std::string HostDescription(std::string_view name);
 // What every operator that is made of the host's stages claims, whatever its dot products are.
 Json HostSoftmaxContract();
 
-// A target on the CPU with this contract.
-std::string DescribeCpuTarget(std::string_view name, const Json& contract);
+// A built-in target with this contract, on "cpu" or "cuda".
+std::string DescribeTarget(std::string_view name, std::string_view device, const Json& contract);
 
 }  // namespace plumbline::fuzz
 

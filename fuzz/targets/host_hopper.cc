@@ -17,18 +17,20 @@ struct OnTensorCores {
 };
 
 struct HostHopperOperator {
-  static Status Run(const Problem& problem, const Results& results) {
+  static constexpr DLDeviceType kDevice = kDLCPU;
+  static Status Run(const Problem& problem, const Results& results, void*) {
     return kernel::host::RunImpl(problem, results, /*threads=*/0, OnTensorCores());
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
     return kernel::GetSizes(problem, results, {}, sizes);
   }
-  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved) {
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
+                        void*) {
     return kernel::host::ForwardImpl(problem, results, /*threads=*/0, workspace, saved,
                                      OnTensorCores());
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
-                         const void* saved) {
+                         const void* saved, void*) {
     return kernel::host::BackwardImpl(problem, results, /*threads=*/0, workspace, saved,
                                       OnTensorCores());
   }
@@ -48,7 +50,7 @@ std::string HostHopperDescription(std::string_view name) {
   contract["block"] = 16;
   contract["extra_bits"] = 2;
   contract["input_planes"] = 3;
-  return DescribeCpuTarget(name, contract);
+  return DescribeTarget(name, "cpu", contract);
 }
 
 }  // namespace plumbline::fuzz

@@ -246,17 +246,19 @@ template <class Dots, size_t kIndex>
 struct MutantOperator {
   static constexpr PlantedDefect<Dots> kDefect{kPlanted[kIndex].defect};
 
-  static Status Run(const Problem& problem, const Results& results) {
+  static constexpr DLDeviceType kDevice = kDLCPU;
+  static Status Run(const Problem& problem, const Results& results, void*) {
     return kernel::host::RunImpl(problem, results, /*threads=*/0, kDefect);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
     return kernel::GetSizes(problem, results, {}, sizes);
   }
-  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved) {
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
+                        void*) {
     return kernel::host::ForwardImpl(problem, results, /*threads=*/0, workspace, saved, kDefect);
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
-                         const void* saved) {
+                         const void* saved, void*) {
     return kernel::host::BackwardImpl(problem, results, /*threads=*/0, workspace, saved, kDefect);
   }
   static const char* Describe() {

@@ -110,7 +110,7 @@ TEST(FromAbi, ReadsWhatDLPackDefines) {
   Caller c;
   kernel::Problem p;
   kernel::Results r;
-  ASSERT_EQ(FromAbi(&c.problem, &c.results, &p, &r), std::nullopt);
+  ASSERT_EQ(FromAbi(&c.problem, &c.results, kDLCPU, &p, &r), std::nullopt);
   EXPECT_EQ(p.hidden.data, At(4));
   EXPECT_EQ(p.hidden.dtype, DType::kF32);
   EXPECT_EQ(p.hidden.rank, 2);
@@ -144,7 +144,7 @@ TEST(FromAbi, NullDataStaysNull) {
   c.hidden.data = nullptr;
   kernel::Problem p;
   kernel::Results r;
-  ASSERT_EQ(FromAbi(&c.problem, nullptr, &p, &r), std::nullopt);
+  ASSERT_EQ(FromAbi(&c.problem, nullptr, kDLCPU, &p, &r), std::nullopt);
   EXPECT_EQ(p.hidden.data, nullptr);
 }
 
@@ -163,7 +163,8 @@ TEST(FromAbi, Refusals) {
       {"hidden: shape is null", [](Caller& c) { c.hidden.shape = nullptr; }},
       {"hidden: shape overflows",
        [](Caller& c) { c.hidden_shape[0] = c.hidden_shape[1] = int64_t{1} << 40; }},
-      {"weight: device type is 2", [](Caller& c) { c.weight.device.device_type = kDLCUDA; }},
+      {"weight: device type is 2 (cuda), not this target's 1 (cpu)",
+       [](Caller& c) { c.weight.device.device_type = kDLCUDA; }},
       {"weight: dtype has code 2, bits 64", [](Caller& c) { c.weight.dtype.bits = 64; }},
       {"labels: dtype has code 1", [](Caller& c) { c.labels.dtype.code = kDLUInt; }},
       {"grad_logprob: dtype has code 2, bits 32, lanes 4", [](Caller& c) { c.grad.dtype.lanes = 4; }},
@@ -179,13 +180,39 @@ TEST(FromAbi, Refusals) {
     row.change(c);
     kernel::Problem p;
     kernel::Results r;
-    const auto why = FromAbi(&c.problem, &c.results, &p, &r);
+    const auto why = FromAbi(&c.problem, &c.results, kDLCPU, &p, &r);
     ASSERT_TRUE(why.has_value()) << row.names;
     EXPECT_THAT(*why, HasSubstr(row.names));
   }
   kernel::Problem p;
   kernel::Results r;
-  EXPECT_THAT(FromAbi(nullptr, nullptr, &p, &r).value_or(""), HasSubstr("problem: is null"));
+  EXPECT_THAT(FromAbi(nullptr, nullptr, kDLCPU, &p, &r).value_or(""), HasSubstr("problem: is null"));
+}
+
+// A target on a device. Fails if a tensor on the host, or on another device than the rest, is let
+// through; if the device that a call is made for is not the one that every tensor names.
+TEST(FromAbi, DevicesAreNotMixed) {
+  Caller c;
+  kernel::Problem p;
+  kernel::Results r;
+  const auto why = [&] { return FromAbi(&c.problem, &c.results, kDLCUDA, &p, &r).value_or("nothing"); };
+  EXPECT_EQ(why(), "hidden: device type is 1 (cpu), not this target's 2 (cuda)");
+  for (DLTensor* tensor : {&c.hidden, &c.weight, &c.labels, &c.scalar, &c.grad, &c.lse}) {
+    tensor->device = {kDLCUDA, 1};
+  }
+  EXPECT_EQ(why(), "nothing");
+  c.lse.device = {kDLCUDA, 0};
+  EXPECT_EQ(why(), "lse: device is number 0, hidden's is 1");
+  c.lse.device = {kDLROCM, 1};
+  EXPECT_EQ(why(), "lse: device type is 10, not this target's 2 (cuda)");
+
+  kernel::Problem problem;
+  kernel::Results results;
+  results.lse = {At(0), DType::kF32, 1, {3, 1}, {1, 1}};
+  AbiCall call(problem, results, {kDLCUDA, 3});
+  EXPECT_EQ(call.problem()->hidden->device.device_type, kDLCUDA);
+  EXPECT_EQ(call.problem()->labels->device.device_id, 3);
+  EXPECT_EQ(call.results()->lse->device.device_id, 3);
 }
 
 // A caller of a later version has longer structs: fails if only the exact size is taken.
@@ -195,7 +222,7 @@ TEST(FromAbi, LongerStructsAreRead) {
   c.results.struct_size += 8;
   kernel::Problem p;
   kernel::Results r;
-  EXPECT_EQ(FromAbi(&c.problem, &c.results, &p, &r), std::nullopt);
+  EXPECT_EQ(FromAbi(&c.problem, &c.results, kDLCPU, &p, &r), std::nullopt);
 }
 
 }  // namespace

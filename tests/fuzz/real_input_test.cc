@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/cuda_device.h"
+#include "fuzz/device_run.h"
 #include "fuzz/dump_judge.h"
 #include "fuzz/dump_sample.h"
 #include "fuzz/target.h"
@@ -25,7 +27,9 @@ DumpVerdict On(const std::string& name) {
   const auto target = Target::Load(name, &error);
   if (!target) throw std::runtime_error(error);
   const testing::Answers answers(sample);
-  const RunOutcome outcome = target->Run(sample.problem(), answers.results());
+  const RunOutcome outcome = target->device() != nullptr
+                                 ? RunOnDevice(*target, sample.problem(), answers.results()).run
+                                 : target->Run(sample.problem(), answers.results());
   if (outcome.status != RunStatus::kOk) throw std::runtime_error(outcome.message);
   JudgeDumpOptions options;
   options.arbiter_cost = 0;  // its word is not what this is about
@@ -46,21 +50,27 @@ using RealInputPasses = RealInput;
 // Fails if an implementation, a bound or the reference is wrong where real data are; and if nothing was
 // judged, or the slice was cut down to nothing.
 TEST_P(RealInputPasses, EveryElement) {
+  std::string missing;
+  if (GetParam().starts_with("cuda") && CudaDevice(&missing) == nullptr) GTEST_SKIP() << missing;
   const DumpVerdict verdict = On(GetParam());
   EXPECT_EQ(verdict.fault, "");
   EXPECT_EQ(verdict.wrong, 0);
   EXPECT_EQ(verdict.judged, 3 * 64 + 64 * 384 + 2032 * 384);
 }
 
-std::vector<std::string> Implementations() {
+std::vector<std::string> Implementations(bool on_device) {
   std::vector<std::string> names;
   for (const BuiltIn& target : BuiltInTargets()) {
-    if (target.name.find("mutant:") == std::string::npos) names.push_back(target.name);
+    if (target.name.find("mutant:") != std::string::npos) continue;
+    if (target.name.starts_with("cuda") == on_device) names.push_back(target.name);
   }
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RealInputPasses, ::testing::ValuesIn(Implementations()), Identifier);
+INSTANTIATE_TEST_SUITE_P(Targets, RealInputPasses, ::testing::ValuesIn(Implementations(false)),
+                         Identifier);
+INSTANTIATE_TEST_SUITE_P(GpuTargets, RealInputPasses, ::testing::ValuesIn(Implementations(true)),
+                         Identifier);
 
 using RealInputFails = RealInput;
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In the place of the CUDA device where there is no CUDA toolkit.
+
+#include "fuzz/cuda_device.h"
+
+namespace plumbline::fuzz {
+
+Device* CudaDevice(std::string* error) {
+  *error = "this build has no CUDA implementation";
+  return nullptr;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/device.h"
+
+#include <algorithm>
+
+namespace plumbline::fuzz {
+namespace {
+
+// Steps in which a piece grows, and what one may hold beyond the case that it was needed for.
+constexpr size_t kStep = size_t{1} << 20;
+constexpr size_t kMostKept = size_t{256} << 20;
+
+}  // namespace
+
+std::byte* Device::Keep(Use use, size_t bytes) {
+  Piece& piece = pieces_[static_cast<size_t>(use)];
+  if (piece.bytes < bytes) {
+    Drop(&piece);
+    // Doubled while small, so that a campaign soon stops allocating; what is large is needed once.
+    const size_t room = bytes < kMostKept / 2 ? 2 * bytes : bytes;
+    const size_t rounded = (room + kStep - 1) / kStep * kStep;
+    piece.memory = Allocate(rounded);
+    piece.bytes = rounded;
+  }
+  return piece.memory;
+}
+
+void Device::Trim() {
+  for (Piece& piece : pieces_) {
+    if (piece.bytes > kMostKept) Drop(&piece);
+  }
+}
+
+size_t Device::kept() const {
+  size_t bytes = 0;
+  for (const Piece& piece : pieces_) bytes += piece.bytes;
+  return bytes;
+}
+
+void Device::Drop(Piece* piece) {
+  if (piece->memory != nullptr) Free(piece->memory);
+  *piece = {};
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A device as the harness uses it: memory, copies in the order of one stream, and what went wrong.
+// Where a target's tensors lie in host memory there is none of this. CUDA: fuzz/cuda_device.h; tests
+// put host memory in its place.
+//
+// Everything below is enqueued on stream() and happens in order; Wait ends it. One thread uses it.
+
+#ifndef PLUMBLINE_FUZZ_DEVICE_H_
+#define PLUMBLINE_FUZZ_DEVICE_H_
+
+#include <dlpack/dlpack.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace plumbline::fuzz {
+
+// An illegal address, a launch that failed: whatever this process asks of the device from now on fails.
+// The words are the device's own.
+class DeviceLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// No memory of this size is left.
+class DeviceFull : public std::runtime_error {
+ public:
+  DeviceFull(size_t wanted, size_t free, size_t total)
+      : std::runtime_error("device memory: " + std::to_string(wanted >> 20) + " MiB wanted, " +
+                           std::to_string(free >> 20) + " of " + std::to_string(total >> 20) +
+                           " MiB free") {}
+};
+
+class Device {
+ public:
+  Device() = default;
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual DLDevice dlpack() const = 0;
+  virtual void* stream() const = 0;
+
+  // Aligned to 256 bytes. Throws DeviceFull.
+  virtual std::byte* Allocate(size_t bytes) = 0;
+  virtual void Free(std::byte* memory) = 0;
+  virtual void CopyIn(std::byte* to, const std::byte* from, size_t bytes) = 0;   // from is free at once
+  virtual void CopyOut(std::byte* to, const std::byte* from, size_t bytes) = 0;  // complete after Wait
+  virtual void Fill(std::byte* to, unsigned char value, size_t bytes) = 0;
+  // Nothing enqueued later begins before this time has passed; other streams are not held up.
+  virtual void Delay(std::chrono::microseconds time) = 0;
+  // Until all of it is done. Throws DeviceLost. The words of an error that somebody left behind and
+  // that does no more harm; empty if there is none.
+  virtual std::string Wait() = 0;
+
+  struct Memory {
+    size_t free = 0, total = 0;
+  };
+  virtual Memory GetMemory() = 0;  // of the whole device, whoever holds it
+
+  // Memory that is kept from case to case, as cudaMalloc takes longer than a small case; one piece for
+  // each use. What it held is lost where it grows.
+  enum class Use : uint8_t { kArena, kScratch };
+  std::byte* Keep(Use use, size_t bytes);
+  // Gives back what is larger than a case usually takes: several workers share a device.
+  void Trim();
+  // Bytes that Keep holds.
+  size_t kept() const;
+
+ private:
+  struct Piece {
+    std::byte* memory = nullptr;
+    size_t bytes = 0;
+  };
+  void Drop(Piece* piece);
+
+  std::array<Piece, 2> pieces_;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_DEVICE_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/targets/cuda.h"
+
+#include <stdexcept>
+
+#include "fuzz/cuda_device.h"
+#include "fuzz/targets/entry.h"
+#include "fuzz/targets/host.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::CudaPath, kernel::Problem, kernel::Results, kernel::Status;
+
+template <CudaPath kPath>
+struct CudaOperator {
+  static constexpr DLDeviceType kDevice = kDLCUDA;
+  static Status Run(const Problem& problem, const Results& results, void* stream) {
+    kernel::Sizes sizes;
+    Status status = kernel::GetSizes(problem, results, OnCuda(stream, kPath), &sizes);
+    if (!status.ok()) return status;
+    const CudaScratch scratch = KeepCudaScratch(sizes);
+    status = Forward(problem, results, scratch.workspace, scratch.saved, stream);
+    if (!status.ok() || (!results.grad_hidden && !results.grad_weight)) return status;
+    return Backward(problem, results, scratch.workspace, scratch.saved, stream);
+  }
+  static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
+    return kernel::GetSizes(problem, results, OnCuda(nullptr, kPath), sizes);
+  }
+  static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
+                        void* stream) {
+    return kernel::Forward(problem, results, OnCuda(stream, kPath), workspace, saved);
+  }
+  static Status Backward(const Problem& problem, const Results& results, void* workspace,
+                         const void* saved, void* stream) {
+    return kernel::Backward(problem, results, OnCuda(stream, kPath), workspace, saved);
+  }
+  static const char* Describe() {
+    static const std::string description =
+        CudaDescription(kPath == CudaPath::kPortable ? "cuda-portable" : "cuda");
+    return description.c_str();
+  }
+};
+
+}  // namespace
+
+const plumbline_target_v1* CudaTarget() { return Entry<CudaOperator<CudaPath::kBest>>::Table(); }
+const plumbline_target_v1* CudaPortableTarget() {
+  return Entry<CudaOperator<CudaPath::kPortable>>::Table();
+}
+
+std::string CudaDescription(std::string_view name) {
+  // Promises of kernel/OPERATION.md and of the headers of kernel/cuda, repeated here: a target that
+  // changes must not change its claim in passing.
+  Json contract;
+  contract["accumulate"] = "tensor_core";
+  contract["block"] = 16;
+  contract["extra_bits"] = 2;
+  contract["input_planes"] = 3;
+  contract["scale"] = "after";
+  contract["scale_roundings"] = 1;
+  contract["scale_exact_powers"] = true;
+  contract["shift"] = "exact_max";
+  contract["exp_error"] = 2.5;
+  contract["exp_gradual"] = false;
+  contract["argument_roundings"] = 2.25;
+  contract["log_error_absolute"] = 0;
+  contract["log_error_relative"] = 2;
+  contract["division_error"] = 2.1;
+  contract["tile"] = 128;
+  contract["tile_depth"] = 36;
+  contract["splits"] = 32;
+  contract["label_logit_separate"] = false;
+  contract["recompute_same_bits"] = true;
+  contract["probability"] = "ratio";
+  return DescribeTarget(name, "cuda", contract);
+}
+
+kernel::Execution OnCuda(void* stream, CudaPath path) {
+  return {.device = kernel::Device::kCuda, .threads = 0, .stream = stream, .path = path};
+}
+
+CudaScratch KeepCudaScratch(const kernel::Sizes& sizes) {
+  std::string error;
+  Device* const device = CudaDevice(&error);
+  if (device == nullptr) throw std::runtime_error(error);
+  constexpr size_t kLine = 256;
+  const size_t workspace = (sizes.workspace + kLine - 1) / kLine * kLine;
+  std::byte* const memory = device->Keep(Device::Use::kScratch, workspace + sizes.saved);
+  return {memory, memory + workspace};
+}
+
+}  // namespace plumbline::fuzz
