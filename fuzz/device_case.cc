@@ -98,14 +98,15 @@ class Made final : public DeviceCase {
   HostTensor ReadRows(const ConstTensor& t, int64_t first, int64_t count) const override {
     HostTensor rows = HostTensor::Zeros(t.dtype, {count, t.shape[1]});
     const size_t width = kernel::SizeOf(t.dtype);
-    const bool column_major = t.stride[1] != 1;
+    const bool column_major = t.stride[1] != 1;  // one row lies as its column would
     const auto* const from =
         static_cast<const std::byte*>(t.data) + static_cast<size_t>(first * t.stride[0]) * width;
     if (rows.bytes.empty()) return rows;
     if (!column_major) {
       const size_t line = static_cast<size_t>(t.shape[1]) * width;
-      Check(cudaMemcpy2D(rows.bytes.data(), line, from, static_cast<size_t>(t.stride[0]) * width, line,
-                         static_cast<size_t>(count), cudaMemcpyDeviceToHost),
+      const size_t pitch = std::max(static_cast<size_t>(t.stride[0]) * width, line);
+      Check(cudaMemcpy2D(rows.bytes.data(), line, from, pitch, line, static_cast<size_t>(count),
+                         cudaMemcpyDeviceToHost),
             "reading rows");
       return rows;
     }
@@ -214,7 +215,7 @@ class Made final : public DeviceCase {
       source = turned.data();
     }
     const size_t line = static_cast<size_t>(column_major ? rows : columns) * width;
-    const auto pitch = static_cast<size_t>(to.stride[column_major ? 1 : 0]) * width;
+    const size_t pitch = std::max(static_cast<size_t>(to.stride[column_major ? 1 : 0]) * width, line);
     Check(cudaMemcpy2D(data, pitch, source, line, line,
                        static_cast<size_t>(column_major ? columns : rows), cudaMemcpyHostToDevice),
           "copying a matrix to the device");
