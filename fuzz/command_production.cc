@@ -76,10 +76,11 @@ class Hunt {
   CampaignOptions o_;
   const Console& console_;
   Budget budget_;
+  ProbedDevice device_;
   size_t reported_ = 0;  // cases of the journal
 };
 
-Json HeaderOf(const CampaignOptions& o, const Budget& budget) {
+Json HeaderOf(const CampaignOptions& o, const Budget& budget, const ProbedDevice& device) {
   Json header;
   header["journal"] = kProductionFormat;
   header["version"] = kVersion;
@@ -88,14 +89,10 @@ Json HeaderOf(const CampaignOptions& o, const Budget& budget) {
   header["budget"] = Format(budget);
   header["recipe"] = o.recipe;
   for (const std::string& target : o.targets) header["targets"].Append(target);
-  ProbedDevice device;
-  std::string reason;
-  if (DescribeDevice(&device, &reason)) {
-    header["device"] = device.name;
-    header["compute_capability"] = std::to_string(device.major) + "." + std::to_string(device.minor);
-    header["cuda_driver"] = device.driver;
-    header["cuda_runtime"] = device.runtime;
-  }
+  header["device"] = device.name;
+  header["compute_capability"] = std::to_string(device.major) + "." + std::to_string(device.minor);
+  header["cuda_driver"] = device.driver;
+  header["cuda_runtime"] = device.runtime;
   return header;
 }
 
@@ -109,7 +106,7 @@ bool Hunt::Begin(std::string* error) {
     }
     budget_ = o_.recipe.empty() ? o_.GetBudget() : Budget{.time = milliseconds(0), .cases = 1};
     std::filesystem::create_directories(o_.out, code);
-    return AppendLine(o_.out, HeaderOf(o_, budget_), error);
+    return AppendLine(o_.out, HeaderOf(o_, budget_, device_), error);
   }
   const std::optional<ProductionJournal> journal = ReadProductionJournal(o_.out, error);
   if (!journal) return false;
@@ -333,6 +330,9 @@ ExitStatus Hunt::Run() {
     if (!Parse(o_.recipe, &recipe, &error, kMaxDeviceElements)) {
       return console_.Finish(Fail(ExitStatus::kUsage, error), 0, 0);
     }
+  }
+  if (!DescribeDevice(&device_, &error)) {
+    return console_.Finish(Fail(ExitStatus::kUnavailable, error), 0, 0);
   }
   if (!Begin(&error)) return console_.Finish(Fail(ExitStatus::kUsage, error), 0, 0);
   console_.Say("plumb: cases of production size for " + Format(budget_) + ", seed " +

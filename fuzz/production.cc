@@ -231,6 +231,14 @@ std::string Words(const OutputVerdict& v) {
          Json(v.tightness).Dump() + " of the bound); " + std::to_string(v.fail) + " elements";
 }
 
+// A target's contract in its own words, keys sorted.
+std::string ClaimOf(const Target& target) {
+  std::string error;
+  const std::optional<Json> description = Json::Parse(target.description_text(), &error);
+  const Json* contract = description ? description->Find("contract") : nullptr;
+  return contract == nullptr ? "" : contract->Dump();
+}
+
 // One evaluation of the oracle for all targets of one contract.
 void Child::Judge(int64_t index, const DeviceCase& device_case, std::vector<TargetRun>* runs,
                   Json* json) {
@@ -239,11 +247,12 @@ void Child::Judge(int64_t index, const DeviceCase& device_case, std::vector<Targ
   for (size_t first = 0; first < runs->size(); ++first) {
     if (done[first] != 0 || !(*runs)[first].judged) continue;
     const oracle::Contract& contract = (*runs)[first].target->description().contract;
+    const std::string claim = ClaimOf(*(*runs)[first].target);
     std::vector<TargetRun*> together;
     std::vector<kernel::Results> results;
     for (size_t k = first; k < runs->size(); ++k) {
       TargetRun& run = (*runs)[k];
-      if (!run.judged || !(run.target->description().contract == contract)) continue;
+      if (!run.judged || ClaimOf(*run.target) != claim) continue;
       done[k] = 1;
       together.push_back(&run);
       results.push_back(run.outputs->results());

@@ -74,8 +74,6 @@ struct Contract {
   std::optional<kernel::DType> accumulator;  // grads across chunks; absent: fp32
   int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
   int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
-
-  bool operator==(const Contract&) const = default;
 };
 
 }  // namespace plumbline::oracle
