@@ -262,11 +262,19 @@ struct Line {
     sub->add_option("target", target,
                     "host, host-hopper, mutant:NAME, hopper-mutant:NAME or plugin:PATH.so");
 
-    sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
-              "plumb selftest --mutant tail-unmasked", true,
-              [this] { return CommandSelftest(selftest, console); });
+    sub = Add(
+        "selftest",
+        "Hunt every planted defect; all must be found, and what they are mutants of must stay clean",
+        "plumb selftest --mutant tail-unmasked", true,
+        [this] { return CommandSelftest(selftest, console); });
     sub->add_option("--mutant", selftest.mutant, "this one only, or any other built-in target");
-    sub->add_flag("--hopper", selftest.hopper, "the mutants of host-hopper instead of host's");
+    auto* hopper = sub->add_flag_callback(
+        "--hopper", [this] { selftest.family = SelftestCommand::Family::kHopper; },
+        "the mutants of host-hopper instead of host's");
+    sub->add_flag_callback(
+           "--cuda", [this] { selftest.family = SelftestCommand::Family::kCuda; },
+           "those of the CUDA operator; needs a GPU")
+        ->excludes(hopper);
     AddParsed(sub, "--seed", &selftest.seed, ParseSeed, "decimal or 0x hexadecimal [1]");
     sub->add_option("--seeds", selftest.seeds, "hunts for each mutant, with consecutive seeds [1]")
         ->check(CLI::Range(1, 1'000));
