@@ -10,6 +10,7 @@
 
 #include "fuzz/commands.h"
 #include "fuzz/fp_environment.h"
+#include "fuzz/probe.h"
 #include "fuzz/report_text.h"
 #include "fuzz/text.h"
 #include "fuzz/version.h"
@@ -60,9 +61,46 @@ std::string Gpu() {
          (library != nullptr ? "; libcuda present" : "; no libcuda");
 }
 
+// The lines as they are measured, and in the report; the status they end with.
+ExitStatus Probe(const Console& console, Json* report, int64_t* findings) {
+  ProbedDevice device;
+  std::string reason;
+  if (!DescribeDevice(&device, &reason)) {
+    console.Complain("doctor --probe: " + reason);
+    (*report)["probe"]["unavailable"] = reason;
+    return ExitStatus::kUnavailable;
+  }
+  const auto version = [](int v) { return Text("%d.%d", v / 1000, v % 1000 / 10); };
+  Json& json = (*report)["probe"];
+  json["device"] = device.name;
+  json["compute_capability"] = Text("%d.%d", device.major, device.minor);
+  json["driver"] = ProcField("/proc/driver/nvidia/version", "NVRM version");
+  json["cuda_driver"] = version(device.driver);
+  json["cuda_runtime"] = version(device.runtime);
+  console.Say("\n" + device.name + ", compute capability " + *json["compute_capability"].as_string() +
+              ", CUDA driver " + version(device.driver) + ", runtime " + version(device.runtime) +
+              "\n");
+  int64_t kept = 0;
+  try {
+    ProbeDevice(device, [&](const ProbeLine& line) {
+      json["lines"].Append(ToJson(line));
+      *findings += line.kept == Kept::kNo;
+      kept += line.kept == Kept::kYes;
+      console.Say(Text("  %-11s %-34s claimed: %s; measured: %s\n",
+                       std::string(Name(line.kept)).c_str(), line.what.c_str(), line.claim.c_str(),
+                       line.measured.c_str()));
+    });
+  } catch (const CudaFault& fault) {
+    console.Complain(std::string("doctor --probe: ") + fault.what());
+    json["fault"] = fault.what();
+    return ExitStatus::kFault;
+  }
+  return *findings > 0 ? ExitStatus::kFindings : kept > 0 ? ExitStatus::kClean : ExitStatus::kFault;
+}
+
 }  // namespace
 
-ExitStatus CommandDoctor(const Console& console, std::string_view parser) {
+ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe) {
   const std::string fault = FpEnvironmentFault();
   const std::vector<std::pair<std::string, std::string>> lines = {
       {"plumb", std::string(kVersion)},
@@ -90,8 +128,10 @@ ExitStatus CommandDoctor(const Console& console, std::string_view parser) {
     report["machine"][key] = value;
   }
   console.Say(Table(rows));
-  return console.Finish(fault.empty() ? ExitStatus::kClean : ExitStatus::kFault, 0, 0,
-                        std::move(report));
+  ExitStatus status = fault.empty() ? ExitStatus::kClean : ExitStatus::kFault;
+  int64_t findings = 0;
+  if (probe && status == ExitStatus::kClean) status = Probe(console, &report, &findings);
+  return console.Finish(status, 0, findings, std::move(report));
 }
 
 }  // namespace plumbline::fuzz

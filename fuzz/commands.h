@@ -103,7 +103,9 @@ struct SelftestCommand {
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console);
 
 // `parser`: name and version of the command-line library, which only the program itself may include.
-ExitStatus CommandDoctor(const Console& console, std::string_view parser);
+// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/probe.h); a claim that
+// it does not keep is a finding, no GPU is status 4.
+ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe);
 
 }  // namespace plumbline::fuzz
 

@@ -75,6 +75,7 @@ struct Line {
   ShrinkCommand shrink;
   SelftestCommand selftest;
   CheckCommand check;
+  bool doctor_probe = false;
   DumpRunSpec check_run;
   std::string target;
   std::string worker_target;
@@ -287,8 +288,10 @@ struct Line {
               "for each mutant and for host [1000cases]");
     sub->add_option("--out", selftest.out, "keep everything in this folder");
 
-    Add("doctor", "Describe this machine and check its arithmetic", "plumb doctor --json", true,
-        [this] { return CommandDoctor(console, "CLI11 " CLI11_VERSION); });
+    sub = Add("doctor", "Describe this machine and check its arithmetic", "plumb doctor --json", true,
+              [this] { return CommandDoctor(console, "CLI11 " CLI11_VERSION, doctor_probe); });
+    sub->add_flag("--probe", doctor_probe,
+                  "also measure whether the GPU keeps what the CUDA targets declare, about a minute");
 
     // What the supervisor starts; not for people, so it is in no help.
     sub = app.add_subcommand("worker", "")->group("");

@@ -30,7 +30,8 @@ enum class Device : uint8_t { kHost, kCuda };
 // Which kernels run on a CUDA device. The choice changes bits, never what is promised of them.
 enum class CudaPath : uint8_t {
   kBest,      // the fastest that the device has: wgmma on compute capability 9.0, else kPortable
-  kPortable,  // mma.sync, compute capability 8.0 or higher
+  kPortable,  // mma.sync, compute capability 8.0 or higher, else kSimt
+  kSimt,      // fused multiply-adds, compute capability 7.5 or higher: slow, and no tensor core's rounding
 };
 
 struct Execution {

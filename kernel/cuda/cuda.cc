@@ -56,6 +56,13 @@ Status PlanFor(const Problem& problem, const Results& results, Layout* layout) {
   return Status::Ok();
 }
 
+bool InPortable(Defect defect) {
+  for (const DefectEntry& entry : kDefects) {
+    if (entry.defect == defect) return entry.portable;
+  }
+  return false;
+}
+
 Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   int device = 0, major = 0, minor = 0;
   Status status = FromCuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -66,13 +73,19 @@ Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   attribute(&major, cudaDevAttrComputeCapabilityMajor);
   attribute(&minor, cudaDevAttrComputeCapabilityMinor);
   if (!status.ok()) return status;
-  if (major < 8) {
+  const int capability = 10 * major + minor;
+  if (capability < 75) {
     return Status::Error(Code::kUnsupported, "device " + std::to_string(device) +
                                                  " has compute capability " + std::to_string(major) +
-                                                 "." + std::to_string(minor) + "; 8.0 is the least");
+                                                 "." + std::to_string(minor) + "; 7.5 is the least");
   }
-  static_cast<void>(asked);
-  *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
+  if (asked == CudaPath::kSimt || capability < 80) {
+    *path = &kSimtPath;
+  } else if (asked == CudaPath::kBest && capability == 90 && !InPortable(planted)) {
+    *path = planted == Defect::kNone ? &kHopperPath : &kPlantedHopperPath;
+  } else {
+    *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
+  }
   return Status::Ok();
 }
 

@@ -32,6 +32,14 @@ enum class Defect : int {
   kForwardListInBackward,
   kDeadRowsKept,
   kStreamNotWaited,
+  // The Hopper main loop (hopper/product_kernel.cuh).
+  kHopperStageReleasedEarly,
+  kHopperFullBarrierNotAwaited,
+  kHopperPeerNotAwaited,
+  kHopperDepthTailDropped,
+  kHopperMulticastRankIgnored,
+  kHopperAccumulatorCarried,
+  kHopperRowCoordinateInt32,
 };
 
 struct NoDefects {
@@ -91,6 +99,20 @@ inline constexpr DefectEntry kDefects[] = {
      true},
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},
+    {Defect::kHopperStageReleasedEarly, "hopper-stage-released-early",
+     "a stage is given back to the copies before the tensor cores have read it", false, false},
+    {Defect::kHopperFullBarrierNotAwaited, "hopper-full-barrier-not-awaited",
+     "the first stage of the ring is read without waiting for its copies", false, false},
+    {Defect::kHopperPeerNotAwaited, "hopper-peer-not-awaited",
+     "a multicast overwrites a stage that the other block of the cluster still reads", false, false},
+    {Defect::kHopperDepthTailDropped, "hopper-depth-tail-dropped",
+     "the last block of the depth is left out where it is not whole", false, true},
+    {Defect::kHopperMulticastRankIgnored, "hopper-multicast-rank-ignored",
+     "both blocks of a cluster fetch the first half of the tile that they share", false, true},
+    {Defect::kHopperAccumulatorCarried, "hopper-accumulator-carried",
+     "a block's second tile goes on from the sums of its first", false, true},
+    {Defect::kHopperRowCoordinateInt32, "hopper-row-coordinate-int32",
+     "the offset of a row is formed in 32 bits on its way to a coordinate", false, true},
 };
 
 }  // namespace plumbline::kernel::cuda

@@ -20,8 +20,11 @@ struct Path;      // kernel/cuda/paths.h
 struct SavedRow;  // kernel/cuda/rows.h
 
 extern const Path kPortablePath;
+extern const Path kSimtPath;
 // With the defect that Call::planted names, for bf16; fp16 has none but the driver's.
 extern const Path kPlantedPortablePath;
+extern const Path kHopperPath;
+extern const Path kPlantedHopperPath;
 
 // A call whose arguments have been checked.
 struct Call {

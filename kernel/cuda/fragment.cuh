@@ -56,9 +56,13 @@ __device__ inline float Exp2(float y) {
 
 // The larger of the two; NaN where either is (fmaxf drops it).
 __device__ inline float MaxNaN(float a, float b) {
+#if __CUDA_ARCH__ >= 800
   float m;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
   return m;
+#else
+  return a > b || isnan(a) ? a : b;
+#endif
 }
 
 // The exponent of a weight, log2 e (z - m) / T, held where 2^y is 0. NaN becomes that too: what makes a

@@ -19,7 +19,7 @@
 // Pranesh (PeerJ CS 7:e330, 2021). The least E and the sign of zero are measured: an H200's wgmma, its
 // mma.sync and cuBLAS gave these bits on 300 288 dot products of bf16 and fp16 in 14 kinds of data
 // (driver 580.159.04, 2026-11-21), where MMA-Sim's zero terms that count as 2^-126 are wrong on 12 585.
-// tests/gpu/tensor_core_probe.py measures; tests/kernel/tensor_core_test.cc holds some of the results.
+// `plumb doctor --probe` measures; tests/kernel/tensor_core_test.cc holds some of the results.
 //
 // fp32 operands are split into three bf16 planes, each rounded to nearest, ties to even:
 //   hi = bf16(x),  mid = bf16(x - hi),  lo = bf16(x - hi - mid)

@@ -15,20 +15,22 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/probe_operands.h"
 #include "tests/kernel/support/instruction_sets.h"
-#include "tests/kernel/support/tensor_core_data.h"
 #include "tests/kernel/support/tensor_core_definition.h"
 #include "tests/kernel/test_problem.h"
 
 namespace plumbline::kernel::host {
 namespace {
 
+using fuzz::DataKind, fuzz::DrawOperands, fuzz::kDataKinds, fuzz::NameOf, fuzz::OperandRandom;
+
 using TensorCoreTest = OnEveryTarget;
 class SlowTensorCoreTest : public TensorCoreTest {};
 
 // rows x 16 columns of dot products of one depth, all kinds of data mixed within a block, so that lanes
 // that need different treatment meet. Returns how many disagree with the definition.
-int Disagreements(DType dtype, int64_t rows, int64_t depth, TestRandom* random) {
+int Disagreements(DType dtype, int64_t rows, int64_t depth, OperandRandom* random) {
   const auto size = static_cast<size_t>(rows * depth);
   std::vector<float> a(size), b(static_cast<size_t>(depth * kPanel) + kPanel);
   auto* const panel =
@@ -67,7 +69,7 @@ int Disagreements(DType dtype, int64_t rows, int64_t depth, TestRandom* random) 
 }
 
 void Compare(uint64_t seed, int rounds) {
-  TestRandom random(seed);
+  OperandRandom random(seed);
   for (const int64_t target : Targets()) {
     hwy::SetSupportedTargetsForTest(target);
     for (int round = 0; round < rounds; ++round) {

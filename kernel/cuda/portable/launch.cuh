@@ -8,11 +8,13 @@
 #include <algorithm>
 
 #include "kernel/cuda/launch.h"
+#include "kernel/cuda/paths.h"
 #include "kernel/cuda/portable/main_loop.cuh"
 
 namespace plumbline::kernel::cuda::portable {
 
-template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan = NoDefects>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue,
+          class Plan = NoDefects>
 Status Launch(const char* name, const Product& product, const Epilogue& epilogue, cudaStream_t stream,
               const Plan& plan = {}) {
   static_assert(kSharedBytes <= 48 << 10, "more needs the kernel's leave");
@@ -24,9 +26,32 @@ Status Launch(const char* name, const Product& product, const Epilogue& epilogue
   const int64_t blocks =
       std::min(tiles(product.m) * tiles(product.n), int64_t{kBlocksAMultiprocessor} * multiprocessors);
   if (blocks == 0) return Status::Ok();
-  return LaunchKernel(name, ProductKernel<Element, kTransposedA, kTransposedB, Epilogue, Plan>, blocks,
-                      kThreads, kSharedBytes, stream, product, epilogue, plan);
+  return LaunchKernel(name, ProductKernel<Arithmetic, kTransposedA, kTransposedB, Epilogue, Plan>,
+                      blocks, kThreads, kSharedBytes, stream, product, epilogue, plan);
 }
+
+// A path's kernels in one arithmetic, TensorCore or Simt.
+template <template <class> class Arithmetic, class Element>
+struct Kernels {
+  static Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
+    return Launch<Arithmetic<Element>, false, false>("forward", product, epilogue, stream);
+  }
+  static Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,
+                        cudaStream_t stream) {
+    return Launch<Arithmetic<Element>, false, false>("d_logits", product, epilogue, stream);
+  }
+  static Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue,
+                           cudaStream_t stream) {
+    return Launch<Arithmetic<Element>, false, true>("grad_hidden", product, epilogue, stream);
+  }
+  static Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue,
+                           cudaStream_t stream) {
+    return Launch<Arithmetic<Element>, true, true>("grad_weight", product, epilogue, stream);
+  }
+  static constexpr ProductKernels<Element> Table() {
+    return {&Forward, &DLogits, &GradHidden, &GradWeight};
+  }
+};
 
 }  // namespace plumbline::kernel::cuda::portable
 

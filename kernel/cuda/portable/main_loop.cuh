@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The portable path's main loop: tiles of 128 x 128, four warps of 32 x 128 each, three stages of
-// cp.async ahead of mma.sync. Persistent blocks walk over the tiles; a tile needs nothing of another,
-// so no result depends on which block has it, or when.
+// cp.async ahead of mma.sync or what stands in for it. Persistent blocks walk over the tiles; a tile
+// needs nothing of another, so no result depends on which block has it, or when.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
@@ -39,7 +39,7 @@ __device__ inline Source SourceOf(const Operand& operand, int plane, int64_t row
           columns < operand.columns ? columns : operand.columns};
 }
 
-template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
 class MainLoop {
  public:
   __device__ MainLoop(const Product& product, const Epilogue& epilogue, const Plan& plan,
@@ -140,8 +140,8 @@ class MainLoop {
         LoadB<kTransposedB>(b, tiles + kTileBytes, column, depth);
 #pragma unroll
         for (int f = 0; f < 2; ++f) {
-          Multiply<Element>(&c[f][column / 2], a[f], b[0], b[1]);
-          Multiply<Element>(&c[f][column / 2 + 4], a[f], b[2], b[3]);
+          Arithmetic::Multiply(&c[f][column / 2], a[f], b[0], b[1]);
+          Arithmetic::Multiply(&c[f][column / 2 + 4], a[f], b[2], b[3]);
         }
       }
     }
@@ -155,13 +155,13 @@ class MainLoop {
   int64_t live_, m_, depth_, blocks_;
 };
 
-template <class Element, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
 __global__ void __launch_bounds__(kThreads, 2)
     ProductKernel(const __grid_constant__ Product product, const __grid_constant__ Epilogue epilogue,
                   const Plan plan) {
   extern __shared__ __align__(128) unsigned char shared[];
-  MainLoop<Element, kTransposedA, kTransposedB, Epilogue, Plan>(product, epilogue, plan,
-                                                                SharedAddress(shared))
+  MainLoop<Arithmetic, kTransposedA, kTransposedB, Epilogue, Plan>(product, epilogue, plan,
+                                                                   SharedAddress(shared))
       .Run();
 }
 

@@ -4,7 +4,6 @@
 
 #include "kernel/cuda/defects.h"
 #include "kernel/cuda/driver.h"
-#include "kernel/cuda/paths.h"
 #include "kernel/cuda/portable/launch.cuh"
 
 namespace plumbline::kernel::cuda {
@@ -54,28 +53,28 @@ Planted Plant(const Epilogue& epilogue, int active) {
 }
 
 Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
-  return portable::Launch<__nv_bfloat16, false, false>("forward", product,
-                                                       Plant<PlantedSoftmax>(epilogue, product.planted),
-                                                       stream, PlantedDefect{product.planted});
+  return portable::Launch<portable::TensorCore<__nv_bfloat16>, false, false>(
+      "forward", product, Plant<PlantedSoftmax>(epilogue, product.planted), stream,
+      PlantedDefect{product.planted});
 }
 
 Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epilogue,
                cudaStream_t stream) {
-  return portable::Launch<__nv_bfloat16, false, false>("d_logits", product,
-                                                       Plant<PlantedDLogits>(epilogue, product.planted),
-                                                       stream, PlantedDefect{product.planted});
+  return portable::Launch<portable::TensorCore<__nv_bfloat16>, false, false>(
+      "d_logits", product, Plant<PlantedDLogits>(epilogue, product.planted), stream,
+      PlantedDefect{product.planted});
 }
 
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
   AccumulateEpilogue told = epilogue;
   if (PlantedDefect{product.planted}.Has(Defect::kAccumulatorNotCleared)) told.first = false;
-  return portable::Launch<__nv_bfloat16, false, true>("grad_hidden", product, told, stream,
-                                                      PlantedDefect{product.planted});
+  return portable::Launch<portable::TensorCore<__nv_bfloat16>, false, true>(
+      "grad_hidden", product, told, stream, PlantedDefect{product.planted});
 }
 
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
-  return portable::Launch<__nv_bfloat16, true, true>("grad_weight", product, epilogue, stream,
-                                                     PlantedDefect{product.planted});
+  return portable::Launch<portable::TensorCore<__nv_bfloat16>, true, true>(
+      "grad_weight", product, epilogue, stream, PlantedDefect{product.planted});
 }
 
 }  // namespace

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/kernel/support/tensor_core_data.h"
+#include "fuzz/probe_operands.h"
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-namespace plumbline::kernel {
+namespace plumbline::fuzz {
 namespace {
 
-int Below(TestRandom* random, int count) {
+using kernel::BFloat16, kernel::DType, kernel::Float16, kernel::ToBFloat16, kernel::ToFloat,
+    kernel::ToFloat16;
+
+float RoundTo(DType dtype, float value) {
+  if (dtype == DType::kBf16) return ToFloat(ToBFloat16(value));
+  if (dtype == DType::kF16) return ToFloat(ToFloat16(value));
+  return value;
+}
+
+int Below(OperandRandom* random, int count) {
   return static_cast<int>(random->Next() % static_cast<uint64_t>(count));
 }
 
-float Sign(TestRandom* random) { return random->Next() & 1 ? -1.0f : 1.0f; }
+float Sign(OperandRandom* random) { return random->Next() & 1 ? -1.0f : 1.0f; }
 
 // Any finite pattern.
-float AnyFinite(DType dtype, TestRandom* random) {
+float AnyFinite(DType dtype, OperandRandom* random) {
   for (;;) {
     float x = 0;
     const auto bits = static_cast<uint16_t>(random->Next());
@@ -29,14 +38,14 @@ float AnyFinite(DType dtype, TestRandom* random) {
 }
 
 // A number with this exponent and any significand that dtype has, clamped to its range.
-float WithExponent(DType dtype, int exponent, TestRandom* random) {
+float WithExponent(DType dtype, int exponent, OperandRandom* random) {
   const float significand = 1 + static_cast<float>(random->Next() >> 41) * 0x1p-23f;
   const float x = Sign(random) * std::ldexp(significand, exponent);
   const float rounded = RoundTo(dtype, x);
   return std::isfinite(rounded) ? rounded : RoundTo(dtype, x / 2);
 }
 
-float AnySpecial(DType dtype, TestRandom* random) {
+float AnySpecial(DType dtype, OperandRandom* random) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   switch (Below(random, 24)) {
     case 0:
@@ -50,16 +59,30 @@ float AnySpecial(DType dtype, TestRandom* random) {
   }
 }
 
+void DrawLost(DType dtype, int64_t depth, OperandRandom* random, float* a, float* b) {
+  const bool negative = random->Next() % 2 == 0;
+  for (int64_t k = 0; k < depth; ++k) {
+    const int total = dtype == DType::kF16 ? -48 : -144 - Below(random, 13);
+    const int first = dtype == DType::kF16 ? -24 : -82 + Below(random, 20);
+    a[k] = RoundTo(dtype, std::ldexp(negative ? -1.5f : 1.5f, first));
+    b[k] = RoundTo(dtype, std::ldexp(1.25f, total - first));
+    if (Below(random, 8) != 0)
+      (Below(random, 2) == 0 ? a : b)[k] = Below(random, 2) == 0 ? 0.0f : -0.0f;
+  }
+}
+
 }  // namespace
 
 const char* NameOf(DataKind kind) {
   constexpr const char* kNames[kDataKinds] = {"bell",        "patterns", "special",   "spread",
                                               "cancelling",  "like",     "subnormal", "tiny-dense",
-                                              "tiny-sparse", "huge"};
+                                              "tiny-sparse", "huge",     "lost"};
   return kNames[static_cast<int>(kind)];
 }
 
-void DrawOperands(DType dtype, DataKind kind, int64_t depth, TestRandom* random, float* a, float* b) {
+void DrawOperands(DType dtype, DataKind kind, int64_t depth, OperandRandom* random, float* a,
+                  float* b) {
+  if (kind == DataKind::kLost) return DrawLost(dtype, depth, random, a, b);
   const bool half = dtype == DType::kF16;
   const int least = half ? -14 : -126;
   for (int64_t k = 0; k < depth; ++k) {
@@ -122,8 +145,10 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, TestRandom* random,
           b[k] = WithExponent(dtype, -10, random);
         }
         break;
+      case DataKind::kLost:
+        break;  // drawn above
     }
   }
 }
 
-}  // namespace plumbline::kernel
+}  // namespace plumbline::fuzz

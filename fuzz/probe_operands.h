@@ -2,15 +2,32 @@
 //
 // Operands of dot products that aim at the rules of a tensor core, each kind at another.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DATA_H_
-#define PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DATA_H_
+#ifndef PLUMBLINE_FUZZ_PROBE_OPERANDS_H_
+#define PLUMBLINE_FUZZ_PROBE_OPERANDS_H_
 
 #include <cstdint>
 
+#include "fuzz/mix.h"
 #include "kernel/dtype.h"
-#include "tests/kernel/test_problem.h"
 
-namespace plumbline::kernel {
+namespace plumbline::fuzz {
+
+// A stream of bits: SplitMix64 in counter form.
+class OperandRandom {
+ public:
+  explicit OperandRandom(uint64_t seed) : seed_(seed) {}
+  uint64_t Next() { return Mix(seed_, count_++); }
+  // Roughly normal, variance 1.
+  float Bell() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(Next() >> 11) * 0x1p-53;
+    return static_cast<float>(sum);
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t count_ = 0;
+};
 
 enum class DataKind : uint8_t {
   kBell,        // ordinary numbers
@@ -23,13 +40,15 @@ enum class DataKind : uint8_t {
   kTinyDense,   // products from 2^-120 to 2^-160, no term zero
   kTinySparse,  // the same with zeros among the terms
   kHuge,        // sums on both sides of the largest fp32
+  kLost,        // products below 2^-144, most of them zeros of either sign: what truncates to 0
 };
-inline constexpr int kDataKinds = 10;
+inline constexpr int kDataKinds = 11;
 const char* NameOf(DataKind kind);
 
 // Fills a and b with `depth` numbers that dtype holds.
-void DrawOperands(DType dtype, DataKind kind, int64_t depth, TestRandom* random, float* a, float* b);
+void DrawOperands(kernel::DType dtype, DataKind kind, int64_t depth, OperandRandom* random, float* a,
+                  float* b);
 
-}  // namespace plumbline::kernel
+}  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DATA_H_
+#endif  // PLUMBLINE_FUZZ_PROBE_OPERANDS_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Hopper path (compute capability 9.0): the operator's matrix products through TMA and wgmma. Each
+// function enqueues one product (kernel/cuda/product.h) for the current device; nothing is allocated,
+// waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as planes of bf16.
+//
+// kFailed with CUDA's words where a launch fails; kUnsupported, naming operand and value, where the
+// accelerator cannot address an operand (tensor_map.h) or where m, n or k is above 2^31 - 1024.
+// The depth ends at product.k, wherever extents end; where live rows end it earlier, both operands hold
+// zeros from there to the next multiple of 64. A depth of 0 stores zeros.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_
+#define PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_
+
+#include <cuda_runtime_api.h>
+
+#include "kernel/cuda/paths.h"
+
+namespace plumbline::kernel::cuda::hopper {
+
+inline constexpr int kSoftmaxColumns = 192;  // of a tile of Forward and DLogits
+
+// A [m, k] and B [n, k], K-major, as all rows lie.
+template <class Element>
+Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream);
+template <class Element>
+Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
+// A [m, k] K-major, B [k, n] MN-major.
+template <class Element>
+Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream);
+// A [k, m] and B [k, n], MN-major.
+template <class Element>
+Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream);
+
+// Whether the path runs on `device`: its compute capability is 9.0.
+bool Available(int device);
+
+}  // namespace plumbline::kernel::cuda::hopper
+
+#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_

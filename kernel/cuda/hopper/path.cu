@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/cuda/driver.h"
+#include "kernel/cuda/hopper/launch.h"
+
+namespace plumbline::kernel::cuda {
+namespace hopper {
+
+bool Available(int device) {
+  int major = 0, minor = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+         major == 9 && minor == 0;
+}
+
+}  // namespace hopper
+
+const Path kHopperPath = {
+    .softmax_columns = hopper::kSoftmaxColumns,
+    .bf16 = {hopper::Forward<__nv_bfloat16>, hopper::DLogits<__nv_bfloat16>,
+             hopper::GradHidden<__nv_bfloat16>, hopper::GradWeight<__nv_bfloat16>},
+    .f16 = {hopper::Forward<__half>, hopper::DLogits<__half>, hopper::GradHidden<__half>,
+            hopper::GradWeight<__half>},
+};
+
+}  // namespace plumbline::kernel::cuda

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Hopper path once more, for bf16 and so for fp32 in planes, with every defect that its main loop can
+// have; defects of epilogues are the portable path's.
+
+#include "kernel/cuda/driver.h"
+#include "kernel/cuda/hopper/launch.h"
+#include "kernel/cuda/hopper/launch_product.cuh"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+template <class Tile, class Epilogue, int pairs_in_group>
+Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
+  return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, pairs_in_group, stream,
+                                                    PlantedDefect{product.planted});
+}
+
+}  // namespace
+
+const Path kPlantedHopperPath = {
+    hopper::kSoftmaxColumns,
+    {&Launch<hopper::ForwardTile, SoftmaxEpilogue, 2>,
+     &Launch<hopper::DLogitsTile, DLogitsEpilogue<__nv_bfloat16>, 2>,
+     &Launch<hopper::GradHiddenTile, AccumulateEpilogue, 4>,
+     &Launch<hopper::GradWeightTile, GradWeightEpilogue, 4>},
+    {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,
+     &hopper::GradWeight<__half>}};
+
+}  // namespace plumbline::kernel::cuda

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernel/cuda/driver.h"
+#include "kernel/cuda/portable/launch.cuh"
+
+namespace plumbline::kernel::cuda {
+
+const Path kSimtPath = {portable::kTile, portable::Kernels<portable::Simt, __nv_bfloat16>::Table(),
+                        portable::Kernels<portable::Simt, __half>::Table()};
+
+}  // namespace plumbline::kernel::cuda

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// usage: corpus_once FOLDER [BYTES]
+//
+// Runs every stored case below FOLDER once on each path of the CUDA operator, in this process and one
+// after another: what compute-sanitizer watches (`plumb replay` runs cases in processes of its own, and
+// judges them). Workspace and saved state are of exactly the size asked for and poisoned. Cases that
+// take more than BYTES of device memory (default 64 MiB) are left out and counted. Last line: one JSON
+// object.
+//
+// Exit status: 0 every call returned ok and touched nothing but its outputs, 1 not, 2 usage, 3 no case
+// was run, 4 no device.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fuzz/case_file.h"
+#include "fuzz/corpus.h"
+#include "fuzz/json.h"
+#include "fuzz/placement.h"
+#include "tests/kernel/cuda/support/device_problem.h"
+
+namespace plumbline {
+namespace {
+
+using kernel::CudaPath;
+
+// What went wrong, one line each.
+std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path) {
+  kernel::device::DeviceProblem device(placement->problem(), placement->results());
+  kernel::device::DeviceCall call(device, kernel::device::OnDevice(path));
+  const kernel::Status status = call.Run();
+  std::vector<std::string> wrong;
+  if (status.ok()) {
+    wrong = device.Fetch();
+  } else {
+    wrong.push_back(status.message);
+  }
+  if (!call.GuardsIntact()) wrong.emplace_back("a guard band of workspace or saved state was written");
+  return wrong;
+}
+
+size_t DeviceBytes(const fuzz::Placement& placement) {
+  const kernel::Problem& problem = placement.problem();
+  const kernel::Results& results = placement.results();
+  size_t sum = 0;
+  for (const auto& tensor : {problem.hidden, problem.weight, problem.labels})
+    sum += kernel::device::ExtentBytes(tensor);
+  for (const auto& tensor : {problem.temperature, problem.grad_logprob, problem.grad_entropy})
+    if (tensor) sum += kernel::device::ExtentBytes(*tensor);
+  for (const auto& tensor :
+       {results.logprob, results.entropy, results.lse, results.grad_hidden, results.grad_weight})
+    if (tensor) sum += kernel::device::ExtentBytes(kernel::AsConst(*tensor));
+  return sum;
+}
+
+int Main(const std::filesystem::path& folder, size_t most) {
+  const std::string why = kernel::device::WhyNoDevice();
+  if (!why.empty()) {
+    std::fprintf(stderr, "corpus_once: %s\n", why.c_str());
+    return 4;
+  }
+  double longest = 0;
+  std::string slowest;
+  int64_t runs = 0, left_out = 0, wrong = 0, unread = 0;
+  const fuzz::CaseListing listing = fuzz::ListCases(folder);
+  for (const std::string& line : listing.unreadable) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+    ++unread;
+  }
+  for (const std::filesystem::path& file : listing.files) {
+    std::string error;
+    const auto stored = fuzz::ReadCase(file, &error);
+    if (!stored) {
+      std::fprintf(stderr, "%s\n", error.c_str());
+      ++unread;
+      continue;
+    }
+    fuzz::Placement placement(stored->problem);
+    if (DeviceBytes(placement) > most) {
+      ++left_out;
+      continue;
+    }
+    for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
+      ++runs;
+      const auto start = std::chrono::steady_clock::now();
+      for (const std::string& line : RunOnce(&placement, path)) {
+        ++wrong;
+        std::printf("%s on %s: %s\n", file.filename().c_str(),
+                    path == CudaPath::kBest ? "cuda" : "cuda-portable", line.c_str());
+      }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (took.count() > longest) {
+        longest = took.count();
+        slowest = file.filename();
+      }
+    }
+  }
+  fuzz::Json result;
+  result["slowest"] = slowest;
+  result["slowest_seconds"] = longest;
+  result["runs"] = runs;
+  result["left_out"] = left_out;
+  result["unread"] = unread;
+  result["wrong"] = wrong;
+  std::printf("%s\n", result.Dump().c_str());
+  return wrong + unread > 0 ? 1 : runs == 0 ? 3 : 0;
+}
+
+}  // namespace
+}  // namespace plumbline
+
+int main(int argc, char** argv) {
+  char* end = nullptr;
+  const size_t most = argc == 3 ? std::strtoull(argv[2], &end, 10) : size_t{64} << 20;
+  if (argc < 2 || argc > 3 || (end != nullptr && *end != 0)) {
+    std::fprintf(stderr, "usage: corpus_once FOLDER [BYTES]\n");
+    return 2;
+  }
+  try {
+    return plumbline::Main(argv[1], most);
+  } catch (const std::exception& fault) {
+    std::fprintf(stderr, "corpus_once: %s\n", fault.what());
+    return 1;
+  }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Hopper path's main loop, every kind of product of it, on a device.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernel/cuda/defects.h"
+#include "kernel/dtype.h"
+#include "kernel/host/simd.h"
+#include "kernel/host/tensor_core.h"
+#include "tests/kernel/cuda/support/product_runner.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+constexpr std::array kLoops = {Loop::kLogits, Loop::kGradHidden, Loop::kGradWeight};
+
+class GpuHopperProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = WhyNoDevice();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+// Names the case and the first element; at most a few, so that a broken kernel does not flood the log.
+class Expectation {
+ public:
+  void Exact(const ProductCase& c) {
+    if (failures_ >= 8) return;
+    const Outcome outcome = RunProduct(c);
+    ++runs_;
+    if (outcome.error.empty() && outcome.wrong == 0) return;
+    ++failures_;
+    ADD_FAILURE() << Describe(c) << ": "
+                  << (outcome.error.empty()
+                          ? std::to_string(outcome.wrong) + " wrong, first [" + std::to_string(outcome.row) +
+                                ", " + std::to_string(outcome.column) + "] is " +
+                                std::to_string(outcome.got) + ", not " + std::to_string(outcome.want)
+                          : outcome.error);
+  }
+  int runs() const { return runs_; }
+
+ private:
+  int failures_ = 0, runs_ = 0;
+};
+
+// Sizes around everything that a tile, a box, a fragment or a block of the depth is made of.
+constexpr std::array<int64_t, 14> kSizes = {1,   7,   63,  64,  65,  127, 128,
+                                            129, 192, 193, 255, 256, 257, 1000};
+
+// Every pair of sizes in every two dimensions, each with options drawn anew: padding, live rows, an
+// alternative, passes, sums before. Fails on any tail, stride, plane or bound that is taken wrongly.
+TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
+  Expectation expect;
+  for (const Loop loop : kLoops) {
+    std::mt19937 random(1 + static_cast<unsigned>(loop));
+    const auto draw = [&random](uint32_t n) { return int64_t(random() % n); };
+    for (size_t i = 0; i < kSizes.size(); ++i) {
+      for (size_t j = 0; j < kSizes.size(); ++j) {
+        ProductCase c;
+        c.loop = loop;
+        c.half = (i + j) % 3 == 1;
+        c.m = kSizes[i];
+        c.n = kSizes[j];
+        c.k = kSizes[(i + 3 * j) % kSizes.size()];
+        c.a_pad = std::array{0, 0, 8, 24}[size_t(draw(4))];
+        c.b_pad = std::array{0, 0, 8, 40}[size_t(draw(4))];
+        c.passes = draw(3) == 0 ? 6 : 1;
+        c.accumulate = loop == Loop::kGradHidden && draw(2) == 0;
+        const int64_t bound = loop == Loop::kGradWeight ? c.k : c.m;
+        c.live = std::array<int64_t, 8>{-1, -1, 0, 1, 100, bound / 2, bound, bound + 300}[size_t(draw(8))];
+        c.live_first = draw(3) == 0 ? 50 : 0;
+        c.alternative = std::array{ProductCase::kNone, ProductCase::kNotUsed,
+                                   ProductCase::kUsed}[size_t(draw(3))];
+        c.seed = random();
+        expect.Exact(c);
+      }
+    }
+  }
+  EXPECT_EQ(expect.runs(), 3 * 14 * 14);
+}
+
+// A depth of 0 stores zeros, or what was there.
+TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
+  Expectation expect;
+  for (const Loop loop : kLoops) {
+    for (const bool accumulate : {false, true}) {
+      ProductCase c;
+      c.loop = loop;
+      c.m = 300;
+      c.n = 200;
+      c.k = 0;
+      c.accumulate = accumulate && loop == Loop::kGradHidden;
+      expect.Exact(c);
+      c.k = 200;
+      c.live = 0;
+      expect.Exact(c);
+    }
+  }
+}
+
+// Many tiles a block, an odd number of them below each other, the ring's parity through many rounds.
+TEST_F(GpuHopperProducts, ManyTilesAreExact) {
+  Expectation expect;
+  for (const Loop loop : kLoops) {
+    for (const int64_t live : {int64_t{-1}, int64_t{2077}}) {
+      ProductCase c;
+      c.loop = loop;
+      c.m = 256 * 13 - 3;
+      c.n = 192 * 41 + 5;
+      c.k = 1337;
+      c.live = loop == Loop::kGradWeight && live >= 0 ? 1111 : live;
+      expect.Exact(c);
+      c.half = true;
+      c.m = 8448;
+      c.n = 2304;
+      c.k = 776;
+      expect.Exact(c);
+    }
+  }
+}
+
+// More than 2^31 elements in an operand, and a row whose offset is past 2^32 bytes.
+ProductCase Huge() {
+  ProductCase c;
+  c.m = 70000;
+  c.n = 8;
+  c.k = 32768;
+  return c;
+}
+
+TEST_F(GpuHopperProducts, MoreThan31BitsOfElementsAreExact) {
+  Expectation expect;
+  expect.Exact(Huge());
+}
+
+struct Planting {
+  Defect defect;
+  ProductCase exhibit;
+};
+
+ProductCase Sized(Loop loop, int64_t m, int64_t n, int64_t k) {
+  ProductCase c;
+  c.loop = loop;
+  c.m = m;
+  c.n = n;
+  c.k = k;
+  return c;
+}
+
+// Fails if these tests could not see one of the defects that a main loop can have, in any of the loops.
+TEST_F(GpuHopperProducts, EveryPlantedDefectShows) {
+  const std::array plantings = {
+      Defect::kHopperStageReleasedEarly,   Defect::kHopperFullBarrierNotAwaited,
+      Defect::kHopperPeerNotAwaited,       Defect::kHopperDepthTailDropped,
+      Defect::kHopperMulticastRankIgnored, Defect::kHopperAccumulatorCarried,
+      Defect::kHopperRowCoordinateInt32,
+  };
+  for (const Defect defect : plantings) {
+    for (const Loop loop : kLoops) {
+      // The accumulators of grad_hidden are loaded for each tile.
+      if (defect == Defect::kHopperAccumulatorCarried && loop == Loop::kGradHidden) continue;
+      ProductCase c = Sized(loop, 256 * 26, 192 * 16, 777);
+      if (defect == Defect::kHopperRowCoordinateInt32) {
+        if (loop != Loop::kLogits) continue;
+        c = Huge();
+      }
+      c.planted = int(defect);
+      const Outcome outcome = RunProduct(c);
+      EXPECT_EQ(outcome.error, "") << Describe(c);
+      EXPECT_GT(outcome.wrong, 0) << Describe(c);
+    }
+  }
+}
+
+// Finite floats of a wide range of exponents, so that the order of additions shows in the last bits.
+std::vector<float> Wide(std::mt19937* random, int64_t count, DType dtype) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& x : values) {
+    const auto draw = [random] { return static_cast<uint32_t>((*random)()); };
+    const uint32_t exponent = 127 - 8 + draw() % 16;
+    x = std::bit_cast<float>((draw() & 0x807fffff) | exponent << 23);
+    if (dtype == DType::kBf16) x = ToFloat(ToBFloat16(x));
+    if (dtype == DType::kF16) x = ToFloat(ToFloat16(x));
+  }
+  return values;
+}
+
+// The operand's bits, [planes][rows, depth]: hi = bf16(x), mid, lo, and hi once more as the raw plane.
+std::vector<uint16_t> Bits(const std::vector<float>& values, DType dtype) {
+  std::vector<uint16_t> bits;
+  if (dtype == DType::kF16) {
+    for (const float x : values) bits.push_back(std::bit_cast<uint16_t>(ToFloat16(x)));
+    return bits;
+  }
+  if (dtype == DType::kBf16) {
+    for (const float x : values) bits.push_back(std::bit_cast<uint16_t>(ToBFloat16(x)));
+    return bits;
+  }
+  std::array<std::vector<uint16_t>, 3> planes;
+  for (const float x : values) {
+    const float hi = ToFloat(ToBFloat16(x)), mid = ToFloat(ToBFloat16(x - hi));
+    planes[2].push_back(std::bit_cast<uint16_t>(ToBFloat16(x)));
+    planes[1].push_back(std::bit_cast<uint16_t>(ToBFloat16(x - hi)));
+    planes[0].push_back(std::bit_cast<uint16_t>(ToBFloat16(x - hi - mid)));
+  }
+  for (const int plane : {0, 1, 2, 2}) {
+    bits.insert(bits.end(), planes[size_t(plane)].begin(), planes[size_t(plane)].end());
+  }
+  return bits;
+}
+
+// What the host's model of the tensor cores makes of A B^T, from `before` on.
+std::vector<float> Model(const std::vector<float>& a, const std::vector<float>& b, int64_t m, int64_t n,
+                         int64_t k, DType dtype, const std::vector<float>& before) {
+  const int64_t panels = (n + host::kPanel - 1) / host::kPanel, width = panels * host::kPanel;
+  std::vector<float> storage(size_t(width * k) + 16, 0.0f), c(size_t(m * width), 0.0f);
+  float* packed = storage.data();
+  while (reinterpret_cast<uintptr_t>(packed) % 64 != 0) ++packed;
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = 0; i < k; ++i)
+      packed[(j / host::kPanel * k + i) * host::kPanel + j % host::kPanel] = b[size_t(j * k + i)];
+  }
+  for (int64_t i = 0; i < m && !before.empty(); ++i) {
+    for (int64_t j = 0; j < n; ++j) c[size_t(i * width + j)] = before[size_t(i * n + j)];
+  }
+  for (int pass = 0; pass < host::TensorCorePasses(dtype); ++pass) {
+    host::TensorCoreProducts({a.data(), k, packed, k, m, panels, c.data(), width, !before.empty() || pass > 0},
+                             dtype, pass);
+  }
+  std::vector<float> sums;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) sums.push_back(c[size_t(i * width + j)]);
+  }
+  return sums;
+}
+
+// The contract: one chain in ascending k through one accumulator, passes in their order, the same bits
+// in every loop. Fails if a loop takes the depth in another order or in more than one accumulator.
+TEST_F(GpuHopperProducts, SumsAreTheModelsBits) {
+  std::mt19937 random(7);
+  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+    const int64_t m = 70, n = 201, k = 333;
+    const std::vector<float> a = Wide(&random, m * k, dtype), b = Wide(&random, n * k, dtype);
+    for (const Loop loop : kLoops) {
+      for (const bool accumulate : {false, true}) {
+        if (accumulate && loop != Loop::kGradHidden) continue;
+        ProductCase c = Sized(loop, m, n, k);
+        c.half = dtype == DType::kF16;
+        c.passes = host::TensorCorePasses(dtype);
+        const std::vector<float> before =
+            accumulate ? Wide(&random, m * n, DType::kF32) : std::vector<float>();
+        std::vector<float> sums;
+        ASSERT_EQ(Multiply(c, Bits(a, dtype), Bits(b, dtype), before, &sums), "") << Describe(c);
+        const std::vector<float> want = Model(a, b, m, n, k, dtype, before);
+        int64_t wrong = 0;
+        for (size_t i = 0; i < want.size(); ++i)
+          wrong += std::bit_cast<uint32_t>(sums[i]) != std::bit_cast<uint32_t>(want[i]) ? 1 : 0;
+        EXPECT_EQ(wrong, 0) << Describe(c) << " of " << want.size();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::kernel::cuda

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the CUDA operator promises beyond its values: memory, streams, graphs, saved states, refusals.
+// Bits are compared with bits of another call; whether they are right is the oracle's business.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/on_each_path.h"
+#include "tests/kernel/test_problem.h"
+
+namespace plumbline::kernel::device {
+namespace {
+
+using ::testing::HasSubstr, ::testing::IsEmpty;
+
+// Ragged in every dimension, several tiles, an ignored and an invalid row, temperatures.
+TestValues Ragged(DType dtype, uint64_t seed) {
+  TestValues values = TestValues::Random(dtype, 77, 1003, 45, seed);
+  values.labels[3] = values.ignore_index;
+  values.labels[40] = 1003;
+  for (int64_t i = 0; i < values.n; ++i) {
+    values.temperature.push_back(0.5f + 0.03125f * static_cast<float>(i % 40));
+  }
+  values.g[8] = values.k[8] = 0;
+  return values;
+}
+
+constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
+
+// One call from scratch, everything checked that a call must leave alone.
+TestOutputs Once(const TestValues& values, const TestLayout& layout, const Execution& execution,
+                 int poison = 0xff) {
+  PlacedProblem placed(values, layout);
+  DeviceProblem device(placed.problem(), placed.results());
+  DeviceCall call(device, execution, poison);
+  const Status status = call.Run();
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_THAT(device.Fetch(), IsEmpty());
+  EXPECT_TRUE(call.GuardsIntact());
+  return placed.Outputs();
+}
+
+using GpuMemory = OnEachPath;
+
+// Workspace and saved state are of exactly the size that was asked for. Fails if a byte of them is read
+// before it is written, if one beyond them is touched, or if an input or padding is written.
+TEST_P(GpuMemory, WorkspaceMayHoldAnythingAndNothingElseIsTouched) {
+  const TestLayout odd{.hidden_padding = 3,
+                       .weight_padding = 5,
+                       .label_offset = 1,
+                       .vector_stride = 2,
+                       .label_dtype = DType::kI32};
+  const TestLayout hidden_major{.hidden_major = true, .weight_padding = 1};
+  for (const DType dtype : kDTypes) {
+    for (const TestLayout& layout : {TestLayout{}, odd, hidden_major}) {
+      const TestValues values = Ragged(dtype, 1);
+      const TestOutputs nan = Once(values, layout, On());
+      EXPECT_EQ(nan.first_invalid_row, 40);
+      for (const int poison : {0x00, 0x7f, 0x42}) {
+        EXPECT_TRUE(Once(values, layout, On(), poison) == nan) << "poison " << poison;
+      }
+    }
+  }
+}
+
+// Layouts change no bit.
+TEST_P(GpuMemory, StridesChangeNoBit) {
+  for (const DType dtype : kDTypes) {
+    const TestValues values = Ragged(dtype, 2);
+    const TestOutputs dense = Once(values, {}, On());
+    for (const int64_t padding : {1, 2, 4, 8, 11}) {
+      for (const bool hidden_major : {false, true}) {
+        const TestLayout layout{
+            .hidden_major = hidden_major, .hidden_padding = padding, .weight_padding = padding};
+        EXPECT_TRUE(Once(values, layout, On()) == dense) << padding << hidden_major;
+      }
+    }
+  }
+}
+
+using GpuSaved = OnEachPath;
+
+// Fails if Backward writes the saved state or takes an upstream gradient from it.
+TEST_P(GpuSaved, OneForwardServesSeveralBackwards) {
+  TestValues first = Ragged(DType::kBf16, 3), second = first;
+  TestRandom random(9);
+  for (float& g : second.g) g = random.Bell();
+  for (float& k : second.k) k = random.Bell() * 8;
+  PlacedProblem one(first), two(second);
+  DeviceProblem device_one(one.problem(), one.results()), device_two(two.problem(), two.results());
+  DeviceCall call(device_one, On());
+  ASSERT_TRUE(call.Forward().ok());
+  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const std::vector<std::byte> saved = call.saved().Get();
+  ASSERT_FALSE(saved.empty());
+  DeviceCall other(device_two, On());  // its own workspace, poisoned; the first one's saved state
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(Backward(device_two.problem(), device_two.results(), On(), other.workspace().data(),
+                         call.saved().data())
+                    .ok());
+    ASSERT_TRUE(call.Backward().ok());
+  }
+  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  EXPECT_TRUE(call.saved().Get() == saved);
+  EXPECT_THAT(device_one.Fetch(), IsEmpty());
+  EXPECT_THAT(device_two.Fetch(), IsEmpty());
+  EXPECT_TRUE(one.Outputs() == Once(first, {}, On()));
+  const TestOutputs want = Once(second, {}, On());
+  EXPECT_TRUE(two.Outputs().grad_hidden == want.grad_hidden);
+  EXPECT_TRUE(two.Outputs().grad_weight == want.grad_weight);
+}
+
+using GpuGraph = OnEachPath;
+
+// A captured call replayed on other values gives what a fresh call gives on those. Fails if a call
+// allocates, waits or reads back (capture then fails), or if it keeps anything of the values it saw.
+TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
+  for (const DType dtype : kDTypes) {
+    const TestValues first = Ragged(dtype, 4), second = Ragged(dtype, 5);
+    PlacedProblem placed(first), other(second);
+    DeviceProblem device(placed.problem(), placed.results());
+    const Stream stream;
+    DeviceCall call(device, On(stream.get()));
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+    const Status forward = call.Forward(), backward = call.Backward();
+    cudaGraph_t graph = nullptr;
+    Check(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
+    ASSERT_TRUE(forward.ok()) << forward.message;
+    ASSERT_TRUE(backward.ok()) << backward.message;
+    cudaGraphExec_t replay = nullptr;
+    Check(cudaGraphInstantiate(&replay, graph, 0), "cudaGraphInstantiate");
+    Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
+    stream.Wait();
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(placed.Outputs() == Once(first, {}, On()));
+
+    // The other problem's values into the same device memory.
+    const auto put = [](const ConstTensor& to, const ConstTensor& from) {
+      Check(
+          cudaMemcpy(const_cast<void*>(to.data), from.data, ExtentBytes(from), cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    };
+    put(device.problem().hidden, other.problem().hidden);
+    put(device.problem().weight, other.problem().weight);
+    put(device.problem().labels, other.problem().labels);
+    put(*device.problem().temperature, *other.problem().temperature);
+    put(*device.problem().grad_logprob, *other.problem().grad_logprob);
+    put(*device.problem().grad_entropy, *other.problem().grad_entropy);
+    device.PoisonOutputs(0xa5);
+    call.workspace().Fill(0xff);
+    call.saved().Fill(0xff);
+    Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
+    stream.Wait();
+    (void)device.Fetch();  // the inputs changed, by our own hand
+    EXPECT_TRUE(placed.Outputs() == Once(second, {}, On()));
+    Check(cudaGraphExecDestroy(replay), "cudaGraphExecDestroy");
+    Check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+}
+
+using GpuStreams = OnEachPath;
+
+// Fails if two calls share memory that is not theirs, or if work goes to another stream than the one
+// named: the two are enqueued in turns and never wait for each other.
+TEST_P(GpuStreams, TwoAtOnceDoNotDisturbEachOther) {
+  for (const DType dtype : kDTypes) {
+    const TestValues a = Ragged(dtype, 6), b = TestValues::Random(dtype, 130, 2500, 70, 7);
+    PlacedProblem placed_a(a), placed_b(b);
+    DeviceProblem device_a(placed_a.problem(), placed_a.results());
+    DeviceProblem device_b(placed_b.problem(), placed_b.results());
+    const Stream stream_a, stream_b;
+    DeviceCall call_a(device_a, On(stream_a.get())), call_b(device_b, On(stream_b.get()));
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    for (int round = 0; round < 20; ++round) {
+      ASSERT_TRUE(call_a.Forward().ok());
+      ASSERT_TRUE(call_b.Forward().ok());
+      ASSERT_TRUE(call_a.Backward().ok());
+      ASSERT_TRUE(call_b.Backward().ok());
+    }
+    stream_a.Wait();
+    stream_b.Wait();
+    EXPECT_THAT(device_a.Fetch(), IsEmpty());
+    EXPECT_THAT(device_b.Fetch(), IsEmpty());
+    EXPECT_TRUE(placed_a.Outputs() == Once(a, {}, On()));
+    EXPECT_TRUE(placed_b.Outputs() == Once(b, {}, On()));
+  }
+}
+
+using GpuArguments = OnEachPath;
+
+// Refused before anything is written, with the argument and its value.
+TEST_P(GpuArguments, AreRefusedByName) {
+  PlacedProblem placed(Ragged(DType::kBf16, 8));
+  DeviceProblem device(placed.problem(), placed.results());
+  DeviceCall call(device, On());
+  const auto refused = [&](const Problem& problem, const Results& results, void* workspace,
+                           const std::string& words) {
+    const Status status = Forward(problem, results, On(), workspace, call.saved().data());
+    EXPECT_EQ(status.code, Code::kInvalidArgument) << words;
+    EXPECT_THAT(status.message, HasSubstr(words));
+  };
+  Problem problem = device.problem();
+  problem.weight.shape[1] = 44;
+  refused(problem, device.results(), call.workspace().data(), "44");
+  problem = device.problem();
+  problem.hidden.data = nullptr;
+  refused(problem, device.results(), call.workspace().data(), "hidden");
+  problem = device.problem();
+  problem.weight.dtype = DType::kF16;
+  refused(problem, device.results(), call.workspace().data(), "weight");
+  Results results = device.results();
+  results.lse->stride[0] = 0;
+  refused(device.problem(), results, call.workspace().data(), "lse");
+  refused(device.problem(), device.results(), nullptr, "workspace");
+  refused(device.problem(), device.results(), call.workspace().data() + 4, "workspace");
+  const Status saved = Forward(device.problem(), device.results(), On(), call.workspace().data(),
+                               call.saved().data() + 4);
+  EXPECT_EQ(saved.code, Code::kInvalidArgument);
+  EXPECT_THAT(saved.message, HasSubstr("saved"));
+  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const TestOutputs before = placed.Outputs();  // poison
+  EXPECT_THAT(device.Fetch(), IsEmpty());
+  EXPECT_TRUE(placed.Outputs() == before) << "an output was written";
+}
+
+// A label that is invalid is told, not refused; a reduction with it is NaN.
+TEST_P(GpuArguments, InvalidDataIsLeftForTheCallerToRead) {
+  TestValues values = Ragged(DType::kF32, 9);
+  values.reduction = Reduction::kMean;
+  values.g = {1};
+  const TestOutputs outputs = Once(values, {}, On());
+  EXPECT_EQ(outputs.first_invalid_row, 40);
+  ASSERT_EQ(outputs.loss.size(), 1u);
+  EXPECT_TRUE(std::isnan(TestOutputs::Float(outputs.loss[0])));
+  values.labels[40] = 1002;
+  const TestOutputs valid = Once(values, {}, On());
+  EXPECT_EQ(valid.first_invalid_row, -1);
+  EXPECT_FALSE(std::isnan(TestOutputs::Float(valid.loss[0])));
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, GpuMemory, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuSaved, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuGraph, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuStreams, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuArguments, EachPath(), PathName);
+
+}  // namespace
+}  // namespace plumbline::kernel::device

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture for tests that need a GPU, run on each path; skips itself, saying why, where there is none.
+
+#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
+#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernel/cuda/support/device_problem.h"
+
+namespace plumbline::kernel::device {
+
+class OnEachPath : public testing::TestWithParam<CudaPath> {
+ protected:
+  void SetUp() override {
+    const std::string why = WhyNoDevice();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+  static Execution On(cudaStream_t stream = nullptr) { return OnDevice(GetParam(), stream); }
+};
+
+inline auto EachPath() { return testing::Values(CudaPath::kPortable, CudaPath::kBest); }
+inline std::string PathName(const testing::TestParamInfo<CudaPath>& path) {
+  return path.param == CudaPath::kBest ? "best" : "portable";
+}
+
+// A stream that does not wait for the default one.
+class Stream {
+ public:
+  Stream() { Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  ~Stream() { (void)cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  void Wait() const { Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace plumbline::kernel::device
+
+#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_

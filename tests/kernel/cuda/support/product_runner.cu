@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernel/cuda/support/product_runner.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "kernel/cuda/defects.h"
+#include "kernel/cuda/hopper/launch.h"
+#include "kernel/cuda/hopper/launch_product.cuh"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+constexpr uint32_t kMark = 0x7fc0dead;  // a NaN that no sum is
+constexpr uint16_t kNaNBits = 0x7fff;   // in bf16 and fp16
+
+// Of the test's own: the sums as they are.
+template <bool loads>
+struct StoreSums {
+  static constexpr bool kLoads = loads;
+  float* c;
+  int64_t ld, columns;
+
+  template <int BN>
+  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) {
+      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      d[i] = r < live_rows && v < columns ? c[r * ld + v] : 0;
+    }
+  }
+  template <int BN>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) {
+      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      if (r < live_rows && v < columns) c[r * ld + v] = d[i];
+    }
+  }
+};
+
+// An operand in memory: [planes][rows, ld], its first `used` rows and `columns` columns are read.
+struct Matrix {
+  uint16_t* data;
+  int64_t rows, columns, ld, plane;  // of which `plane` elements apart
+  int planes;
+};
+
+__host__ __device__ inline uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+__device__ inline int IntegerAt(uint64_t seed, int plane, int64_t row, int64_t column) {
+  return int(Mix(seed + uint64_t(plane) * 0x9e3779b97f4a7c15ull + Mix(uint64_t(row) * 0x100000001b3ull +
+                 uint64_t(column))) % 17) - 8;
+}
+
+// Integers in rows below `live`, zeros from there to `zeros`, NaN everywhere else.
+__global__ void Fill(Matrix a, int64_t live, int64_t zeros, bool half, uint64_t seed) {
+  const int64_t count = a.plane * a.planes;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    const int plane = int(i / a.plane);
+    const int64_t row = i % a.plane / a.ld, column = i % a.plane % a.ld;
+    uint16_t bits = kNaNBits;
+    if (row < zeros && column < a.columns) bits = 0;
+    if (row < live && column < a.columns) {
+      const float x = float(IntegerAt(seed, plane, row, column));
+      bits = half ? __half_as_ushort(__float2half_rn(x)) : __bfloat16_as_ushort(__float2bfloat16_rn(x));
+    }
+    a.data[i] = bits;
+  }
+}
+
+__global__ void FillWords(uint32_t* words, int64_t count, uint32_t value) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
+       i += int64_t{gridDim.x} * blockDim.x)
+    words[i] = value;
+}
+
+__device__ inline int ValueAt(const Matrix& a, bool half, bool depth_outer, int plane, int64_t mn,
+                                int64_t k) {
+  const int64_t row = depth_outer ? k : mn, column = depth_outer ? mn : k;
+  const uint16_t bits = a.data[plane * a.plane + row * a.ld + column];
+  return int(half ? __half2float(__ushort_as_half(bits)) : __bfloat162float(__ushort_as_bfloat16(bits)));
+}
+
+// The plain loop. Planes of a pass spelled out again, so that a mistake in PlanesOf shows.
+__global__ void Reference(Matrix a, Matrix b, bool half, bool a_depth_outer, bool b_depth_outer,
+                          int passes, int64_t m, int64_t n, int64_t k, const float* before, int64_t ld,
+                          float* c) {
+  constexpr int kPassesA[6] = {0, 1, 2, 1, 2, 3}, kPassesB[6] = {2, 1, 0, 2, 1, 3};
+  const int64_t column = blockIdx.y * int64_t{blockDim.x} + threadIdx.x, row = blockIdx.x;
+  if (row >= m || column >= n) return;
+  int sum = before == nullptr ? 0 : int(before[row * ld + column]);
+  for (int pass = 0; pass < passes; ++pass) {
+    const int pa = passes == 1 ? 0 : kPassesA[pass], pb = passes == 1 ? 0 : kPassesB[pass];
+#pragma unroll 1
+    for (int64_t i = 0; i < k; ++i)
+      sum += ValueAt(a, half, a_depth_outer, pa, row, i) * ValueAt(b, half, b_depth_outer, pb, column, i);
+  }
+  c[row * ld + column] = float(sum);
+}
+
+struct Difference {
+  unsigned long long wrong, first;  // first: the least index of a wrong element
+};
+
+__global__ void Compare(const uint32_t* got, const uint32_t* want, int64_t count, Difference* found) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    if (got[i] == want[i]) continue;
+    // +0 and -0 are one integer.
+    if ((got[i] | want[i]) == 0x80000000u) continue;
+    atomicAdd(&found->wrong, 1ull);
+    atomicMin(&found->first, static_cast<unsigned long long>(i));
+  }
+}
+
+// All memory of one run; freed in one go, errors of the device and all.
+class Memory {
+ public:
+  ~Memory() {
+    for (void* p : all_) cudaFree(p);
+  }
+  template <class T>
+  T* New(int64_t count) {
+    void* p = nullptr;
+    Note(cudaMalloc(&p, size_t(std::max<int64_t>(count, 1)) * sizeof(T)), "cudaMalloc");
+    all_.push_back(p);
+    return static_cast<T*>(p);
+  }
+  void Note(cudaError_t error, const char* what) {
+    if (error != cudaSuccess && error_.empty())
+      error_ = std::string(what) + ": " + cudaGetErrorString(error);
+  }
+  void Note(const Status& status) {
+    if (!status.ok() && error_.empty()) error_ = status.message;
+  }
+  void NoteLaunch(const char* what) { Note(cudaGetLastError(), what); }
+  const std::string& error() const { return error_; }
+
+ private:
+  std::vector<void*> all_;
+  std::string error_;
+};
+
+bool ADepthOuter(Loop loop) { return loop == Loop::kGradWeight; }
+bool BDepthOuter(Loop loop) { return loop != Loop::kLogits; }
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+// With a few rows and planes' gaps that no product may read.
+Matrix NewMatrix(Memory* memory, int64_t rows, int64_t columns, int64_t pad, int planes) {
+  const int64_t ld = RoundUp(columns + pad, 8);
+  const int64_t plane = (rows + 3) * ld;
+  return {memory->New<uint16_t>(plane * planes), rows, columns, ld, plane, planes};
+}
+
+Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
+  return {a.data, rows, columns, a.ld, a.plane, a.planes};
+}
+
+template <class Element, class Plan>
+Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
+                  const Plan& plan) {
+  switch (loop) {
+    case Loop::kLogits:
+      return hopper::LaunchProduct<Element, hopper::ForwardTile>(
+          product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
+    case Loop::kGradHidden:
+      // Without sums before, memory is made to hold zeros: one kernel less to compile.
+      if (!accumulate)
+        cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
+      return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
+          product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+    case Loop::kGradWeight:
+      return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
+          product, StoreSums<false>{c, ld, product.n}, 4, nullptr, plan);
+  }
+  return Status::Error(Code::kFailed, "no such loop");
+}
+
+Status Launch(const ProductCase& c, const Product& product, float* sums, int64_t ld) {
+  if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoDefects());
+  if (c.planted == 0)
+    return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoDefects());
+  return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, PlantedDefect{c.planted});
+}
+
+}  // namespace
+
+std::string WhyNoDevice() {
+  int count = 0, device = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(error);
+  if (count == 0 || cudaGetDevice(&device) != cudaSuccess) return "no CUDA device";
+  if (!hopper::Available(device)) return "the CUDA device is not of compute capability 9.0";
+  return "";
+}
+
+std::string Describe(const ProductCase& c) {
+  static const char* const kLoops[] = {"logits", "grad_hidden", "grad_weight"};
+  std::string text = std::string(kLoops[int(c.loop)]) + (c.half ? " fp16" : " bf16");
+  const auto add = [&text](const char* name, int64_t value) {
+    text += std::string(" ") + name + "=" + std::to_string(value);
+  };
+  add("m", c.m);
+  add("n", c.n);
+  add("k", c.k);
+  add("a_pad", c.a_pad);
+  add("b_pad", c.b_pad);
+  add("passes", c.passes);
+  add("accumulate", c.accumulate);
+  add("live", c.live);
+  add("live_first", c.live_first);
+  add("alternative", c.alternative);
+  add("planted", c.planted);
+  add("seed", int64_t(c.seed));
+  return text;
+}
+
+Outcome RunProduct(const ProductCase& c) {
+  Memory memory;
+  const bool a_outer = ADepthOuter(c.loop), b_outer = BDepthOuter(c.loop);
+  const bool live_is_depth = c.loop == Loop::kGradWeight;
+  const int64_t bound = live_is_depth ? c.k : c.m;
+  const int64_t live = c.live < 0 ? bound : std::clamp<int64_t>(c.live - c.live_first, 0, bound);
+  const int64_t depth = live_is_depth ? live : c.k;
+  const int64_t rows = live_is_depth ? c.m : live;
+  const int planes = c.passes == 1 ? 1 : kPlanes;
+  Outcome outcome;
+
+  // Rows of an operand in memory: those of the result, or the depth, which ends in zeros.
+  const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed, bool poison) {
+    const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, pad, planes);
+    const int64_t filled = outer ? depth : mn_live;
+    const int64_t zeros = outer ? std::min(c.k, RoundUp(depth, 64)) : filled;
+    Fill<<<256, 256>>>(x, poison ? 0 : filled, poison ? 0 : zeros, c.half, seed);
+    memory.NoteLaunch("fill");
+    return x;
+  };
+  const bool used = c.alternative == ProductCase::kUsed;
+  const bool has = c.alternative != ProductCase::kNone;
+  Matrix a = make(a_outer, c.m, rows, c.a_pad, c.seed * 2, used);
+  Matrix b = make(b_outer, c.n, c.n, c.b_pad, c.seed * 2 + 1, used);
+
+  Product product;
+  const auto operand = [&](const Matrix& x, bool outer, int64_t mn) {
+    return ToOperand(x, outer ? c.k : mn, outer ? mn : c.k);
+  };
+  product.a = operand(a, a_outer, c.m);
+  product.b = operand(b, b_outer, c.n);
+  if (has) {
+    // Other padding than the operand that it stands for, as compacted rows have.
+    const Matrix a2 = make(a_outer, c.m, rows, c.a_pad + 8, c.seed * 2, !used);
+    const Matrix b2 = make(b_outer, c.n, c.n, c.b_pad + 16, c.seed * 2 + 1, !used);
+    product.a_alternative = operand(a2, a_outer, c.m);
+    product.b_alternative = operand(b2, b_outer, c.n);
+    if (used) a = a2, b = b2;
+    int32_t* flag = memory.New<int32_t>(1);
+    FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(flag), 1, used ? 1 : 0);
+    product.use_alternative = flag;
+  }
+  product.m = c.m;
+  product.n = c.n;
+  product.k = c.k;
+  product.passes = c.passes;
+  product.live_is_depth = live_is_depth;
+  product.live_first = c.live_first;
+  if (c.live >= 0) {
+    int32_t* count = memory.New<int32_t>(1);
+    FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(count), 1, uint32_t(c.live));
+    product.live_rows = count;
+  }
+
+  // Rows and columns around C that nobody may write.
+  const int64_t ld = c.n + 5, count = (c.m + 2) * ld;
+  float* got = memory.New<float>(count);
+  float* want = memory.New<float>(count);
+  float* before = nullptr;
+  FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(want), count, kMark);
+  FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), count, kMark);
+  if (c.loop == Loop::kGradHidden) {
+    before = memory.New<float>(count);
+    const float start = c.accumulate ? 3.0f : 0.0f;
+    uint32_t bits = 0;
+    static_assert(sizeof bits == sizeof start);
+    std::copy_n(reinterpret_cast<const char*>(&start), sizeof bits, reinterpret_cast<char*>(&bits));
+    FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(before), count, bits);
+    memory.Note(cudaMemcpy2DAsync(got, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4, size_t(c.m),
+                                  cudaMemcpyDeviceToDevice, nullptr),
+                "sums before");
+    memory.Note(cudaMemcpy2DAsync(want, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4, size_t(c.m),
+                                  cudaMemcpyDeviceToDevice, nullptr),
+                "sums before");
+  }
+  if (rows > 0) {
+    Reference<<<dim3(unsigned(rows), unsigned((c.n + 127) / 128)), 128>>>(
+        a, b, c.half, a_outer, b_outer, c.passes, rows, c.n, depth, before, ld, want);
+    memory.NoteLaunch("reference");
+  }
+  if (memory.error().empty()) memory.Note(Launch(c, product, got, ld));
+  Difference* difference = memory.New<Difference>(1);
+  Difference found = {0, ~0ull};
+  memory.Note(cudaMemcpyAsync(difference, &found, sizeof found, cudaMemcpyHostToDevice, nullptr), "copy");
+  Compare<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), reinterpret_cast<uint32_t*>(want), count,
+                        difference);
+  memory.NoteLaunch("compare");
+  memory.Note(cudaMemcpy(&found, difference, sizeof found, cudaMemcpyDeviceToHost), "result");
+  if (found.wrong != 0) {
+    outcome.wrong = int64_t(found.wrong);
+    outcome.row = int64_t(found.first) / ld;
+    outcome.column = int64_t(found.first) % ld;
+    memory.Note(cudaMemcpy(&outcome.got, got + found.first, 4, cudaMemcpyDeviceToHost), "got");
+    memory.Note(cudaMemcpy(&outcome.want, want + found.first, 4, cudaMemcpyDeviceToHost), "want");
+  }
+  outcome.error = memory.error();
+  return outcome;
+}
+
+std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b,
+                     const std::vector<float>& before, std::vector<float>* sums) {
+  Memory memory;
+  const int planes = c.passes == 1 ? 1 : kPlanes;
+  const auto place = [&](bool outer, int64_t mn, const std::vector<uint16_t>& from) {
+    const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, 0, planes);
+    std::vector<uint16_t> laid(size_t(x.plane * planes), kNaNBits);
+    for (int plane = 0; plane < planes; ++plane) {
+      for (int64_t i = 0; i < mn; ++i) {
+        for (int64_t j = 0; j < c.k; ++j) {
+          const int64_t at = plane * x.plane + (outer ? j * x.ld + i : i * x.ld + j);
+          laid[size_t(at)] = from[size_t((plane * mn + i) * c.k + j)];
+        }
+      }
+    }
+    memory.Note(cudaMemcpy(x.data, laid.data(), laid.size() * 2, cudaMemcpyHostToDevice), "operand");
+    return ToOperand(x, outer ? c.k : mn, outer ? mn : c.k);
+  };
+  Product product;
+  product.a = place(ADepthOuter(c.loop), c.m, a);
+  product.b = place(BDepthOuter(c.loop), c.n, b);
+  product.m = c.m;
+  product.n = c.n;
+  product.k = c.k;
+  product.passes = c.passes;
+  product.live_is_depth = c.loop == Loop::kGradWeight;
+  float* got = memory.New<float>(c.m * c.n);
+  sums->assign(size_t(c.m * c.n), 0.0f);
+  if (!before.empty()) {
+    memory.Note(cudaMemcpy(got, before.data(), before.size() * 4, cudaMemcpyHostToDevice), "sums before");
+  }
+  ProductCase copy = c;
+  copy.accumulate = !before.empty();
+  if (memory.error().empty()) memory.Note(Launch(copy, product, got, c.n));
+  memory.Note(cudaMemcpy(sums->data(), got, sums->size() * 4, cudaMemcpyDeviceToHost), "sums");
+  return memory.error();
+}
+
+}  // namespace plumbline::kernel::cuda
