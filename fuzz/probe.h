@@ -53,7 +53,8 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
 
 // The operator on the device: dense host views in, the rows' lse out.
 using RowsLse = std::function<kernel::Status(const kernel::Problem& problem, float* lse)>;
-// Rows against a vocabulary of one column, `rows` of each of 8 depths and of each kind of operands.
+// Rows against a vocabulary of one column, `rows` of each of 8 depths and of each kind of operands. Not
+// compared are rows beyond the range that is specified, and rows of fp32 with an operand below 2^-134.
 ProbeLine ProbeLogits(std::string_view what, kernel::DType dtype, int64_t rows, uint64_t seed,
                       const RowsLse& run);
 

@@ -11,6 +11,7 @@
 // Exit status: 0 every call returned ok and touched nothing but its outputs, 1 not, 2 usage, 3 no case
 // was run, 4 no device.
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -64,6 +65,8 @@ int Main(const std::filesystem::path& folder, size_t most) {
     std::fprintf(stderr, "corpus_once: %s\n", why.c_str());
     return 4;
   }
+  double longest = 0;
+  std::string slowest;
   int64_t runs = 0, left_out = 0, wrong = 0, unread = 0;
   const fuzz::CaseListing listing = fuzz::ListCases(folder);
   for (const std::string& line : listing.unreadable) {
@@ -85,14 +88,22 @@ int Main(const std::filesystem::path& folder, size_t most) {
     }
     for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
       ++runs;
+      const auto start = std::chrono::steady_clock::now();
       for (const std::string& line : RunOnce(&placement, path)) {
         ++wrong;
         std::printf("%s on %s: %s\n", file.filename().c_str(),
                     path == CudaPath::kBest ? "cuda" : "cuda-portable", line.c_str());
       }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (took.count() > longest) {
+        longest = took.count();
+        slowest = file.filename();
+      }
     }
   }
   fuzz::Json result;
+  result["slowest"] = slowest;
+  result["slowest_seconds"] = longest;
   result["runs"] = runs;
   result["left_out"] = left_out;
   result["unread"] = unread;

@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
 
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kIssuingRegisters));
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && blocks > 0) {  // without a depth there may be no maps either
       const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
       Issuer<Tile, Plan> issuer{alternative ? &maps.a_alternative : &maps.a,
                                 alternative ? &maps.b_alternative : &maps.b,

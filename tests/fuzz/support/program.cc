@@ -12,6 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/fuzz/support/located.h"
+
 extern char** environ;
 
 namespace plumbline::fuzz::testing {
@@ -23,7 +25,7 @@ std::string Slurp(const std::filesystem::path& path) {
 }
 
 Outcome Program::Run(const std::string& arguments, const std::string& before) const {
-  return RunCommand(before + " " + PLUMB_PROGRAM + " " + arguments);
+  return RunCommand(before + " " + LocatedProgram(PLUMB_PROGRAM) + " " + arguments);
 }
 
 Outcome Program::RunCommand(const std::string& command) const {
@@ -52,7 +54,7 @@ pid_t Program::Start(std::vector<std::string> words) const {
   posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC, 0644);
   pid_t pid = -1;
-  EXPECT_EQ(posix_spawn(&pid, PLUMB_PROGRAM, &actions, nullptr, argv.data(), environ), 0);
+  EXPECT_EQ(posix_spawn(&pid, LocatedProgram(PLUMB_PROGRAM).c_str(), &actions, nullptr, argv.data(), environ), 0);
   posix_spawn_file_actions_destroy(&actions);
   return pid;
 }
