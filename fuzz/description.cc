@@ -171,6 +171,9 @@ void ReadContract(JsonReader& reader, oracle::Contract* c) {
   reader.Read("tile", &c->tile, 1, INT64_MAX);
   reader.Read("tile_depth", &c->tile_depth, 0, INT64_MAX);
   reader.Read("splits", &c->splits, 1, INT64_MAX);
+  if (reader.Member("rescales") != nullptr) {
+    reader.Read("rescales", &c->rescales.emplace(0), 0, INT64_MAX);
+  }
   reader.Read("label_logit_separate", &c->label_logit_separate);
   reader.Read("plain_logprob", &c->plain_logprob);
   reader.Read("plain_entropy", &c->plain_entropy);

@@ -27,6 +27,7 @@ constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kCudaPortable = "cuda-portable";
 constexpr std::string_view kMutant = "mutant:";
 constexpr std::string_view kHopperMutant = "hopper-mutant:";
+constexpr std::string_view kCudaMutant = "cuda-mutant:";
 constexpr std::string_view kPlugin = "plugin:";
 constexpr const char* kSymbol = "plumbline_target";
 
@@ -43,7 +44,8 @@ const plumbline_target_v1* FindBuiltIn(std::string_view name) {
     return table;
   };
   if (const plumbline_target_v1* table = find(kMutant, Mutants())) return table;
-  return find(kHopperMutant, HopperMutants());
+  if (const plumbline_target_v1* table = find(kHopperMutant, HopperMutants())) return table;
+  return find(kCudaMutant, CudaMutants());
 }
 
 std::string UnknownName(std::string_view name) {
@@ -209,6 +211,9 @@ std::vector<BuiltIn> BuiltInTargets() {
   for (const Mutant& mutant : HopperMutants()) {
     targets.push_back({std::string(kHopperMutant) + std::string(mutant.name),
                        "the same defect on host-hopper: " + std::string(mutant.what)});
+  }
+  for (const Mutant& mutant : CudaMutants()) {
+    targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what)});
   }
   return targets;
 }

@@ -3,7 +3,7 @@
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
 //
 // Names: "host", "host-hopper", "cuda", "cuda-portable", "mutant:NAME", "hopper-mutant:NAME",
-// "plugin:PATH.so".
+// "cuda-mutant:NAME", "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_H_

@@ -124,9 +124,10 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.log_absolute = c.log_error_absolute * kU;
   a.log_relative = c.log_error_relative * kU;
   a.division = c.division_error * kU;
-  a.rescales = MergeSteps(c, shape.v);
+  const double steps = MergeSteps(c, shape.v);
+  a.rescales = c.rescales ? static_cast<double>(*c.rescales) : steps;
   // No tree of additions over V terms is shallower than log2 V, whatever a contract says.
-  a.sum_depth = std::max(static_cast<double>(c.tile_depth) + a.rescales,
+  a.sum_depth = std::max(static_cast<double>(c.tile_depth) + steps,
                          shape.v > 1 ? std::ceil(std::log2(static_cast<double>(shape.v))) : 0);
   a.label_logit_separate = c.label_logit_separate;
   a.plain_logprob = c.plain_logprob;

@@ -3,11 +3,12 @@
 #include "oracle/budget.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "oracle/gradient_terms.h"
 #include "oracle/mutation.h"
-#include "oracle/overflow.h"
 
 #include "oracle/highway.h"
 #undef HWY_TARGET_INCLUDE
@@ -16,32 +17,6 @@
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-
-#ifndef PLUMBLINE_ORACLE_BUDGET_SHARED_
-#define PLUMBLINE_ORACLE_BUDGET_SHARED_
-namespace plumbline::oracle {
-
-// Sums over columns, with tau = t + delta and w' = p e^delta, from which every rho follows.
-struct Moments {
-  double grown = 0;                                      // sum of p (e^delta - 1)
-  double weight = 0;                                     // sum of w'
-  double first = 0;                                      // sum of w' tau
-  double second = 0;                                     // sum of w' tau^2
-  double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
-  double spread = 0;                                     // sum of w' delta^2
-  double abs_x = 0;                                      // sum of w' |x|
-  double gap = std::numeric_limits<double>::infinity();  // least t - delta
-};
-
-// What the forward budget needs of one column.
-struct Change {
-  double t = 0, delta = 0;
-  double growth = 0;  // e^delta - 1
-  double grown = 0;   // p (e^delta - 1), right where p underflows and e^delta does not
-};
-
-}  // namespace plumbline::oracle
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::oracle {
@@ -203,24 +178,15 @@ void FindChange(const Row& row, const Columns& c, const Arithmetic& a, int64_t h
 bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const Arithmetic& a,
                     int64_t hidden_size, const Upstream& up, double* value, double* bound) {
   const RowConstants r(row, c, a, hidden_size);
+  const GradientTerms terms_of = GradientTermsOf(row, b, a, up);
   const double u = a.u, inverse = row.inverse;
   const double abs_g = std::fabs(up.g), abs_k = std::fabs(up.k);
-  // exp(x - lse), where x and the m in lse were scaled apart: each by the roundings of the scale.
-  const double k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
-  const double of_lse =
-      a.ratio ? 0
-              : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
-                    (a.scale_before || a.scale_exact ? 0 : (k_c + u) * std::fabs(row.max_x));
-  const double pi_constant =
-      a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
-  const double pi_log = a.ratio ? 0 : u;
-  const double log_constant = b.log_s_error + of_lse;
-  const double phi = a.exp_underflow, others_slack = 0x1p-50 * b.lse_growth;
-  // Unless backward sees forward's very logits and maximum, its exponents may be positive.
-  const bool exponent_free = !(a.ratio && a.recompute_same_bits);
-  const double exponent_shift = ExponentShift(b, a) + of_lse;
-  const double max_complement = row.rest * row.inverse_s;
-  const double widest = Widest(row, b, a, up) * std::exp(std::min(88.0, LargestExponent(row, b, a)));
+  const auto [k_c, pi_constant, pi_log, log_constant] =
+      std::array{terms_of.k_c, terms_of.pi_constant, terms_of.pi_log, terms_of.log_constant};
+  const double phi = terms_of.phi, others_slack = terms_of.others_slack;
+  const bool exponent_free = terms_of.exponent_free;
+  const double exponent_shift = terms_of.exponent_shift, max_complement = terms_of.max_complement;
+  const double widest = terms_of.widest;
   const Vec infinity = Constant(kInf), zero = hn::Zero(kD), one = Constant(1);
   Vec index = hn::Iota(kD, static_cast<double>(c.first));
   auto overflow = hn::Lt(one, zero);
@@ -330,11 +296,19 @@ double Log1p(double x) { return std::isfinite(x) ? std::log1p(x) * (1 + 0x1p-40)
 }  // namespace
 
 RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a, int64_t hidden_size) {
-  RowBudget b;
   Moments others;
   Change max, label;
   HWY_DYNAMIC_DISPATCH(SumMoments)(row, all, a, hidden_size, row.argmax, &others);
   HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.argmax, &max);
+  if (row.logprob != -kInfinity) {
+    HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);
+  }
+  return BudgetForward(row, others, max, label, a);
+}
+
+RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max, const Change& label,
+                        const Arithmetic& a) {
+  RowBudget b;
   const double u = a.u;
   b.lse_growth = others.grown + max.grown;
   b.lse_change = Log1p(b.lse_growth);
@@ -376,7 +350,6 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& a,
           2 * a.result_underflow;
 
   if (row.logprob != -kInfinity) {
-    HWY_DYNAMIC_DISPATCH(FindChange)(row, all, a, hidden_size, row.label, &label);
     const double rest = std::max(0.0, b.lse_growth - label.grown) + 0x1p-50 * b.lse_growth;
     const double together = Log1p(rest * (1 + label.growth) + label.growth * row.label_complement);
     const bool separate = a.label_logit_separate && kPlanted != OracleDefect::kNoLabelLogit;

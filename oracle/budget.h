@@ -11,6 +11,7 @@
 #define PLUMBLINE_ORACLE_BUDGET_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "oracle/arithmetic.h"
 #include "oracle/row.h"
@@ -29,6 +30,30 @@ struct RowBudget {
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
 };
+
+// Sums over columns, with tau = t + delta and w' = p e^delta, from which every rho follows.
+struct Moments {
+  double grown = 0;                                      // sum of p (e^delta - 1)
+  double weight = 0;                                     // sum of w'
+  double first = 0;                                      // sum of w' tau
+  double second = 0;                                     // sum of w' tau^2
+  double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
+  double spread = 0;                                     // sum of w' delta^2
+  double abs_x = 0;                                      // sum of w' |x|
+  double gap = std::numeric_limits<double>::infinity();  // least t - delta
+};
+
+// What the forward budget needs of one column.
+struct Change {
+  double t = 0, delta = 0;
+  double growth = 0;  // e^delta - 1
+  double grown = 0;   // p (e^delta - 1), right where p underflows and e^delta does not
+};
+
+// Of a kFinite row: the moments of every column but the maximum's, and the changes of the maximum's
+// and, where logprob is finite, of the label's.
+RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max, const Change& label,
+                        const Arithmetic& arithmetic);
 
 // `all` holds every column of a kFinite row.
 RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& arithmetic,

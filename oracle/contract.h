@@ -60,6 +60,9 @@ struct Contract {
   int64_t tile = 1;
   int64_t tile_depth = 0;
   int64_t splits = 1;
+  // How often at most a term of those sums is scaled down because the maximum moved. Absent: once at
+  // each step; a kernel that finds the maximum before it merges tiles rescales fewer times.
+  std::optional<int64_t> rescales;
   bool label_logit_separate = true;  // the label's logit is another dot product than the one summed
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t

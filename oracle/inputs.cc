@@ -62,6 +62,14 @@ int64_t LoadInt(const ConstTensor& tensor, int64_t i) {
   return value;
 }
 
+std::vector<int64_t> Inputs::NormalRows() const {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < n; ++i) {
+    if (kind[static_cast<size_t>(i)] == RowKind::kNormal) rows.push_back(i);
+  }
+  return rows;
+}
+
 Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
   Inputs in;
   in.n = problem.rows();

@@ -29,6 +29,8 @@ struct Inputs {
   int64_t counted = 0;              // what `mean` divides by: rows not ignored
   int64_t first_invalid_row = -1;
 
+  // The rows that have results of their own, ascending.
+  std::vector<int64_t> NormalRows() const;
   // Whether backward has nothing to do for row i.
   bool LeftOut(int64_t i) const {
     const auto r = static_cast<size_t>(i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outputs that are judged, by name, and what an output element is required to be.
+// The outputs that are judged, by name, what an output element is required to be, and what became of
+// it.
 
 #ifndef PLUMBLINE_ORACLE_OUTPUT_H_
 #define PLUMBLINE_ORACLE_OUTPUT_H_
@@ -39,6 +40,22 @@ struct Element {
   double value = 0;   // the reference's value
   double radius = 0;  // the reference's own error is at most this
   double bound = 0;   // the largest error that the contract allows, >= 0
+};
+
+enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped };
+
+enum class Failure : uint8_t {
+  kNone,
+  kBound,      // finite, and too far away
+  kNonFinite,  // NaN or infinite where a finite value is required, or the reverse
+  kSign,       // logprob > 0 or entropy < 0: wrong without any tolerance
+  kNotZero,    // +0 is required, bit for bit
+};
+
+struct JudgedElement {
+  Verdict verdict = Verdict::kPass;
+  Failure failure = Failure::kNone;
+  double tightness = 0;
 };
 
 }  // namespace plumbline::oracle

@@ -13,25 +13,6 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
-namespace plumbline::oracle {
-
-#ifndef PLUMBLINE_ORACLE_ROW_SUMS_
-#define PLUMBLINE_ORACLE_ROW_SUMS_
-struct Extremes {
-  double max = 0;
-  int64_t argmax = 0;
-  bool nan = false;    // a NaN or +inf among the logits
-  double min = 0;      // the least that is not -inf
-  double max_abs = 0;  // the largest S of a column that is not -inf
-};
-struct Weights {
-  double rest = 0;      // sum of e^-t
-  double weighted = 0;  // sum of t e^-t
-};
-#endif
-
-}  // namespace plumbline::oracle
-
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::oracle {
 namespace HWY_NAMESPACE {
@@ -103,15 +84,13 @@ namespace plumbline::oracle {
 HWY_EXPORT(FindExtremes);
 HWY_EXPORT(SumWeights);
 
-Row ComputeRow(const Columns& all, double temperature, int64_t label) {
+Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Row row;
   row.temperature = temperature;
   row.inverse = 1 / temperature;
-  row.vocab = all.count;
+  row.vocab = vocab;
   row.label = label;
-  Extremes extremes;
-  HWY_DYNAMIC_DISPATCH(FindExtremes)(all, &extremes);
   if (extremes.nan || extremes.max == -kInfinity) {
     row.row_class = RowClass::kNaN;
     return row;
@@ -125,18 +104,31 @@ Row ComputeRow(const Columns& all, double temperature, int64_t label) {
   row.max_z = extremes.max;
   row.max_x = row.max_z * row.inverse;
   row.max_abs_x = std::fmax(std::fabs(extremes.max), std::fabs(extremes.min)) * row.inverse;
-  Weights weights;
-  HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.inverse, row.argmax, &weights);
+  return row;
+}
+
+void FinishRow(const Weights& weights, double label_z, Row* out) {
+  Row& row = *out;
   row.rest = weights.rest;
   row.inverse_s = 1 / (1 + weights.rest);
   row.log_s = std::log1p(weights.rest);
   row.lse = row.max_x + row.log_s;
   row.entropy = row.log_s + weights.weighted * row.inverse_s;
-  row.label_z = all.z[label];
+  row.label_z = label_z;
   row.label_t = (row.max_z - row.label_z) * row.inverse;
   row.logprob = 0 - (row.label_t + row.log_s);
   row.label_complement =
-      label == row.argmax ? row.rest * row.inverse_s : 1 - std::exp(-row.label_t) * row.inverse_s;
+      row.label == row.argmax ? row.rest * row.inverse_s : 1 - std::exp(-row.label_t) * row.inverse_s;
+}
+
+Row ComputeRow(const Columns& all, double temperature, int64_t label) {
+  Extremes extremes;
+  HWY_DYNAMIC_DISPATCH(FindExtremes)(all, &extremes);
+  Row row = BeginRow(extremes, all.count, temperature, label);
+  if (row.row_class != RowClass::kFinite) return row;
+  Weights weights;
+  HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.inverse, row.argmax, &weights);
+  FinishRow(weights, all.z[label], &row);
   return row;
 }
 

@@ -54,6 +54,24 @@ struct Row {
   double label_complement = 0;  // 1 - p_y, without cancellation where p_y is near 1
 };
 
+// What one row's columns add up to, in two passes: FinishRow makes a Row of it.
+struct Extremes {
+  double max = 0;
+  int64_t argmax = 0;  // the first
+  bool nan = false;    // a NaN or +inf among the logits
+  double min = 0;      // the least that is not -inf
+  double max_abs = 0;  // the largest S of a column that is not -inf
+};
+struct Weights {
+  double rest = 0;      // sum of e^-t over every column but argmax
+  double weighted = 0;  // sum of t e^-t
+};
+
+// The row as far as its extremes say: the class, T, m. `weights` are asked for only where it is
+// kFinite.
+Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label);
+void FinishRow(const Weights& weights, double label_z, Row* row);
+
 // From all columns of a row. Errors, with u = 2^-53: three roundings in t, 2u in exp and in log1p (the
 // libraries document 1 ulp), vocab u in the sums: what RadiusOver (oracle/arithmetic.h) counts with.
 Row ComputeRow(const Columns& all, double temperature, int64_t label);

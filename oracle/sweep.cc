@@ -12,10 +12,9 @@
 #include "oracle/arithmetic.h"
 #include "oracle/budget.h"
 #include "oracle/buffer.h"
-#include "oracle/finish.h"
+#include "oracle/forward_elements.h"
 #include "oracle/gradient_blocks.h"
 #include "oracle/inputs.h"
-#include "oracle/mutation.h"
 #include "oracle/operands.h"
 #include "oracle/overflow.h"
 #include "oracle/row.h"
@@ -27,21 +26,6 @@ namespace {
 using kernel::Problem;
 using kernel::Reduction;
 using kernel::Results;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
-Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
-Element NotANumber() { return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0}; }
-Element Unspecified() { return {Expect::kUnspecified, 0, 0, 0}; }
-
-std::vector<int64_t> NormalRows(const Inputs& in) {
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < in.n; ++i) {
-    if (in.kind[static_cast<size_t>(i)] == RowKind::kNormal) rows.push_back(i);
-  }
-  return rows;
-}
 
 // Everything that is carried from row to row.
 class Sweeper {
@@ -61,7 +45,6 @@ class Sweeper {
   void ForwardRow(int64_t r, const Columns& all);
   void PutForward(int64_t r);
   bool MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const;
-  void FinishLoss();
   bool Backward(const KeptLogits& kept);  // false: interrupted
 
   const Results& wanted_;
@@ -73,15 +56,11 @@ class Sweeper {
   const Arithmetic& target_;  // at any temperature
   RadiusRatios ratios_;
   Operands operands_;
-  double log_v_ = 0;
   std::vector<Row> rows_;  // by place among the normal rows
   std::vector<RowBudget> budgets_;
   std::vector<char> overflows_;
 
-  // Of the loss.
-  double loss_ = 0, loss_abs_ = 0, loss_bound_ = 0;
-  bool loss_nan_ = false, loss_infinite_ = false, loss_unspecified_ = false;
-
+  LossSum loss_;
   bool weight_nan_ = false, weight_unspecified_ = false;
 };
 
@@ -96,8 +75,7 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       target_(by_temperature_.any),
       // Where T is a power of two less is allowed, so the radius is a larger share of it.
       ratios_(RadiusOver(by_temperature_.power, {in_.n, in_.v, in_.h})),
-      operands_(problem, NormalRows(in_), target_.least_operand, target_.flush_operands),
-      log_v_(in_.v > 0 ? std::log(static_cast<double>(in_.v)) : 0),
+      operands_(problem, in_.NormalRows(), target_.least_operand, target_.flush_operands),
       rows_(static_cast<size_t>(operands_.rows())),
       budgets_(rows_.size()),
       overflows_(rows_.size(), 0) {}
@@ -162,30 +140,13 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
 
 // In the order of the rows, whatever the threads did.
 void Sweeper::PutForward(int64_t r) {
-  const Row& row = rows_[static_cast<size_t>(r)];
-  const RowBudget& b = budgets_[static_cast<size_t>(r)];
   const int64_t i = operands_.problem_row(r);
-  if (row.row_class != RowClass::kFinite) {
-    const bool nan = row.row_class == RowClass::kNaN;
-    for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse}) {
-      Put(o, i, nan ? NotANumber() : Unspecified());
-    }
-    (nan ? loss_nan_ : loss_unspecified_) = true;
-    return;
-  }
-  const double range = std::max(log_v_, 0.5), ratio = ratios_.forward;
-  Put(Output::kEntropy, i, Bounded(row.entropy, ratio * b.entropy, b.entropy, range));
-  Put(Output::kLse, i, Bounded(row.lse, ratio * b.lse, b.lse, std::max(range, std::fabs(row.lse))));
-  if (row.logprob == -kInfinity) {
-    Put(Output::kLogprob, i, {Expect::kMinusInf, -kInfinity, 0, 0});
-    loss_infinite_ = true;
-    return;
-  }
-  Put(Output::kLogprob, i,
-      Bounded(row.logprob, ratio * b.logprob, b.logprob, std::max(range, std::fabs(row.logprob))));
-  loss_ -= row.logprob;
-  loss_abs_ += std::fabs(row.logprob);
-  loss_bound_ += b.logprob;
+  const ForwardElements e =
+      ForwardOf(rows_[static_cast<size_t>(r)], budgets_[static_cast<size_t>(r)], ratios_.forward);
+  Put(Output::kLogprob, i, e.logprob);
+  Put(Output::kEntropy, i, e.entropy);
+  Put(Output::kLse, i, e.lse);
+  loss_.Add(e);
 }
 
 // Rows [begin, end), whose logits the buffers are for, RoundUp(V, kPanel) apart.
@@ -211,29 +172,6 @@ void Sweeper::ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Bu
   });
   if (options_.Interrupted()) return;
   for (int64_t r = begin; r < end; ++r) PutForward(r);
-}
-
-void Sweeper::FinishLoss() {
-  if (in_.counted == 0) return Put(Output::kLoss, 0, Zero());
-  if (loss_nan_) return Put(Output::kLoss, 0, NotANumber());
-  if (loss_unspecified_) return Put(Output::kLoss, 0, Unspecified());
-  if (loss_infinite_) return Put(Output::kLoss, 0, {Expect::kPlusInf, kInfinity, 0, 0});
-  const double n = kPlanted == OracleDefect::kNoLossSum ? 0 : static_cast<double>(in_.n);
-  double bound =
-      loss_bound_ + Gamma(n, target_.u) * (loss_abs_ + loss_bound_) + target_.result_underflow;
-  // What a sum in fp32 may overflow may be infinite, also where the mean would fit.
-  if (!(loss_abs_ + std::min(bound, loss_abs_ + log_v_ * n) <= std::numeric_limits<float>::max())) {
-    return Put(Output::kLoss, 0, Unspecified());
-  }
-  double value = loss_;
-  if (reduction_ == Reduction::kMean) {
-    const double count = static_cast<double>(in_.counted);
-    value /= count;
-    bound =
-        bound / count + 2 * target_.u * (std::fabs(value) + bound / count) + target_.result_underflow;
-  }
-  Put(Output::kLoss, 0,
-      Bounded(value, ratios_.forward * bound, bound, std::max({0.5, log_v_, std::fabs(value)})));
 }
 
 bool Sweeper::Backward(const KeptLogits& kept) {
@@ -277,7 +215,10 @@ SweepResult Sweeper::Run() {
       Put(o, i, ignored ? Zero() : NotANumber());
     }
     PutRow(Output::kGradHidden, i, ignored ? PlusZero() : NotANumber());
-    if (!ignored) loss_nan_ = weight_nan_ = true;
+    if (!ignored) {
+      loss_.AddInvalid();
+      weight_nan_ = true;
+    }
   }
 
   const int64_t rows = operands_.rows(), stride = RoundUp(in_.v, kPanel);
@@ -291,7 +232,7 @@ SweepResult Sweeper::Run() {
     ForwardBlock(begin, std::min(rows, begin + block), z, abs_sum, flushable);
     if (options_.Interrupted()) return {in_.first_invalid_row, true};
   }
-  FinishLoss();
+  Put(Output::kLoss, 0, loss_.Finish(in_, reduction_, target_, ratios_.forward));
   if (Gradients()) {
     // Where all rows fit they are all still here; else they are computed again, block by block.
     KeptLogits kept;

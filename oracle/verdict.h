@@ -20,26 +20,10 @@
 
 namespace plumbline::oracle {
 
-enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped };
-
 // "pass", "fail", "vacuous", "unspecified", "skipped".
 std::string_view Name(Verdict verdict);
 
-enum class Failure : uint8_t {
-  kNone,
-  kBound,      // finite, and too far away
-  kNonFinite,  // NaN or infinite where a finite value is required, or the reverse
-  kSign,       // logprob > 0 or entropy < 0: wrong without any tolerance
-  kNotZero,    // +0 is required, bit for bit
-};
-
 std::string_view Name(Failure failure);  // "bound", "non-finite", "sign", "not-zero"
-
-struct JudgedElement {
-  Verdict verdict = Verdict::kPass;
-  Failure failure = Failure::kNone;
-  double tightness = 0;
-};
 
 // One element; got is the target's value widened to double (exact for every output dtype).
 JudgedElement Judge(Output output, const Element& expected, double got);

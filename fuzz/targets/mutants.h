@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutants: the host operator with one planted defect each, every one modelled on a bug that a public
-// kernel of this kind has had. A harness that does not find them finds nothing. They claim host's
-// contract, or that of host-hopper, with whose dot products there is one of each too.
+// Mutants: an operator with one planted defect each, the host's modelled on bugs that public kernels of
+// this kind have had. A harness that does not find them finds nothing. They claim host's contract, or
+// that of host-hopper, with whose dot products there is one of each too. Those of the CUDA operator are
+// others, which only a GPU kernel can have (kernel/cuda/defects.h).
 
 #ifndef PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
 #define PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
@@ -18,10 +19,12 @@ struct Mutant {
   std::string_view name;  // "tail-unmasked"
   std::string_view what;  // one line: the defect, and the bug it is modelled on
   const plumbline_target_v1* table;
+  bool deterministic = true;  // the same wrong bits every time
 };
 
 std::span<const Mutant> Mutants();
 std::span<const Mutant> HopperMutants();  // the same names in the same order
+std::span<const Mutant> CudaMutants();
 
 }  // namespace plumbline::fuzz
 

@@ -82,7 +82,7 @@ Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   if (asked == CudaPath::kSimt || capability < 80) {
     *path = &kSimtPath;
   } else if (asked == CudaPath::kBest && capability == 90 && !InPortable(planted)) {
-    *path = &kHopperPath;  // its launchers know what is planted
+    *path = planted == Defect::kNone ? &kHopperPath : &kPlantedHopperPath;
   } else {
     *path = planted == Defect::kNone ? &kPortablePath : &kPlantedPortablePath;
   }

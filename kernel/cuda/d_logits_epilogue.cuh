@@ -51,7 +51,13 @@ struct DLogitsEpilogue {
     for (int h = 0; h < 2; ++h) {
       const int64_t r = row + lane / 4 + 8 * h;
       if (r >= allocated_rows) continue;
-      StoreRow<BN>(d, h, r < live_rows ? rows[r] : Dead(), column + offset, d_logits + r * ld);
+      const RowGradient gradient = r < live_rows ? rows[r] : Dead();
+      // Asked once a row: asked for each pair, the code of four planes lies between all others.
+      if (plane_stride == 0) {
+        StoreRow<BN, false>(d, h, gradient, column + offset, d_logits + r * ld);
+      } else if constexpr (!kIsHalf) {
+        StoreRow<BN, true>(d, h, gradient, column + offset, d_logits + r * ld);
+      }
     }
   }
 
@@ -69,7 +75,7 @@ struct DLogitsEpilogue {
     return (of_logprob - of_entropy) * row.inverse_temperature;
   }
 
-  template <int BN>
+  template <int BN, bool kInPlanes>
   __device__ void StoreRow(const float (&d)[BN / 2], int h, const RowGradient& row, int64_t column,
                            Element* to) const {
     const int64_t distance = row.label - first_column - column;
@@ -85,14 +91,15 @@ struct DLogitsEpilogue {
         if (8 * j + q >= last) dz[q] = 0;
       }
       // Columns past the last are in memory too: d_logits come in whole tiles.
-      StorePair(to + column + 8 * j, dz[0], dz[1]);
+      StorePair<kInPlanes>(to + column + 8 * j, dz[0], dz[1]);
     }
   }
 
+  template <bool kInPlanes>
   __device__ void StorePair(Element* to, float a, float b) const {
-    if (plane_stride == 0) {
+    if constexpr (!kInPlanes) {
       Put(to, Narrow<Element>(a), Narrow<Element>(b));
-    } else if constexpr (sizeof(Element) == 2 && !kIsHalf) {
+    } else {
       const Planes x = SplitPlanes(a), y = SplitPlanes(b);
       Put(to, x.lo, y.lo);
       Put(to + plane_stride, x.mid, y.mid);

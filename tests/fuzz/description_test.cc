@@ -111,6 +111,7 @@ const std::vector<Row>& Rows() {
       {"contract.tile", "64", [](D d) { return d.contract.tile == 64; }},
       {"contract.tile_depth", "7", [](D d) { return d.contract.tile_depth == 7; }},
       {"contract.splits", "8", [](D d) { return d.contract.splits == 8; }},
+      {"contract.rescales", "0", [](D d) { return d.contract.rescales == 0; }},
       {"contract.label_logit_separate", "false", [](D d) { return !d.contract.label_logit_separate; }},
       {"contract.plain_logprob", "true", [](D d) { return d.contract.plain_logprob; }},
       {"contract.plain_entropy", "true", [](D d) { return d.contract.plain_entropy; }},
@@ -187,7 +188,8 @@ TEST(Description, DocumentAndProgramAgree) {
                                k.row_chunk},
           std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
                               k.log_error_absolute, k.log_error_relative, k.division_error},
-          k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator);
+          k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator,
+          k.rescales);
     };
     EXPECT_EQ(fields(spelled), fields(silent)) << row.path << " documented as " << absent;
   }

@@ -155,7 +155,8 @@ TEST(Target, EveryBuiltInLoads) {
                  "\"" + original + "\"");
     EXPECT_EQ(text, Loaded(original)->description_text());
   }
-  EXPECT_EQ(names.size(), 4 + Mutants().size() + HopperMutants().size());
+  EXPECT_EQ(names.size(), 4 + Mutants().size() + HopperMutants().size() + CudaMutants().size());
+  EXPECT_GE(CudaMutants().size(), 12U);
 }
 
 // Fails if a target on a device that is not here loads, or does not say what is missing; if one of them
@@ -164,7 +165,9 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
   std::string missing;
   const bool here = CudaDevice(&missing) != nullptr;
   std::string contract;
-  for (const plumbline_target_v1* table : {CudaTarget(), CudaPortableTarget()}) {
+  std::vector<const plumbline_target_v1*> tables = {CudaTarget(), CudaPortableTarget()};
+  for (const Mutant& mutant : CudaMutants()) tables.push_back(mutant.table);
+  for (const plumbline_target_v1* table : tables) {
     std::string error;
     const auto description = ParseDescription(table->describe(), &error);
     ASSERT_TRUE(description) << error;

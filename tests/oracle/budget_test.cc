@@ -285,6 +285,9 @@ TEST(Arithmetic, SummationTree) {
   EXPECT_EQ(at(512).rescales, 7);      // eight splits of one tile
   EXPECT_EQ(at(513).rescales, 1 + 4);  // nine tiles, two a split, five splits
   EXPECT_EQ(at(4096).sum_depth, 7 + 7 + 7);
+  c.rescales = 1;
+  EXPECT_EQ(at(4096).rescales, 1);
+  EXPECT_EQ(at(4096).sum_depth, 7 + 7 + 7);  // terms are added as often as before
 }
 
 // Two logits that fp32 cannot tell apart, 1024 nats apart in truth: p underflows and e^delta overflows,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "oracle/verdict.h"
 #include "tests/oracle/machine.h"
@@ -138,6 +139,10 @@ void Kernel::Merge(State other, State* state) {
 State Kernel::Softmax(const std::vector<Real>& x) {
   const auto tile = static_cast<size_t>(c_.tile), splits = static_cast<size_t>(c_.splits);
   const size_t tiles = (x.size() + tile - 1) / tile, each = (tiles + splits - 1) / splits;
+  // A kernel that says how often it rescales finds the maximum first: of the tiles, which are then
+  // moved to it once each, or of the columns.
+  std::optional<Real> found;
+  if (c_.rescales) found = ShiftOf(*std::max_element(x.begin(), x.end()));
   State all;
   for (size_t begin = 0; begin < tiles; begin += each) {
     State part;
@@ -146,8 +151,11 @@ State Kernel::Softmax(const std::vector<Real>& x) {
       Real m = *std::max_element(x.begin() + static_cast<int64_t>(first),
                                  x.begin() + static_cast<int64_t>(last));
       m = ShiftOf(m);
-      if (!part.empty) m = std::max(m, part.m);
-      Merge(Tile(x, first, last, m), &part);
+      if (!found && !part.empty) m = std::max(m, part.m);
+      if (found && *c_.rescales == 0) m = *found;
+      State state = Tile(x, first, last, m);
+      if (found) MoveTo(*found, &state);
+      Merge(state, &part);
     }
     Merge(part, &all);
   }

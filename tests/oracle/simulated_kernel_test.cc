@@ -123,6 +123,7 @@ Contract DrawContract(Dice* dice, const Ranges& ranges) {
     c.tile = dice->Range(1, 8);
     c.tile_depth = static_cast<int64_t>(std::ceil(std::log2(static_cast<double>(c.tile))));
     c.splits = dice->Range(1, 3);
+    if (dice->OneIn(2)) c.rescales = dice->Range(0, 1);
   }
   c.label_logit_separate = dice->OneIn(3);
   c.plain_logprob = dice->OneIn(4);
@@ -139,10 +140,10 @@ std::string Show(const Contract& c) {
     << " flush " << static_cast<int>(c.flush) << " scale " << static_cast<int>(c.scale) << " "
     << c.scale_roundings << " argument " << c.argument_roundings << " exp " << c.exp_error << " "
     << c.exp_gradual << " log " << c.log_error_absolute << " " << c.log_error_relative << " division "
-    << c.division_error << " tile " << c.tile << " splits " << c.splits << " separate "
-    << c.label_logit_separate << " plain " << c.plain_logprob << c.plain_entropy << " same bits "
-    << c.recompute_same_bits << " probability " << static_cast<int>(c.probability) << " dz "
-    << (c.d_logits ? kernel::Name(*c.d_logits) : "input");
+    << c.division_error << " tile " << c.tile << " splits " << c.splits << " rescales "
+    << c.rescales.value_or(-1) << " separate " << c.label_logit_separate << " plain " << c.plain_logprob
+    << c.plain_entropy << " same bits " << c.recompute_same_bits << " probability "
+    << static_cast<int>(c.probability) << " dz " << (c.d_logits ? kernel::Name(*c.d_logits) : "input");
   return s.str();
 }
 

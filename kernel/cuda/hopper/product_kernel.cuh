@@ -170,8 +170,9 @@ struct Multiplier {
     int previous = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      if (!(plan.Has(Defect::kHopperFullBarrierNotAwaited) && stage == 0))
-        BarrierWait(full + 8 * stage, parity);
+      // Waited for after all, behind the products: a phase passed over would be misuse of the barrier.
+      const bool late = plan.Has(Defect::kHopperFullBarrierNotAwaited) && stage == 0;
+      if (!late) BarrierWait(full + 8 * stage, parity);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) || (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
@@ -197,6 +198,7 @@ struct Multiplier {
       WgmmaCommit();
 #pragma unroll
       for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
+      if (late) BarrierWait(full + 8 * stage, parity);
       WgmmaWait<1>();
       if (step > 0 && !plan.Has(Defect::kHopperStageReleasedEarly)) Release(previous);
       previous = stage;
@@ -247,7 +249,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
 
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kIssuingRegisters));
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && blocks > 0) {  // without a depth there may be no maps either
       const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
       Issuer<Tile, Plan> issuer{alternative ? &maps.a_alternative : &maps.a,
                                 alternative ? &maps.b_alternative : &maps.b,

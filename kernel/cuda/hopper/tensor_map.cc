@@ -104,6 +104,9 @@ Status MakeMaps(const Product& product, Major a, Major b, int a_box_rows, int b_
                           along_depth ? product.k : side.extent, side.box_rows, side.map);
     if (!made.ok()) return made;
   }
+  // A product may have an alternative for one of its operands alone.
+  if (product.a_alternative.data == nullptr) maps->a_alternative = maps->a;
+  if (product.b_alternative.data == nullptr) maps->b_alternative = maps->b;
   return Status::Ok();
 }
 

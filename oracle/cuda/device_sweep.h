@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One problem's way through the oracle on a device (oracle/cuda/judge.h): rows in blocks, and for each
+// block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's sums mean
+// is the host's code (oracle/row.h, budget.h, forward_elements.h); only what is N V or larger is the
+// device's.
+
+#ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
+#define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernel/problem.h"
+#include "oracle/arithmetic.h"
+#include "oracle/cuda/blas.h"
+#include "oracle/cuda/device.h"
+#include "oracle/cuda/judge.h"
+#include "oracle/cuda/launch.h"
+#include "oracle/expectation.h"
+#include "oracle/forward_elements.h"
+#include "oracle/inputs.h"
+
+namespace plumbline::oracle::cuda {
+
+// Device memory, kept from one problem to the next.
+struct Arena {
+  DeviceBlock logits, abs_sums, weight_lsb;    // [block][V], [block][V], [V]
+  DeviceBlock hidden, hidden_magnitude;        // [block][H]
+  DeviceBlock weight, weight_magnitude;        // [chunk][H]
+  DeviceBlock dz, hidden_error, weight_error;  // [block][chunk]
+  DeviceBlock grad_hidden, grad_hidden_error;  // [block][H]
+  DeviceBlock grad_weight, grad_weight_error;  // [chunk][H], or [V][H] where there are several blocks
+  DeviceBlock weight_max, weight_range;        // [H]
+  DeviceBlock list, active_list, terms, gradient_terms, row_results, lowest, flags;  // [block]
+  DeviceBlock mass, limit, constant, problem_rows, verdicts, watched, gathered;
+
+  std::vector<DeviceBlock*> All();
+};
+
+class DeviceSweep {
+ public:
+  DeviceSweep(const kernel::Problem& problem, std::span<const kernel::Results> results,
+              const Contract& contract, size_t memory, std::vector<WatchedRow>* watched,
+              const Blas& blas, Arena* arena);
+  // Throws DeviceError.
+  DeviceVerdicts Run();
+
+ private:
+  static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
+
+  bool Gradients() const { return wanted_.grad_hidden || wanted_.grad_weight; }
+  void Plan(size_t memory);
+
+  // forward_pass.cc
+  void Forward(int64_t begin, int64_t end);
+  void FormLogits(int64_t begin, int64_t end);
+  void WidenWeight(int64_t first, int64_t count);
+  Logits BlockLogits() const;
+  RowTerms TermsOf(int64_t r) const;
+  void FindRows(int64_t begin, int64_t end);
+  void FindBudgets(int64_t begin, const std::vector<int64_t>& finite);
+  void MarkOverflows(int64_t begin, const std::vector<int64_t>& finite);
+
+  // backward_pass.cc
+  void Backward(int64_t begin, int64_t end);
+  std::vector<int64_t> ActiveRows(int64_t begin, int64_t end);
+  void FormGradients(const std::vector<int64_t>& active, int64_t begin);
+  GradientRows HiddenRows(const std::vector<int64_t>& active);
+  GradientRows WeightRows(int64_t first, int64_t count, const double* value, const double* error) const;
+  void FinishWeight();
+  void JudgeConstantRows();
+  void JudgeGradient(const GradientRows& rows);
+  void Watch(const GradientRows& rows, const std::vector<int64_t>& problem_rows);
+
+  void JudgeForward(DeviceVerdicts* out);
+
+  const kernel::Problem& problem_;
+  std::span<const kernel::Results> results_;
+  const kernel::Results& wanted_;
+  std::vector<WatchedRow>* watched_;
+  const Blas& blas_;
+  Arena& arena_;
+
+  Inputs inputs_;
+  ArithmeticByTemperature by_temperature_;
+  const Arithmetic& target_;
+  RadiusRatios ratios_;
+  LogitTerms common_;
+  int64_t h_, v_, h_ld_, v_ld_, chunk_;
+
+  std::vector<int64_t> normal_;  // the rows with results of their own
+  std::vector<Row> rows_;        // by place in it, as the next three
+  std::vector<RowBudget> budgets_;
+  std::vector<char> overflows_;
+  std::vector<double> hidden_lsb_;
+
+  int64_t block_ = 1, blocks_ = 1;
+  Expectation forward_;
+  LossSum loss_;
+  bool weight_nan_ = false, weight_unspecified_ = false, weight_some_ = false;
+  double weight_limit_;      // what partial sums of grad_weight may reach
+  int64_t weight_rows_ = 0;  // that take part
+  std::vector<int64_t> constant_rows_;
+  std::vector<Expect> constants_;
+
+  std::vector<std::array<PartialVerdict, 2>> gradients_;  // [set]: grad_hidden, then grad_weight
+  double judging_ = 0;                                    // seconds
+};
+
+}  // namespace plumbline::oracle::cuda
+
+#endif  // PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_

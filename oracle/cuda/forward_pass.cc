@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cmath>
+#include <limits>
+
+#include "oracle/budget.h"
+#include "oracle/cuda/device_sweep.h"
+#include "oracle/overflow.h"
+#include "oracle/row.h"
+
+namespace plumbline::oracle::cuda {
+namespace {
+
+View ViewOf(const kernel::ConstTensor& t) { return {t.data, t.dtype, {t.stride[0], t.stride[1]}}; }
+
+template <class T>
+T* Of(const DeviceBlock& block, int64_t at = 0) {
+  return static_cast<T*>(block.data()) + at;
+}
+
+}  // namespace
+
+void DeviceSweep::WidenWeight(int64_t first, int64_t count) {
+  Widen(ViewOf(problem_.weight), nullptr, first, count, h_, target_.least_operand,
+        Of<double>(arena_.weight), Of<double>(arena_.weight_magnitude), h_ld_);
+}
+
+Logits DeviceSweep::BlockLogits() const {
+  return {Of<double>(arena_.logits), Of<double>(arena_.abs_sums), Of<double>(arena_.weight_lsb), v_,
+          v_ld_};
+}
+
+void DeviceSweep::FormLogits(int64_t begin, int64_t end) {
+  const int64_t rows = end - begin;
+  auto* const list = Of<int64_t>(arena_.list);
+  Upload(std::vector<int64_t>(normal_.begin() + begin, normal_.begin() + end), list);
+  auto* const hidden = Of<double>(arena_.hidden);
+  auto* const magnitude = Of<double>(arena_.hidden_magnitude);
+  Widen(ViewOf(problem_.hidden), list, 0, rows, h_, target_.least_operand, hidden, magnitude, h_ld_);
+  LowestBits(hidden, rows, h_, h_ld_, Of<double>(arena_.lowest));
+  const std::vector<double> lowest = Download(Of<double>(arena_.lowest), rows, "widening hidden");
+  for (int64_t r = 0; r < rows; ++r) {
+    hidden_lsb_[static_cast<size_t>(begin + r)] = lowest[static_cast<size_t>(r)];
+  }
+  const auto bytes = static_cast<size_t>(rows * v_ld_) * sizeof(double);
+  if (h_ == 0) {
+    Check(cudaMemset(arena_.logits.data(), 0, bytes), "logits of H = 0");
+    Check(cudaMemset(arena_.abs_sums.data(), 0, bytes), "logits of H = 0");
+  }
+  for (int64_t first = 0; first < v_; first += kChunk) {
+    const int64_t count = std::min(kChunk, v_ - first);
+    WidenWeight(first, count);
+    LowestBits(Of<double>(arena_.weight), count, h_, h_ld_, Of<double>(arena_.weight_lsb, first));
+    if (h_ == 0) continue;
+    blas_.Multiply(rows, count, h_, {hidden, h_ld_}, {Of<double>(arena_.weight), h_ld_, true}, false,
+                   Of<double>(arena_.logits, first), v_ld_);
+    blas_.Multiply(rows, count, h_, {magnitude, h_ld_},
+                   {Of<double>(arena_.weight_magnitude), h_ld_, true}, false,
+                   Of<double>(arena_.abs_sums, first), v_ld_);
+  }
+}
+
+RowTerms DeviceSweep::TermsOf(int64_t r) const {
+  const Row& row = rows_[static_cast<size_t>(r)];
+  const Arithmetic& a = by_temperature_.At(row.temperature);
+  return {row.max_z,
+          row.inverse,
+          row.inverse_s,
+          row.log_s,
+          row.entropy,
+          hidden_lsb_[static_cast<size_t>(r)],
+          row.inverse * (1 + a.scale_roundings),
+          a.scale_before ? a.scale_roundings : 0,
+          row.argmax,
+          row.label};
+}
+
+// rows_ and budgets_ of a block whose logits are formed.
+void DeviceSweep::FindRows(int64_t begin, int64_t end) {
+  const int64_t rows = end - begin;
+  auto* const extremes = Of<Extremes>(arena_.row_results);
+  FindExtremes(BlockLogits(), rows, extremes);
+  const std::vector<Extremes> found = Download(extremes, rows, "the maxima of the logits");
+  std::vector<int64_t> finite;  // by place in the block
+  std::vector<RowTerms> terms;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto i = static_cast<size_t>(normal_[static_cast<size_t>(begin + r)]);
+    Row& row = rows_[static_cast<size_t>(begin + r)];
+    row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i]);
+    if (row.row_class != RowClass::kFinite) continue;
+    // A tile's maximum, rounded, may be farther off than exp's range is wide.
+    if (target_.shift_rounding * row.max_abs_x > 40) {
+      row.row_class = RowClass::kUnspecified;
+      continue;
+    }
+    finite.push_back(r);
+    terms.push_back(TermsOf(begin + r));
+  }
+  const auto count = static_cast<int64_t>(finite.size());
+  auto* const list = Of<int64_t>(arena_.list);
+  auto* const device_terms = Of<RowTerms>(arena_.terms);
+  Upload(finite, list);
+  Upload(terms, device_terms);
+  auto* const sums = Of<RowSums>(arena_.row_results);
+  SumWeights(BlockLogits(), list, device_terms, count, sums);
+  const std::vector<RowSums> summed = Download(sums, count, "the sums over the vocabulary");
+  for (size_t f = 0; f < finite.size(); ++f) {
+    FinishRow(summed[f].weights, summed[f].label_z, &rows_[static_cast<size_t>(begin + finite[f])]);
+    terms[f] = TermsOf(begin + finite[f]);
+  }
+  Upload(terms, device_terms);
+  FindBudgets(begin, finite);
+  if (Gradients()) MarkOverflows(begin, finite);
+}
+
+// The list and the terms of the finite rows are on the device.
+void DeviceSweep::FindBudgets(int64_t begin, const std::vector<int64_t>& finite) {
+  const auto count = static_cast<int64_t>(finite.size());
+  auto* const changes = Of<RowChanges>(arena_.row_results);
+  SumMoments(BlockLogits(), common_, Of<int64_t>(arena_.list), Of<RowTerms>(arena_.terms), count,
+             changes);
+  const std::vector<RowChanges> found = Download(changes, count, "the moments of the errors");
+  for (size_t f = 0; f < finite.size(); ++f) {
+    const auto at = static_cast<size_t>(begin + finite[f]);
+    budgets_[at] = BudgetForward(rows_[at], found[f].others, found[f].max, found[f].label,
+                                 by_temperature_.At(rows_[at].temperature));
+  }
+}
+
+void DeviceSweep::MarkOverflows(int64_t begin, const std::vector<int64_t>& finite) {
+  std::vector<int64_t> rows, doubtful;
+  std::vector<RowTerms> terms;
+  std::vector<GradientTerms> gradient;
+  for (const int64_t r : finite) {
+    const auto at = static_cast<size_t>(begin + r);
+    const auto i = static_cast<size_t>(normal_[at]);
+    if (!std::isfinite(inputs_.g[i]) || !std::isfinite(inputs_.k[i])) continue;
+    const Arithmetic& target = by_temperature_.At(rows_[at].temperature);
+    const Upstream upstream = {inputs_.g[i], inputs_.k[i], 0};
+    if (!MayBeInfinite(rows_[at], budgets_[at], target, upstream)) continue;
+    rows.push_back(r);
+    terms.push_back(TermsOf(begin + r));
+    gradient.push_back(GradientTermsOf(rows_[at], budgets_[at], target, upstream));
+  }
+  const auto count = static_cast<int64_t>(rows.size());
+  if (count == 0) return;
+  Upload(rows, Of<int64_t>(arena_.list));
+  Upload(terms, Of<RowTerms>(arena_.terms));
+  Upload(gradient, Of<GradientTerms>(arena_.gradient_terms));
+  FindOverflows(BlockLogits(), common_, Of<int64_t>(arena_.list), Of<RowTerms>(arena_.terms),
+                Of<GradientTerms>(arena_.gradient_terms), count, Of<int>(arena_.flags));
+  const std::vector<int> flags = Download(Of<int>(arena_.flags), count, "d_logits that may overflow");
+  for (size_t f = 0; f < rows.size(); ++f) {
+    overflows_[static_cast<size_t>(begin + rows[f])] = static_cast<char>(flags[f]);
+  }
+}
+
+void DeviceSweep::Forward(int64_t begin, int64_t end) {
+  FormLogits(begin, end);
+  FindRows(begin, end);
+  for (int64_t r = begin; r < end; ++r) {
+    const auto at = static_cast<size_t>(r), i = static_cast<size_t>(normal_[at]);
+    const ForwardElements e = ForwardOf(rows_[at], budgets_[at], ratios_.forward);
+    for (const auto& [output, element] : {std::pair(Output::kLogprob, e.logprob),
+                                          {Output::kEntropy, e.entropy},
+                                          {Output::kLse, e.lse}}) {
+      if (!forward_[output].elements.empty()) forward_[output].elements[i] = element;
+    }
+    loss_.Add(e);
+  }
+}
+
+}  // namespace plumbline::oracle::cuda

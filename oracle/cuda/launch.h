@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device's share of the oracle, kernel by kernel: what oracle/cuda/judge.cc strings together. All
+// pointers are device memory; every matrix is row-major fp64 with `ld` elements from row to row; work
+// is enqueued on the legacy stream and its errors come out of the next Check(). Sums are formed in an
+// order that depends on nothing but the shape.
+
+#ifndef PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
+#define PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
+
+#include <cstdint>
+
+#include "kernel/dtype.h"
+#include "oracle/budget.h"
+#include "oracle/gradient_terms.h"
+#include "oracle/output.h"
+#include "oracle/row.h"
+
+namespace plumbline::oracle::cuda {
+
+// Element (i, j) lies at data + (i * stride[0] + j * stride[1]) * SizeOf(dtype).
+struct View {
+  const void* data = nullptr;
+  kernel::DType dtype = kernel::DType::kF32;
+  int64_t stride[2] = {0, 1};
+};
+
+// --- operands.cu
+
+// Rows `list[0..count)` of a float matrix, or [first, first + count) where list is null: values widened
+// exactly, and magnitudes, of which one above 0 is at least `least`. Columns up to ld are 0.
+void Widen(const View& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
+           double least, double* value, double* magnitude, int64_t ld);
+// lowest[i]: the least lowest set bit of a finite element of row i that is not 0; infinity without one.
+void LowestBits(const double* value, int64_t rows, int64_t columns, int64_t ld, double* lowest);
+// largest[j] = max(largest[j], magnitude[.][j]).
+void Maxima(const double* magnitude, int64_t rows, int64_t columns, int64_t ld, double* largest);
+// Element i of a strided vector, `bytes` wide, to dense[i].
+void Gather(const void* source, int64_t stride, int bytes, int64_t count, void* dense);
+
+// --- rows.cu: one block a row of z
+
+struct RowTerms {
+  double max_z = 0, inverse = 1, inverse_s = 1, log_s = 0, entropy = 0;
+  double hidden_lsb = 0;
+  double scale = 0, before = 0;  // delta = scale * radius + before * |x|
+  int64_t argmax = 0, label = 0;
+};
+// What is common to all rows of a problem.
+struct LogitTerms {
+  bool certificate = false;
+  double least_certified = 0, certificate_limit = 0;
+  double dot = 0, underflow = 0;
+};
+struct Logits {
+  const double* z = nullptr;
+  const double* abs_sum = nullptr;
+  const double* weight_lsb = nullptr;
+  int64_t vocab = 0, ld = 0;
+};
+
+void FindExtremes(const Logits& logits, int64_t rows, Extremes* out);
+struct RowSums {
+  Weights weights;
+  double label_z = 0;
+};
+// Below, row list[i] of the logits has terms[i], and result i is its.
+void SumWeights(const Logits& logits, const int64_t* list, const RowTerms* terms, int64_t count,
+                RowSums* out);
+struct RowChanges {
+  Moments others;
+  Change max, label;
+};
+void SumMoments(const Logits& logits, const LogitTerms& common, const int64_t* list,
+                const RowTerms* terms, int64_t count, RowChanges* out);
+// flag[i] = 1 where some d_logit of the row may be infinite, else 0.
+void FindOverflows(const Logits& logits, const LogitTerms& common, const int64_t* list,
+                   const RowTerms* terms, const GradientTerms* gradient, int64_t count, int* flag);
+
+// --- gradients.cu
+
+// The error of a term of a gradient is at most b + gain (|dz| + b), b the bound of dz, the parenthesis
+// counted as `least` at least where it is not 0.
+struct Coefficients {
+  double hidden_gain = 0, weight_gain = 0, least = 0;
+};
+// Columns [first, first + count) of the rows: dz, and the coefficients for either gradient.
+void DLogits(const Logits& logits, const LogitTerms& common, const int64_t* list, const RowTerms* terms,
+             const GradientTerms* gradient, int64_t rows, int64_t first, int64_t count,
+             const Coefficients& coefficients, double* dz, double* hidden_error, double* weight_error,
+             int64_t ld);
+
+// Rows of a gradient whose sums are complete, and what they must be: oracle/finish.h.
+struct GradientRows {
+  Output output = Output::kGradHidden;
+  const int64_t* row = nullptr;  // of the tensor, for each; null: first + i
+  int64_t first = 0;
+  int64_t rows = 0, columns = 0, ld = 0;
+  const Expect* constant =
+      nullptr;  // not null: every element of row i must be constant[i]; the rest unread
+  const double* value = nullptr;
+  const double* error = nullptr;
+  const double* row_mass = nullptr;  // the range of (i, j) is row_mass[i] * column_range[j]; null: 1
+  const double* column_range = nullptr;
+  const double* row_limit = nullptr;  // what partial sums may reach; null: limit
+  double limit = 0;
+  double underflow = 0, radius_ratio = 0;
+  double rounding_u = 0, rounding_eta = 0, largest = 0;
+  bool rounded = false;
+};
+
+// The share of one block of threads; failures come before passes, then the larger tightness, then the
+// first in the tensor.
+struct PartialVerdict {
+  int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;
+  int64_t row = -1, column = -1;
+  double tightness = 0, got = 0;
+  Element expected;
+  Failure failure = Failure::kNone;
+  bool fault = false;  // some bound was NaN or negative
+};
+inline constexpr int kJudgeBlocks = 1056;  // eight for each multiprocessor of an H200
+
+void JudgeRows(const GradientRows& rows, const View& got, PartialVerdict* out);  // out[kJudgeBlocks]
+// What rows of the list must be: out[count * columns].
+void ExpectRows(const GradientRows& rows, const int64_t* list, int64_t count, Element* out);
+
+// --- hash.cu
+
+// Adds the hash of a tensor's elements, each with its place, to *sum: a change of any bit, or of two
+// elements that change places, changes it but with probability 2^-64.
+void HashBits(const void* data, int bytes, int64_t rows, int64_t columns, int64_t stride0,
+              int64_t stride1, uint64_t* sum);
+
+}  // namespace plumbline::oracle::cuda
+
+#endif  // PLUMBLINE_ORACLE_CUDA_LAUNCH_H_

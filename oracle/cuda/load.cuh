@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An element of a float tensor in device memory, widened exactly. The oracle's own decoding: a kernel's
+// mistake in it cannot hide here.
+
+#ifndef PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
+#define PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
+
+#include <cstdint>
+
+#include "oracle/cuda/launch.h"
+
+namespace plumbline::oracle::cuda {
+
+__device__ __forceinline__ double WidenBf16(uint16_t bits) {
+  return static_cast<double>(__uint_as_float(static_cast<unsigned>(bits) << 16));
+}
+
+__device__ __forceinline__ double WidenFp16(uint16_t bits) {
+  const unsigned magnitude = bits & 0x7fffu;
+  // The fields land in fp32's places with an exponent 112 too small; the product mends that, for
+  // subnormals too. An exponent of all ones must stay one.
+  float scaled = __uint_as_float(magnitude << 13) * 0x1p112f;
+  if (magnitude > 0x7bffu) scaled = __uint_as_float(__float_as_uint(scaled) | 0x7f800000u);
+  return static_cast<double>(
+      __uint_as_float(__float_as_uint(scaled) | static_cast<unsigned>(bits & 0x8000u) << 16));
+}
+
+__device__ __forceinline__ double LoadFloat(const View& v, int64_t i, int64_t j) {
+  const int64_t at = i * v.stride[0] + j * v.stride[1];
+  if (v.dtype == kernel::DType::kF32) {
+    return static_cast<double>(static_cast<const float*>(v.data)[at]);
+  }
+  const uint16_t bits = static_cast<const uint16_t*>(v.data)[at];
+  return v.dtype == kernel::DType::kBf16 ? WidenBf16(bits) : WidenFp16(bits);
+}
+
+}  // namespace plumbline::oracle::cuda
+
+#endif  // PLUMBLINE_ORACLE_CUDA_LOAD_CUH_

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In the place of the oracle on a device where there is no CUDA compiler.
+
+#include "oracle/cuda/judge.h"
+
+namespace plumbline::oracle::cuda {
+
+bool Built() { return false; }
+
+std::unique_ptr<DeviceOracle> DeviceOracle::Open(std::string* error) {
+  *error = "this build has no CUDA: the oracle runs on the host alone";
+  return nullptr;
+}
+
+}  // namespace plumbline::oracle::cuda

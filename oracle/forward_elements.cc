@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "oracle/forward_elements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/finish.h"
+#include "oracle/mutation.h"
+
+namespace plumbline::oracle {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double LogOf(int64_t vocab) { return vocab > 0 ? std::log(static_cast<double>(vocab)) : 0; }
+
+}  // namespace
+
+Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
+Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
+Element NotANumber() { return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0}; }
+Element Unspecified() { return {Expect::kUnspecified, 0, 0, 0}; }
+
+ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
+  if (row.row_class == RowClass::kNaN) return {NotANumber(), NotANumber(), NotANumber()};
+  if (row.row_class == RowClass::kUnspecified) return {Unspecified(), Unspecified(), Unspecified()};
+  const double range = std::max(LogOf(row.vocab), 0.5);
+  ForwardElements e;
+  e.entropy = Bounded(row.entropy, ratio * b.entropy, b.entropy, range);
+  e.lse = Bounded(row.lse, ratio * b.lse, b.lse, std::max(range, std::fabs(row.lse)));
+  e.logprob = row.logprob == -kInfinity ? Element{Expect::kMinusInf, -kInfinity, 0, 0}
+                                        : Bounded(row.logprob, ratio * b.logprob, b.logprob,
+                                                  std::max(range, std::fabs(row.logprob)));
+  return e;
+}
+
+void LossSum::Add(const ForwardElements& row) {
+  const Element& e = row.logprob;
+  nan_ |= e.expect == Expect::kNaN;
+  unspecified_ |= e.expect == Expect::kUnspecified;
+  infinite_ |= e.expect == Expect::kMinusInf;
+  if (e.expect != Expect::kFinite && e.expect != Expect::kVacuous) return;
+  sum_ -= e.value;
+  magnitudes_ += std::fabs(e.value);
+  bound_ += e.bound;
+}
+
+Element LossSum::Finish(const Inputs& in, kernel::Reduction reduction, const Arithmetic& target,
+                        double radius_ratio) const {
+  if (in.counted == 0) return Zero();
+  if (nan_) return NotANumber();
+  if (unspecified_) return Unspecified();
+  if (infinite_) return {Expect::kPlusInf, kInfinity, 0, 0};
+  const double n = kPlanted == OracleDefect::kNoLossSum ? 0 : static_cast<double>(in.n);
+  const double log_v = LogOf(in.v);
+  double bound = bound_ + Gamma(n, target.u) * (magnitudes_ + bound_) + target.result_underflow;
+  // What a sum in fp32 may overflow may be infinite, also where the mean would fit.
+  if (!(magnitudes_ + std::min(bound, magnitudes_ + log_v * n) <= std::numeric_limits<float>::max())) {
+    return Unspecified();
+  }
+  double value = sum_;
+  if (reduction == kernel::Reduction::kMean) {
+    const double count = static_cast<double>(in.counted);
+    value /= count;
+    bound = bound / count + 2 * target.u * (std::fabs(value) + bound / count) + target.result_underflow;
+  }
+  return Bounded(value, radius_ratio * bound, bound, std::max({0.5, log_v, std::fabs(value)}));
+}
+
+}  // namespace plumbline::oracle

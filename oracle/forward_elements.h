@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the forward outputs must be, from a row's values and budget: ERROR-BUDGET.md, "Sums", "Vacuous
+// and unspecified" and "Non-finite semantics".
+
+#ifndef PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_
+#define PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_
+
+#include "kernel/problem.h"
+#include "oracle/arithmetic.h"
+#include "oracle/budget.h"
+#include "oracle/inputs.h"
+#include "oracle/output.h"
+#include "oracle/row.h"
+
+namespace plumbline::oracle {
+
+// Elements without a number of their own.
+Element Zero();
+Element PlusZero();
+Element NotANumber();
+Element Unspecified();
+
+struct ForwardElements {
+  Element logprob, entropy, lse;
+};
+// Of a row that is neither ignored nor invalid.
+ForwardElements ForwardOf(const Row& row, const RowBudget& budget, double radius_ratio);
+
+// The loss: every such row is added, in the order of the rows, and every invalid one.
+class LossSum {
+ public:
+  void Add(const ForwardElements& row);
+  void AddInvalid() { nan_ = true; }
+  Element Finish(const Inputs& inputs, kernel::Reduction reduction, const Arithmetic& target,
+                 double radius_ratio) const;
+
+ private:
+  double sum_ = 0, magnitudes_ = 0, bound_ = 0;
+  bool nan_ = false, infinite_ = false, unspecified_ = false;
+};
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Targets on a real device, through the built program: one deed at a time
+// (tests/fuzz/plugins/on_cuda.cu), each of which must be found, told in words that lead to it, and
+// survived.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fuzz/cuda_device.h"
+#include "tests/fuzz/support/program.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using testing::Outcome;
+
+constexpr const char* kPlugin = "plugin:" PLUMB_CUDA_PLUGIN;
+// V % 4 is 1: the deed is done.
+constexpr const char* kBad = "'v1 seed=1 n=3 v=5 h=3 dtype=fp32'";
+
+class GpuTargets : public testing::Program {
+ protected:
+  void SetUp() override {
+    std::string missing;
+    if (CudaDevice(&missing) == nullptr) GTEST_SKIP() << missing;
+  }
+  Outcome Fuzz(const std::string& deed, const std::string& options) const {
+    static int count = 0;
+    return Run(std::string("fuzz --target ") + kPlugin + " --seed 1 --out hunt" +
+                   std::to_string(count++) + " " + options,
+               "PLUMB_DEED=" + deed);
+  }
+};
+
+// The control: without a deed it is right, on every case that it can do.
+TEST_F(GpuTargets, ThatDoesNothingPasses) {
+  const Outcome o = Fuzz("nothing", "--budget 300cases --blind");
+  EXPECT_EQ(o.status, 0) << o.out << Err();
+}
+
+// Kills: an error of the device that is not seen at its case, whose words are lost, or after which this
+// worker goes on and every case fails.
+TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
+  const std::pair<const char*, const char*> deeds[] = {
+      {"illegal-address", "an illegal memory access was encountered (cudaErrorIllegalAddress)"},
+      {"misaligned", "misaligned address (cudaErrorMisalignedAddress)"},
+      {"trap", "CUDA: "}};
+  for (const auto& [deed, words] : deeds) {
+    Outcome o = Fuzz(deed, std::string("--recipe ") + kBad);
+    EXPECT_EQ(o.status, 1) << deed << Err();
+    EXPECT_THAT(o.out, HasSubstr("crash")) << deed;
+    EXPECT_THAT(o.out, HasSubstr("its device lost")) << deed;
+    EXPECT_THAT(o.out, HasSubstr(words)) << deed;
+  }
+  const Outcome many = Fuzz("illegal-address", "--budget 60cases --blind --jobs 2");
+  EXPECT_EQ(many.status, 1) << Err();
+  EXPECT_THAT(many.last, HasSubstr("cases=60 findings=1 "));
+}
+
+// Kills: a kernel without end that is waited for, that counts as a crash, or that the next worker
+// cannot start beside.
+TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
+  const Outcome o = Fuzz("endless", std::string("--case-timeout 3s --recipe ") + kBad);
+  EXPECT_EQ(o.status, 1) << Err();
+  EXPECT_THAT(o.out, HasSubstr("hang"));
+  EXPECT_EQ(Fuzz("nothing", std::string("--recipe ") + kBad).status, 0) << Err();
+}
+
+// Kills: writes that stay on the device, launches that nobody made, work in no order with the rest.
+TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
+  const std::pair<const char*, const char*> deeds[] = {{"write-outside", "guard-band"},
+                                                       {"write-input", "input-written"},
+                                                       {"wrong-stream", ""},
+                                                       {"bad-launch", ""}};
+  for (const auto& [deed, signature] : deeds) {
+    const Outcome o = Fuzz(deed, std::string("--recipe ") + kBad);
+    EXPECT_EQ(o.status, 1) << deed << o.out << Err();
+    EXPECT_THAT(o.out, HasSubstr(signature)) << deed;
+  }
+}
+
+// Kills: a target that takes all memory and leaves every case to be skipped with nobody told.
+TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
+  const Outcome o = Fuzz("keep-everything", "--budget 60cases --jobs 1");
+  EXPECT_EQ(o.status, 1) << o.out << Err();
+  EXPECT_THAT(o.out, HasSubstr("memory"));
+}
+
+// Kills: a command that treats a target on a device as one on the host.
+TEST_F(GpuTargets, CheckRunsThem) {
+  const Outcome o = Run(std::string("check " PLUMBLINE_SOURCE_DIR
+                                    "/corpus/real/minilm-64.safetensors --rows 0 --run --target cuda"));
+  EXPECT_EQ(o.status, 0) << o.out << Err();
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the compiler made of the Hopper kernels, read off their machine code; needs no GPU. What is looked
+// for changes no result, only speed, so that no other test would see it: products that are not wgmma, or
+// that wait for each other because the compiler could not prove that nothing else touches their
+// accumulators (ptxas C7510 and its kind), registers spilled inside of the main loop, fences in it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+struct Function {
+  std::string name;
+  std::vector<std::string> instructions;  // without addresses and encodings
+};
+
+// Lines look like "Function : NAME" and "/*ADDRESS*/   INSTRUCTION ;   /* ENCODING */".
+std::vector<Function> Parse(const std::string& sass) {
+  constexpr std::string_view kName = "Function : ", kBlank = " \t";
+  std::vector<Function> functions;
+  std::istringstream lines(sass);
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t name = line.find(kName); name != line.npos) {
+      functions.push_back({line.substr(name + kName.size()), {}});
+      continue;
+    }
+    const size_t address = line.find("/*"), start = line.find("*/"), end = line.find(';');
+    if (functions.empty() || start == line.npos || end == line.npos || end < start) continue;
+    if (line.find_first_not_of(kBlank) != address) continue;
+    const size_t instruction = line.find_first_not_of(kBlank, start + 2);
+    functions.back().instructions.push_back(line.substr(instruction, end - instruction));
+  }
+  return functions;
+}
+
+bool Contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+
+// "name: what", for each kernel of the main loop that is not as it must be.
+std::vector<std::string> FindViolations(const std::vector<Function>& functions) {
+  std::vector<std::string> violations;
+  for (const Function& function : functions) {
+    const auto report = [&](const std::string& what) {
+      violations.push_back(function.name + ": " + what);
+    };
+    size_t first = function.instructions.size(), last = 0, products = 0, copies = 0, multicasts = 0;
+    for (size_t i = 0; i < function.instructions.size(); ++i) {
+      const std::string& text = function.instructions[i];
+      copies += Contains(text, "UTMALDG") ? 1 : 0;
+      multicasts += Contains(text, "UTMALDG") && Contains(text, "MULTICAST") ? 1 : 0;
+      if (!Contains(text, "HGMMA")) continue;
+      first = std::min(first, i);
+      last = i;
+      ++products;
+    }
+    if (products == 0) {
+      report("no HGMMA");
+      continue;
+    }
+    if (copies == 0) report("no UTMALDG");
+    if (multicasts == 0) report("no UTMALDG.MULTICAST");
+    size_t waits = 0;
+    for (size_t i = first; i <= last; ++i) {
+      const std::string& text = function.instructions[i];
+      waits += Contains(text, "WARPGROUP.DEPBAR") ? 1 : 0;
+      for (const char* slow : {"LDL", "STL", "MEMBAR"}) {
+        if (Contains(text, slow)) report(std::string(slow) + " in the main loop: " + text);
+      }
+    }
+    // A stage is at least 4 products, and one wait. The wait of the last stage lies behind the loop.
+    if (4 * waits > products)
+      report(std::to_string(waits) + " waits among " + std::to_string(products) + " products");
+  }
+  return violations;
+}
+
+std::vector<Function> MainLoops(const std::vector<Function>& functions) {
+  std::vector<Function> loops;
+  for (const Function& function : functions) {
+    if (Contains(function.name, "hopper") && Contains(function.name, "ProductKernel"))
+      loops.push_back(function);
+  }
+  return loops;
+}
+
+// Fails on a kernel of the archive that breaks a rule, and if kernels are not found any more: there are
+// four products in two dtypes, and four with planted defects.
+TEST(HopperSass, MainLoopsAreAsTheyWereMeant) {
+  const std::string program = PLUMBLINE_CUOBJDUMP;
+  if (Contains(program, "NOTFOUND") || program.empty())
+    GTEST_SKIP() << "cuobjdump is not installed (cmake -DPLUMBLINE_CUOBJDUMP=…)";
+  // It looks for nvdisasm on the path.
+  const std::string command = "PATH=$PATH:" + program.substr(0, program.rfind('/')) + " " + program +
+                              " -arch sm_90a -sass " + PLUMBLINE_KERNEL_ARCHIVE + " 2>/dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr) << command;
+  std::string sass;
+  std::array<char, 1 << 16> buffer;
+  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;) sass.append(buffer.data(), n);
+  ASSERT_EQ(pclose(pipe), 0) << command;
+  const std::vector<Function> loops = MainLoops(Parse(sass));
+  EXPECT_EQ(loops.size(), 12u);
+  EXPECT_THAT(FindViolations(loops), testing::IsEmpty());
+}
+
+// One function as cuobjdump prints it.
+std::string Printed(const std::vector<std::string>& instructions) {
+  std::string text = "\t\tFunction : _ZN9plumbline6kernel4cuda6hopper13ProductKernelIx\n";
+  int address = 0;
+  for (const std::string& instruction : instructions) {
+    char line[200];
+    std::snprintf(line, sizeof line, "        /*%04x*/                   %s ;   /* 0x000 */\n", address,
+                  instruction.c_str());
+    text += line;
+    address += 16;
+  }
+  return text;
+}
+
+std::vector<std::string> Good() {
+  return {"STL [R1], R4",
+          "UTMALDG.3D [UR8], [UR14]",
+          "UTMALDG.3D.MULTICAST [UR8], [UR14], UR13",
+          "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24, UP0",
+          "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24",
+          "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24",
+          "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24, gsb0",
+          "WARPGROUP.DEPBAR.LE gsb0, 0x1",
+          "LDL R4, [R1]"};
+}
+
+// Each fails if its rule is gone, or fires on what is right.
+TEST(HopperSass, EveryRuleCanFail) {
+  EXPECT_THAT(FindViolations(Parse(Printed(Good()))), testing::IsEmpty());
+  const auto with = [](size_t at, const std::string& instruction) {
+    std::vector<std::string> text = Good();
+    text.insert(text.begin() + static_cast<std::ptrdiff_t>(at), instruction);
+    return FindViolations(Parse(Printed(text)));
+  };
+  const auto only = [](const char* what) { return testing::ElementsAre(testing::HasSubstr(what)); };
+  EXPECT_THAT(with(5, "LDL R4, [R1]"), only("LDL in the main loop"));
+  EXPECT_THAT(with(5, "@P0 STL [R1], R4"), only("STL in the main loop"));
+  EXPECT_THAT(with(5, "@!P0 MEMBAR.ALL.GPU"), only("MEMBAR in the main loop"));
+  std::vector<std::string> serial = Good();
+  for (const size_t at : {6, 5, 4})
+    serial.insert(serial.begin() + static_cast<std::ptrdiff_t>(at), "WARPGROUP.DEPBAR.LE gsb0, 0x0");
+  EXPECT_THAT(FindViolations(Parse(Printed(serial))), only("3 waits among 4 products"));
+  EXPECT_THAT(FindViolations(Parse(Printed({"HMMA.16816.F32.BF16 R4, R8, R12, R4"}))), only("no HGMMA"));
+  std::vector<std::string> alone = Good();
+  alone.erase(alone.begin() + 2);
+  EXPECT_THAT(FindViolations(Parse(Printed(alone))), only("no UTMALDG.MULTICAST"));
+}
+
+}  // namespace
+}  // namespace plumbline::kernel::cuda
