@@ -271,7 +271,12 @@ void Child::Judge(int64_t index, const DeviceCase& device_case, std::vector<Targ
       if (!judgement.fault.empty()) fault_ = judgement.fault;
       for (const OutputVerdict& v : judgement.outputs) {
         run.json["outputs"][Name(v.output)] = ToJson(v);
-        if (v.fail > 0) run.findings.push_back(Words(v));
+        if (v.fail == 0) continue;
+        run.findings.push_back(Words(v));
+        Stage(index, "confirm");
+        if (std::string what = Confirm(device_case, results[k], contract, v); !what.empty()) {
+          fault_ = what;
+        }
       }
       const int64_t said = run.outputs->FirstInvalidRow();
       if (said != judgement.first_invalid_row) {

@@ -50,6 +50,30 @@ OwnedProblem RowsOf(const DeviceCase& device_case, const std::vector<int64_t>& r
   return part;
 }
 
+oracle::Expectation Sweep(const DeviceCase& device_case, const kernel::Results& results,
+                          const oracle::Contract& contract, const std::vector<int64_t>& rows) {
+  const OwnedProblem part = RowsOf(device_case, rows);
+  kernel::Results wanted = results;
+  wanted.loss.reset();
+  wanted.grad_weight.reset();
+  const OwnedProblem& all = device_case.rows();
+  int64_t counted = 0;
+  for (int64_t i = 0; i < all.rows(); ++i) counted += all.labels.GetInt(i) != all.ignore_index ? 1 : 0;
+  oracle::SweepOptions options;
+  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
+  options.counted_rows = counted;
+  return oracle::Expected(DenseView(part), wanted, contract, options);
+}
+
+// Empty where they agree.
+std::string Differ(Output output, int64_t row, int64_t column, const Element& device,
+                   const Element& host) {
+  if (Agree(host, device)) return {};
+  return "the oracle on the device and the sweep disagree about " + std::string(Name(output)) + "[" +
+         std::to_string(row) + ", " + std::to_string(column) + "]: " + Words(device) + " there, " +
+         Words(host) + " here";
+}
+
 }  // namespace
 
 std::vector<WatchedRow> AuditedRows(const DeviceCase& device_case, const kernel::Results& results,
@@ -72,28 +96,25 @@ std::string Audit(const DeviceCase& device_case, const kernel::Results& results,
   for (const WatchedRow& w : watched) {
     if (std::find(rows.begin(), rows.end(), w.row) == rows.end()) rows.push_back(w.row);
   }
-  const OwnedProblem part = RowsOf(device_case, rows);
-  kernel::Results wanted = results;
-  wanted.loss.reset();
-  wanted.grad_weight.reset();
-  const OwnedProblem& all = device_case.rows();
-  int64_t counted = 0;
-  for (int64_t i = 0; i < all.rows(); ++i) counted += all.labels.GetInt(i) != all.ignore_index ? 1 : 0;
-  oracle::SweepOptions options;
-  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
-  options.counted_rows = counted;
-  const oracle::Expectation expected = oracle::Expected(DenseView(part), wanted, contract, options);
+  const oracle::Expectation expected = Sweep(device_case, results, contract, rows);
   for (const WatchedRow& w : watched) {
     const int64_t at = std::find(rows.begin(), rows.end(), w.row) - rows.begin();
     for (size_t j = 0; j < w.elements.size(); ++j) {
-      const Element& host = expected[w.output].at(at, static_cast<int64_t>(j));
-      if (Agree(host, w.elements[j])) continue;
-      return "the oracle on the device and the sweep disagree about " + std::string(Name(w.output)) +
-             "[" + std::to_string(w.row) + ", " + std::to_string(j) + "]: " + Words(w.elements[j]) +
-             " there, " + Words(host) + " here";
+      const auto column = static_cast<int64_t>(j);
+      std::string what =
+          Differ(w.output, w.row, column, w.elements[j], expected[w.output].at(at, column));
+      if (!what.empty()) return what;
     }
   }
   return {};
+}
+
+std::string Confirm(const DeviceCase& device_case, const kernel::Results& results,
+                    const oracle::Contract& contract, const oracle::OutputVerdict& v) {
+  const bool of_all_rows = v.output == Output::kLoss || v.output == Output::kGradWeight;
+  if (of_all_rows || v.row < 0 || device_case.problem().weight.size() > kMostAudited) return {};
+  const oracle::Expectation expected = Sweep(device_case, results, contract, {v.row});
+  return Differ(v.output, v.row, v.column, v.expected, expected[v.output].at(0, v.column));
 }
 
 }  // namespace plumbline::fuzz

@@ -13,6 +13,7 @@
 #include "fuzz/device_case.h"
 #include "oracle/contract.h"
 #include "oracle/cuda/judge.h"
+#include "oracle/verdict.h"
 
 namespace plumbline::fuzz {
 
@@ -27,6 +28,11 @@ std::vector<oracle::cuda::WatchedRow> AuditedRows(const DeviceCase& device_case,
 std::string Audit(const DeviceCase& device_case, const kernel::Results& results,
                   const oracle::Contract& contract,
                   const std::vector<oracle::cuda::WatchedRow>& watched);
+
+// The same for the one element that a verdict names, of an output other than loss and grad_weight
+// (which depend on every row), before it is called a finding.
+std::string Confirm(const DeviceCase& device_case, const kernel::Results& results,
+                    const oracle::Contract& contract, const oracle::OutputVerdict& verdict);
 
 }  // namespace plumbline::fuzz
 

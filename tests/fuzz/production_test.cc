@@ -152,5 +152,25 @@ TEST_F(GpuProductionProgram, MutantsAreFound) {
   }
 }
 
+#ifdef PLUMB_CUDA_PLUGIN
+// Fails if a target's bad deed goes unseen, is told without words, or takes the campaign along.
+TEST_F(GpuProductionProgram, BadDeedsAreFoundAndSurvived) {
+  const std::pair<const char*, const char*> deeds[] = {{"nothing", ""},
+                                                       {"illegal-address", "illegal memory access"},
+                                                       {"endless", "hangs"},
+                                                       {"write-outside", "no element's were written"},
+                                                       {"write-input", "inputs were written"},
+                                                       {"bad-launch", "status: "}};
+  for (const auto& [deed, words] : deeds) {
+    const Outcome o =
+        Run(std::string("fuzz --production --target plugin:") + PLUMB_CUDA_PLUGIN +
+                " --case-timeout 5s --recipe 'v1 seed=1 n=3 v=5 h=3 dtype=fp32' --out " + deed,
+            std::string("PLUMB_DEED=") + deed);
+    EXPECT_EQ(o.status, std::string(words).empty() ? 0 : 1) << deed << "\n" << o.out << Err();
+    EXPECT_THAT(o.out, HasSubstr(words)) << deed;
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace plumbline::fuzz
