@@ -150,6 +150,9 @@ struct Line {
       of_production->excludes(other);
     }
     blind->excludes(corpus);
+    for (const char* name : {"--worker-memory", "--jobs", "--stop-after"}) {
+      of_production->excludes(sub->get_option(name));
+    }
     seed_option = seed;
   }
 
