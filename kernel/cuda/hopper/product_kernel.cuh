@@ -3,18 +3,20 @@
 // The main loop of all matrix products on Hopper: C = A B^T by tiles, an epilogue for each tile.
 //
 // Blocks are persistent and come in clusters of two, which compute two tiles of C, one below the other:
-// each fetches its own tile of A and one half of the common tile of B, which goes to both. In a block one
-// thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same number of
-// rows, and run the epilogue on what their registers hold. A ring of stages lies between them:
-//   full[s]   the bytes of stage s have arrived; one arrival, the issuing thread's, which announces them
-//   empty[s]  stage s may be overwritten in both blocks: every multiplying warp of either block arrived
+// each fetches its own tile of A and one half of the common tile of B, which goes to both. In a block
+// one thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same
+// number of rows, and run the epilogue on what their registers hold. A ring of stages lies between
+// them:
+//   full[s]   the bytes of stage s have arrived; one arrival, the issuing thread's, which announces
+//   them empty[s]  stage s may be overwritten in both blocks: every multiplying warp of either block
+//   arrived
 // A stage is given back one step late, so that one group of wgmma is always in flight.
 //
 // A tile is whole: no result depends on the grid, on the block's rank or on other tiles. For each pass
 // and block of 64 of the depth, ascending, one chain of wgmma goes through the same accumulators; what
 // lies beyond the operands' extents is zero, and adding zeros changes no sum. Where the number of tiles
-// below each other is odd, the last one's partner computes on zeros or on rows that nobody asked for, and
-// stores nothing.
+// below each other is odd, the last one's partner computes on zeros or on rows that nobody asked for,
+// and stores nothing.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
@@ -38,8 +40,9 @@ inline constexpr int kMultipliers = 2;  // warpgroups
 inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
 inline constexpr int kMultiplyingWarps = 4 * kMultipliers * kClusterBlocks;  // of a cluster
 
-// A tile of C: 64 * 2 * kGroups rows (each multiplying warpgroup kGroups groups of 64), kColumns columns.
-// Registers a thread are those of the issuing warpgroup and of the others: 128 (p + 2 m) <= 64512.
+// A tile of C: 64 * 2 * kGroups rows (each multiplying warpgroup kGroups groups of 64), kColumns
+// columns. Registers a thread are those of the issuing warpgroup and of the others: 128 (p + 2 m) <=
+// 64512.
 template <int groups, int columns, int stages, Major a, Major b, int issuing_registers,
           int multiplying_registers>
 struct TileShape {
@@ -175,7 +178,8 @@ struct Multiplier {
       if (!late) BarrierWait(full + 8 * stage, parity);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
-        if (plan.Has(Defect::kHopperStageReleasedEarly) || (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
+        if (plan.Has(Defect::kHopperStageReleasedEarly) ||
+            (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
           __nanosleep(3000);
         __syncwarp();
       }
@@ -191,7 +195,8 @@ struct Multiplier {
                           (plan.Has(Defect::kHopperAccumulatorCarried) && !first_tile);
 #pragma unroll
         for (int group = 0; group < Tile::kGroups; ++group) {
-          Wgmma<Element, Tile::kA, Tile::kB>(d[group], a + part * kDepthStep<Tile::kA> + group * (8192 / 16),
+          Wgmma<Element, Tile::kA, Tile::kB>(d[group],
+                                             a + part * kDepthStep<Tile::kA> + group * (8192 / 16),
                                              b + part * kDepthStep<Tile::kB>, sums);
         }
       }
@@ -242,8 +247,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       plan.Has(Defect::kHopperDepthTailDropped) ? k / kDepthBlock : (k + kDepthBlock - 1) / kDepthBlock;
   const int row_tiles = (m + Tile::kRows - 1) / Tile::kRows;
   const Schedule schedule = {(row_tiles + kClusterBlocks - 1) / kClusterBlocks,
-                             (int(product.n) + Tile::kColumns - 1) / Tile::kColumns,
-                             pairs_in_group};
+                             (int(product.n) + Tile::kColumns - 1) / Tile::kColumns, pairs_in_group};
   const int clusters = int(gridDim.x) / kClusterBlocks;
   const int first = int(blockIdx.x) / kClusterBlocks;
 
@@ -273,8 +277,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
     const int first_group = (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{
-        stages, full, empty, uint32_t(first_group) * 8192, rank, plan};
+    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, uint32_t(first_group) * 8192,
+                                               rank,   plan};
     for (int tile = first; tile < schedule.tiles(); tile += clusters) {
       int pair, column;
       schedule.At(tile, &pair, &column);
