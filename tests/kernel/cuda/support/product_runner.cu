@@ -170,6 +170,7 @@ Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
   return {a.data, rows, columns, a.ld, a.plane, a.planes};
 }
 
+// Each combination is a kernel to compile: the loops of grad_hidden, which loads, are never planted.
 template <class Element, class Plan>
 Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
                   const Plan& plan) {
@@ -178,11 +179,13 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
           product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
     case Loop::kGradHidden:
-      // Without sums before, memory is made to hold zeros: one kernel less to compile.
-      if (!accumulate)
-        cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
-      return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
-          product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+      if constexpr (std::is_same_v<Plan, NoDefects>) {
+        if (!accumulate)
+          cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
+        return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
+            product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+      }
+      break;
     case Loop::kGradWeight:
       return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
           product, StoreSums<false>{c, ld, product.n}, 4, nullptr, plan);

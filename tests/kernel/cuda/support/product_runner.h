@@ -26,7 +26,7 @@ struct ProductCase {
   int64_t live_first = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
-  int planted = 0;                                          // bf16 only
+  int planted = 0;                                          // bf16 only, and not in kGradHidden
   uint64_t seed = 1;
 };
 
