@@ -4,7 +4,7 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// 2 pairs of 512 rows: measured faster than 4 and 8 at 8192 rows (an H200, 2026-11).
+// Pairs of 512 rows. From 1 to 8 nothing changes beyond noise (bench/NOTES.md).
 constexpr int kPairsInGroup = 2;
 
 template <class Element>
