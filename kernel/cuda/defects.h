@@ -39,7 +39,7 @@ enum class Defect : int {
   kHopperDepthTailDropped,
   kHopperMulticastRankIgnored,
   kHopperAccumulatorCarried,
-  kHopperRowCoordinateInt32,
+  kHopperRowCoordinate16,
 };
 
 struct NoDefects {
@@ -111,8 +111,8 @@ inline constexpr DefectEntry kDefects[] = {
      "both blocks of a cluster fetch the first half of the tile that they share", false, true},
     {Defect::kHopperAccumulatorCarried, "hopper-accumulator-carried",
      "a block's second tile goes on from the sums of its first", false, true},
-    {Defect::kHopperRowCoordinateInt32, "hopper-row-coordinate-int32",
-     "the offset of a row is formed in 32 bits on its way to a coordinate", false, true},
+    {Defect::kHopperRowCoordinate16, "hopper-row-coordinate-16",
+     "the row at which a copy begins is kept in 16 bits", false, true},
 };
 
 }  // namespace plumbline::kernel::cuda

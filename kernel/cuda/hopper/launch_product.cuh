@@ -43,8 +43,10 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int pairs
                                                  std::to_string(tiles) +
                                                  " pairs of tiles; at most 2^30 are counted");
   }
-  const int64_t clusters =
-      std::max<int64_t>(1, std::min<int64_t>(tiles, multiprocessors / kClusterBlocks));
+  // A defect of a block's second tile shows on small problems too where there is one cluster alone.
+  const int64_t most =
+      plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / kClusterBlocks;
+  const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
   Status allowed = FromCuda(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),

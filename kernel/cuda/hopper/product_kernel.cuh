@@ -92,16 +92,13 @@ struct Issuer {
   uint32_t stages, full, empty;  // shared addresses
   uint32_t rank;
   int passes, blocks;  // of the depth
-  int32_t k;           // for the planted defect of 32-bit offsets
   Plan plan;
   int stage = 0;
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
 
-  __device__ int32_t RowCoordinate(int64_t row) const {
-    if (plan.Has(Defect::kHopperRowCoordinateInt32)) {
-      return int32_t(uint32_t(row) * uint32_t(k)) / max(k, 1);
-    }
-    return int32_t(row);
+  // The row of an operand in memory, as a copy is told of it.
+  __device__ int32_t RowCoordinate(int32_t row) const {
+    return plan.Has(Defect::kHopperRowCoordinate16) ? row & 0xffff : row;
   }
 
   __device__ void Fill(int32_t row, int32_t half_column, int32_t depth, PassPlanes planes) {
@@ -110,22 +107,22 @@ struct Issuer {
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to_a = stages + stage * Tile::kStageBytes;
     if constexpr (Tile::kA == Major::kK) {
-      CopyBox(to_a, a, barrier, depth, row, planes.a);
+      CopyBox(to_a, a, barrier, depth, RowCoordinate(row), planes.a);
     } else {
 #pragma unroll
       for (int i = 0; i < Tile::kRows / kBoxInner; ++i)
-        CopyBox(to_a + i * 8192, a, barrier, row + i * kBoxInner, depth, planes.a);
+        CopyBox(to_a + i * 8192, a, barrier, row + i * kBoxInner, RowCoordinate(depth), planes.a);
     }
     const uint32_t half = Tile::kBBytes / kClusterBlocks;
     const uint32_t to_b = to_a + Tile::kABytes + rank * half;
     constexpr uint16_t kAllBlocks = (1 << kClusterBlocks) - 1;
     if constexpr (Tile::kB == Major::kK) {
-      CopyBoxToBlocks(to_b, b, barrier, depth, half_column, planes.b, kAllBlocks);
+      CopyBoxToBlocks(to_b, b, barrier, depth, RowCoordinate(half_column), planes.b, kAllBlocks);
     } else {
 #pragma unroll
       for (int i = 0; i < Tile::kColumns / kBoxInner / kClusterBlocks; ++i) {
-        CopyBoxToBlocks(to_b + i * 8192, b, barrier, half_column + i * kBoxInner, depth, planes.b,
-                        kAllBlocks);
+        CopyBoxToBlocks(to_b + i * 8192, b, barrier, half_column + i * kBoxInner, RowCoordinate(depth),
+                        planes.b, kAllBlocks);
       }
     }
     if (++stage == Tile::kStages) {
@@ -142,7 +139,7 @@ struct Issuer {
       const PassPlanes planes = PlanesOf(passes, pass);
 #pragma unroll 1
       for (int block = 0; block < blocks; ++block)
-        Fill(RowCoordinate(row), RowCoordinate(half_column), block * kDepthBlock, planes);
+        Fill(int32_t(row), int32_t(half_column), block * kDepthBlock, planes);
     }
   }
 };
@@ -263,7 +260,6 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                                 rank,
                                 product.passes,
                                 blocks,
-                                int(product.k),
                                 plan};
       PrefetchTensorMap(issuer.a);
       PrefetchTensorMap(issuer.b);
