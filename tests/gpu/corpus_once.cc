@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage: corpus_once FOLDER [BYTES]
+// usage: corpus_once FOLDER [BYTES [raw]]
 //
 // Runs every stored case below FOLDER once on each path of the CUDA operator, in this process and one
 // after another: what compute-sanitizer watches (`plumb replay` runs cases in processes of its own, and
-// judges them). Workspace and saved state are of exactly the size asked for and poisoned. Cases that
+// judges them). Workspace and saved state are of exactly the size asked for and poisoned;
+// raw: as they come from the driver, which initcheck needs. Cases that
 // take more than BYTES of device memory (default 64 MiB) are left out and counted. Last line: one JSON
 // object.
 //
@@ -17,6 +18,7 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/case_file.h"
@@ -31,9 +33,9 @@ namespace {
 using kernel::CudaPath;
 
 // What went wrong, one line each.
-std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path) {
+std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, int poison) {
   kernel::device::DeviceProblem device(placement->problem(), placement->results());
-  kernel::device::DeviceCall call(device, kernel::device::OnDevice(path));
+  kernel::device::DeviceCall call(device, kernel::device::OnDevice(path), poison);
   const kernel::Status status = call.Run();
   std::vector<std::string> wrong;
   if (status.ok()) {
@@ -59,7 +61,7 @@ size_t DeviceBytes(const fuzz::Placement& placement) {
   return sum;
 }
 
-int Main(const std::filesystem::path& folder, size_t most) {
+int Main(const std::filesystem::path& folder, size_t most, int poison) {
   const std::string why = kernel::device::WhyNoDevice();
   if (!why.empty()) {
     std::fprintf(stderr, "corpus_once: %s\n", why.c_str());
@@ -89,7 +91,7 @@ int Main(const std::filesystem::path& folder, size_t most) {
     for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
       ++runs;
       const auto start = std::chrono::steady_clock::now();
-      for (const std::string& line : RunOnce(&placement, path)) {
+      for (const std::string& line : RunOnce(&placement, path, poison)) {
         ++wrong;
         std::printf("%s on %s: %s\n", file.filename().c_str(),
                     path == CudaPath::kBest ? "cuda" : "cuda-portable", line.c_str());
@@ -117,13 +119,14 @@ int Main(const std::filesystem::path& folder, size_t most) {
 
 int main(int argc, char** argv) {
   char* end = nullptr;
-  const size_t most = argc == 3 ? std::strtoull(argv[2], &end, 10) : size_t{64} << 20;
-  if (argc < 2 || argc > 3 || (end != nullptr && *end != 0)) {
-    std::fprintf(stderr, "usage: corpus_once FOLDER [BYTES]\n");
+  const size_t most = argc >= 3 ? std::strtoull(argv[2], &end, 10) : size_t{64} << 20;
+  const bool raw = argc == 4 && std::string_view(argv[3]) == "raw";
+  if (argc < 2 || argc > 4 || (argc == 4 && !raw) || (end != nullptr && *end != 0)) {
+    std::fprintf(stderr, "usage: corpus_once FOLDER [BYTES [raw]]\n");
     return 2;
   }
   try {
-    return plumbline::Main(argv[1], most);
+    return plumbline::Main(argv[1], most, raw ? plumbline::kernel::device::kUnfilled : 0xff);
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "corpus_once: %s\n", fault.what());
     return 1;

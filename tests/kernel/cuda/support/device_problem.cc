@@ -54,11 +54,12 @@ void Check(cudaError_t error, const char* call) {
     throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+DeviceBuffer::DeviceBuffer(size_t bytes, bool filled) : bytes_(bytes) {
   void* memory = nullptr;
   Check(cudaMalloc(&memory, bytes + 2 * kGuard), "cudaMalloc");
   base_ = static_cast<std::byte*>(memory);
-  Check(cudaMemset(base_, 0xff, bytes + 2 * kGuard), "cudaMemset");
+  Check(cudaMemset(base_, 0xff, filled ? bytes + 2 * kGuard : kGuard), "cudaMemset");
+  if (!filled) Check(cudaMemset(data() + bytes, 0xff, kGuard), "cudaMemset");
 }
 DeviceBuffer::~DeviceBuffer() { (void)cudaFree(base_); }
 void DeviceBuffer::Fill(int byte) { Check(cudaMemset(data(), byte, bytes_), "cudaMemset"); }
@@ -179,8 +180,9 @@ std::vector<std::string> DeviceProblem::Fetch() {
 DeviceCall::DeviceCall(const DeviceProblem& on, const Execution& execution, int poison)
     : on_(on), execution_(execution) {
   refused_ = GetSizes(on.problem(), on.results(), execution, &sizes_);
-  workspace_ = std::make_unique<DeviceBuffer>(sizes_.workspace);
-  saved_ = std::make_unique<DeviceBuffer>(sizes_.saved);
+  workspace_ = std::make_unique<DeviceBuffer>(sizes_.workspace, poison != kUnfilled);
+  saved_ = std::make_unique<DeviceBuffer>(sizes_.saved, poison != kUnfilled);
+  if (poison == kUnfilled) return;
   workspace_->Fill(poison);
   saved_->Fill(poison);
 }

@@ -28,10 +28,11 @@ std::string WhyNoDevice();
 // Throws std::runtime_error with the call and CUDA's words.
 void Check(cudaError_t error, const char* call);
 
-// Device memory with a guard band on either side, all of it 0xff at first. Throws as Check.
+// Device memory with a guard band on either side, all of it 0xff at first, or, unfilled, the guard
+// bands alone: initcheck then sees what is read before it is written. Throws as Check.
 class DeviceBuffer {
  public:
-  explicit DeviceBuffer(size_t bytes);
+  explicit DeviceBuffer(size_t bytes, bool filled = true);
   ~DeviceBuffer();
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
@@ -73,7 +74,10 @@ class DeviceProblem {
 // Bytes from the first to the last element of a view.
 size_t ExtentBytes(const ConstTensor& tensor);
 
-// Workspace and saved state of exactly the size that is asked for, poisoned, and the calls.
+inline constexpr int kUnfilled = -1;
+
+// Workspace and saved state of exactly the size that is asked for, poisoned (kUnfilled: as they come),
+// and the calls.
 class DeviceCall {
  public:
   DeviceCall(const DeviceProblem& on, const Execution& execution, int poison = 0xff);
