@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -163,6 +164,13 @@ class Run(Scratch):
         self.assertEqual(summary["stages"]["batch"]["outcome"], "not run")
         self.assertEqual((summary["device"], summary["driver"]), ("NVIDIA H200", "580.1"))
         self.assertEqual(summary["trees"]["kernel"], "k")
+
+    def test_a_packed_stage_unpacks_itself(self):
+        with tarfile.open(self.root / "stage/programs.tar.xz", "w:xz") as archive:
+            archive.add(self.root / "stage/bin", "bin")
+        shutil.rmtree(self.root / "stage/bin")
+        self.assertEqual(self.accept("--stages", "corpus")[0], 5)
+        self.assertEqual(len(self.calls()), 2)
 
     def test_other_trees_are_another_run(self):
         self.accept("--stages", "corpus")
