@@ -20,27 +20,41 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::string_view kMutant = "mutant:";
-constexpr std::string_view kHopperMutant = "hopper-mutant:";
+// What a family's mutants are called, and what they are mutants of.
+struct FamilyNames {
+  std::string_view prefix;
+  std::vector<std::string> sound;
+};
 
-// What is to be hunted: every mutant on the arithmetic, or the one that is named, which may be any
-// built-in target. Empty where there is none of the name.
-std::vector<std::string> TargetsOf(const SelftestCommand& command) {
-  const std::string prefix(command.hopper ? kHopperMutant : kMutant);
-  std::vector<std::string> targets;
-  for (const BuiltIn& built_in : BuiltInTargets()) {
+FamilyNames NamesOf(SelftestCommand::Family family) {
+  switch (family) {
+    case SelftestCommand::Family::kHopper:
+      return {"hopper-mutant:", {"host-hopper"}};
+    case SelftestCommand::Family::kCuda:
+      return {"cuda-mutant:", {"cuda", "cuda-portable"}};
+    default:
+      return {"mutant:", {"host"}};
+  }
+}
+
+// What is to be hunted: every mutant of the family, or the one that is named, which may be any built-in
+// target. Empty where there is none of the name.
+std::vector<BuiltIn> TargetsOf(const SelftestCommand& command) {
+  const std::string prefix(NamesOf(command.family).prefix);
+  std::vector<BuiltIn> targets;
+  for (BuiltIn& built_in : BuiltInTargets()) {
     const bool asked = command.mutant.empty() ? built_in.name.starts_with(prefix)
                                               : built_in.name == command.mutant ||
                                                     built_in.name == prefix + command.mutant;
-    if (asked) targets.push_back(built_in.name);
+    if (asked) targets.push_back(std::move(built_in));
   }
   return targets;
 }
 
-std::string NamesOfMutants() {
+std::string NamesOfMutants(SelftestCommand::Family family) {
   std::string names;
   for (const BuiltIn& built_in : BuiltInTargets()) {
-    if (built_in.name.starts_with(kMutant)) names += " " + built_in.name;
+    if (built_in.name.starts_with(NamesOf(family).prefix)) names += " " + built_in.name;
   }
   return names;
 }
@@ -81,7 +95,7 @@ std::string KillsTable(const std::vector<Kill>& kills, bool with_seed) {
 
 class Selftest {
  public:
-  Selftest(const SelftestCommand& command, const Console& console, std::vector<std::string> targets,
+  Selftest(const SelftestCommand& command, const Console& console, std::vector<BuiltIn> targets,
            std::filesystem::path out)
       : command_(command), console_(console), targets_(std::move(targets)), out_(std::move(out)) {
     jobs_ = command.jobs > 0 ? command.jobs
@@ -93,7 +107,8 @@ class Selftest {
     OnThreads(jobs_, kills_.size(), [&](size_t i) {
       if (console_.interrupt->load()) return;
       HuntSpec spec;
-      spec.target = targets_[i % targets_.size()];
+      spec.target = targets_[i % targets_.size()].name;
+      spec.race = !targets_[i % targets_.size()].deterministic;
       spec.seed = command_.seed + i / targets_.size();
       spec.budget = command_.budget;
       std::string folder = spec.target;
@@ -109,7 +124,7 @@ class Selftest {
     if (command_.matrix == 0) return;
     matrix_.resize(targets_.size());
     OnThreads(jobs_, matrix_.size(), [&](size_t i) {
-      matrix_[i] = TryRegimes(targets_[i], command_.seed, command_.matrix, console_.worker_program,
+      matrix_[i] = TryRegimes(targets_[i].name, command_.seed, command_.matrix, console_.worker_program,
                               *console_.interrupt);
     });
   }
@@ -118,7 +133,7 @@ class Selftest {
   void RunSound() {
     if (!command_.mutant.empty()) return;
     CampaignOptions options;
-    options.targets = {command_.hopper ? "host-hopper" : "host"};
+    options.targets = NamesOf(command_.family).sound;
     options.seed = command_.seed;
     options.budget = command_.budget;
     options.jobs = jobs_;
@@ -200,7 +215,7 @@ class Selftest {
 
   const SelftestCommand& command_;
   const Console& console_;
-  const std::vector<std::string> targets_;
+  const std::vector<BuiltIn> targets_;
   const std::filesystem::path out_;
   int jobs_;
   std::mutex mutex_;         // of the console
@@ -212,9 +227,10 @@ class Selftest {
 }  // namespace
 
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console) {
-  std::vector<std::string> targets = TargetsOf(command);
+  std::vector<BuiltIn> targets = TargetsOf(command);
   if (targets.empty()) {
-    console.Complain("mutant '" + command.mutant + "' is unknown; there are" + NamesOfMutants());
+    console.Complain("mutant '" + command.mutant + "' is unknown; there are" +
+                     NamesOfMutants(command.family));
     return console.Finish(ExitStatus::kUsage, 0, 0);
   }
   const bool temporary = command.out.empty();

@@ -91,7 +91,8 @@ ExitStatus CommandTargets(const std::string& target, const Console& console);
 
 struct SelftestCommand {
   std::string mutant;   // empty: all of them, and what they are mutants of, which must stay clean
-  bool hopper = false;  // the mutants of host-hopper instead of host's
+  enum class Family : uint8_t { kHost, kHopper, kCuda };
+  Family family = Family::kHost;  // whose mutants
   uint64_t seed = 1;
   int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
   int64_t matrix = 0;  // cases of each regime that are tried by themselves on each mutant; 0: none

@@ -135,27 +135,6 @@ int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t
   return label == ignore_index ? (label + 1) % r.v : label;
 }
 
-// Fills an ignored row with what must reach nothing: NaN throughout, one NaN, one infinity of either
-// sign, or a mixture.
-void PoisonRow(const Recipe& r, int64_t row, HostTensor* hidden) {
-  const Stream stream = StreamOf(r, Purpose::kIgnoredValues);
-  const PhiloxBlock plan = stream.At(row);
-  const int64_t style = Below(plan[0], 5), place = r.h > 0 ? Below(plan[1], r.h) : 0;
-  const uint64_t nan = NaNBits(r.dtype), infinity = InfinityBits(r.dtype);
-  const uint64_t sign = uint64_t{1} << (8 * kernel::SizeOf(r.dtype) - 1);
-  const uint64_t mixture[] = {nan, infinity, infinity | sign};
-  for (int64_t d = 0; d < r.h; ++d) {
-    const int64_t index = row * r.h + d;
-    if (style == 0) {
-      hidden->SetBits(index, nan);
-    } else if (style == 4) {
-      hidden->SetBits(index, mixture[Below(stream.At(row, 1 + d)[0], 3)]);
-    } else if (d == place) {
-      hidden->SetBits(index, mixture[style - 1]);
-    }
-  }
-}
-
 // One element of an upstream gradient. `chosen` is the row of kOneHot.
 double GradOf(Grads kind, DType dtype, int64_t row, int64_t chosen, uint64_t bits) {
   const double bell = Bell(bits);
@@ -271,13 +250,28 @@ Layout LayoutOf(const Recipe& r) {
 
 }  // namespace
 
-OwnedProblem Expand(const Recipe& r) {
-  OwnedProblem problem;
-  problem.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
-  problem.weight = HostTensor::Zeros(r.dtype, {r.v, r.h});
-  FillValues(r, &problem.hidden, &problem.weight);
-  if (r.rows == Rows::kBroadcast) RepeatFirstRow(&problem.hidden);
+void PoisonRow(const Recipe& r, int64_t row, HostTensor* hidden, int64_t at) {
+  const Stream stream = StreamOf(r, Purpose::kIgnoredValues);
+  const PhiloxBlock plan = stream.At(row);
+  const int64_t style = Below(plan[0], 5), place = r.h > 0 ? Below(plan[1], r.h) : 0;
+  const uint64_t nan = NaNBits(r.dtype), infinity = InfinityBits(r.dtype);
+  const uint64_t sign = uint64_t{1} << (8 * kernel::SizeOf(r.dtype) - 1);
+  const uint64_t mixture[] = {nan, infinity, infinity | sign};
+  for (int64_t d = 0; d < r.h; ++d) {
+    const int64_t index = at * r.h + d;
+    if (style == 0) {
+      hidden->SetBits(index, nan);
+    } else if (style == 4) {
+      hidden->SetBits(index, mixture[Below(stream.At(row, 1 + d)[0], 3)]);
+    } else if (d == place) {
+      hidden->SetBits(index, mixture[style - 1]);
+    }
+  }
+}
 
+void ExpandRows(const Recipe& r, const std::function<std::vector<int64_t>()>& argmax_of,
+                OwnedProblem* out, std::vector<bool>* poisoned_rows) {
+  OwnedProblem& problem = *out;
   std::vector<bool> ignored = IgnoredRows(r);
   if (r.label_stride == 0 && r.n > 0) ignored.assign(ignored.size(), ignored.front());
   // Where rows share hidden, no row of them can hold what another must not.
@@ -287,15 +281,13 @@ OwnedProblem Expand(const Recipe& r) {
   problem.ignore_index = IgnoreIndex(r);
   problem.labels = HostTensor::Zeros(r.label_dtype, {r.n});
   std::vector<int64_t> argmax;
-  if (r.labels == Labels::kArgmax) argmax = Argmaxes(problem);
-  if (r.labels == Labels::kArgmin) argmax = Argmins(problem);
+  if (r.labels == Labels::kArgmax || r.labels == Labels::kArgmin) argmax = argmax_of();
   for (int64_t i = 0; i < r.n; ++i) {
     const bool is_ignored = ignored[static_cast<size_t>(i)];
     problem.labels.SetInt(i, is_ignored ? problem.ignore_index
                              : r.labels == Labels::kInvalid && HasInvalidLabel(r, i)
                                  ? InvalidLabel(r, i)
                                  : LabelOf(r, problem.ignore_index, argmax, i));
-    if (poisoned[static_cast<size_t>(i)]) PoisonRow(r, i, &problem.hidden);
   }
   problem.temperature = MakeTemperature(r, poisoned);
 
@@ -316,6 +308,24 @@ OwnedProblem Expand(const Recipe& r) {
                     .grad_hidden = backward && (r.want & kWantGradHidden) != 0,
                     .grad_weight = backward && (r.want & kWantGradWeight) != 0,
                     .fp32_grads = r.fp32_grads};
+  *poisoned_rows = poisoned;
+}
+
+OwnedProblem Expand(const Recipe& r) {
+  OwnedProblem problem;
+  problem.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
+  problem.weight = HostTensor::Zeros(r.dtype, {r.v, r.h});
+  FillValues(r, &problem.hidden, &problem.weight);
+  if (r.rows == Rows::kBroadcast) RepeatFirstRow(&problem.hidden);
+
+  std::vector<bool> poisoned;
+  const auto argmax = [&] {
+    return r.labels == Labels::kArgmax ? Argmaxes(problem) : Argmins(problem);
+  };
+  ExpandRows(r, argmax, &problem, &poisoned);
+  for (int64_t i = 0; i < r.n; ++i) {
+    if (poisoned[static_cast<size_t>(i)]) PoisonRow(r, i, &problem.hidden, i);
+  }
   if (r.special != Special::kNone) ApplySpecial(r, &problem);
   if (r.rows == Rows::kBroadcast) RepeatFirstRow(&problem.hidden);
   if (r.label_stride == 0) {

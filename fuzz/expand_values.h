@@ -12,32 +12,16 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "fuzz/narrow.h"
 #include "fuzz/owned_problem.h"
 #include "fuzz/philox.h"
+#include "fuzz/purpose.h"
 #include "fuzz/recipe.h"
 
 namespace plumbline::fuzz {
-
-// What a stream of random bits is for. Numbers are part of the expansion: never reuse or renumber one.
-enum class Purpose : uint32_t {
-  kHidden = 1,
-  kWeight = 2,
-  kHiddenPlan = 3,  // per row
-  kWeightPlan = 4,  // per vocabulary column
-  kPlan = 5,        // per problem
-  kLabels = 6,
-  kIgnored = 7,
-  kIgnoredValues = 8,
-  kTemperature = 9,
-  kGrads = 10,
-  kEntropyGrads = 11,
-  kSpecial = 12,
-  kInvalid = 13,
-  kLayout = 14,
-};
 
 inline Stream StreamOf(const Recipe& recipe, Purpose purpose) {
   return {recipe.seed, static_cast<uint32_t>(purpose)};
@@ -137,6 +121,16 @@ void FillAllExponents(const Recipe& recipe, HostTensor* hidden, HostTensor* weig
 // The bits of a NaN and of +infinity.
 uint64_t NaNBits(kernel::DType dtype);
 uint64_t InfinityBits(kernel::DType dtype);
+
+// What a recipe says beside the values of hidden and weight: labels, temperature, upstream gradients,
+// layout and what is asked for. `argmax` is called where labels are the largest or smallest logits'.
+// Rows that are ignored and must reach nothing are true in *poisoned; what they hold is PoisonRow's.
+void ExpandRows(const Recipe& recipe, const std::function<std::vector<int64_t>()>& argmax,
+                OwnedProblem* problem, std::vector<bool>* poisoned);
+
+// Fills row `at` of `hidden`, which stands for row `row` of the problem, with what must reach nothing:
+// NaN throughout, one NaN, one infinity of either sign, or a mixture.
+void PoisonRow(const Recipe& recipe, int64_t row, HostTensor* hidden, int64_t at);
 
 // Puts recipe.special over a problem that is otherwise complete: expand_special.cc.
 void ApplySpecial(const Recipe& recipe, OwnedProblem* problem);

@@ -2,7 +2,8 @@
 //
 // The hunt for one mutant: a blind campaign, which knows nothing of the defect, ends with its first
 // finding; what was stored is then replayed from its file and from its recipe's line alone. A mutant
-// counts as killed only if all of that holds.
+// counts as killed only if all of that holds. Where its defect is a race, replays have several attempts,
+// and any finding will do.
 //
 // The campaign has one job, so that the case which kills is a function of seed and target.
 
@@ -26,6 +27,7 @@ struct HuntSpec {
   std::string target;
   uint64_t seed = 1;
   Budget budget;
+  bool race = false;
   std::filesystem::path out;  // the campaign's folder
   std::filesystem::path program = "/proc/self/exe";
 };

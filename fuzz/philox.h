@@ -18,11 +18,23 @@ namespace plumbline::fuzz {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-inline constexpr std::array<uint32_t, 2> kPhiloxMultiplier = {0xD2511F53, 0xCD9E8D57};
-inline constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9E3779B9, 0xBB67AE85};
+// Scalars, which device code may name.
+inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9, kPhiloxWeyl1 = 0xBB67AE85;
 inline constexpr int kPhiloxRounds = 10;
 
-PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key);
+constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * counter[0];
+    const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * counter[2];
+    counter = {
+        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
+        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
+    key[0] += kPhiloxWeyl0;
+    key[1] += kPhiloxWeyl1;
+  }
+  return counter;
+}
 
 // The blocks Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun, one after
 // another, vectorised. That word must be a multiple of kPhiloxRun.
@@ -32,11 +44,11 @@ void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, u
 // Random bits addressed by place. `purpose` tells apart the tensors, and the decisions, of one seed.
 class Stream {
  public:
-  Stream(uint64_t seed, uint32_t purpose)
+  constexpr Stream(uint64_t seed, uint32_t purpose)
       : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, purpose_(purpose) {}
 
   // 128 bits. Rows and columns at or beyond 2^32 would repeat; recipes refuse such shapes.
-  PhiloxBlock At(int64_t row, int64_t column = 0) const {
+  constexpr PhiloxBlock At(int64_t row, int64_t column = 0) const {
     return Philox4x32({static_cast<uint32_t>(row), static_cast<uint32_t>(column), purpose_, 0}, key_);
   }
   // At(row, first + i) for i < kPhiloxRun; first is a multiple of kPhiloxRun.
@@ -51,16 +63,16 @@ class Stream {
 
 // An integer in [0, bound), bound from 1 to 2^32: the high word of bits * bound. Its bias is below
 // bound * 2^-32.
-inline int64_t Below(uint32_t bits, int64_t bound) {
+constexpr int64_t Below(uint32_t bits, int64_t bound) {
   return static_cast<int64_t>((uint64_t{bits} * static_cast<uint64_t>(bound)) >> 32);
 }
 
 // A multiple of 2^-24 in [0, 1), exact in float.
-inline double Unit(uint32_t bits) { return static_cast<double>(bits >> 8) * 0x1p-24; }
+constexpr double Unit(uint32_t bits) { return static_cast<double>(bits >> 8) * 0x1p-24; }
 
 // Bell-shaped, mean 0, variance 1, |x| < 3: the centred sum of three uniforms of 21 bits, doubled. A
 // multiple of 2^-21, exact in float.
-inline double Bell(uint64_t bits) {
+constexpr double Bell(uint64_t bits) {
   constexpr uint64_t kMask = (uint64_t{1} << 21) - 1;
   const uint64_t sum = (bits & kMask) + ((bits >> 21) & kMask) + ((bits >> 42) & kMask);
   return static_cast<double>(2 * static_cast<int64_t>(sum) - 3 * static_cast<int64_t>(kMask)) * 0x1p-21;

@@ -34,8 +34,8 @@ void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32
   const hn::CappedTag<uint64_t, kPhiloxRun> lanes;
   const hn::Repartition<uint32_t, decltype(lanes)> words;
   const auto low = hn::Set(lanes, 0xffffffffu);
-  const auto multiplier0 = hn::Set(words, kPhiloxMultiplier[0]);
-  const auto multiplier1 = hn::Set(words, kPhiloxMultiplier[1]);
+  const auto multiplier0 = hn::Set(words, kPhiloxMultiplier0);
+  const auto multiplier1 = hn::Set(words, kPhiloxMultiplier1);
   HWY_ALIGN uint64_t block[4][kPhiloxRun];
   for (size_t first = 0; first < kPhiloxRun; first += hn::Lanes(lanes)) {
     auto c0 = hn::Set(lanes, counter[0]), c2 = hn::Set(lanes, counter[2]),
@@ -52,8 +52,8 @@ void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32
       c3 = hn::And(product0, low);
       c0 = c0_next;
       c2 = c2_next;
-      key0 += kPhiloxWeyl[0];
-      key1 += kPhiloxWeyl[1];
+      key0 += kPhiloxWeyl0;
+      key1 += kPhiloxWeyl1;
     }
     hn::Store(c0, lanes, block[0] + first);
     hn::Store(c1, lanes, block[1] + first);

@@ -100,7 +100,7 @@ struct Line {
                           return CommandFuzz(fuzz, console);
                         });
     auto* targets = sub->add_option("--target", fuzz.targets,
-                                    "host, host-hopper, mutant:NAME, hopper-mutant:NAME or "
+                                    "host, host-hopper, cuda, cuda-portable, mutant:NAME or "
                                     "plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
@@ -261,13 +261,21 @@ struct Line {
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
     sub->add_option("target", target,
-                    "host, host-hopper, mutant:NAME, hopper-mutant:NAME or plugin:PATH.so");
+                    "host, host-hopper, cuda, cuda-portable, mutant:NAME or plugin:PATH.so");
 
-    sub = Add("selftest", "Hunt every planted defect; all must be found, and host must stay clean",
-              "plumb selftest --mutant tail-unmasked", true,
-              [this] { return CommandSelftest(selftest, console); });
+    sub = Add(
+        "selftest",
+        "Hunt every planted defect; all must be found, and what they are mutants of must stay clean",
+        "plumb selftest --mutant tail-unmasked", true,
+        [this] { return CommandSelftest(selftest, console); });
     sub->add_option("--mutant", selftest.mutant, "this one only, or any other built-in target");
-    sub->add_flag("--hopper", selftest.hopper, "the mutants of host-hopper instead of host's");
+    auto* hopper = sub->add_flag_callback(
+        "--hopper", [this] { selftest.family = SelftestCommand::Family::kHopper; },
+        "the mutants of host-hopper instead of host's");
+    sub->add_flag_callback(
+           "--cuda", [this] { selftest.family = SelftestCommand::Family::kCuda; },
+           "those of the CUDA operator; needs a GPU")
+        ->excludes(hopper);
     AddParsed(sub, "--seed", &selftest.seed, ParseSeed, "decimal or 0x hexadecimal [1]");
     sub->add_option("--seeds", selftest.seeds, "hunts for each mutant, with consecutive seeds [1]")
         ->check(CLI::Range(1, 1'000));

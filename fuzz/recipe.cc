@@ -251,13 +251,13 @@ std::string HexText(uint64_t value) {
 }
 
 // Why the shape is refused; empty if it is not. Factors are at most 2^28 + 2^12, products fit.
-std::string TooLarge(const Recipe& r) {
+std::string TooLarge(const Recipe& r, int64_t most) {
   const std::pair<std::string_view, int64_t> products[] = {
       {"n*v", r.n * r.v}, {"n*(h+pad)", r.n * (r.h + r.pad)}, {"v*(h+pad)", r.v * (r.h + r.pad)}};
   for (const auto& [name, elements] : products) {
-    if (elements > kMaxElements) {
+    if (elements > most) {
       return std::string(name) + " = " + std::to_string(elements) + ": at most " +
-             std::to_string(kMaxElements) + " elements are expanded";
+             std::to_string(most) + " elements are expanded";
     }
   }
   return {};
@@ -312,7 +312,7 @@ std::string Format(const Recipe& r) {
   return line;
 }
 
-bool Parse(std::string_view line, Recipe* recipe, std::string* error) {
+bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t most) {
   Recipe parsed;
   std::set<std::string_view> seen;
   bool first = true;
@@ -337,7 +337,7 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error) {
     if (!why.empty()) return Refuse(quoted + ": " + why, error);
   }
   if (first) return Refuse("empty recipe: a recipe starts with v1", error);
-  if (std::string why = TooLarge(parsed); !why.empty()) return Refuse(std::move(why), error);
+  if (std::string why = TooLarge(parsed, most); !why.empty()) return Refuse(std::move(why), error);
   *recipe = std::move(parsed);
   return true;
 }

@@ -152,11 +152,14 @@ struct Recipe {
 // still what Format writes.
 std::string Format(const Recipe& recipe);
 
-// Leading "v1" required. On error returns false and says which token was refused and why.
-bool Parse(std::string_view line, Recipe* recipe, std::string* error);
-
 // Shapes beyond these are refused by Parse: a recipe is expanded in memory.
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;
+// The same for what is expanded on a device (fuzz/device_case.h).
+inline constexpr int64_t kMaxDeviceElements = int64_t{1} << 36;
+
+// Leading "v1" required. On error returns false and says which token was refused and why: a matrix of
+// more than `most` elements, too.
+bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t most = kMaxElements);
 
 // Deterministic: integer and exactly rounded operations only, no libm, so the same on every machine.
 OwnedProblem Expand(const Recipe& recipe);

@@ -213,7 +213,8 @@ std::vector<BuiltIn> BuiltInTargets() {
                        "the same defect on host-hopper: " + std::string(mutant.what)});
   }
   for (const Mutant& mutant : CudaMutants()) {
-    targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what)});
+    targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what),
+                       mutant.deterministic});
   }
   return targets;
 }

@@ -80,6 +80,7 @@ class Target {
 struct BuiltIn {
   std::string name;  // "host", "mutant:tail-unmasked"
   std::string what;  // one line; a mutant's names the real bug it is modelled on
+  bool deterministic = true;  // false: a mutant whose defect is a race
 };
 std::vector<BuiltIn> BuiltInTargets();
 

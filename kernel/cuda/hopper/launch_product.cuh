@@ -37,6 +37,12 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int pairs
   constexpr int64_t kPairRows = int64_t{Tile::kRows} * kClusterBlocks;
   const int64_t tiles = ((product.m + kPairRows - 1) / kPairRows) *
                         ((product.n + Tile::kColumns - 1) / Tile::kColumns);
+  if (tiles > int64_t{1} << 30) {
+    return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) + " x " +
+                                                 std::to_string(product.n) + " has " +
+                                                 std::to_string(tiles) +
+                                                 " pairs of tiles; at most 2^30 are counted");
+  }
   const int64_t clusters =
       std::max<int64_t>(1, std::min<int64_t>(tiles, multiprocessors / kClusterBlocks));
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;

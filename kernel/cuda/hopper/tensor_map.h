@@ -23,7 +23,7 @@ struct alignas(64) TensorMap {  // CUtensorMap, without its header
 
 inline constexpr int kBoxInner = 64;  // elements: the 128 bytes of the swizzle
 
-struct Maps {  // those of operands that are not there, or that have no elements, are never used
+struct Maps {  // those of operands without elements are never used
   TensorMap a, b, a_alternative, b_alternative;
 };
 

@@ -50,7 +50,11 @@ __device__ __forceinline__ void WgmmaWait() {
 template <int count>
 __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 #pragma unroll
-  for (int i = 0; i < count; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  for (int i = 0; i < count; i += 8) {
+    asm volatile(""
+                 : "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]),
+                   "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])::"memory");
+  }
 }
 
 // The text and the operands of N / 2 accumulators, spelled by tens and by eights: inline assembly takes

@@ -80,6 +80,9 @@ TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
         c.live_first = draw(3) == 0 ? 50 : 0;
         c.alternative = std::array{ProductCase::kNone, ProductCase::kNotUsed,
                                    ProductCase::kUsed}[size_t(draw(3))];
+        const int64_t which = draw(3);
+        c.a_has_alternative = which != 1;
+        c.b_has_alternative = which != 2;
         c.seed = random();
         expect.Exact(c);
       }

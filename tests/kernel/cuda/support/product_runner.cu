@@ -220,6 +220,8 @@ std::string Describe(const ProductCase& c) {
   add("live", c.live);
   add("live_first", c.live_first);
   add("alternative", c.alternative);
+  add("of_a", c.a_has_alternative);
+  add("of_b", c.b_has_alternative);
   add("planted", c.planted);
   add("seed", int64_t(c.seed));
   return text;
@@ -247,8 +249,8 @@ Outcome RunProduct(const ProductCase& c) {
   };
   const bool used = c.alternative == ProductCase::kUsed;
   const bool has = c.alternative != ProductCase::kNone;
-  Matrix a = make(a_outer, c.m, rows, c.a_pad, c.seed * 2, used);
-  Matrix b = make(b_outer, c.n, c.n, c.b_pad, c.seed * 2 + 1, used);
+  Matrix a = make(a_outer, c.m, rows, c.a_pad, c.seed * 2, used && c.a_has_alternative);
+  Matrix b = make(b_outer, c.n, c.n, c.b_pad, c.seed * 2 + 1, used && c.b_has_alternative);
 
   Product product;
   const auto operand = [&](const Matrix& x, bool outer, int64_t mn) {
@@ -258,11 +260,16 @@ Outcome RunProduct(const ProductCase& c) {
   product.b = operand(b, b_outer, c.n);
   if (has) {
     // Other padding than the operand that it stands for, as compacted rows have.
-    const Matrix a2 = make(a_outer, c.m, rows, c.a_pad + 8, c.seed * 2, !used);
-    const Matrix b2 = make(b_outer, c.n, c.n, c.b_pad + 16, c.seed * 2 + 1, !used);
-    product.a_alternative = operand(a2, a_outer, c.m);
-    product.b_alternative = operand(b2, b_outer, c.n);
-    if (used) a = a2, b = b2;
+    if (c.a_has_alternative) {
+      const Matrix other = make(a_outer, c.m, rows, c.a_pad + 8, c.seed * 2, !used);
+      product.a_alternative = operand(other, a_outer, c.m);
+      if (used) a = other;
+    }
+    if (c.b_has_alternative) {
+      const Matrix other = make(b_outer, c.n, c.n, c.b_pad + 16, c.seed * 2 + 1, !used);
+      product.b_alternative = operand(other, b_outer, c.n);
+      if (used) b = other;
+    }
     int32_t* flag = memory.New<int32_t>(1);
     FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(flag), 1, used ? 1 : 0);
     product.use_alternative = flag;

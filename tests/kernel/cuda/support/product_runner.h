@@ -25,6 +25,7 @@ struct ProductCase {
   int64_t live = -1;             // -1: no live_rows
   int64_t live_first = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
+  bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
   int planted = 0;  // bf16 only
   uint64_t seed = 1;
 };

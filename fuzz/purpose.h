@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The streams of random bits that a recipe is expanded from: internal to Expand and its form on a
+// device.
+
+#ifndef PLUMBLINE_FUZZ_PURPOSE_H_
+#define PLUMBLINE_FUZZ_PURPOSE_H_
+
+#include <cstdint>
+
+namespace plumbline::fuzz {
+
+// What a stream of random bits is for. Numbers are part of the expansion: never reuse or renumber one.
+enum class Purpose : uint32_t {
+  kHidden = 1,
+  kWeight = 2,
+  kHiddenPlan = 3,  // per row
+  kWeightPlan = 4,  // per vocabulary column
+  kPlan = 5,        // per problem
+  kLabels = 6,
+  kIgnored = 7,
+  kIgnoredValues = 8,
+  kTemperature = 9,
+  kGrads = 10,
+  kEntropyGrads = 11,
+  kSpecial = 12,
+  kInvalid = 13,
+  kLayout = 14,
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_PURPOSE_H_

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recipes expanded on a device against recipes expanded here, and the oracle on the device against the
+// sweep. Without a device all of it skips itself.
+
+#include "fuzz/device_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fuzz/description.h"
+#include "fuzz/device_values.h"
+#include "fuzz/regimes.h"
+#include "fuzz/targets/cuda.h"
+#include "fuzz/targets/host.h"
+#include "kernel/linear_cross_entropy.h"
+#include "oracle/cuda/judge.h"
+#include "oracle/expectation.h"
+#include "oracle/verdict.h"
+#include "tests/fuzz/support/device_memory.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using oracle::Output, oracle::Element, oracle::Expect;
+using oracle::cuda::DeviceOracle, oracle::cuda::WatchedRow;
+
+DeviceOracle* Oracle(std::string* why) {
+  static std::string error;
+  static const std::unique_ptr<DeviceOracle> opened = DeviceOracle::Open(&error);
+  *why = error;
+  return opened.get();
+}
+// A device with which the oracle cannot work is a failure, and no reason to skip.
+#define NEED_DEVICE(oracle)                                                    \
+  int devices = 0;                                                             \
+  if (const cudaError_t status = cudaGetDeviceCount(&devices); devices == 0) { \
+    GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);          \
+  }                                                                            \
+  std::string why;                                                             \
+  DeviceOracle* const oracle = Oracle(&why);                                   \
+  ASSERT_NE(oracle, nullptr) << why
+
+constexpr Values kKinds[] = {Values::kGaussian, Values::kSmallLse,  Values::kAllNegative,
+                             Values::kOffset,   Values::kConfident, Values::kLattice,
+                             Values::kTies,     Values::kMassive};
+
+// Fails if a kind of values, a label, an ignored row's poison, a temperature, a gradient or a layout
+// has another bit on the device than Expand gives it.
+TEST(GpuDeviceCase, SameBitsAsExpand) {
+  NEED_DEVICE(oracle);
+  static_cast<void>(oracle);
+  int checked = 0;
+  for (const Values values : kKinds) {
+    for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+      for (uint64_t seed = 1; seed <= 6; ++seed) {
+        Recipe r;
+        r.seed = seed;
+        r.dtype = dtype;
+        r.n = 9;
+        r.v = seed % 2 == 0 ? 1031 : 640;
+        r.h = seed % 3 == 0 ? 37 : 64;
+        r.values = values;
+        r.exp = static_cast<int>(seed % 4) + (values == Values::kConfident ? 8 : 0);
+        r.labels = values == Values::kConfident ? Labels::kArgmax : Labels::kIgnoredNaN;
+        r.grads = Grads::kWide;
+        r.entropy_grads = Grads::kFirstZero;
+        r.temperature_per_row = seed > 3;
+        r.hidden_major = seed % 2 == 1;
+        r.pad = static_cast<int64_t>(seed % 3) * 5;
+        r.offset = static_cast<int64_t>(seed % 2) * 3;
+        r.grad_stride = static_cast<int64_t>(seed % 3);
+        ASSERT_EQ(WhyNotOnDevice(r), "") << Format(r);
+        const OwnedProblem expected = Expand(r);
+        std::string error;
+        const auto made = DeviceCase::FromRecipe(r, &error);
+        ASSERT_NE(made, nullptr) << error;
+        const HostTensor hidden = made->ReadRows(made->problem().hidden, 0, r.n);
+        const HostTensor weight = made->ReadRows(made->problem().weight, 0, r.v);
+        ASSERT_EQ(hidden, expected.hidden) << Format(r);
+        ASSERT_EQ(weight, expected.weight) << Format(r);
+        ASSERT_EQ(made->rows().labels, expected.labels) << Format(r);
+        ASSERT_EQ(made->rows().temperature, expected.temperature) << Format(r);
+        ASSERT_EQ(made->rows().grad_logprob, expected.grad_logprob) << Format(r);
+        ASSERT_EQ(made->rows().grad_entropy, expected.grad_entropy) << Format(r);
+        ASSERT_EQ(made->rows().wanted, expected.wanted) << Format(r);
+        // As the device has them.
+        const auto labels = ReadVector(made->problem().labels, r.n);
+        for (int64_t i = 0; i < r.n; ++i) {
+          ASSERT_EQ(oracle::ReadInt(labels.view, i), expected.labels.GetInt(i)) << Format(r);
+        }
+        ++checked;
+      }
+    }
+  }
+  EXPECT_EQ(checked, 8 * 3 * 6);
+}
+
+oracle::Contract ContractOf(const std::string& description) {
+  std::string error;
+  return ParseDescription(description, &error)->contract;
+}
+
+// Values within the sum of the radii, bounds within 2^-20 of each other: what either says that
+// evaluating it in fp64 may lose.
+std::string Compare(const Recipe& r, const std::string& contract, Output output, int64_t row,
+                    int64_t column, const Element& host, const Element& device) {
+  const bool numbers = host.expect == Expect::kFinite || host.expect == Expect::kVacuous;
+  const double difference = std::fabs(host.value - device.value);
+  const bool value = !numbers || difference <= host.radius + device.radius;
+  const bool bound =
+      host.bound == device.bound || std::fabs(host.bound - device.bound) <= 0x1p-20 * host.bound;
+  if (host.expect == device.expect && value && bound) return {};
+  return Format(r) + " [" + contract + "] " + std::string(Name(output)) + "[" + std::to_string(row) +
+         ", " + std::to_string(column) + "]: host " + std::to_string(static_cast<int>(host.expect)) +
+         " " + std::to_string(host.value) + " +- " + std::to_string(host.bound) + ", device " +
+         std::to_string(static_cast<int>(device.expect)) + " differs by " + std::to_string(difference) +
+         " with radii " + std::to_string(host.radius) + ", bound " + std::to_string(device.bound);
+}
+
+// Fails if any formula of a row, of its budget, of a d_logit, of what a gradient's elements must be, or
+// of which rows take part differs between the device and the sweep, with rows in one block or in
+// several.
+TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
+  NEED_DEVICE(oracle);
+  const std::vector<std::pair<std::string, oracle::Contract>> contracts = {
+      {"cuda", ContractOf(CudaDescription("cuda"))},
+      {"host", ContractOf(HostDescription("host"))},
+      {"black box", oracle::Contract{}}};
+  int64_t compared = 0, several_blocks = 0, cases = 0;
+  std::vector<std::string> wrong;
+  for (uint64_t index = 0; index < 600; ++index) {
+    const Recipe r = DrawRecipe(20, index);
+    if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 4'000'000) continue;
+    OwnedProblem problem = Expand(r);
+    problem.layout.reversed = problem.layout.hidden_broadcast = false;
+    std::string error;
+    const auto made = DeviceCase::FromProblem(problem, &error);
+    ASSERT_NE(made, nullptr) << Format(r) << ": " << error;
+    const auto outputs = DeviceOutputs::For(*made, &error);
+    ASSERT_NE(outputs, nullptr) << error;
+    const auto& [name, contract] = contracts[index % 3];
+    const oracle::Expectation expected =
+        oracle::Expected(DenseView(problem), outputs->results(), contract);
+    std::vector<WatchedRow> watched;
+    for (const Output output : oracle::kOutputs) {
+      for (int64_t i = 0; i < expected[output].rows && expected[output].columns > 0; ++i) {
+        watched.push_back({output, i, {}});
+      }
+    }
+    for (const size_t memory : {size_t{0}, size_t{1} << 19}) {
+      const auto verdicts =
+          oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, memory, &watched);
+      if (memory > 0 && verdicts.error.find("needs") != std::string::npos) continue;
+      ASSERT_EQ(verdicts.error, "") << Format(r);
+      several_blocks += verdicts.row_blocks > 1 ? 1 : 0;
+      ASSERT_EQ(verdicts.judged.size(), 1u);
+      EXPECT_EQ(verdicts.judged[0].fault, "") << Format(r);
+      EXPECT_EQ(verdicts.judged[0].first_invalid_row, expected.first_invalid_row) << Format(r);
+      for (const WatchedRow& w : watched) {
+        ASSERT_EQ(static_cast<int64_t>(w.elements.size()), expected[w.output].columns)
+            << Format(r) << " " << Name(w.output) << " " << w.row << " blocks " << verdicts.row_blocks;
+        for (size_t j = 0; j < w.elements.size(); ++j) {
+          const auto column = static_cast<int64_t>(j);
+          std::string text = Compare(r, name, w.output, w.row, column,
+                                     expected[w.output].at(w.row, column), w.elements[j]);
+          if (!text.empty()) wrong.push_back(std::move(text));
+          ++compared;
+        }
+      }
+    }
+    ++cases;
+  }
+  EXPECT_TRUE(wrong.empty()) << wrong.size() << " of " << compared << " elements";
+  std::set<std::string> regimes;
+  for (const std::string& text : wrong) {
+    if (regimes.insert(text.substr(0, text.find(" seed="))).second) ADD_FAILURE() << text;
+  }
+  EXPECT_GT(cases, 200);
+  EXPECT_GT(several_blocks, 40);
+}
+
+// Fails if the device counts, or names, other elements than the host does: in outputs of the host's own
+// operator, as they are and with elements that were damaged.
+TEST(GpuDeviceOracle, VerdictsAgreeWithTheHosts) {
+  NEED_DEVICE(oracle);
+  const oracle::Contract contract = ContractOf(HostDescription("host"));
+  int failing = 0, judged = 0;
+  for (uint64_t index = 0; index < 300; ++index) {
+    const Recipe r = DrawRecipe(21, index);
+    if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 1'000'000) continue;
+    OwnedProblem problem = Expand(r);
+    problem.layout.reversed = problem.layout.hidden_broadcast = false;
+    std::string error;
+    const auto made = DeviceCase::FromProblem(problem, &error);
+    ASSERT_NE(made, nullptr) << error;
+    const auto outputs = DeviceOutputs::For(*made, &error);
+    ASSERT_NE(outputs, nullptr) << error;
+    HostResults host(outputs->results());
+    static_cast<void>(kernel::Run(DenseView(problem), host.results()));
+    if (index % 2 == 0) host.Damage(index);
+    host.CopyTo(outputs->results());
+    const oracle::Judgement here = oracle::JudgeProblem(DenseView(problem), host.results(), contract);
+    const auto there = oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, 0, nullptr);
+    ASSERT_EQ(there.error, "") << Format(r);
+    ASSERT_EQ(there.judged[0].outputs.size(), here.outputs.size());
+    for (size_t k = 0; k < here.outputs.size(); ++k) {
+      const oracle::OutputVerdict &a = here.outputs[k], &b = there.judged[0].outputs[k];
+      ASSERT_EQ(a.output, b.output);
+      EXPECT_EQ(a.pass, b.pass) << Format(r) << " " << Name(a.output);
+      EXPECT_EQ(a.fail, b.fail) << Format(r) << " " << Name(a.output);
+      EXPECT_EQ(a.vacuous, b.vacuous) << Format(r) << " " << Name(a.output);
+      EXPECT_EQ(a.unspecified, b.unspecified) << Format(r) << " " << Name(a.output);
+      EXPECT_EQ(a.failure, b.failure) << Format(r) << " " << Name(a.output);
+      if (a.fail > 0) {
+        ++failing;
+        EXPECT_TRUE(a.tightness == b.tightness ||
+                    std::fabs(a.tightness - b.tightness) <= 0x1p-10 * a.tightness)
+            << Format(r) << " " << Name(a.output) << " " << a.tightness << " " << b.tightness;
+      }
+      ++judged;
+    }
+  }
+  EXPECT_GT(judged, 300);
+  EXPECT_GT(failing, 50);
+}
+
+// Fails if a hash does not see one bit, or two elements that changed places.
+TEST(GpuDeviceOracle, HashesSeeOneBitAndOrder) {
+  NEED_DEVICE(oracle);
+  Recipe r;
+  r.n = 3;
+  r.v = 50;
+  r.h = 7;
+  OwnedProblem problem = Expand(r);
+  std::set<uint64_t> hashes;
+  std::string error;
+  const auto hash = [&] {
+    const auto made = DeviceCase::FromProblem(problem, &error);
+    hashes.insert(oracle->Hash(made->problem().weight, &error));
+  };
+  hash();
+  hash();
+  EXPECT_EQ(hashes.size(), 1u);
+  problem.weight.SetBits(123, problem.weight.GetBits(123) ^ 1);
+  hash();
+  EXPECT_EQ(hashes.size(), 2u);
+  const uint64_t bits = problem.weight.GetBits(0);
+  problem.weight.SetBits(0, problem.weight.GetBits(1));
+  problem.weight.SetBits(1, bits);
+  hash();
+  EXPECT_EQ(hashes.size(), 3u);
+}
+
+// At the size of production the sweep can look at rows: forward and grad_hidden of four of them, over
+// the whole vocabulary.
+TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
+  NEED_DEVICE(oracle);
+  Recipe r;
+  std::string error;
+  ASSERT_TRUE(
+      Parse("v1 seed=5 dtype=bf16 n=8192 v=151936 h=4096 values=gaussian exp=2 grads=random "
+            "entropy_grads=random labels=random temperature_per_row=1",
+            &r, &error, kMaxDeviceElements))
+      << error;
+  const auto made = DeviceCase::FromRecipe(r, &error);
+  ASSERT_NE(made, nullptr) << error;
+  const auto outputs = DeviceOutputs::For(*made, &error);
+  ASSERT_NE(outputs, nullptr) << error;
+  const oracle::Contract contract = ContractOf(CudaDescription("cuda"));
+  const std::vector<int64_t> rows = {0, 1234, 4711, 8191};
+  std::vector<WatchedRow> watched;
+  for (const Output output : {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
+    for (const int64_t row : rows) watched.push_back({output, row, {}});
+  }
+  for (int run = 0; run < 2; ++run) {
+    const auto verdicts =
+        oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, 0, &watched);
+    ASSERT_EQ(verdicts.error, "");
+    RecordProperty("seconds" + std::to_string(run), std::to_string(verdicts.seconds));
+    std::printf("8192 x 4096 x 151936, forward and backward: %.3f s of oracle\n", verdicts.seconds);
+  }
+
+  OwnedProblem part = made->rows();
+  part.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
+  for (const int64_t row : rows) {
+    const HostTensor one = made->ReadRows(made->problem().hidden, row, 1);
+    std::copy(one.bytes.begin(), one.bytes.end(), part.hidden.bytes.begin() + row * r.h * 2);
+  }
+  part = SelectRows(part, rows);
+  part.weight = made->ReadRows(made->problem().weight, 0, r.v);
+  kernel::Results wanted = outputs->results();
+  wanted.grad_weight.reset();
+  oracle::SweepOptions options;
+  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
+  const oracle::Expectation expected = oracle::Expected(DenseView(part), wanted, contract, options);
+  for (const WatchedRow& w : watched) {
+    const int64_t at = std::find(rows.begin(), rows.end(), w.row) - rows.begin();
+    for (size_t j = 0; j < w.elements.size(); ++j) {
+      EXPECT_EQ(Compare(r, "cuda", w.output, w.row, static_cast<int64_t>(j),
+                        expected[w.output].at(at, static_cast<int64_t>(j)), w.elements[j]),
+                "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
