@@ -227,6 +227,18 @@ class Run(Scratch):
         self.assertEqual(self.calls(), [])
 
 
+class Stage(Scratch):
+    def test_refusals_leave_the_folder_alone(self):
+        mine = self.write("mine/notes.txt", "not a stage")
+        run = subprocess.run([SCRIPT, "--stage", mine.parent, "--root", self.root], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertTrue(mine.exists())
+        run = subprocess.run([SCRIPT, "--stage", self.root / "new", "--root", self.root], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("build/release has no", run.stdout)
+        self.assertFalse((self.root / "new").exists())
+
+
 class Digests(unittest.TestCase):
     """What is kept of outputs: the numbers that a summary is read for."""
 
