@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <exception>
@@ -25,6 +26,7 @@ constexpr std::string_view kHost = "host";
 constexpr std::string_view kHostHopper = "host-hopper";
 constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kCudaPortable = "cuda-portable";
+constexpr std::string_view kCudaSimt = "cuda-simt";
 constexpr std::string_view kMutant = "mutant:";
 constexpr std::string_view kHopperMutant = "hopper-mutant:";
 constexpr std::string_view kCudaMutant = "cuda-mutant:";
@@ -36,6 +38,7 @@ const plumbline_target_v1* FindBuiltIn(std::string_view name) {
   if (name == kHostHopper) return HostHopperTarget();
   if (name == kCuda) return CudaTarget();
   if (name == kCudaPortable) return CudaPortableTarget();
+  if (name == kCudaSimt) return CudaSimtTarget();
   const auto find = [&](std::string_view prefix, std::span<const Mutant> mutants) {
     const plumbline_target_v1* table = nullptr;
     for (const Mutant& mutant : mutants) {
@@ -198,13 +201,37 @@ RunOutcome Target::Backward(const kernel::Problem& problem, const kernel::Result
   });
 }
 
+std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error) {
+  const bool foreign = names.starts_with(kPlugin);  // a path may hold a plus
+  std::vector<std::unique_ptr<Target>> targets;
+  std::string first;  // description, without the name
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = foreign ? names.size() : std::min(names.find('+', begin), names.size());
+    targets.push_back(Target::Load(names.substr(begin, end - begin), error));
+    if (targets.back() == nullptr) return {};
+    begin = end + 1;
+    std::string text(targets.back()->description_text());
+    const std::string name = "\"" + targets.back()->description().name + "\"";
+    if (const size_t at = text.find("\"name\":" + name); at != text.npos) {
+      text.erase(at, 7 + name.size());
+    }
+    if (targets.size() == 1) first = text;
+    if (text == first) continue;
+    *error = std::string(names) + ": " + targets.back()->name() + " and " + targets.front()->name() +
+             " do not claim the same: they cannot be judged together";
+    return {};
+  }
+  return targets;
+}
+
 std::vector<BuiltIn> BuiltInTargets() {
   std::vector<BuiltIn> targets = {
       {std::string(kHost), "the operator of this project on the CPU"},
       {std::string(kHostHopper),
        "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
       {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
-      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"}};
+      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"},
+      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }
