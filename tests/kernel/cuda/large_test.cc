@@ -160,8 +160,8 @@ class Large {
 // additions deep: below 300 u = 2^-15 in all, and ln s and the entropy (times 1 + its own size) follow
 // it.
 constexpr double kForward = 0x1p-13;
-// Each d_logits is rounded to bf16 and so is the result, by at most 2^-8 of itself each time; the sum
-// between them is truncated in fp32.
+// Each d_logits is rounded to bf16 (2^-8: 8 bits), the sum truncated in fp32, the result rounded to
+// bf16 (2^-8).
 constexpr double kGradient = 0x1.1p-7;
 
 void CheckForward(const Large& large, int64_t i, const RowReference& want) {
