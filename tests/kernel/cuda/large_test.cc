@@ -252,7 +252,7 @@ TEST_P(GpuLarge, StridesBeyond32Bits) {
   CheckGradWeight(large, {0, 1, 1023, 1024, 2047, 2048, 2099});
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuLarge, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuLarge, FastPaths(), PathName);
 
 }  // namespace
 }  // namespace plumbline::kernel::device
