@@ -7,10 +7,11 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
-#include <limits>
+#include <deque>
 #include <span>
 #include <utility>
 
+#include "fuzz/compare_runs.h"
 #include "fuzz/device_run.h"
 #include "fuzz/mix.h"
 #include "fuzz/mutation.h"
@@ -30,7 +31,6 @@ using oracle::OutputVerdict;
 using oracle::Watched;
 
 constexpr int kRandomElements = 8;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -125,93 +125,8 @@ class Runs {
   double seconds_ = 0;
 };
 
-constexpr const char* kBitOutputs[] = {"logprob",     "loss",        "entropy",          "lse",
-                                       "grad_hidden", "grad_weight", "first_invalid_row"};
-
-int64_t ColumnsOf(size_t output, const OwnedProblem& problem) {
-  return output == 4 || output == 5 ? problem.hidden_size() : 1;
-}
-
-Finding At(FindingKind kind, size_t output, int64_t element, int64_t columns) {
-  Finding f;
-  f.kind = kind;
-  f.output = kBitOutputs[output];
-  f.row = element / std::max<int64_t>(columns, 1);
-  f.column = element % std::max<int64_t>(columns, 1);
-  f.tightness = kInfinity;
-  return f;
-}
-
-// Two runs, the first over poison 0 and the second over poison 1. One finding an output at most, for
-// its first element that differs.
-void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& second,
-                 bool deterministic, std::vector<Finding>* findings) {
-  for (size_t o = 0; o < first.outputs.size(); ++o) {
-    if (first.outputs[o] == second.outputs[o]) continue;
-    const size_t width = first.outputs[o].width();
-    for (size_t e = 0; e < first.outputs[o].size(); ++e) {
-      const uint64_t a = first.outputs[o][e], b = second.outputs[o][e];
-      if (a == b) continue;
-      if (Planted(HarnessDefect::kNaNPasses) && ((a & 0x7fffffffu) > 0x7f800000u)) continue;
-      if (Planted(HarnessDefect::kSignOfZeroIgnored) && ((a | b) & 0x7fffffffu) == 0) continue;
-      if (Planted(HarnessDefect::kFirstElementOnly) && e > 0) break;
-      const bool unwritten = a == PoisonBits(0, width) && b == PoisonBits(1, width);
-      if (!unwritten && !deterministic) continue;
-      Finding f = At(unwritten ? FindingKind::kUnwritten : FindingKind::kNondeterministic, o,
-                     static_cast<int64_t>(e), ColumnsOf(o, problem));
-      f.what = Place(f.output, f.row, f.column) +
-               (unwritten ? std::string(" was never written")
-                          : Text(" differs between two runs on the same input: bits %" PRIx64
-                                 ", then %" PRIx64,
-                                 a, b));
-      findings->push_back(std::move(f));
-      break;
-    }
-  }
-}
-
 bool HasInvalidRow(const OwnedProblem& problem) {
   return oracle::LoadInputs(DenseView(problem)).first_invalid_row >= 0;
-}
-
-// Row `row` of the batch against the same row alone.
-void CompareAlone(const OwnedProblem& problem, const Target& target, const OutputBits& batch,
-                  int64_t row, CaseResult* result) {
-  OwnedProblem alone = SelectRows(problem, {row});
-  if (HasInvalidRow(alone)) return;
-  alone.wanted.grad_weight = false;
-  Runs runs(alone, target);
-  const RunOutcome outcome = runs.Run(0);
-  result->target_seconds += runs.seconds();
-  if (outcome.status == RunStatus::kUnsupported) return;
-  if (outcome.status != RunStatus::kOk) {
-    Finding f;
-    f.kind = FindingKind::kStatus;
-    f.row = row;
-    f.what =
-        Text("row %" PRId64 " alone was refused though its batch was not: ", row) + outcome.message;
-    result->findings.push_back(std::move(f));
-    return;
-  }
-  const OutputBits bits = runs.Bits();
-  for (size_t o : {size_t{0}, size_t{2}, size_t{3}, size_t{4}}) {
-    // Under `mean` a row's upstream gradient is divided by the number of rows: another problem.
-    if (o == 4 && problem.reduction == kernel::Reduction::kMean) continue;
-    if (bits.outputs[o].empty() || batch.outputs[o].empty()) continue;
-    const auto columns = static_cast<size_t>(ColumnsOf(o, problem));
-    for (size_t c = 0; c < columns; ++c) {
-      const uint64_t in_batch = batch.outputs[o][static_cast<size_t>(row) * columns + c];
-      if (bits.outputs[o][c] == in_batch) continue;
-      Finding f = At(FindingKind::kBatchVariant, o,
-                     row * static_cast<int64_t>(columns) + static_cast<int64_t>(c),
-                     static_cast<int64_t>(columns));
-      f.what = Place(f.output, f.row, f.column) + Text(" depends on its neighbours: bits %" PRIx64
-                                                       " in the batch, %" PRIx64 " alone",
-                                                       in_batch, bits.outputs[o][c]);
-      result->findings.push_back(std::move(f));
-      return;
-    }
-  }
 }
 
 // The worst element of every failing output, and the random ones.
@@ -243,44 +158,6 @@ void CompareInvalidRow(const kernel::Results& results, int64_t expected, CaseRes
   result->findings.push_back(std::move(f));
 }
 
-void JudgeOutputs(const Runs& runs, const Target& target, const ExamineOptions& options,
-                  CaseResult* result) {
-  const auto start = std::chrono::steady_clock::now();
-  const kernel::Problem& problem = runs.placement().problem();
-  const kernel::Results& results = runs.placement().results();
-  // Picked before anything is known of the case, since the judge keeps no elements but these.
-  std::vector<Watched> random, spread;
-  if (options.arbiter) random = RandomElements(results, options.seed, kRandomElements);
-  if (options.arbiter_on_pass) spread = SpreadElements(problem, results, options.seed);
-  std::vector<Watched> watched = random;
-  watched.insert(watched.end(), spread.begin(), spread.end());
-  const oracle::Judgement judgement =
-      oracle::JudgeProblem(problem, results, target.description().contract, {}, &watched);
-  const std::span<const Watched> seen(watched);
-  result->harness_fault = judgement.fault;
-  bool judged = false, failed = false;
-  for (const OutputVerdict& v : judgement.outputs) {
-    result->outputs.push_back(
-        {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
-    judged = judged || v.pass > 0 || v.fail > 0;
-    failed = failed || v.fail > 0;
-    if (v.fail > 0) result->findings.push_back(FromVerdict(v));
-  }
-  CompareInvalidRow(results, judgement.first_invalid_row, result);
-  if (!judged && !Planted(HarnessDefect::kUnspecifiedPasses))
-    result->verdict = oracle::Verdict::kVacuous;
-  if (result->harness_fault.empty() && (failed ? options.arbiter : options.arbiter_on_pass)) {
-    SecondOpinion opinion(problem, options.arbiter_cost);
-    if (failed) {
-      ArbitrateFailures(judgement.outputs, seen.first(random.size()), &opinion, result);
-    } else {
-      result->harness_fault = opinion.AskAll(seen.subspan(random.size()));
-    }
-    result->arbitrated = opinion.asked();
-  }
-  result->oracle_seconds += Seconds(start);
-}
-
 void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
   Finding f;
   f.kind = FindingKind::kStatus;
@@ -290,61 +167,213 @@ void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
   result->findings.push_back(std::move(f));
 }
 
+// One of the targets that a case is put to.
+class Examination {
+ public:
+  Examination(const OwnedProblem& problem, const Target& target)
+      : problem_(problem), target_(target), runs_(problem, target) {}
+
+  // Steps 1 and 2 of fuzz/examine.h. False where there is nothing to judge.
+  bool RunTwice() {
+    const RunOutcome first = runs_.Run(0);
+    if (first.status == RunStatus::kUnsupported) {
+      result.verdict = oracle::Verdict::kSkipped;
+      result.skip_reason = "the target: " + first.message;
+      return false;
+    }
+    for (const Placement::Damage& damage : runs_.Inspect()) {
+      Finding f;
+      f.kind = damage.kind == Placement::Damage::Kind::kGuardBand ? FindingKind::kGuardBand
+                                                                  : FindingKind::kInputWritten;
+      f.what = damage.what;
+      result.findings.push_back(std::move(f));
+    }
+    result.target_seconds = runs_.seconds();
+    if (first.status != RunStatus::kOk) {
+      // A refusal is right, and its outputs are unspecified, where the data are invalid.
+      if (first.status == RunStatus::kFailed || !HasInvalidRow(problem_)) {
+        StatusFinding(first, &result);
+      }
+      return false;
+    }
+    const OutputBits first_bits = runs_.Bits();
+    const RunOutcome second = runs_.Run(1);
+    result.target_seconds = runs_.seconds();
+    if (second.status != RunStatus::kOk) {
+      StatusFinding(second, &result);
+      return false;
+    }
+    second_bits_ = runs_.Bits();
+    CompareRuns(problem_, first_bits, second_bits_, target_.description().capabilities.deterministic,
+                &result.findings);
+    return true;
+  }
+
+  // Row `row` of the batch against the same row alone.
+  void RunAlone(int64_t row) {
+    OwnedProblem alone = SelectRows(problem_, {row});
+    if (HasInvalidRow(alone)) return;
+    alone.wanted.grad_weight = false;
+    Runs runs(alone, target_);
+    const RunOutcome outcome = runs.Run(0);
+    result.target_seconds += runs.seconds();
+    if (outcome.status == RunStatus::kUnsupported) return;
+    if (outcome.status != RunStatus::kOk) {
+      Finding f;
+      f.kind = FindingKind::kStatus;
+      f.row = row;
+      f.what =
+          Text("row %" PRId64 " alone was refused though its batch was not: ", row) + outcome.message;
+      result.findings.push_back(std::move(f));
+      return;
+    }
+    if (auto f = CompareRow(problem_, second_bits_, runs.Bits(), row)) {
+      result.findings.push_back(*std::move(f));
+    }
+  }
+
+  // What the oracle makes of the second run. False where an element fails.
+  bool Take(const oracle::Judgement& judgement) {
+    result.harness_fault = judgement.fault;
+    bool judged = false, failed = false;
+    for (const OutputVerdict& v : judgement.outputs) {
+      result.outputs.push_back(
+          {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
+      judged = judged || v.pass > 0 || v.fail > 0;
+      failed = failed || v.fail > 0;
+      if (v.fail > 0) result.findings.push_back(FromVerdict(v));
+    }
+    CompareInvalidRow(results(), judgement.first_invalid_row, &result);
+    if (!judged && !Planted(HarnessDefect::kUnspecifiedPasses)) {
+      result.verdict = oracle::Verdict::kVacuous;
+    }
+    return !failed;
+  }
+
+  const kernel::Problem& problem() const { return runs_.placement().problem(); }
+  const kernel::Results& results() const { return runs_.placement().results(); }
+  const Target& target() const { return target_; }
+
+  CaseResult result;
+
+ private:
+  const OwnedProblem& problem_;
+  const Target& target_;
+  Runs runs_;
+  OutputBits second_bits_;
+};
+
+// One sweep of the oracle for all of them, which have one contract. Seconds and what the arbiter was
+// asked stand in the first one's result.
+void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const kernel::Problem& problem = all.front()->problem();
+  // Picked before anything is known of the case, since the judge keeps no elements but these.
+  std::vector<Watched> random, watched;
+  const kernel::Results& shapes = all.front()->results();
+  if (options.arbiter) random = RandomElements(shapes, options.seed, kRandomElements);
+  watched = random;
+  if (options.arbiter_on_pass) {
+    const std::vector<Watched> spread = SpreadElements(problem, shapes, options.seed);
+    watched.insert(watched.end(), spread.begin(), spread.end());
+  }
+  std::vector<std::vector<Watched>> seen(all.size(), watched);
+  std::vector<kernel::Results> results;
+  for (const Examination* each : all) results.push_back(each->results());
+  const std::vector<oracle::Judgement> judgements =
+      oracle::JudgeTogether(problem, results, all.front()->target().description().contract, {}, seen);
+  std::vector<size_t> failing;
+  bool fault = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i]->Take(judgements[i])) failing.push_back(i);
+    fault = fault || !all[i]->result.harness_fault.empty();
+  }
+  CaseResult& first = all.front()->result;
+  if (!fault && (failing.empty() ? options.arbiter_on_pass : options.arbiter)) {
+    SecondOpinion opinion(problem, options.arbiter_cost);
+    for (const size_t i : failing) {
+      ArbitrateFailures(judgements[i].outputs, std::span(seen[i]).first(random.size()), &opinion,
+                        &all[i]->result);
+      if (!all[i]->result.harness_fault.empty()) break;
+    }
+    if (failing.empty()) {
+      first.harness_fault = opinion.AskAll(std::span(seen.front()).subspan(random.size()));
+    }
+    first.arbitrated = opinion.asked();
+  }
+  first.oracle_seconds += Seconds(start);
+}
+
 void Conclude(CaseResult* result) {
   std::stable_sort(result->findings.begin(), result->findings.end(),
                    [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
   if (!result->findings.empty()) result->verdict = oracle::Verdict::kFail;
 }
 
+// `more` of the target `name` added to what others showed: a case is passed if all have passed it.
+void Merge(const std::string& name, CaseResult more, CaseResult* all) {
+  const auto rank = [](oracle::Verdict v) {
+    return v == oracle::Verdict::kSkipped ? 2 : v == oracle::Verdict::kVacuous ? 1 : 0;
+  };
+  if (rank(more.verdict) > rank(all->verdict)) all->verdict = more.verdict;
+  if (all->skip_reason.empty() && !more.skip_reason.empty()) {
+    all->skip_reason = name + ": " + more.skip_reason;
+  }
+  for (Finding& f : more.findings) {
+    f.what = name + ": " + f.what;
+    all->findings.push_back(std::move(f));
+  }
+  for (const OutputSummary& o : more.outputs) {
+    const auto same = std::find_if(all->outputs.begin(), all->outputs.end(),
+                                   [&](const OutputSummary& s) { return s.output == o.output; });
+    if (same == all->outputs.end()) {
+      all->outputs.push_back(o);
+      continue;
+    }
+    same->pass += o.pass;
+    same->fail += o.fail;
+    same->vacuous += o.vacuous;
+    same->unspecified += o.unspecified;
+    same->tightness = std::max(same->tightness, o.tightness);
+  }
+  if (all->harness_fault.empty()) all->harness_fault = more.harness_fault;
+  all->arbitrated += more.arbitrated;
+  all->target_seconds += more.target_seconds;
+  all->oracle_seconds += more.oracle_seconds;
+}
+
 }  // namespace
 
 CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOptions& options) {
+  const Target* const only = &target;
+  return Examine(std::move(asked), std::span(&only, 1), options);
+}
+
+CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
+                   const ExamineOptions& options) {
   CaseResult result;
-  const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, std::move(asked));
-  if (auto reason = WhySkipped(target.description(), problem)) {
+  const Description& description = targets.front()->description();
+  const OwnedProblem problem = WithoutWhatItLacks(description.capabilities, std::move(asked));
+  if (auto reason = WhySkipped(description, problem)) {
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;
     return result;
   }
-
-  Runs runs(problem, target);
-  const RunOutcome first = runs.Run(0);
-  if (first.status == RunStatus::kUnsupported) {
-    result.verdict = oracle::Verdict::kSkipped;
-    result.skip_reason = "the target: " + first.message;
-    return result;
+  std::deque<Examination> all;
+  std::vector<Examination*> to_judge;
+  for (const Target* target : targets) {
+    if (all.emplace_back(problem, *target).RunTwice()) to_judge.push_back(&all.back());
   }
-  for (const Placement::Damage& damage : runs.Inspect()) {
-    Finding f;
-    f.kind = damage.kind == Placement::Damage::Kind::kGuardBand ? FindingKind::kGuardBand
-                                                                : FindingKind::kInputWritten;
-    f.what = damage.what;
-    result.findings.push_back(std::move(f));
-  }
-  if (first.status != RunStatus::kOk) {
-    // A refusal is right, and its outputs are unspecified, where the data are invalid.
-    if (first.status == RunStatus::kFailed || !HasInvalidRow(problem)) StatusFinding(first, &result);
-    result.target_seconds = runs.seconds();
-    Conclude(&result);
-    return result;
-  }
-
-  const OutputBits first_bits = runs.Bits();
-  const RunOutcome second = runs.Run(1);
-  result.target_seconds = runs.seconds();
-  if (second.status != RunStatus::kOk) {
-    StatusFinding(second, &result);
-    Conclude(&result);
-    return result;
-  }
-  const Capabilities& can = target.description().capabilities;
-  const OutputBits second_bits = runs.Bits();
-  CompareRuns(problem, first_bits, second_bits, can.deterministic, &result.findings);
-  JudgeOutputs(runs, target, options, &result);
-  if (can.batch_invariant && problem.rows() >= 2) {
+  if (!to_judge.empty()) JudgeOutputs(to_judge, options);
+  if (description.capabilities.batch_invariant && problem.rows() >= 2) {
     const auto row =
         static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
-    CompareAlone(problem, target, second_bits, row, &result);
+    for (Examination* each : to_judge) each->RunAlone(row);
+  }
+  if (targets.size() == 1) {
+    result = std::move(all.front().result);
+  } else {
+    for (Examination& each : all) Merge(each.target().name(), std::move(each.result), &result);
   }
   Conclude(&result);
   return result;

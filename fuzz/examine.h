@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,11 @@ struct ExamineOptions {
 };
 
 CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});
+// Several targets whose descriptions differ in the name alone, at least one: each is run, and one
+// evaluation of the oracle judges all. Passed is what all of them pass; what one of them declines is
+// skipped. Findings say whose they are; counts of elements are added up.
+CaseResult Examine(OwnedProblem problem, std::span<const Target* const> targets,
+                   const ExamineOptions& options = {});
 
 Json ToJson(const Finding& finding);
 Json ToJson(const CaseResult& result);

@@ -13,7 +13,7 @@ namespace plumbline::fuzz {
 
 enum class HarnessDefect : uint8_t {
   kNone,
-  // Comparing (examine.cc).
+  // Comparing (compare_runs.cc, examine.cc).
   kNaNPasses,          // two runs that differ, and one of them in a NaN, are alike
   kSignOfZeroIgnored,  // ... or in the sign of a zero
   kFirstElementOnly,   // only element 0 of an output is compared

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <exception>
@@ -196,6 +197,29 @@ RunOutcome Target::Backward(const kernel::Problem& problem, const kernel::Result
     return table_->backward(call.problem(), call.results(), workspace, saved, StreamOf(device_), error,
                             capacity);
   });
+}
+
+std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error) {
+  const bool foreign = names.starts_with(kPlugin);  // a path may hold a plus
+  std::vector<std::unique_ptr<Target>> targets;
+  std::string first;  // description, without the name
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = foreign ? names.size() : std::min(names.find('+', begin), names.size());
+    targets.push_back(Target::Load(names.substr(begin, end - begin), error));
+    if (targets.back() == nullptr) return {};
+    begin = end + 1;
+    std::string text(targets.back()->description_text());
+    const std::string name = "\"" + targets.back()->description().name + "\"";
+    if (const size_t at = text.find("\"name\":" + name); at != text.npos) {
+      text.erase(at, 7 + name.size());
+    }
+    if (targets.size() == 1) first = text;
+    if (text == first) continue;
+    *error = std::string(names) + ": " + targets.back()->name() + " and " + targets.front()->name() +
+             " do not claim the same: they cannot be judged together";
+    return {};
+  }
+  return targets;
 }
 
 std::vector<BuiltIn> BuiltInTargets() {

@@ -77,6 +77,11 @@ class Target {
   Device* device_ = nullptr;
 };
 
+// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine.h), or one of any kind.
+// Null pointers never; empty, with the reason, where one does not load or their descriptions differ in
+// more than the name.
+std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error);
+
 struct BuiltIn {
   std::string name;  // "host", "mutant:tail-unmasked"
   std::string what;  // one line; a mutant's names the real bug it is modelled on

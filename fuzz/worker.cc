@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -88,7 +89,7 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
   return result;
 }
 
-CaseResult Serve(const Request& request, const Target& target) {
+CaseResult Serve(const Request& request, std::span<const Target* const> targets) {
   const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   std::string error;
@@ -107,7 +108,7 @@ CaseResult Serve(const Request& request, const Target& target) {
   options.arbiter = request.arbiter;
   options.arbiter_on_pass = request.arbiter_on_pass;
   RestoreFpEnvironment();
-  CaseResult result = Examine(std::move(problem), target, options);
+  CaseResult result = Examine(std::move(problem), targets, options);
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
     Finding finding;
@@ -150,7 +151,10 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
   mallopt(M_TRIM_THRESHOLD, 128 << 20);
 
   Hello hello;
-  const std::unique_ptr<Target> target = Target::Load(target_name, &hello.error);
+  const std::vector<std::unique_ptr<Target>> loaded = LoadTogether(target_name, &hello.error);
+  const Target* const target = loaded.empty() ? nullptr : loaded.front().get();
+  std::vector<const Target*> targets;
+  for (const auto& each : loaded) targets.push_back(each.get());
   RestoreFpEnvironment();
   if (target) {
     hello.name = target->description().name;
@@ -179,7 +183,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
     const std::optional<Request> request = DecodeRequest(bytes, &error);
     CaseResult result;
     try {
-      result = request ? Serve(*request, *target) : Fault("request: " + error);
+      result = request ? Serve(*request, targets) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {

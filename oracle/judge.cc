@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oracle/judge_row.h"
@@ -128,17 +130,45 @@ class JudgingSink final : public ElementSink {
   std::mutex mutex_;
 };
 
+// One row to all of them.
+class ToEach final : public ElementSink {
+ public:
+  void Add(std::unique_ptr<ElementSink> sink) { sinks_.push_back(std::move(sink)); }
+  void Take(const ElementRow& row) override {
+    for (const auto& sink : sinks_) sink->Take(row);
+  }
+
+ private:
+  std::vector<std::unique_ptr<ElementSink>> sinks_;
+};
+
 }  // namespace
 
 Judgement JudgeProblem(const kernel::Problem& problem, const kernel::Results& results,
                        const Contract& contract, const SweepOptions& options,
                        std::vector<Watched>* watched) {
-  Judgement judgement;
-  JudgingSink sink(results, &judgement, watched);
-  const SweepResult swept = Sweep(problem, results, contract, options, &sink);
-  judgement.first_invalid_row = swept.first_invalid_row;
-  judgement.interrupted = swept.interrupted;
-  return judgement;
+  const std::span<std::vector<Watched>> none;
+  return JudgeTogether(problem, {&results, 1}, contract, options,
+                       watched != nullptr ? std::span(watched, 1) : none)
+      .front();
+}
+
+std::vector<Judgement> JudgeTogether(const kernel::Problem& problem,
+                                     std::span<const kernel::Results> results, const Contract& contract,
+                                     const SweepOptions& options,
+                                     std::span<std::vector<Watched>> watched) {
+  std::vector<Judgement> judgements(results.size());
+  ToEach sink;
+  for (size_t i = 0; i < results.size(); ++i) {
+    sink.Add(std::make_unique<JudgingSink>(results[i], &judgements[i],
+                                           watched.empty() ? nullptr : &watched[i]));
+  }
+  const SweepResult swept = Sweep(problem, results.front(), contract, options, &sink);
+  for (Judgement& judgement : judgements) {
+    judgement.first_invalid_row = swept.first_invalid_row;
+    judgement.interrupted = swept.interrupted;
+  }
+  return judgements;
 }
 
 }  // namespace plumbline::oracle

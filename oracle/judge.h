@@ -6,6 +6,7 @@
 #define PLUMBLINE_ORACLE_JUDGE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,13 @@ struct Judgement {
 Judgement JudgeProblem(const kernel::Problem& problem, const kernel::Results& results,
                        const Contract& contract, const SweepOptions& options = {},
                        std::vector<Watched>* watched = nullptr);
+
+// The results of several implementations of one contract, judged by one evaluation. All have the same
+// outputs present. `watched` is empty, or has a list for each.
+std::vector<Judgement> JudgeTogether(const kernel::Problem& problem,
+                                     std::span<const kernel::Results> results, const Contract& contract,
+                                     const SweepOptions& options,
+                                     std::span<std::vector<Watched>> watched);
 
 }  // namespace plumbline::oracle
 

@@ -20,6 +20,8 @@ enum class Defect : int {
   kStageReleasedEarly,
   kDepthTailDropped,
   kGridLimit,
+  kOffsets32,
+  kDeadRowsKept,
   // Epilogues.
   kTailUnmasked,
   kTailSentinel,
@@ -27,10 +29,8 @@ enum class Defect : int {
   kAtomicSums,
   kAccumulatorNotCleared,
   // The driver.
-  kOffsets32,
   kStaleChunk,
   kForwardListInBackward,
-  kDeadRowsKept,
   kStreamNotWaited,
   // The Hopper main loop (hopper/product_kernel.cuh).
   kHopperStageReleasedEarly,
@@ -95,7 +95,7 @@ inline constexpr DefectEntry kDefects[] = {
     {Defect::kForwardListInBackward, "rows-left-behind",
      "backward's products read hidden as it lies though rows have been moved together", true, true},
     {Defect::kDeadRowsKept, "dead-rows-kept",
-     "d_logits past the last live row keep what the workspace held, and grad_weight adds them", true,
+     "grad_weight's depth ends with a whole block, past the last live row of d_logits", true,
      true},
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fuzz/target.h"
 #include "tests/fuzz/support/workplace.h"
@@ -54,6 +55,43 @@ class Examined : public ::testing::Test {
   testing::Workplace workplace_;
   std::unique_ptr<Target> target_;
 };
+
+// Several targets and one evaluation. Kills: an answer of one that is judged as another's, a failure or
+// a refusal that those beside it hide, elements that are counted once.
+TEST_F(Examined, Together) {
+  const testing::Workplace place;
+  const auto load = [&](const std::string& fault) {
+    std::string error;
+    auto target = Target::Load(place.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
+    EXPECT_TRUE(target) << error;
+    return target;
+  };
+  const auto right = load("NO_FAULT"), off = load("LSE_OFF"), declines = load("DECLINES");
+  const auto examine = [](std::vector<const Target*> targets) { return Examine(Problem(), targets); };
+  const CaseResult alone = examine({right.get()}), passed = examine({right.get(), right.get()});
+  EXPECT_EQ(passed.verdict, oracle::Verdict::kPass);
+  ASSERT_EQ(passed.outputs.size(), alone.outputs.size());
+  for (size_t o = 0; o < alone.outputs.size(); ++o) {
+    EXPECT_EQ(passed.outputs[o].output, alone.outputs[o].output);
+    EXPECT_EQ(passed.outputs[o].pass, 2 * alone.outputs[o].pass);
+    EXPECT_EQ(passed.outputs[o].tightness, alone.outputs[o].tightness);
+  }
+  for (const auto& both : {std::vector{right.get(), off.get()}, {off.get(), right.get()}}) {
+    const CaseResult failed = examine({both.begin(), both.end()});
+    EXPECT_EQ(failed.verdict, oracle::Verdict::kFail);
+    ASSERT_EQ(failed.findings.size(), 1U);
+    EXPECT_EQ(failed.findings[0].Signature(), "bound:lse");
+    EXPECT_TRUE(failed.findings[0].what.starts_with(off->name() + ": lse[1]"))
+        << failed.findings[0].what;
+    EXPECT_FALSE(failed.findings[0].arbiter.empty());
+  }
+  for (const auto& both : {std::vector{right.get(), declines.get()}, {declines.get(), right.get()}}) {
+    const CaseResult skipped = examine({both.begin(), both.end()});
+    EXPECT_EQ(skipped.verdict, oracle::Verdict::kSkipped);
+    EXPECT_EQ(skipped.skip_reason, declines->name() + ": the target: because");
+  }
+  EXPECT_EQ(examine({declines.get(), off.get()}).verdict, oracle::Verdict::kFail);
+}
 
 TEST_F(Examined, NoFaultNoFinding) { EXPECT_EQ(Signature("NO_FAULT"), ""); }
 TEST_F(Examined, AWritePastTheEnd) { EXPECT_EQ(Signature("PAST_THE_END"), "guard-band"); }

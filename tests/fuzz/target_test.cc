@@ -186,6 +186,21 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
   }
 }
 
+// Fails if targets are judged by a contract that is not theirs, or a name is passed over in silence.
+TEST(Target, TogetherIfTheyClaimTheSame) {
+  std::string error;
+  EXPECT_EQ(LoadTogether("host", &error).size(), 1U);
+  const auto two = LoadTogether("host+mutant:tail-unmasked", &error);
+  ASSERT_EQ(two.size(), 2U) << error;
+  EXPECT_EQ(two[1]->name(), "mutant:tail-unmasked");
+  EXPECT_TRUE(LoadTogether("host+host-hopper", &error).empty());
+  EXPECT_THAT(error, HasSubstr("host-hopper and host do not claim the same"));
+  for (const char* names : {"host+", "+host", "", "host++host"}) {
+    EXPECT_TRUE(LoadTogether(names, &error).empty()) << names;
+    EXPECT_THAT(error, HasSubstr("unknown target \"\"")) << names;
+  }
+}
+
 // Fails if the error does not help: it must repeat the name and list the ones there are.
 TEST(Target, UnknownNames) {
   for (const char* name : {"", "hots", "mutant:", "mutant:nothing", "mutant:host", "HOST"}) {
