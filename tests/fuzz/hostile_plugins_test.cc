@@ -179,7 +179,6 @@ TEST_F(HostilePlugin, ThatLiesInItsDescriptionIsRefused) {
       {R"({"name":"x","contract":{"exp_error":"nan"}})", "contract.exp_error is \"nan\""},
       {R"({"name":"x","contract":{"exp_error":-1}})", "contract.exp_error is -1"},
       {R"({"name":"x","capabilities":{"dtypes":["fp64"]}})", "capabilities.dtypes is [\"fp64\"]"},
-      {R"({"name":"x","device":"cuda"})", "device is \"cuda\""},
       {R"({"name":"\u001b[2J"})", "description.name"},
       {"{\"name\":\"" + std::string(300, 'x') + "\"}", "description.name"},
       {"{\"name\":\"x\",\"version\":\"" + std::string(2'000'000, 'x') + "\"}", "2000025 bytes"},
