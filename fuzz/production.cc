@@ -19,7 +19,7 @@
 #include "fuzz/production_audit.h"
 #include "fuzz/production_recipe.h"
 #include "fuzz/target.h"
-#include "oracle/cuda/judge.h"
+#include "oracle/device_oracle.h"
 #include "oracle/verdict.h"
 
 namespace plumbline::fuzz {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cases of production size: expanded on the device, given to every target, judged there against one
-// evaluation of the oracle (oracle/cuda/judge.h). What is checked beside the values: that a second run,
-// over other garbage in outputs and workspace, gives the same bits; that inputs keep theirs; that
+// evaluation of the oracle (oracle/device_oracle.h). What is checked beside the values: that a second
+// run, over other garbage in outputs and workspace, gives the same bits; that inputs keep theirs; that
 // nothing is written between or around elements; that first_invalid_row is right.
 //
 // The journal, DIR/journal.jsonl, has one JSON object a line: what was asked, then for each case

@@ -12,7 +12,7 @@
 
 #include "fuzz/device_case.h"
 #include "oracle/contract.h"
-#include "oracle/cuda/judge.h"
+#include "oracle/device_oracle.h"
 #include "oracle/verdict.h"
 
 namespace plumbline::fuzz {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One problem's way through the oracle on a device (oracle/cuda/judge.h): rows in blocks, and for each
-// block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's sums mean
-// is the host's code (oracle/row.h, budget.h, forward_elements.h); only what is N V or larger is the
-// device's.
+// One problem's way through the oracle on a device (oracle/device_oracle.h): rows in blocks, and for
+// each block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's sums
+// mean is the host's code (oracle/row.h, budget.h, forward_elements.h); only what is N V or larger is
+// the device's.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
 #define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
@@ -17,8 +17,8 @@
 #include "oracle/arithmetic.h"
 #include "oracle/cuda/blas.h"
 #include "oracle/cuda/device.h"
-#include "oracle/cuda/judge.h"
 #include "oracle/cuda/launch.h"
+#include "oracle/device_oracle.h"
 #include "oracle/expectation.h"
 #include "oracle/forward_elements.h"
 #include "oracle/inputs.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device's share of the oracle, kernel by kernel: what oracle/cuda/judge.cc strings together. All
-// pointers are device memory; every matrix is row-major fp64 with `ld` elements from row to row; work
-// is enqueued on the legacy stream and its errors come out of the next Check(). Sums are formed in an
-// order that depends on nothing but the shape.
+// The device's share of the oracle, kernel by kernel: what oracle/cuda/device_oracle.cc strings
+// together. All pointers are device memory; every matrix is row-major fp64 with `ld` elements from row
+// to row; work is enqueued on the legacy stream and its errors come out of the next Check(). Sums are
+// formed in an order that depends on nothing but the shape.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
 #define PLUMBLINE_ORACLE_CUDA_LAUNCH_H_

@@ -22,7 +22,7 @@
 #include "fuzz/targets/cuda.h"
 #include "fuzz/targets/host.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/cuda/judge.h"
+#include "oracle/device_oracle.h"
 #include "oracle/expectation.h"
 #include "oracle/verdict.h"
 #include "tests/fuzz/support/device_memory.h"

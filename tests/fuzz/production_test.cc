@@ -15,7 +15,7 @@
 #include "fuzz/device_values.h"
 #include "fuzz/production_recipe.h"
 #include "fuzz/target.h"
-#include "oracle/cuda/judge.h"
+#include "oracle/device_oracle.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/cuda/judge.h"
+#include "oracle/device_oracle.h"
 
 #include <exception>
 
