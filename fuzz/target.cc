@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "fuzz/abi.h"
@@ -241,6 +242,14 @@ std::vector<BuiltIn> BuiltInTargets() {
                        mutant.deterministic});
   }
   return targets;
+}
+
+int DefaultJobs(std::span<const std::string> targets) {
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const bool on_device = std::any_of(targets.begin(), targets.end(), [](const std::string& name) {
+    return name.starts_with(kCuda);  // "cuda", "cuda-...", "cuda-mutant:..."
+  });
+  return on_device ? std::min(threads, 4) : threads;
 }
 
 }  // namespace plumbline::fuzz
