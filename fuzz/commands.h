@@ -37,6 +37,9 @@ struct Console {
 
 ExitStatus CommandFuzz(CampaignOptions options, const Console& console);
 
+// Cases of production size, on a device (fuzz/production.h).
+ExitStatus CommandProduction(CampaignOptions options, const Console& console);
+
 struct ReplayCommand {
   std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
   std::string target;                        // empty: the target that each case names

@@ -5,8 +5,11 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "fuzz/cuda_sparse.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -100,6 +103,26 @@ class Cuda final : public Device {
     return left == cudaSuccess ? "" : "CUDA: " + Words(left);
   }
 
+  std::byte* MapSparse(size_t bytes, const std::vector<std::pair<size_t, size_t>>& stretches) override {
+    if (!sparse_ && !without_sparse_) {
+      sparse_ = CudaSparse::Make();
+      without_sparse_ = sparse_ == nullptr;
+    }
+    // Less than this is had faster as it is.
+    constexpr size_t kWorthIt = size_t{256} << 20;
+    if (without_sparse_ || bytes < kWorthIt) return Device::MapSparse(bytes, stretches);
+    std::byte* const memory = sparse_->Map(bytes, stretches);
+    if (memory == nullptr) {
+      const Memory now = GetMemory();
+      throw DeviceFull(bytes, now.free, now.total);
+    }
+    for (const auto& [from, to] : sparse_->runs()) Fill(memory + from, 0, to - from);
+    return memory;
+  }
+  void Unmap() override {
+    if (sparse_) sparse_->Unmap();
+  }
+
   Memory GetMemory() override {
     Memory memory;
     Check(cudaMemGetInfo(&memory.free, &memory.total));
@@ -122,6 +145,8 @@ class Cuda final : public Device {
   }
 
   cudaStream_t stream_ = nullptr;
+  std::unique_ptr<CudaSparse> sparse_;
+  bool without_sparse_ = false;
   std::byte* staging_ = nullptr;
   size_t staged_ = 0;
   std::vector<Arrival> arriving_;

@@ -26,6 +26,12 @@ std::byte* Device::Keep(Use use, size_t bytes) {
   return piece.memory;
 }
 
+std::byte* Device::MapSparse(size_t bytes, const std::vector<std::pair<size_t, size_t>>&) {
+  std::byte* const memory = Keep(Use::kArena, bytes);
+  Fill(memory, 0, bytes);
+  return memory;
+}
+
 void Device::Trim() {
   for (Piece& piece : pieces_) {
     if (piece.bytes > kMostKept) Drop(&piece);

@@ -17,6 +17,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace plumbline::fuzz {
 
@@ -69,6 +71,10 @@ class Device {
   std::byte* Keep(Use use, size_t bytes);
   // Gives back what is larger than a case usually takes: several workers share a device.
   void Trim();
+  // `bytes` of which the stretches [from, to), ascending, are what a case has: they and what lies
+  // around them are 0 once this is done. What lies between may not exist. Until Unmap, after a Wait.
+  virtual std::byte* MapSparse(size_t bytes, const std::vector<std::pair<size_t, size_t>>& stretches);
+  virtual void Unmap() {}
   // Bytes that Keep holds.
   size_t kept() const;
 

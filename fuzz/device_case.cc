@@ -36,8 +36,12 @@ void CopyIn(const void* from, void* to, size_t bytes) {
 class Region {
  public:
   void Make(const Lines& lines, DType dtype, unsigned char pattern, const char* what) {
+    Make(lines, static_cast<int64_t>(kernel::SizeOf(dtype)), pattern, what);
+  }
+  // `width`: bytes of an element.
+  void Make(const Lines& lines, int64_t width, unsigned char pattern, const char* what) {
     lines_ = lines;
-    width_ = static_cast<int64_t>(kernel::SizeOf(dtype));
+    width_ = width;
     bytes_ = 2 * kGuard + lines.elements() * width_;
     base_ = static_cast<unsigned char*>(memory_.Get(static_cast<size_t>(bytes_), what));
     Fill(pattern);
@@ -289,6 +293,23 @@ class MadeOutputs final : public DeviceOutputs {
   kernel::Results results_;
 };
 
+class MadeScratch final : public DeviceScratch {
+ public:
+  explicit MadeScratch(size_t bytes) {
+    const auto count = static_cast<int64_t>(bytes);
+    region_.Make({1, count, count, 0}, int64_t{1}, 0xff, "workspace");
+  }
+  void* data() const override { return region_.data(); }
+  void Poison(unsigned char pattern) override {
+    region_.Fill(pattern);
+    Check(cudaDeviceSynchronize(), "poisoning workspace");
+  }
+  std::string Damage() override { return region_.Damage(); }
+
+ private:
+  Region region_;
+};
+
 std::string BadLayout(const Layout& layout) {
   if (layout.reversed) return "rows=reversed: has no form on a device";
   if (layout.hidden_broadcast) return "rows=broadcast: has no form on a device";
@@ -328,6 +349,15 @@ std::unique_ptr<DeviceCase> DeviceCase::FromProblem(const OwnedProblem& problem,
     made->PlaceVectors();
     made->Copy(problem);
     return made;
+  } catch (const std::exception& e) {
+    *error = e.what();
+    return nullptr;
+  }
+}
+
+std::unique_ptr<DeviceScratch> DeviceScratch::Of(size_t bytes, std::string* error) {
+  try {
+    return std::make_unique<MadeScratch>(bytes);
   } catch (const std::exception& e) {
     *error = e.what();
     return nullptr;

@@ -50,8 +50,18 @@ class DeviceOutputs {
   virtual void Poison(unsigned char pattern) = 0;
   // Empty; or which output has bytes around or between its elements that are not the pattern any more.
   virtual std::string Damage() = 0;
-  // The row that first_invalid_row names.
-  virtual int64_t FirstInvalidRow() = 0;
+  virtual int64_t FirstInvalidRow() = 0;  // what that output says
+};
+
+// Workspace or saved state of exactly so many bytes, aligned to 256, between guard bands. May throw
+// oracle::cuda::DeviceError.
+class DeviceScratch {
+ public:
+  static std::unique_ptr<DeviceScratch> Of(size_t bytes, std::string* error);
+  virtual ~DeviceScratch() = default;
+  virtual void* data() const = 0;
+  virtual void Poison(unsigned char pattern) = 0;
+  virtual std::string Damage() = 0;
 };
 
 }  // namespace plumbline::fuzz

@@ -21,6 +21,11 @@ std::unique_ptr<DeviceCase> DeviceCase::FromProblem(const OwnedProblem&, std::st
   return nullptr;
 }
 
+std::unique_ptr<DeviceScratch> DeviceScratch::Of(size_t, std::string* error) {
+  *error = kWhy;
+  return nullptr;
+}
+
 std::unique_ptr<DeviceOutputs> DeviceOutputs::For(const DeviceCase&, std::string* error) {
   *error = kWhy;
   return nullptr;

@@ -171,7 +171,9 @@ class Call {
 DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placement) {
   Device& device = *target.device();
   const Placement::Image image = placement->GetImage();
-  std::byte* const arena = device.Keep(Device::Use::kArena, image.bytes);
+  const bool sparse = image.stretches.size() > 1;
+  std::byte* const arena = sparse ? device.MapSparse(image.bytes, image.stretches)
+                                  : device.Keep(Device::Use::kArena, image.bytes);
   kernel::Problem problem = placement->problem();
   kernel::Results results = placement->results();
   const auto move = [&](auto& tensor) {
@@ -183,7 +185,6 @@ DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placeme
   Call call(target);
   call.Prepare(problem);
   if (held_up) device.Delay(kHeldUp);
-  if (image.stretches.size() > 1) device.Fill(arena, 0, image.bytes);
   for (const auto& [from, to] : image.stretches) {
     device.CopyIn(arena + from, image.begin + from, to - from);
   }
@@ -191,7 +192,9 @@ DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placeme
   for (const auto& [from, to] : image.stretches) {
     device.CopyOut(image.begin + from, arena + from, to - from);
   }
-  return call.Finish(std::move(outcome));
+  DeviceOutcome result = call.Finish(std::move(outcome));
+  if (sparse) device.Unmap();
+  return result;
 }
 
 DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,

@@ -14,6 +14,7 @@
 #include "fuzz/commands.h"
 #include "fuzz/dump_run.h"
 #include "fuzz/fp_environment.h"
+#include "fuzz/production.h"
 #include "fuzz/version.h"
 #include "fuzz/worker.h"
 #include "fuzz/worker_protocol.h"
@@ -77,6 +78,9 @@ struct Line {
   CheckCommand check;
   bool doctor_probe = false;
   DumpRunSpec check_run;
+  bool production = false;
+  int64_t production_milliseconds = 0;
+  ProductionWork production_work;
   std::string target;
   std::string worker_target;
   int64_t worker_memory = 0;
@@ -97,10 +101,13 @@ struct Line {
                           if (fuzz.targets.empty() && !fuzz.resume) {
                             throw CLI::RequiredError("--target, or --resume");
                           }
+                          if (production || (fuzz.resume && IsProductionCampaign(fuzz.out))) {
+                            return CommandProduction(fuzz, console);
+                          }
                           return CommandFuzz(fuzz, console);
                         });
     auto* targets = sub->add_option("--target", fuzz.targets,
-                                    "host, host-hopper, cuda, cuda-portable, mutant:NAME or "
+                                    "host, host-hopper, cuda, cuda-portable, cuda-simt, mutant:NAME or "
                                     "plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
@@ -110,6 +117,9 @@ struct Line {
     auto* regime = sub->add_option("--regime", fuzz.regime, "this family of recipes only");
     auto* recipe =
         sub->add_option("--recipe", fuzz.recipe, "this one case only, as a finding prints it");
+    auto* of_production = sub->add_flag(
+        "--production", production,
+        "cases of production size, made and judged on the GPU; goes on with what is in --out");
     auto* corpus = sub->add_option("--corpus", fuzz.corpus, "cases to replay first, a folder [none]");
     auto* blind = sub->add_flag("--blind", fuzz.blind,
                                 "draws alone: no level one, and nothing that was seen has a say");
@@ -135,8 +145,14 @@ struct Line {
         "go on with the campaign in this folder");
     for (CLI::Option* other : {targets, seed, regime, recipe, corpus, blind, shard, out})
       resume->excludes(other);
-    for (CLI::Option* other : {regime, corpus, blind, shard}) recipe->excludes(other);
+    for (CLI::Option* other : {regime, corpus, blind, shard}) {
+      recipe->excludes(other);
+      of_production->excludes(other);
+    }
     blind->excludes(corpus);
+    for (const char* name : {"--worker-memory", "--jobs", "--stop-after"}) {
+      of_production->excludes(sub->get_option(name));
+    }
     seed_option = seed;
   }
 
@@ -261,7 +277,7 @@ struct Line {
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
     sub->add_option("target", target,
-                    "host, host-hopper, cuda, cuda-portable, mutant:NAME or plugin:PATH.so");
+                    "host, host-hopper, cuda, cuda-portable, cuda-simt, mutant:NAME or plugin:PATH.so");
 
     sub = Add(
         "selftest",
@@ -292,6 +308,17 @@ struct Line {
               [this] { return CommandDoctor(console, "CLI11 " CLI11_VERSION, doctor_probe); });
     sub->add_flag("--probe", doctor_probe,
                   "also measure whether the GPU keeps what the CUDA targets declare, about a minute");
+
+    // What CommandProduction starts.
+    sub = app.add_subcommand("production-worker", "")->group("");
+    sub->add_option("--target", production_work.targets)->required()->allow_extra_args(false);
+    sub->add_option("--seed", production_work.seed)->required();
+    sub->add_option("--recipe", production_work.recipe);
+    sub->add_option("--first", production_work.first)->required();
+    sub->add_option("--last", production_work.last)->required();
+    sub->add_option("--milliseconds", production_milliseconds)->required();
+    sub->add_option("--out", production_work.out)->required();
+    sub->add_option("--parent", production_work.parent)->required();
 
     // What the supervisor starts; not for people, so it is in no help.
     sub = app.add_subcommand("worker", "")->group("");
@@ -341,6 +368,10 @@ int Main(int argc, char** argv) {
   }
   if (line.app.got_subcommand("worker"))
     return RunWorker(line.worker_target, line.parent, kWorkerSocket, line.worker_memory);
+  if (line.app.got_subcommand("production-worker")) {
+    line.production_work.time = std::chrono::milliseconds(line.production_milliseconds);
+    return RunProduction(line.production_work);
+  }
   if (line.app.got_subcommand("check-worker")) return ServeDumpRun(line.check_run, line.parent);
 
   WatchSignals();

@@ -27,6 +27,7 @@ constexpr std::string_view kHost = "host";
 constexpr std::string_view kHostHopper = "host-hopper";
 constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kCudaPortable = "cuda-portable";
+constexpr std::string_view kCudaSimt = "cuda-simt";
 constexpr std::string_view kMutant = "mutant:";
 constexpr std::string_view kHopperMutant = "hopper-mutant:";
 constexpr std::string_view kCudaMutant = "cuda-mutant:";
@@ -38,6 +39,7 @@ const plumbline_target_v1* FindBuiltIn(std::string_view name) {
   if (name == kHostHopper) return HostHopperTarget();
   if (name == kCuda) return CudaTarget();
   if (name == kCudaPortable) return CudaPortableTarget();
+  if (name == kCudaSimt) return CudaSimtTarget();
   const auto find = [&](std::string_view prefix, std::span<const Mutant> mutants) {
     const plumbline_target_v1* table = nullptr;
     for (const Mutant& mutant : mutants) {
@@ -229,7 +231,8 @@ std::vector<BuiltIn> BuiltInTargets() {
       {std::string(kHostHopper),
        "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
       {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
-      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"}};
+      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"},
+      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }

@@ -2,8 +2,8 @@
 //
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
 //
-// Names: "host", "host-hopper", "cuda", "cuda-portable", "mutant:NAME", "hopper-mutant:NAME",
-// "cuda-mutant:NAME", "plugin:PATH.so".
+// Names: "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt", "mutant:NAME",
+// "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_H_
@@ -78,21 +78,22 @@ class Target {
   Device* device_ = nullptr;
 };
 
-// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine.h), or one of any kind.
-// Null pointers never; empty, with the reason, where one does not load or their descriptions differ in
-// more than the name.
+// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine.h), or one of any
+// kind. Null pointers never; empty, with the reason, where one does not load or their descriptions
+// differ in more than the name.
 std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error);
 
 struct BuiltIn {
-  std::string name;  // "host", "mutant:tail-unmasked"
-  std::string what;  // one line; a mutant's names the real bug it is modelled on
+  std::string name;           // "host", "mutant:tail-unmasked"
+  std::string what;           // one line; a mutant's names the real bug it is modelled on
   bool deterministic = true;  // false: a mutant whose defect is a race
 };
 std::vector<BuiltIn> BuiltInTargets();
 
-// How many workers for these targets at the same time, where nobody says: one a hardware thread, but four
-// where a built-in target is on a device. Each worker has a context of its own, and contexts take turns:
-// on an H200 with 16 cores 1, 2, 4, 8 and 16 workers judge 380, 530, 510, 400 and 380 cases a second.
+// How many workers for these targets at the same time, where nobody says: one a hardware thread, but
+// four where a built-in target is on a device. Each worker has a context of its own, and contexts take
+// turns: on an H200 with 16 cores 1, 2, 4, 8 and 16 workers judge 380, 530, 510, 400 and 380 cases a
+// second.
 int DefaultJobs(std::span<const std::string> targets);
 
 }  // namespace plumbline::fuzz

@@ -13,6 +13,38 @@ namespace {
 
 using kernel::CudaPath, kernel::Problem, kernel::Results, kernel::Status;
 
+// What all paths have in common. Promises of kernel/OPERATION.md and of the headers of kernel/cuda,
+// repeated here: a target that changes must not change its claim in passing.
+Json CudaSoftmaxContract() {
+  Json contract;
+  contract["input_planes"] = 3;
+  contract["scale"] = "after";
+  contract["scale_roundings"] = 1;
+  contract["scale_exact_powers"] = true;
+  contract["shift"] = "exact_max";
+  contract["exp_error"] = 2.5;
+  contract["exp_gradual"] = false;
+  contract["argument_roundings"] = 2.25;
+  contract["log_error_absolute"] = 0;
+  contract["log_error_relative"] = 2;
+  contract["division_error"] = 2.1;
+  // The narrowest tile and the deepest of any path: 192 columns are four lanes' chains of 24.
+  contract["tile"] = 128;
+  contract["tile_depth"] = 27;
+  contract["splits"] = 32;
+  contract["rescales"] = 1;
+  contract["label_logit_separate"] = false;
+  contract["recompute_same_bits"] = true;
+  contract["probability"] = "ratio";
+  return contract;
+}
+
+std::string CudaSimtDescription() {
+  Json contract = CudaSoftmaxContract();
+  contract["accumulate"] = "fp32";
+  return DescribeTarget("cuda-simt", "cuda", contract);
+}
+
 template <CudaPath kPath>
 struct CudaOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
@@ -37,8 +69,10 @@ struct CudaOperator {
     return kernel::Backward(problem, results, OnCuda(stream, kPath), workspace, saved);
   }
   static const char* Describe() {
-    static const std::string description =
-        CudaDescription(kPath == CudaPath::kPortable ? "cuda-portable" : "cuda");
+    static const std::string description = kPath == CudaPath::kSimt ? CudaSimtDescription()
+                                           : kPath == CudaPath::kPortable
+                                               ? CudaDescription("cuda-portable")
+                                               : CudaDescription("cuda");
     return description.c_str();
   }
 };
@@ -49,31 +83,13 @@ const plumbline_target_v1* CudaTarget() { return Entry<CudaOperator<CudaPath::kB
 const plumbline_target_v1* CudaPortableTarget() {
   return Entry<CudaOperator<CudaPath::kPortable>>::Table();
 }
+const plumbline_target_v1* CudaSimtTarget() { return Entry<CudaOperator<CudaPath::kSimt>>::Table(); }
 
 std::string CudaDescription(std::string_view name) {
-  // Promises of kernel/OPERATION.md and of the headers of kernel/cuda, repeated here: a target that
-  // changes must not change its claim in passing.
-  Json contract;
+  Json contract = CudaSoftmaxContract();
   contract["accumulate"] = "tensor_core";
   contract["block"] = 16;
   contract["extra_bits"] = 2;
-  contract["input_planes"] = 3;
-  contract["scale"] = "after";
-  contract["scale_roundings"] = 1;
-  contract["scale_exact_powers"] = true;
-  contract["shift"] = "exact_max";
-  contract["exp_error"] = 2.5;
-  contract["exp_gradual"] = false;
-  contract["argument_roundings"] = 2.25;
-  contract["log_error_absolute"] = 0;
-  contract["log_error_relative"] = 2;
-  contract["division_error"] = 2.1;
-  contract["tile"] = 128;
-  contract["tile_depth"] = 36;
-  contract["splits"] = 32;
-  contract["label_logit_separate"] = false;
-  contract["recompute_same_bits"] = true;
-  contract["probability"] = "ratio";
   return DescribeTarget(name, "cuda", contract);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator on a CUDA device as a target, through its public API: the path that is best on the
-// device, and the portable one. Both claim one contract, whatever their bits, so that one evaluation of
-// the oracle serves both.
+// device, the portable one, and that without tensor cores. The first two claim one contract, whatever
+// their bits, so that one evaluation of the oracle serves both.
 
 #ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_H_
 #define PLUMBLINE_FUZZ_TARGETS_CUDA_H_
@@ -17,8 +17,9 @@ namespace plumbline::fuzz {
 
 const plumbline_target_v1* CudaTarget();
 const plumbline_target_v1* CudaPortableTarget();
+const plumbline_target_v1* CudaSimtTarget();
 
-// The arithmetic of kernel/cuda, claimed under this name: JSON as fuzz/target_description.md says.
+// The arithmetic of kernel/cuda's tensor cores, claimed under this name: JSON as fuzz/target_description.md says.
 std::string CudaDescription(std::string_view name);
 
 // How the operator is called on `stream`.

@@ -94,8 +94,9 @@ class Chunk {
     Product product = Common();
     product.a = StoredDLogits();
     product.b = weight_;
-    if (call_.planted == Defect::kStaleChunk && IsPacked(call_.problem.weight)) {
-      product.b = OperandOf(call_.problem.weight, 0, columns_);
+    if (call_.planted == Defect::kStaleChunk) {
+      Status status = Weight(0, &product.b);
+      if (!status.ok()) return status;
     }
     product.m = layout_.n;
     product.n = layout_.h;
@@ -120,8 +121,7 @@ class Chunk {
     product.k = layout_.n;
     product.live_is_depth = true;
     const Tensor& grad = *call_.results.grad_weight;
-    int64_t offset = first_ * grad.stride[0];
-    if (call_.planted == Defect::kOffsets32) offset = static_cast<int32_t>(offset);
+    const int64_t offset = first_ * grad.stride[0];
     GradWeightEpilogue epilogue;
     epilogue.grad_weight =
         static_cast<std::byte*>(grad.data) + offset * static_cast<int64_t>(SizeOf(grad.dtype));

@@ -20,6 +20,8 @@ enum class Defect : int {
   kStageReleasedEarly,
   kDepthTailDropped,
   kGridLimit,
+  kOffsets32,
+  kDeadRowsKept,
   // Epilogues.
   kTailUnmasked,
   kTailSentinel,
@@ -27,10 +29,8 @@ enum class Defect : int {
   kAtomicSums,
   kAccumulatorNotCleared,
   // The driver.
-  kOffsets32,
   kStaleChunk,
   kForwardListInBackward,
-  kDeadRowsKept,
   kStreamNotWaited,
   // The Hopper main loop (hopper/product_kernel.cuh).
   kHopperStageReleasedEarly,
@@ -39,7 +39,7 @@ enum class Defect : int {
   kHopperDepthTailDropped,
   kHopperMulticastRankIgnored,
   kHopperAccumulatorCarried,
-  kHopperRowCoordinateInt32,
+  kHopperRowCoordinate16,
 };
 
 struct NoDefects {
@@ -95,7 +95,7 @@ inline constexpr DefectEntry kDefects[] = {
     {Defect::kForwardListInBackward, "rows-left-behind",
      "backward's products read hidden as it lies though rows have been moved together", true, true},
     {Defect::kDeadRowsKept, "dead-rows-kept",
-     "d_logits past the last live row keep what the workspace held, and grad_weight adds them", true,
+     "grad_weight's depth ends with a whole block, past the last live row of d_logits", true,
      true},
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},
@@ -111,8 +111,8 @@ inline constexpr DefectEntry kDefects[] = {
      "both blocks of a cluster fetch the first half of the tile that they share", false, true},
     {Defect::kHopperAccumulatorCarried, "hopper-accumulator-carried",
      "a block's second tile goes on from the sums of its first", false, true},
-    {Defect::kHopperRowCoordinateInt32, "hopper-row-coordinate-int32",
-     "the offset of a row is formed in 32 bits on its way to a coordinate", false, true},
+    {Defect::kHopperRowCoordinate16, "hopper-row-coordinate-16",
+     "the row at which a copy begins is kept in 16 bits", false, true},
 };
 
 }  // namespace plumbline::kernel::cuda

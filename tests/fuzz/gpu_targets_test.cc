@@ -12,6 +12,7 @@
 
 #include "fuzz/case_runner.h"
 #include "fuzz/cuda_device.h"
+#include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
@@ -20,7 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Outcome;
 
-constexpr const char* kPlugin = "plugin:" PLUMB_CUDA_PLUGIN;
 // V % 4 is 1: the deed is done.
 constexpr const char* kBad = "'v1 seed=1 n=3 v=5 h=3 dtype=fp32'";
 
@@ -32,8 +32,8 @@ class GpuTargets : public testing::Program {
   }
   Outcome Fuzz(const std::string& deed, const std::string& options) const {
     static int count = 0;
-    return Run(std::string("fuzz --target ") + kPlugin + " --seed 1 --out hunt" +
-                   std::to_string(count++) + " " + options,
+    return Run("fuzz --target plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN) +
+                   " --seed 1 --out hunt" + std::to_string(count++) + " " + options,
                "PLUMB_DEED=" + deed);
   }
 };
@@ -107,8 +107,8 @@ TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
 
 // Kills: a command that treats a target on a device as one on the host.
 TEST_F(GpuTargets, CheckRunsThem) {
-  const Outcome o = Run(std::string("check " PLUMBLINE_SOURCE_DIR
-                                    "/corpus/real/minilm-64.safetensors --rows all --run --target cuda"));
+  const Outcome o = Run("check " + testing::LocatedSource("corpus/real/minilm-64.safetensors") +
+                        " --rows all --run --target cuda");
   EXPECT_EQ(o.status, 0) << o.out << Err();
 }
 

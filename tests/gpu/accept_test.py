@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -164,6 +165,13 @@ class Run(Scratch):
         self.assertEqual((summary["device"], summary["driver"]), ("NVIDIA H200", "580.1"))
         self.assertEqual(summary["trees"]["kernel"], "k")
 
+    def test_a_packed_stage_unpacks_itself(self):
+        with tarfile.open(self.root / "stage/programs.tar.xz", "w:xz") as archive:
+            archive.add(self.root / "stage/bin", "bin")
+        shutil.rmtree(self.root / "stage/bin")
+        self.assertEqual(self.accept("--stages", "corpus")[0], 5)
+        self.assertEqual(len(self.calls()), 2)
+
     def test_other_trees_are_another_run(self):
         self.accept("--stages", "corpus")
         self.manifest(kernel="k2")
@@ -217,6 +225,18 @@ class Run(Scratch):
         self.assertEqual(status, 3)
         self.assertIn("bin/plumb", said)
         self.assertEqual(self.calls(), [])
+
+
+class Stage(Scratch):
+    def test_refusals_leave_the_folder_alone(self):
+        mine = self.write("mine/notes.txt", "not a stage")
+        run = subprocess.run([SCRIPT, "--stage", mine.parent, "--root", self.root], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertTrue(mine.exists())
+        run = subprocess.run([SCRIPT, "--stage", self.root / "new", "--root", self.root], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("build/release has no", run.stdout)
+        self.assertFalse((self.root / "new").exists())
 
 
 class Digests(unittest.TestCase):

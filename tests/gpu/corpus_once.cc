@@ -97,6 +97,11 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
                     path == CudaPath::kBest ? "cuda" : "cuda-portable", line.c_str());
       }
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (took.count() > 2) {  // so that a run that is stopped says where its time went
+        std::printf("%s on %s: %.1f s\n", file.filename().c_str(),
+                    path == CudaPath::kBest ? "cuda" : "cuda-portable", took.count());
+        std::fflush(stdout);
+      }
       if (took.count() > longest) {
         longest = took.count();
         slowest = file.filename();

@@ -111,7 +111,8 @@ def table(figures):
                 top = max(mine, key=lambda f: float(f["tightness"]))  # "inf" and "nan" are strings in JSON
                 error = "" if top["error"] is None else f" ({top['error']:.1e})"
                 cells.append(f"{float(top['tightness']):.3g}{error}")
-            lines.append(f"| {dtype} | {way} | " + " | ".join(cells) + " |")
+            if set(cells) != {"–"}:
+                lines.append(f"| {dtype} | {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

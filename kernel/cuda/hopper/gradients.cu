@@ -4,14 +4,17 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
+// Pairs of 256 rows. From 1 to 16 nothing changes beyond noise (bench/NOTES.md).
+constexpr int kPairsInGroup = 4;
+
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, 4, stream);
+  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, kPairsInGroup, stream);
 }
 
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, GradWeightTile>(product, epilogue, 4, stream);
+  return LaunchProduct<Element, GradWeightTile>(product, epilogue, kPairsInGroup, stream);
 }
 
 template Status GradHidden<__nv_bfloat16>(const Product&, const AccumulateEpilogue&, cudaStream_t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Enqueues one ProductKernel: tensor maps, grid, shared memory. Included by the sources that instantiate
-// kernels; the functions of launch.h are what the rest of the operator sees.
+// Enqueues one ProductKernel: tensor maps, grid, shared memory. Included by the sources that
+// instantiate kernels; the functions of launch.h are what the rest of the operator sees.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_PRODUCT_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_PRODUCT_CUH_
@@ -35,20 +35,22 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int pairs
   Status counted = CountMultiprocessors(&multiprocessors);
   if (!counted.ok()) return counted;
   constexpr int64_t kPairRows = int64_t{Tile::kRows} * kClusterBlocks;
-  const int64_t tiles = ((product.m + kPairRows - 1) / kPairRows) *
-                        ((product.n + Tile::kColumns - 1) / Tile::kColumns);
+  const int64_t tiles =
+      ((product.m + kPairRows - 1) / kPairRows) * ((product.n + Tile::kColumns - 1) / Tile::kColumns);
   if (tiles > int64_t{1} << 30) {
-    return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) + " x " +
-                                                 std::to_string(product.n) + " has " +
+    return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) +
+                                                 " x " + std::to_string(product.n) + " has " +
                                                  std::to_string(tiles) +
                                                  " pairs of tiles; at most 2^30 are counted");
   }
-  const int64_t clusters =
-      std::max<int64_t>(1, std::min<int64_t>(tiles, multiprocessors / kClusterBlocks));
+  // A defect of a block's second tile shows on small problems too where there is one cluster alone.
+  const int64_t most =
+      plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / kClusterBlocks;
+  const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
-  Status allowed = FromCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 Tile::kSharedBytes),
-                            "shared memory of a matrix product");
+  Status allowed = FromCuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),
+      "shared memory of a matrix product");
   if (!allowed.ok()) return allowed;
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -63,7 +65,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int pairs
   config.attrs = &cluster;
   config.numAttrs = 1;
   return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, pairs_in_group, epilogue, plan),
-                    "launch of a matrix product");
+                  "launch of a matrix product");
 }
 
 }  // namespace plumbline::kernel::cuda::hopper

@@ -3,18 +3,19 @@
 // The main loop of all matrix products on Hopper: C = A B^T by tiles, an epilogue for each tile.
 //
 // Blocks are persistent and come in clusters of two, which compute two tiles of C, one below the other:
-// each fetches its own tile of A and one half of the common tile of B, which goes to both. In a block one
-// thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same number of
-// rows, and run the epilogue on what their registers hold. A ring of stages lies between them:
-//   full[s]   the bytes of stage s have arrived; one arrival, the issuing thread's, which announces them
-//   empty[s]  stage s may be overwritten in both blocks: every multiplying warp of either block arrived
+// each fetches its own tile of A and one half of the common tile of B, which goes to both. In a block
+// one thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same
+// number of rows, and run the epilogue on what their registers hold. A ring of stages lies between
+// them:
+//   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
+//   * empty[s]: stage s may be overwritten in both blocks; every multiplying warp of either arrived
 // A stage is given back one step late, so that one group of wgmma is always in flight.
 //
 // A tile is whole: no result depends on the grid, on the block's rank or on other tiles. For each pass
 // and block of 64 of the depth, ascending, one chain of wgmma goes through the same accumulators; what
 // lies beyond the operands' extents is zero, and adding zeros changes no sum. Where the number of tiles
-// below each other is odd, the last one's partner computes on zeros or on rows that nobody asked for, and
-// stores nothing.
+// below each other is odd, the last one's partner computes on zeros or on rows that nobody asked for,
+// and stores nothing.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
@@ -38,8 +39,9 @@ inline constexpr int kMultipliers = 2;  // warpgroups
 inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
 inline constexpr int kMultiplyingWarps = 4 * kMultipliers * kClusterBlocks;  // of a cluster
 
-// A tile of C: 64 * 2 * kGroups rows (each multiplying warpgroup kGroups groups of 64), kColumns columns.
-// Registers a thread are those of the issuing warpgroup and of the others: 128 (p + 2 m) <= 64512.
+// A tile of C: 64 * 2 * kGroups rows (each multiplying warpgroup kGroups groups of 64), kColumns
+// columns. Registers a thread are those of the issuing warpgroup and of the others: 128 (p + 2 m) <=
+// 64512.
 template <int groups, int columns, int stages, Major a, Major b, int issuing_registers,
           int multiplying_registers>
 struct TileShape {
@@ -89,16 +91,13 @@ struct Issuer {
   uint32_t stages, full, empty;  // shared addresses
   uint32_t rank;
   int passes, blocks;  // of the depth
-  int32_t k;           // for the planted defect of 32-bit offsets
   Plan plan;
   int stage = 0;
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
 
-  __device__ int32_t RowCoordinate(int64_t row) const {
-    if (plan.Has(Defect::kHopperRowCoordinateInt32)) {
-      return int32_t(uint32_t(row) * uint32_t(k)) / max(k, 1);
-    }
-    return int32_t(row);
+  // The row of an operand in memory, as a copy is told of it.
+  __device__ int32_t RowCoordinate(int32_t row) const {
+    return plan.Has(Defect::kHopperRowCoordinate16) ? row & 0xffff : row;
   }
 
   __device__ void Fill(int32_t row, int32_t half_column, int32_t depth, PassPlanes planes) {
@@ -107,22 +106,22 @@ struct Issuer {
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to_a = stages + stage * Tile::kStageBytes;
     if constexpr (Tile::kA == Major::kK) {
-      CopyBox(to_a, a, barrier, depth, row, planes.a);
+      CopyBox(to_a, a, barrier, depth, RowCoordinate(row), planes.a);
     } else {
 #pragma unroll
       for (int i = 0; i < Tile::kRows / kBoxInner; ++i)
-        CopyBox(to_a + i * 8192, a, barrier, row + i * kBoxInner, depth, planes.a);
+        CopyBox(to_a + i * 8192, a, barrier, row + i * kBoxInner, RowCoordinate(depth), planes.a);
     }
     const uint32_t half = Tile::kBBytes / kClusterBlocks;
     const uint32_t to_b = to_a + Tile::kABytes + rank * half;
     constexpr uint16_t kAllBlocks = (1 << kClusterBlocks) - 1;
     if constexpr (Tile::kB == Major::kK) {
-      CopyBoxToBlocks(to_b, b, barrier, depth, half_column, planes.b, kAllBlocks);
+      CopyBoxToBlocks(to_b, b, barrier, depth, RowCoordinate(half_column), planes.b, kAllBlocks);
     } else {
 #pragma unroll
       for (int i = 0; i < Tile::kColumns / kBoxInner / kClusterBlocks; ++i) {
-        CopyBoxToBlocks(to_b + i * 8192, b, barrier, half_column + i * kBoxInner, depth, planes.b,
-                        kAllBlocks);
+        CopyBoxToBlocks(to_b + i * 8192, b, barrier, half_column + i * kBoxInner, RowCoordinate(depth),
+                        planes.b, kAllBlocks);
       }
     }
     if (++stage == Tile::kStages) {
@@ -139,7 +138,7 @@ struct Issuer {
       const PassPlanes planes = PlanesOf(passes, pass);
 #pragma unroll 1
       for (int block = 0; block < blocks; ++block)
-        Fill(RowCoordinate(row), RowCoordinate(half_column), block * kDepthBlock, planes);
+        Fill(int32_t(row), int32_t(half_column), block * kDepthBlock, planes);
     }
   }
 };
@@ -175,7 +174,8 @@ struct Multiplier {
       if (!late) BarrierWait(full + 8 * stage, parity);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
-        if (plan.Has(Defect::kHopperStageReleasedEarly) || (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
+        if (plan.Has(Defect::kHopperStageReleasedEarly) ||
+            (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
           __nanosleep(3000);
         __syncwarp();
       }
@@ -191,7 +191,8 @@ struct Multiplier {
                           (plan.Has(Defect::kHopperAccumulatorCarried) && !first_tile);
 #pragma unroll
         for (int group = 0; group < Tile::kGroups; ++group) {
-          Wgmma<Element, Tile::kA, Tile::kB>(d[group], a + part * kDepthStep<Tile::kA> + group * (8192 / 16),
+          Wgmma<Element, Tile::kA, Tile::kB>(d[group],
+                                             a + part * kDepthStep<Tile::kA> + group * (8192 / 16),
                                              b + part * kDepthStep<Tile::kB>, sums);
         }
       }
@@ -242,8 +243,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       plan.Has(Defect::kHopperDepthTailDropped) ? k / kDepthBlock : (k + kDepthBlock - 1) / kDepthBlock;
   const int row_tiles = (m + Tile::kRows - 1) / Tile::kRows;
   const Schedule schedule = {(row_tiles + kClusterBlocks - 1) / kClusterBlocks,
-                             (int(product.n) + Tile::kColumns - 1) / Tile::kColumns,
-                             pairs_in_group};
+                             (int(product.n) + Tile::kColumns - 1) / Tile::kColumns, pairs_in_group};
   const int clusters = int(gridDim.x) / kClusterBlocks;
   const int first = int(blockIdx.x) / kClusterBlocks;
 
@@ -259,7 +259,6 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                                 rank,
                                 product.passes,
                                 blocks,
-                                int(product.k),
                                 plan};
       PrefetchTensorMap(issuer.a);
       PrefetchTensorMap(issuer.b);
@@ -273,8 +272,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
     const int first_group = (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{
-        stages, full, empty, uint32_t(first_group) * 8192, rank, plan};
+    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, uint32_t(first_group) * 8192,
+                                               rank,   plan};
     for (int tile = first; tile < schedule.tiles(); tile += clusters) {
       int pair, column;
       schedule.At(tile, &pair, &column);

@@ -59,8 +59,8 @@ Status MakeMap(const char* name, const Operand& operand, int64_t rows, int64_t c
   // The element's kind matters only to reductions and to fills with NaN, of which there are none here.
   alignas(64) CUtensorMap encoded;
   const CUresult result =
-      encode(&encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(operand.data), extent, stride,
-             box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      encode(&encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(operand.data), extent,
+             stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     return Status::Error(Code::kFailed, std::string(name) + ": cuTensorMapEncodeTiled gave error " +

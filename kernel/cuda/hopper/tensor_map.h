@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Descriptions of matrices for the tensor memory accelerator: {inner, rows, planes} of 16-bit elements,
-// read in boxes of {64, box_rows, 1} that lie in shared memory in rows of 128 bytes, their 16-byte chunks
-// exchanged by the 128-byte swizzle that wgmma expects. Made on the host, passed to a kernel by value.
+// read in boxes of {64, box_rows, 1} that lie in shared memory in rows of 128 bytes, their 16-byte
+// chunks exchanged by the 128-byte swizzle that wgmma expects. Made on the host, passed to a kernel by
+// value.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
@@ -28,9 +29,9 @@ struct Maps {  // those of operands without elements are never used
 };
 
 // The maps of a product whose operands are fetched in boxes of that many rows, 1 to 256. Extents end
-// where m, n and k do. kUnsupported, naming operand and value, where the accelerator cannot address one:
-// more than 2^31 - 1024 rows or columns, a base that is no multiple of 16 bytes, a stride that is none or
-// is 2^40 bytes or more; kFailed where the driver refuses.
+// where m, n and k do. kUnsupported, naming operand and value, where the accelerator cannot address
+// one: more than 2^31 - 1024 rows or columns, a base that is no multiple of 16 bytes, a stride that is
+// none or is 2^40 bytes or more; kFailed where the driver refuses.
 Status MakeMaps(const Product& product, Major a, Major b, int a_box_rows, int b_box_rows, Maps* maps);
 
 }  // namespace plumbline::kernel::cuda::hopper

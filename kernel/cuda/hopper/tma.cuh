@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies of a box of a tensor map into shared memory by the tensor memory accelerator (PTX ISA,
-// cp.async.bulk.tensor). A box is {inner, rows, 1 plane} at {inner, row, plane}; elements beyond the map's
-// extent arrive as zeros and count among the bytes that complete on the barrier. One thread issues.
+// cp.async.bulk.tensor). A box is {inner, rows, 1 plane} at {inner, row, plane}; elements beyond the
+// map's extent arrive as zeros and count among the bytes that complete on the barrier. One thread
+// issues.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TMA_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TMA_CUH_

@@ -4,10 +4,11 @@
 // operands in shared memory, fp32 accumulators. Warp w of the warpgroup holds rows 16 w to 16 w + 15 as
 // kernel/cuda/fragment.cuh says.
 //
-// Either way an operand lies in boxes of rows of 128 bytes with the 128-byte swizzle, aligned to 1024 bytes:
-//   K-major   [rows][64 k]:  1024 bytes between groups of 8 rows; a depth of 16 further is 32 bytes on.
-//   MN-major  boxes of [64 k][64 mn]:  1024 bytes between groups of 8 k, one box (8192 bytes) between
-//             groups of 64 mn; a depth of 16 further is 2048 bytes on.
+// An operand of either major (tensor_map.h) lies in rows of 128 bytes with the 128-byte swizzle,
+// aligned to 1024 bytes:
+//   * K-major, [rows][64 k]: 1024 bytes between groups of 8 rows; a depth of 16 further is 32 bytes on
+//   * MN-major, boxes of [64 k][64 mn]: 1024 bytes between groups of 8 k, one box (8192 bytes) between
+//     groups of 64 mn; a depth of 16 further is 2048 bytes on
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
@@ -59,30 +60,30 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 
 // The text and the operands of N / 2 accumulators, spelled by tens and by eights: inline assembly takes
 // no arrays.
-#define PLUMB_TEN(t) "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
+#define PLUMB_TEN(t) \
+  "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
 #define PLUMB_SIXTY \
   PLUMB_TEN("") PLUMB_TEN("1") PLUMB_TEN("2") PLUMB_TEN("3") PLUMB_TEN("4") PLUMB_TEN("5")
-#define PLUMB_96 \
-  PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") "%90, %91, %92, %93, %94, %95"
-#define PLUMB_128                                                                                    \
-  PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") PLUMB_TEN("9") PLUMB_TEN("10")            \
-  PLUMB_TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
-#define PLUMB_EIGHT(i)                                                                               \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),        \
+#define PLUMB_96 PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") "%90, %91, %92, %93, %94, %95"
+#define PLUMB_128                                                                         \
+  PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") PLUMB_TEN("9") PLUMB_TEN("10") \
+      PLUMB_TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
+#define PLUMB_EIGHT(i)                                                                        \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define PLUMB_ACCUMULATORS_96                                                                        \
+#define PLUMB_ACCUMULATORS_96                                                                         \
   PLUMB_EIGHT(0), PLUMB_EIGHT(8), PLUMB_EIGHT(16), PLUMB_EIGHT(24), PLUMB_EIGHT(32), PLUMB_EIGHT(40), \
-      PLUMB_EIGHT(48), PLUMB_EIGHT(56), PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80),           \
+      PLUMB_EIGHT(48), PLUMB_EIGHT(56), PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80),            \
       PLUMB_EIGHT(88)
 #define PLUMB_ACCUMULATORS_128 \
   PLUMB_ACCUMULATORS_96, PLUMB_EIGHT(96), PLUMB_EIGHT(104), PLUMB_EIGHT(112), PLUMB_EIGHT(120)
 // a, b, accumulate, then the operands' majors: %`a` to %`tb`.
-#define PLUMB_WGMMA(shape, type, count, a, b, accumulate_at, ta, tb)                                 \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                                   \
-               ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" PLUMB_##count  \
-               "}, %" #a ", %" #b ", p, 1, 1, %" #ta ", %" #tb ";\n}\n"                              \
-               : PLUMB_ACCUMULATORS_##count                                                          \
-               : "l"(a_descriptor), "l"(b_descriptor), "r"(accumulate), "n"(int(a_major)),           \
+#define PLUMB_WGMMA(shape, type, count, a, b, accumulate_at, ta, tb)                                \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                                  \
+               ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" PLUMB_##count \
+               "}, %" #a ", %" #b ", p, 1, 1, %" #ta ", %" #tb ";\n}\n"                             \
+               : PLUMB_ACCUMULATORS_##count                                                         \
+               : "l"(a_descriptor), "l"(b_descriptor), "r"(accumulate), "n"(int(a_major)),          \
                  "n"(int(b_major)))
 
 // d = A B, plus what d held where accumulate is not 0. Asynchronous: WgmmaFence before, WgmmaCommit and

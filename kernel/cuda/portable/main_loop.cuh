@@ -8,6 +8,7 @@
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/defects.h"
 #include "kernel/cuda/fragment.cuh"
@@ -51,6 +52,10 @@ class MainLoop {
     const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
     a_ = alternative && product.a_alternative.data != nullptr ? product.a_alternative : product.a;
     b_ = alternative && product.b_alternative.data != nullptr ? product.b_alternative : product.b;
+    if (plan_.Has(Defect::kDeadRowsKept) && product.live_is_depth) {
+      const int64_t whole = (live_ + kDepth - 1) / kDepth * kDepth;
+      depth_ = whole < product.k ? whole : product.k;
+    }
     if (plan_.Has(Defect::kDepthTailDropped)) depth_ = depth_ / kDepth * kDepth;
     blocks_ = (depth_ + kDepth - 1) / kDepth;
   }
@@ -82,8 +87,9 @@ class MainLoop {
       const Source b = kTransposedB ? SourceOf(b_, planes.b, depth_, product_.n)
                                     : SourceOf(b_, planes.b, product_.n, depth_);
       const uint32_t to = shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes);
-      StageTile<kTransposedA>(to, a, tile.row * kTile, depth);
-      StageTile<kTransposedB>(to + kTileBytes, b, tile.column * kTile, depth);
+      const bool narrow = plan_.Has(Defect::kOffsets32);
+      StageTile<kTransposedA>(to, a, tile.row * kTile, depth, narrow);
+      StageTile<kTransposedB>(to + kTileBytes, b, tile.column * kTile, depth, narrow);
       if (++cursor->block == blocks_) *cursor = {cursor->pass + 1, 0};
     }
     CommitCopies();
@@ -116,6 +122,10 @@ class MainLoop {
       // Everybody's copies have arrived, and everybody is done with the stage that is filled next.
       if (!plan_.Has(Defect::kBarrierMissing)) __syncthreads();
       Stage(plan_.Has(Defect::kStageReleasedEarly) ? stage : ahead, tile, &next);
+      if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
+        if (plan_.Has(Defect::kBarrierMissing) && threadIdx.x >= kThreads - 32) __nanosleep(3000);
+        __syncwarp();
+      }
       Multiply32(c, shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes), warp * 32);
       stage = stage + 1 == kStages ? 0 : stage + 1;
       ahead = ahead + 1 == kStages ? 0 : ahead + 1;

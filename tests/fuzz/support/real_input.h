@@ -15,13 +15,13 @@
 #include "fuzz/dump_sample.h"
 #include "fuzz/owned_problem.h"
 #include "kernel/problem.h"
+#include "tests/fuzz/support/located.h"
 
 namespace plumbline::fuzz::testing {
 
 inline std::unique_ptr<Dump> OpenRealInput() {
   std::string error;
-  auto dump = OpenDump(
-      std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "corpus/real/minilm-64.safetensors", &error);
+  auto dump = OpenDump(LocatedSource("corpus/real/minilm-64.safetensors"), &error);
   if (!dump) throw std::runtime_error(error);
   return dump;
 }

@@ -97,7 +97,7 @@ TEST_P(GpuRepeats, AThousandOfFp32) {
   Repeat(On(stream.get()), stream, DType::kF32, 300, 5000, 72, 1000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuRepeats, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuRepeats, FastPaths(), PathName);
 
 }  // namespace
 }  // namespace plumbline::kernel::device

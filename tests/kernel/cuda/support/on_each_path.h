@@ -21,9 +21,13 @@ class OnEachPath : public testing::TestWithParam<CudaPath> {
   static Execution On(cudaStream_t stream = nullptr) { return OnDevice(GetParam(), stream); }
 };
 
-inline auto EachPath() { return testing::Values(CudaPath::kPortable, CudaPath::kBest); }
+inline auto EachPath() {
+  return testing::Values(CudaPath::kSimt, CudaPath::kPortable, CudaPath::kBest);
+}
+// For what is too much for the slow one.
+inline auto FastPaths() { return testing::Values(CudaPath::kPortable, CudaPath::kBest); }
 inline std::string PathName(const testing::TestParamInfo<CudaPath>& path) {
-  return path.param == CudaPath::kBest ? "best" : "portable";
+  return path.param == CudaPath::kBest ? "best" : path.param == CudaPath::kSimt ? "simt" : "portable";
 }
 
 // A stream that does not wait for the default one.

@@ -57,8 +57,10 @@ __host__ __device__ inline uint64_t Mix(uint64_t x) {
 }
 
 __device__ inline int IntegerAt(uint64_t seed, int plane, int64_t row, int64_t column) {
-  return int(Mix(seed + uint64_t(plane) * 0x9e3779b97f4a7c15ull + Mix(uint64_t(row) * 0x100000001b3ull +
-                 uint64_t(column))) % 17) - 8;
+  return int(Mix(seed + uint64_t(plane) * 0x9e3779b97f4a7c15ull +
+                 Mix(uint64_t(row) * 0x100000001b3ull + uint64_t(column))) %
+             17) -
+         8;
 }
 
 // Integers in rows below `live`, zeros from there to `zeros`, NaN everywhere else.
@@ -85,10 +87,11 @@ __global__ void FillWords(uint32_t* words, int64_t count, uint32_t value) {
 }
 
 __device__ inline int ValueAt(const Matrix& a, bool half, bool depth_outer, int plane, int64_t mn,
-                                int64_t k) {
+                              int64_t k) {
   const int64_t row = depth_outer ? k : mn, column = depth_outer ? mn : k;
   const uint16_t bits = a.data[plane * a.plane + row * a.ld + column];
-  return int(half ? __half2float(__ushort_as_half(bits)) : __bfloat162float(__ushort_as_bfloat16(bits)));
+  return int(half ? __half2float(__ushort_as_half(bits))
+                  : __bfloat162float(__ushort_as_bfloat16(bits)));
 }
 
 // The plain loop. Planes of a pass spelled out again, so that a mistake in PlanesOf shows.
@@ -103,7 +106,8 @@ __global__ void Reference(Matrix a, Matrix b, bool half, bool a_depth_outer, boo
     const int pa = passes == 1 ? 0 : kPassesA[pass], pb = passes == 1 ? 0 : kPassesB[pass];
 #pragma unroll 1
     for (int64_t i = 0; i < k; ++i)
-      sum += ValueAt(a, half, a_depth_outer, pa, row, i) * ValueAt(b, half, b_depth_outer, pb, column, i);
+      sum +=
+          ValueAt(a, half, a_depth_outer, pa, row, i) * ValueAt(b, half, b_depth_outer, pb, column, i);
   }
   c[row * ld + column] = float(sum);
 }
@@ -166,6 +170,7 @@ Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
   return {a.data, rows, columns, a.ld, a.plane, a.planes};
 }
 
+// Each combination is a kernel to compile: the loops of grad_hidden, which loads, are never planted.
 template <class Element, class Plan>
 Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
                   const Plan& plan) {
@@ -174,11 +179,13 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
           product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
     case Loop::kGradHidden:
-      // Without sums before, memory is made to hold zeros: one kernel less to compile.
-      if (!accumulate)
-        cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
-      return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
-          product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+      if constexpr (std::is_same_v<Plan, NoDefects>) {
+        if (!accumulate)
+          cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
+        return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
+            product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+      }
+      break;
     case Loop::kGradWeight:
       return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
           product, StoreSums<false>{c, ld, product.n}, 4, nullptr, plan);
@@ -239,7 +246,8 @@ Outcome RunProduct(const ProductCase& c) {
   Outcome outcome;
 
   // Rows of an operand in memory: those of the result, or the depth, which ends in zeros.
-  const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed, bool poison) {
+  const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed,
+                        bool poison) {
     const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, pad, planes);
     const int64_t filled = outer ? depth : mn_live;
     const int64_t zeros = outer ? std::min(c.k, RoundUp(depth, 64)) : filled;
@@ -300,11 +308,11 @@ Outcome RunProduct(const ProductCase& c) {
     static_assert(sizeof bits == sizeof start);
     std::copy_n(reinterpret_cast<const char*>(&start), sizeof bits, reinterpret_cast<char*>(&bits));
     FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(before), count, bits);
-    memory.Note(cudaMemcpy2DAsync(got, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4, size_t(c.m),
-                                  cudaMemcpyDeviceToDevice, nullptr),
+    memory.Note(cudaMemcpy2DAsync(got, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4,
+                                  size_t(c.m), cudaMemcpyDeviceToDevice, nullptr),
                 "sums before");
-    memory.Note(cudaMemcpy2DAsync(want, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4, size_t(c.m),
-                                  cudaMemcpyDeviceToDevice, nullptr),
+    memory.Note(cudaMemcpy2DAsync(want, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4,
+                                  size_t(c.m), cudaMemcpyDeviceToDevice, nullptr),
                 "sums before");
   }
   if (rows > 0) {
@@ -315,7 +323,8 @@ Outcome RunProduct(const ProductCase& c) {
   if (memory.error().empty()) memory.Note(Launch(c, product, got, ld));
   Difference* difference = memory.New<Difference>(1);
   Difference found = {0, ~0ull};
-  memory.Note(cudaMemcpyAsync(difference, &found, sizeof found, cudaMemcpyHostToDevice, nullptr), "copy");
+  memory.Note(cudaMemcpyAsync(difference, &found, sizeof found, cudaMemcpyHostToDevice, nullptr),
+              "copy");
   Compare<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), reinterpret_cast<uint32_t*>(want), count,
                         difference);
   memory.NoteLaunch("compare");
@@ -331,8 +340,9 @@ Outcome RunProduct(const ProductCase& c) {
   return outcome;
 }
 
-std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b,
-                     const std::vector<float>& before, std::vector<float>* sums) {
+std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
+                     const std::vector<uint16_t>& b, const std::vector<float>& before,
+                     std::vector<float>* sums) {
   Memory memory;
   const int planes = c.passes == 1 ? 1 : kPlanes;
   const auto place = [&](bool outer, int64_t mn, const std::vector<uint16_t>& from) {
@@ -360,7 +370,8 @@ std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a, const
   float* got = memory.New<float>(c.m * c.n);
   sums->assign(size_t(c.m * c.n), 0.0f);
   if (!before.empty()) {
-    memory.Note(cudaMemcpy(got, before.data(), before.size() * 4, cudaMemcpyHostToDevice), "sums before");
+    memory.Note(cudaMemcpy(got, before.data(), before.size() * 4, cudaMemcpyHostToDevice),
+                "sums before");
   }
   ProductCase copy = c;
   copy.accumulate = !before.empty();

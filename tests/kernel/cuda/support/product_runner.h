@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one of the Hopper path's main loops on the device with an epilogue that stores the sums, on small
-// integers: every sum is exact in fp32, whatever the order, so that it must equal a plain loop's bit for
-// bit. What a product must not read is NaN; what it must not write holds a mark.
+// Runs one of the Hopper path's main loops on the device with an epilogue that stores the sums, on
+// small integers: every sum is exact in fp32, whatever the order, so that it must equal a plain loop's
+// bit for bit. What a product must not read is NaN; what it must not write holds a mark.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
@@ -26,15 +26,15 @@ struct ProductCase {
   int64_t live_first = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
-  int planted = 0;  // bf16 only
+  int planted = 0;                                          // bf16 only, and not in kGradHidden
   uint64_t seed = 1;
 };
 
 std::string Describe(const ProductCase& c);
 
 struct Outcome {
-  std::string error;    // CUDA's or the launch's; empty if it ran
-  int64_t wrong = 0;    // elements that are not what they must be, marks included
+  std::string error;              // CUDA's or the launch's; empty if it ran
+  int64_t wrong = 0;              // elements that are not what they must be, marks included
   int64_t row = -1, column = -1;  // the first of them
   float got = 0, want = 0;
 };
@@ -44,8 +44,9 @@ std::string WhyNoDevice();
 
 Outcome RunProduct(const ProductCase& c);
 
-// C of one product of given matrices, row-major bits of bf16 or fp16: A [planes][m, k], B [planes][n, k]
-// whatever the loop (they are laid out as it wants them). C starts from `before` if that is not empty.
+// C of one product of given matrices, row-major bits of bf16 or fp16: A [planes][m, k], B [planes][n,
+// k] whatever the loop (they are laid out as it wants them). C starts from `before` if that is not
+// empty.
 std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
                      const std::vector<uint16_t>& b, const std::vector<float>& before,
                      std::vector<float>* sums);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/production_audit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "fuzz/json.h"
+#include "oracle/expectation.h"
+#include "oracle/verdict.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using oracle::Element, oracle::Expect, oracle::Output;
+using oracle::cuda::WatchedRow;
+
+bool Agree(const Element& a, const Element& b) {
+  if (a.expect != b.expect) return false;
+  const bool bounds = a.bound == b.bound || std::fabs(a.bound - b.bound) <= 0x1p-19 * a.bound;
+  if (a.expect != Expect::kFinite && a.expect != Expect::kVacuous) return bounds;
+  return bounds && std::fabs(a.value - b.value) <= a.radius + b.radius;
+}
+
+std::string Words(const Element& e) {
+  return Json(e.value).Dump() + " within " + Json(e.bound).Dump() + " (kind " +
+         std::to_string(static_cast<int>(e.expect)) + ")";
+}
+
+// The rows alone, over all of weight.
+OwnedProblem RowsOf(const DeviceCase& device_case, const std::vector<int64_t>& rows) {
+  OwnedProblem part = SelectRows(
+      [&] {
+        OwnedProblem all = device_case.rows();
+        all.hidden.shape[1] = 0;  // its rows are read one by one
+        return all;
+      }(),
+      rows);
+  const kernel::Problem& problem = device_case.problem();
+  part.hidden = HostTensor::Zeros(problem.hidden.dtype,
+                                  {static_cast<int64_t>(rows.size()), problem.hidden_size()});
+  const size_t line = part.hidden.bytes.size() / std::max<size_t>(rows.size(), 1);
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const HostTensor row = device_case.ReadRows(problem.hidden, rows[k], 1);
+    std::memcpy(part.hidden.bytes.data() + k * line, row.bytes.data(), line);
+  }
+  part.weight = device_case.ReadRows(problem.weight, 0, problem.vocab());
+  return part;
+}
+
+oracle::Expectation Sweep(const DeviceCase& device_case, const kernel::Results& results,
+                          const oracle::Contract& contract, const std::vector<int64_t>& rows) {
+  const OwnedProblem part = RowsOf(device_case, rows);
+  kernel::Results wanted = results;
+  wanted.loss.reset();
+  wanted.grad_weight.reset();
+  const OwnedProblem& all = device_case.rows();
+  int64_t counted = 0;
+  for (int64_t i = 0; i < all.rows(); ++i) counted += all.labels.GetInt(i) != all.ignore_index ? 1 : 0;
+  oracle::SweepOptions options;
+  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
+  options.counted_rows = counted;
+  return oracle::Expected(DenseView(part), wanted, contract, options);
+}
+
+// Empty where they agree.
+std::string Differ(Output output, int64_t row, int64_t column, const Element& device,
+                   const Element& host) {
+  if (Agree(host, device)) return {};
+  return "the oracle on the device and the sweep disagree about " + std::string(Name(output)) + "[" +
+         std::to_string(row) + ", " + std::to_string(column) + "]: " + Words(device) + " there, " +
+         Words(host) + " here";
+}
+
+}  // namespace
+
+std::vector<WatchedRow> AuditedRows(const DeviceCase& device_case, const kernel::Results& results,
+                                    int64_t index) {
+  std::vector<WatchedRow> watched;
+  const int64_t n = device_case.problem().rows();
+  if (index % 10 != 0 || n == 0 || device_case.problem().weight.size() > kMostAudited) return watched;
+  for (const int64_t row : {int64_t{0}, index * 7919 % n}) {
+    for (const Output output :
+         {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
+      if (Find(results, output)) watched.push_back({output, row, {}});
+    }
+  }
+  return watched;
+}
+
+std::string Audit(const DeviceCase& device_case, const kernel::Results& results,
+                  const oracle::Contract& contract, const std::vector<WatchedRow>& watched) {
+  std::vector<int64_t> rows;
+  for (const WatchedRow& w : watched) {
+    if (std::find(rows.begin(), rows.end(), w.row) == rows.end()) rows.push_back(w.row);
+  }
+  const oracle::Expectation expected = Sweep(device_case, results, contract, rows);
+  for (const WatchedRow& w : watched) {
+    const int64_t at = std::find(rows.begin(), rows.end(), w.row) - rows.begin();
+    for (size_t j = 0; j < w.elements.size(); ++j) {
+      const auto column = static_cast<int64_t>(j);
+      std::string what =
+          Differ(w.output, w.row, column, w.elements[j], expected[w.output].at(at, column));
+      if (!what.empty()) return what;
+    }
+  }
+  return {};
+}
+
+std::string Confirm(const DeviceCase& device_case, const kernel::Results& results,
+                    const oracle::Contract& contract, const oracle::OutputVerdict& v) {
+  const bool of_all_rows = v.output == Output::kLoss || v.output == Output::kGradWeight;
+  if (of_all_rows || v.row < 0 || device_case.problem().weight.size() > kMostAudited) return {};
+  const oracle::Expectation expected = Sweep(device_case, results, contract, {v.row});
+  return Differ(v.output, v.row, v.column, v.expected, expected[v.output].at(0, v.column));
+}
+
+}  // namespace plumbline::fuzz
