@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <span>
@@ -252,7 +253,8 @@ int DefaultJobs(std::span<const std::string> targets) {
   const bool on_device = std::any_of(targets.begin(), targets.end(), [](const std::string& name) {
     return name.starts_with(kCuda);  // "cuda", "cuda-...", "cuda-mutant:..."
   });
-  return on_device ? std::min(threads, 4) : threads;
+  const bool shared = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
+  return on_device && !shared ? std::min(threads, 4) : threads;
 }
 
 }  // namespace plumbline::fuzz

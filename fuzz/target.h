@@ -91,9 +91,8 @@ struct BuiltIn {
 std::vector<BuiltIn> BuiltInTargets();
 
 // How many workers for these targets at the same time, where nobody says: one a hardware thread, but
-// four where a built-in target is on a device. Each worker has a context of its own, and contexts take
-// turns: on an H200 with 16 cores 1, 2, 4, 8 and 16 workers judge 380, 530, 510, 400 and 380 cases a
-// second.
+// four where a built-in target is on a device and CUDA_MPS_PIPE_DIRECTORY is not set: fuzz/HARNESS.md,
+// "Targets on a device", has the measurement.
 int DefaultJobs(std::span<const std::string> targets);
 
 }  // namespace plumbline::fuzz

@@ -90,8 +90,8 @@ TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
 TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
   setenv("PLUMB_DEED", "keep-everything", 1);
   WorkerSpec spec;
-  spec.target = kPlugin;
-  spec.program = PLUMB_PROGRAM;
+  spec.target = "plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN);
+  spec.program = testing::LocatedProgram(PLUMB_PROGRAM);
   CaseRunner runner(spec, std::chrono::seconds(60), nullptr);
   // Room for what is small is there from the first case; not for what is larger.
   const Judged taken = runner.Run(RequestFor("v1 seed=1 n=3 v=5 h=3 dtype=fp32", 1));
