@@ -223,7 +223,7 @@ Json Hunt::Summary(const ProductionJournal& journal) const {
   summary["finished"] = UtcStamp();
   std::set<int64_t> cases;
   double oracle = 0, all = 0;
-  int64_t findings = 0, audited = 0;
+  int64_t findings = 0, audited = 0, faults = 0;
   std::map<std::string, double> seconds;
   std::map<std::string, double> tightest;  // "cuda grad_hidden bf16"
   std::map<std::string, std::map<std::string, int64_t>> counts;
@@ -233,6 +233,7 @@ Json Hunt::Summary(const ProductionJournal& journal) const {
     all += Number(one, "seconds");
     audited += static_cast<int64_t>(Number(one, "audited"));
     findings += static_cast<int64_t>(List(one, "findings").size());
+    faults += one.Find("fault") != nullptr ? 1 : 0;
     const Json* targets = one.Find("targets");
     if (targets == nullptr || targets->as_object() == nullptr) continue;
     for (const auto& [name, run] : *targets->as_object()) {
@@ -252,6 +253,7 @@ Json Hunt::Summary(const ProductionJournal& journal) const {
   }
   summary["cases"] = static_cast<int64_t>(cases.size());
   summary["findings"] = findings;
+  summary["faults"] = faults;
   summary["oracle_seconds"] = oracle;
   summary["seconds"] = all;
   summary["audited_rows"] = audited;
@@ -345,6 +347,12 @@ ExitStatus Hunt::Run() {
   const auto cases = static_cast<int64_t>(Number(summary, "cases"));
   const auto findings = static_cast<int64_t>(Number(summary, "findings"));
   if (status == ExitStatus::kClean && findings > 0) status = ExitStatus::kFindings;
+  // Also one of an earlier run of this campaign: its case was not judged.
+  const bool ended = status == ExitStatus::kClean || status == ExitStatus::kFindings;
+  if (ended && Number(summary, "faults") > 0) {
+    status = Fail(ExitStatus::kFault, "a fault of the harness left a case unjudged; see " +
+                                          (o_.out / "journal.jsonl").string());
+  }
   if (cases > 0) {
     const std::string text = summary.Dump(1) + "\n";
     if (!WriteWhole(o_.out / "summary.json", std::as_bytes(std::span(text)), &error)) {

@@ -109,8 +109,10 @@ Recipe DrawProduction(uint64_t seed, int64_t index) {
                                Labels::kTileEdge,   Labels::kSame,       Labels::kSomeIgnored,
                                Labels::kIgnoredNaN, Labels::kIgnoredNaN, Labels::kOneValid};
   r.labels = dice.Of(kUsual);
-  if (dice.Percent(4)) r.labels = Labels::kInvalid;
-  if (dice.Percent(2)) r.labels = Labels::kAllIgnored;
+  // The dear ones have a grad_weight that is a number.
+  const bool dear = index % 10 == 0;
+  if (dice.Percent(4) && !dear) r.labels = Labels::kInvalid;
+  if (dice.Percent(2) && !dear) r.labels = Labels::kAllIgnored;
   if (r.values == Values::kConfident) r.labels = Labels::kArgmax;
   r.label_dtype = dice.Percent(50) ? DType::kI32 : DType::kI64;
 

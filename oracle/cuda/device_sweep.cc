@@ -172,7 +172,7 @@ void DeviceSweep::Plan(size_t memory) {
                         " for one row of H = " + std::to_string(h_) + " and V = " + std::to_string(v_) +
                         " and has " + Gigabytes(most));
     }
-    block_ = std::min(block_, rows);
+    block_ = std::clamp<int64_t>(block_, 1, std::max<int64_t>(rows, 1));
   }
   blocks_ = std::max<int64_t>((rows + block_ - 1) / block_, 1);
   const std::vector<Need> chosen = needs(blocks_ > 1);

@@ -160,7 +160,7 @@ TEST_F(GpuProductionProgram, BadDeedsAreFoundAndSurvived) {
                                                        {"endless", "hangs"},
                                                        {"write-outside", "no element's were written"},
                                                        {"write-input", "inputs were written"},
-                                                       {"bad-launch", "status: "}};
+                                                       {"bad-launch", "FINDING"}};
   for (const auto& [deed, words] : deeds) {
     const Outcome o =
         Run(std::string("fuzz --production --target plugin:") + PLUMB_CUDA_PLUGIN +

@@ -18,7 +18,8 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-inline constexpr int kSoftmaxColumns = 192;  // of a tile of Forward and DLogits
+// Of a tile of Forward and DLogits. DLogits writes whole tiles: d_logits.ld reaches to their end.
+inline constexpr int kSoftmaxColumns = 192;
 
 // A [m, k] and B [n, k], K-major, as all rows lie.
 template <class Element>

@@ -7,9 +7,8 @@
 // one thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same
 // number of rows, and run the epilogue on what their registers hold. A ring of stages lies between
 // them:
-//   full[s]   the bytes of stage s have arrived; one arrival, the issuing thread's, which announces
-//   them empty[s]  stage s may be overwritten in both blocks: every multiplying warp of either block
-//   arrived
+//   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
+//   * empty[s]: stage s may be overwritten in both blocks; every multiplying warp of either arrived
 // A stage is given back one step late, so that one group of wgmma is always in flight.
 //
 // A tile is whole: no result depends on the grid, on the block's rank or on other tiles. For each pass

@@ -4,11 +4,11 @@
 // operands in shared memory, fp32 accumulators. Warp w of the warpgroup holds rows 16 w to 16 w + 15 as
 // kernel/cuda/fragment.cuh says.
 //
-// Either way an operand lies in boxes of rows of 128 bytes with the 128-byte swizzle, aligned to 1024
-// bytes:
-//   K-major   [rows][64 k]:  1024 bytes between groups of 8 rows; a depth of 16 further is 32 bytes on.
-//   MN-major  boxes of [64 k][64 mn]:  1024 bytes between groups of 8 k, one box (8192 bytes) between
-//             groups of 64 mn; a depth of 16 further is 2048 bytes on.
+// An operand of either major (tensor_map.h) lies in rows of 128 bytes with the 128-byte swizzle,
+// aligned to 1024 bytes:
+//   * K-major, [rows][64 k]: 1024 bytes between groups of 8 rows; a depth of 16 further is 32 bytes on
+//   * MN-major, boxes of [64 k][64 mn]: 1024 bytes between groups of 8 k, one box (8192 bytes) between
+//     groups of 64 mn; a depth of 16 further is 2048 bytes on
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
