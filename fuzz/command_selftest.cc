@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cinttypes>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 
@@ -98,8 +99,7 @@ class Selftest {
   Selftest(const SelftestCommand& command, const Console& console, std::vector<BuiltIn> targets,
            std::filesystem::path out)
       : command_(command), console_(console), targets_(std::move(targets)), out_(std::move(out)) {
-    jobs_ = command.jobs > 0 ? command.jobs
-                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    jobs_ = command.jobs > 0 ? command.jobs : DefaultJobs(std::span(&targets_.front().name, 1));
   }
 
   void HuntAll() {

@@ -11,6 +11,7 @@
 #include "fuzz/case_name.h"
 #include "fuzz/disk_space.h"
 #include "fuzz/recipe.h"
+#include "fuzz/target.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -33,9 +34,7 @@ constexpr milliseconds kDiskEvery{1'000};
 }  // namespace
 
 void Crew::Run() {
-  const int jobs = options_.jobs > 0
-                       ? options_.jobs
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int jobs = options_.jobs > 0 ? options_.jobs : DefaultJobs(options_.targets);
   activity_.resize(static_cast<size_t>(jobs));
   working_ = time_.jobs = jobs;
   std::vector<std::thread> threads;

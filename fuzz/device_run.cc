@@ -58,7 +58,6 @@ class Scratch {
     bands_.resize(at - workspace - saved);
     size_t copied = 0;
     for (const auto& [from, to] : Bands(at)) {
-      device_.Fill(memory_ + from, kBandByte, to - from);
       band_at_.push_back({from, to, copied});
       copied += to - from;
     }
@@ -66,6 +65,9 @@ class Scratch {
 
   void* workspace() const { return workspace_.bytes == 0 ? nullptr : memory_ + workspace_.begin; }
   void* saved() const { return saved_.bytes == 0 ? nullptr : memory_ + saved_.begin; }
+  void FillBands() {
+    for (const Band& b : band_at_) device_.Fill(memory_ + b.from, kBandByte, b.to - b.from);
+  }
   void PoisonWorkspace() { Poison(workspace_); }
   void PoisonSaved() { Poison(saved_); }
 
@@ -136,6 +138,7 @@ class Call {
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) {
     // What sizes() refuses is put to run() as well, which has words for it.
     if (!scratch_) return target_.Run(problem, results);
+    scratch_->FillBands();
     scratch_->PoisonWorkspace();
     scratch_->PoisonSaved();
     RunOutcome outcome = target_.Forward(problem, results, scratch_->workspace(), scratch_->saved());

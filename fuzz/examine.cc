@@ -31,6 +31,8 @@ using oracle::OutputVerdict;
 using oracle::Watched;
 
 constexpr int kRandomElements = 8;
+// On a device, one case in so many is held up (fuzz/device_run.h): it takes as long as a run or two.
+constexpr uint64_t kHeldUpEvery = 4;
 
 double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -90,12 +92,12 @@ class Runs {
   Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
 
   // A placement is new, and poisoned with 0, until its first run.
-  RunOutcome Run(int poison) {
+  RunOutcome Run(int poison, bool held_up = false) {
     if (ran_ || poison != 0) placement_.Poison(poison);
     ran_ = true;
     const auto start = std::chrono::steady_clock::now();
     RunOutcome outcome = target_.device() != nullptr
-                             ? RunThere(poison)
+                             ? RunThere(held_up)
                              : target_.Run(placement_.problem(), placement_.results());
     seconds_ += Seconds(start);
     return outcome;
@@ -111,9 +113,8 @@ class Runs {
   double seconds() const { return seconds_; }
 
  private:
-  // Held up once: what comes too early then meets the other poison, and differs from the first run.
-  RunOutcome RunThere(int poison) {
-    DeviceOutcome there = RunOnDevice(target_, /*held_up=*/poison == 1, &placement_);
+  RunOutcome RunThere(bool held_up) {
+    DeviceOutcome there = RunOnDevice(target_, held_up, &placement_);
     scratch_damage_ = std::move(there.damage);
     return std::move(there.run);
   }
@@ -173,8 +174,9 @@ class Examination {
   Examination(const OwnedProblem& problem, const Target& target)
       : problem_(problem), target_(target), runs_(problem, target) {}
 
-  // Steps 1 and 2 of fuzz/examine.h. False where there is nothing to judge.
-  bool RunTwice() {
+  // Steps 1 and 2 of fuzz/examine.h. False where there is nothing to judge. `held_up`: the second run,
+  // so that what comes too early meets the other poison and differs from the first.
+  bool RunTwice(bool held_up) {
     const RunOutcome first = runs_.Run(0);
     if (first.status == RunStatus::kUnsupported) {
       result.verdict = oracle::Verdict::kSkipped;
@@ -197,7 +199,7 @@ class Examination {
       return false;
     }
     const OutputBits first_bits = runs_.Bits();
-    const RunOutcome second = runs_.Run(1);
+    const RunOutcome second = runs_.Run(1, held_up);
     result.target_seconds = runs_.seconds();
     if (second.status != RunStatus::kOk) {
       StatusFinding(second, &result);
@@ -359,10 +361,11 @@ CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
     result.skip_reason = *reason;
     return result;
   }
+  const bool held_up = Mix(options.seed, 77) % kHeldUpEvery == 0;
   std::deque<Examination> all;
   std::vector<Examination*> to_judge;
   for (const Target* target : targets) {
-    if (all.emplace_back(problem, *target).RunTwice()) to_judge.push_back(&all.back());
+    if (all.emplace_back(problem, *target).RunTwice(held_up)) to_judge.push_back(&all.back());
   }
   if (!to_judge.empty()) JudgeOutputs(to_judge, options);
   if (description.capabilities.batch_invariant && problem.rows() >= 2) {

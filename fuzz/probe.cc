@@ -2,6 +2,8 @@
 
 #include "fuzz/probe.h"
 
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "fuzz/text.h"
@@ -47,6 +49,16 @@ Status RunOnDevice(CudaPath path, const Problem& problem, float* lse) {
   status = kernel::Forward(there, results, execution, workspace.data(), saved.data());
   if (status.ok()) output.Get(lse, static_cast<size_t>(n) * sizeof(float));
   return status;
+}
+
+ProbeLine Skipped(const std::string& what, const std::string& claim, const ProbedDevice& device,
+                  const char* why) {
+  ProbeLine line;
+  line.what = what;
+  line.claim = claim;
+  line.measured = Text("compute capability %d.%d %s", device.major, device.minor, why);
+  line.kept = Kept::kSkipped;
+  return line;
 }
 
 }  // namespace
@@ -111,21 +123,29 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
 
   for (const bool fp16 : {false, true}) {
     const std::string dtype = fp16 ? "fp16" : "bf16";
-    add(ProbeTensorCore("mma.sync " + dtype, fp16, kPairs, kSeed + fp16, MmaTiles));
-    if (device.major == 9) {
-      add(ProbeTensorCore("wgmma " + dtype, fp16, kPairs, kSeed + fp16, WgmmaTiles));
-    } else {
-      add({"wgmma " + dtype, "the model's bits",
-           Text("compute capability %d.%d has no wgmma", device.major, device.minor), Kept::kSkipped});
+    // Instruction, the device on which it is, and how it is asked.
+    const std::tuple<std::string, bool, TileProducts> instructions[] = {
+        {"mma.sync", device.major >= 8, MmaTiles}, {"wgmma", device.major == 9, WgmmaTiles}};
+    for (const auto& [name, present, products] : instructions) {
+      if (present) {
+        add(ProbeTensorCore(name + " " + dtype, fp16, kPairs, kSeed + fp16, products));
+      } else {
+        add(Skipped(name + " " + dtype, "the model's bits", device, "has no such instruction"));
+      }
     }
   }
   for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
     const std::string target = path == CudaPath::kBest ? "cuda" : "cuda-portable";
     for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
       const char* const name = dtype == DType::kBf16 ? "bf16" : dtype == DType::kF16 ? "fp16" : "fp32";
-      add(ProbeLogits(
-          target + " logits, " + name, dtype, kRows, kSeed,
-          [path](const Problem& problem, float* lse) { return RunOnDevice(path, problem, lse); }));
+      const std::string what = target + " logits, " + name;
+      if (device.major < 8) {
+        add(Skipped(what, "host-hopper's bits", device, "takes fused multiply-adds instead"));
+        continue;
+      }
+      add(ProbeLogits(what, dtype, kRows, kSeed, [path](const Problem& problem, float* lse) {
+        return RunOnDevice(path, problem, lse);
+      }));
     }
   }
   return lines;

@@ -180,6 +180,7 @@ constexpr unsigned long long k32Binades = 32ull << 23;  // [1, 2^32)
 template <bool kFp16>
 __global__ void MmaKernel(long long tiles, int depth, const uint16_t* a, const uint16_t* b,
                           float* out) {
+#if __CUDA_ARCH__ >= 800  // below there is no such mma, and ProbeDevice does not ask
   const long long tile = static_cast<long long>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   if (tile >= tiles) return;
   const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;
@@ -216,6 +217,7 @@ __global__ void MmaKernel(long long tiles, int depth, const uint16_t* a, const u
       out[tile * 256 + (row + i / 2 * 8) * 16 + half * 8 + pair + i % 2] = c[half][i];
     }
   }
+#endif
 }
 
 }  // namespace
@@ -237,9 +239,9 @@ bool DescribeDevice(ProbedDevice* device, std::string* reason) {
   device->name = properties.name;
   device->major = properties.major;
   device->minor = properties.minor;
-  if (properties.major >= 8) return true;
+  if (10 * properties.major + properties.minor >= 75) return true;
   *reason = device->name + " has compute capability " + std::to_string(properties.major) + "." +
-            std::to_string(properties.minor) + "; 8.0 is the least that the operator runs on";
+            std::to_string(properties.minor) + "; 7.5 is the least that the operator runs on";
   return false;
 }
 

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "fuzz/abi.h"
@@ -244,6 +246,15 @@ std::vector<BuiltIn> BuiltInTargets() {
                        mutant.deterministic});
   }
   return targets;
+}
+
+int DefaultJobs(std::span<const std::string> targets) {
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const bool on_device = std::any_of(targets.begin(), targets.end(), [](const std::string& name) {
+    return name.starts_with(kCuda);  // "cuda", "cuda-...", "cuda-mutant:..."
+  });
+  const bool shared = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
+  return on_device && !shared ? std::min(threads, 4) : threads;
 }
 
 }  // namespace plumbline::fuzz

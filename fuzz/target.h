@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,11 @@ struct BuiltIn {
   bool deterministic = true;  // false: a mutant whose defect is a race
 };
 std::vector<BuiltIn> BuiltInTargets();
+
+// How many workers for these targets at the same time, where nobody says: one a hardware thread, but
+// four where a built-in target is on a device and CUDA_MPS_PIPE_DIRECTORY is not set: fuzz/HARNESS.md,
+// "Targets on a device", has the measurement.
+int DefaultJobs(std::span<const std::string> targets);
 
 }  // namespace plumbline::fuzz
 

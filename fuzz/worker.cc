@@ -70,6 +70,8 @@ CaseResult OutOfMemory(int64_t held_before) {
 // not to the harness, it is the target that keeps it; else somebody else has it, or the case is too
 // large.
 CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& at_first) {
+  static_cast<void>(device->Wait());
+  device->Unmap();
   device->Trim();
   const Device::Memory now = device->GetMemory();
   const size_t ours = now.free + device->kept();

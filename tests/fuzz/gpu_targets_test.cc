@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <string>
 
+#include "fuzz/case_runner.h"
 #include "fuzz/cuda_device.h"
 #include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
@@ -15,8 +18,6 @@
 namespace plumbline::fuzz {
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::Outcome;
 
@@ -39,8 +40,9 @@ class GpuTargets : public testing::Program {
 
 // The control: without a deed it is right, on every case that it can do.
 TEST_F(GpuTargets, ThatDoesNothingPasses) {
-  const Outcome o = Fuzz("nothing", "--budget 300cases --blind");
+  const Outcome o = Fuzz("nothing", "--budget 2000cases --blind --jobs 4 --json");
   EXPECT_EQ(o.status, 0) << o.out << Err();
+  EXPECT_THAT(o.last, HasSubstr("\"pass\":1"));  // more than a hundred of them
 }
 
 // Kills: an error of the device that is not seen at its case, whose words are lost, or after which this
@@ -57,9 +59,9 @@ TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
     EXPECT_THAT(o.out, HasSubstr("its device lost")) << deed;
     EXPECT_THAT(o.out, HasSubstr(words)) << deed;
   }
-  const Outcome many = Fuzz("illegal-address", "--budget 60cases --blind --jobs 2");
+  const Outcome many = Fuzz("illegal-address", "--budget 400cases --blind --jobs 2");
   EXPECT_EQ(many.status, 1) << Err();
-  EXPECT_THAT(many.last, HasSubstr("cases=60 findings=1 "));
+  EXPECT_THAT(many.last, HasSubstr("cases=400 findings=1 "));
 }
 
 // Kills: a kernel without end that is waited for, that counts as a crash, or that the next worker
@@ -86,9 +88,21 @@ TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
 
 // Kills: a target that takes all memory and leaves every case to be skipped with nobody told.
 TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
-  const Outcome o = Fuzz("keep-everything", "--budget 60cases --jobs 1");
-  EXPECT_EQ(o.status, 1) << o.out << Err();
-  EXPECT_THAT(o.out, HasSubstr("memory"));
+  setenv("PLUMB_DEED", "keep-everything", 1);
+  WorkerSpec spec;
+  spec.target = "plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN);
+  spec.program = testing::LocatedProgram(PLUMB_PROGRAM);
+  CaseRunner runner(spec, std::chrono::seconds(60), nullptr);
+  // Room for what is small is there from the first case; not for what is larger.
+  const Judged taken = runner.Run(RequestFor("v1 seed=1 n=3 v=5 h=3 dtype=fp32", 1));
+  EXPECT_EQ(taken.result.verdict, oracle::Verdict::kPass) << taken.error;
+  const Request larger = RequestFor("v1 seed=1 n=4096 v=4 h=1024 dtype=fp32", 1);
+  const Judged without = runner.Run(larger);
+  unsetenv("PLUMB_DEED");
+  ASSERT_EQ(without.result.findings.size(), 1U);
+  EXPECT_EQ(without.result.findings[0].Signature(), "status:memory");
+  EXPECT_THAT(without.result.findings[0].what, HasSubstr("the target kept"));
+  EXPECT_EQ(runner.Run(larger).result.verdict, oracle::Verdict::kPass);
 }
 
 // Kills: a command that treats a target on a device as one on the host.

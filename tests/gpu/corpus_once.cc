@@ -32,6 +32,18 @@ namespace {
 
 using kernel::CudaPath;
 
+const char* NameOf(CudaPath path) {
+  switch (path) {
+    case CudaPath::kSimt:
+      return "cuda-simt";
+    case CudaPath::kPortable:
+      return "cuda-portable";
+    case CudaPath::kBest:
+      return "cuda";
+  }
+  return "an unknown path";
+}
+
 // What went wrong, one line each.
 std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, int poison) {
   kernel::device::DeviceProblem device(placement->problem(), placement->results());
@@ -88,18 +100,16 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
       ++left_out;
       continue;
     }
-    for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
+    for (const CudaPath path : {CudaPath::kSimt, CudaPath::kPortable, CudaPath::kBest}) {
       ++runs;
       const auto start = std::chrono::steady_clock::now();
       for (const std::string& line : RunOnce(&placement, path, poison)) {
         ++wrong;
-        std::printf("%s on %s: %s\n", file.filename().c_str(),
-                    path == CudaPath::kBest ? "cuda" : "cuda-portable", line.c_str());
+        std::printf("%s on %s: %s\n", file.filename().c_str(), NameOf(path), line.c_str());
       }
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       if (took.count() > 2) {  // so that a run that is stopped says where its time went
-        std::printf("%s on %s: %.1f s\n", file.filename().c_str(),
-                    path == CudaPath::kBest ? "cuda" : "cuda-portable", took.count());
+        std::printf("%s on %s: %.1f s\n", file.filename().c_str(), NameOf(path), took.count());
         std::fflush(stdout);
       }
       if (took.count() > longest) {
