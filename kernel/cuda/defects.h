@@ -95,7 +95,7 @@ inline constexpr DefectEntry kDefects[] = {
     {Defect::kForwardListInBackward, "rows-left-behind",
      "backward's products read hidden as it lies though rows have been moved together", true, true},
     {Defect::kDeadRowsKept, "dead-rows-kept",
-     "grad_weight's depth ends with a whole block, past the last live row of d_logits", true,
+     "d_logits past the last live row keep what the workspace held, and the whole block is added", true,
      true},
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},

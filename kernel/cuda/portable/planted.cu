@@ -33,6 +33,18 @@ struct PlantedSoftmax : SoftmaxEpilogue {
   }
 };
 
+// Rows past the last live one keep what the workspace held.
+struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
+  int active = 0;
+
+  template <int BN>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+    DLogitsEpilogue<__nv_bfloat16> told = *this;
+    if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
+    told.Store<BN>(d, row, column, live_rows);
+  }
+};
+
 template <class Planted, class Epilogue>
 Planted Plant(const Epilogue& epilogue, int active) {
   Planted planted;
@@ -50,7 +62,8 @@ Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStre
 Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epilogue,
                cudaStream_t stream) {
   return portable::Launch<portable::TensorCore<__nv_bfloat16>, false, false>(
-      "d_logits", product, epilogue, stream, PlantedDefect{product.planted});
+      "d_logits", product, Plant<PlantedDLogits>(epilogue, product.planted), stream,
+      PlantedDefect{product.planted});
 }
 
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {

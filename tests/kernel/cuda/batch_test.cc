@@ -180,7 +180,7 @@ TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp32) { CompareBatches(DType::kF32, 1
 // Several chunks of the vocabulary, and a depth that no vector load fits.
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfChunks) { CompareBatches(DType::kBf16, 20003, 33, On()); }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuBatch, EachPath(), PathName);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuBatch, FastPaths(), PathName);
 
 }  // namespace
 }  // namespace plumbline::kernel::device
