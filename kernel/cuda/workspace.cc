@@ -77,8 +77,9 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
       EvenPiece(layout.v, kForwardWeightBytes / std::max<int64_t>(row_bytes, 1), kColumnStep);
   const int64_t column_bytes = 2 * layout.padded_rows + row_bytes;
   layout.backward_chunk =
-      wide ? std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep))
-           : EvenPiece(layout.v, kBackwardBytes / std::max<int64_t>(column_bytes, 1), kColumnStep);
+      layout.n == 0 ? kColumnStep
+      : wide        ? std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep))
+             : EvenPiece(layout.v, kBackwardBytes / std::max<int64_t>(column_bytes, 1), kColumnStep);
 
   Cutter forward;
   Regions& f = layout.forward_regions;
