@@ -89,6 +89,17 @@ Status ChoosePath(CudaPath asked, Defect planted, const Path** path) {
   return Status::Ok();
 }
 
+// The problem as a driver with this defect would see it.
+Problem Seen(const Problem& problem, Defect defect) {
+  Problem seen = problem;
+  if (defect == Defect::kStrides32) {
+    for (ConstTensor* matrix : {&seen.hidden, &seen.weight}) {
+      for (int64_t& stride : matrix->stride) stride = static_cast<int32_t>(stride);
+    }
+  }
+  return seen;
+}
+
 }  // namespace
 
 bool Built() { return true; }
@@ -114,7 +125,8 @@ Status ForwardPlanted(const Problem& problem, const Results& results, const Exec
   if (status.ok()) status = CheckMemory("saved", saved, layout.saved_bytes);
   if (status.ok()) status = ChoosePath(execution.path, defect, &path);
   if (!status.ok()) return status;
-  const Call call = {problem,
+  const Problem seen = Seen(problem, defect);
+  const Call call = {seen,
                      results,
                      layout,
                      *path,
@@ -140,7 +152,8 @@ Status BackwardPlanted(const Problem& problem, const Results& results, const Exe
   if (status.ok()) status = CheckMemory("saved", saved, layout.saved_bytes);
   if (status.ok()) status = ChoosePath(execution.path, defect, &path);
   if (!status.ok()) return status;
-  const Call call = {problem,
+  const Problem seen = Seen(problem, defect);
+  const Call call = {seen,
                      results,
                      layout,
                      *path,

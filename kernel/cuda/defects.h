@@ -20,7 +20,6 @@ enum class Defect : int {
   kStageReleasedEarly,
   kDepthTailDropped,
   kGridLimit,
-  kOffsets32,
   kDeadRowsKept,
   // Epilogues.
   kTailUnmasked,
@@ -29,6 +28,7 @@ enum class Defect : int {
   kAtomicSums,
   kAccumulatorNotCleared,
   // The driver.
+  kStrides32,
   kStaleChunk,
   kForwardListInBackward,
   kStreamNotWaited,
@@ -87,9 +87,9 @@ inline constexpr DefectEntry kDefects[] = {
      "partial sums are added by atomics, in whatever order they arrive", true, false},
     {Defect::kAccumulatorNotCleared, "accumulator-not-cleared",
      "the first chunk adds to what the workspace held", true, true},
-    {Defect::kOffsets32, "offsets-32-bit",
-     "the offset of a row is formed in 32 bits (the class of Liger-Kernel #1430: past 2^31 elements)",
-     true, true},
+    {Defect::kStrides32, "strides-32-bit",
+     "strides of hidden and weight are passed on in 32 bits (the class of Liger-Kernel #1430)", true,
+     true},
     {Defect::kStaleChunk, "stale-chunk",
      "grad_hidden multiplies by the first chunk of weight every time: a stale tensor map", true, true},
     {Defect::kForwardListInBackward, "rows-left-behind",

@@ -87,9 +87,8 @@ class MainLoop {
       const Source b = kTransposedB ? SourceOf(b_, planes.b, depth_, product_.n)
                                     : SourceOf(b_, planes.b, product_.n, depth_);
       const uint32_t to = shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes);
-      const bool narrow = plan_.Has(Defect::kOffsets32);
-      StageTile<kTransposedA>(to, a, tile.row * kTile, depth, narrow);
-      StageTile<kTransposedB>(to + kTileBytes, b, tile.column * kTile, depth, narrow);
+      StageTile<kTransposedA>(to, a, tile.row * kTile, depth);
+      StageTile<kTransposedB>(to + kTileBytes, b, tile.column * kTile, depth);
       if (++cursor->block == blocks_) *cursor = {cursor->pass + 1, 0};
     }
     CommitCopies();

@@ -43,10 +43,9 @@ struct Source {
 };
 
 // Starts the copies of one tile: `own` is the first element of the product's dimension, `depth` of the
-// depth. What lies outside of the source is 0. `narrow` plants a defect: offsets in 32 bits.
+// depth. What lies outside of the source is 0.
 template <bool kTransposed>
-__device__ inline void StageTile(uint32_t to, const Source& source, int64_t own, int64_t depth,
-                                 bool narrow) {
+__device__ inline void StageTile(uint32_t to, const Source& source, int64_t own, int64_t depth) {
   constexpr int kChunksARow = (kTransposed ? kTile : kDepth) / kChunk;
   constexpr int kChunks = kTile * kDepth / kChunk;
   const int64_t first_row = kTransposed ? depth : own, first_column = kTransposed ? own : depth;
@@ -57,8 +56,7 @@ __device__ inline void StageTile(uint32_t to, const Source& source, int64_t own,
     const int64_t row = first_row + r, column = first_column + chunk * kChunk;
     const int64_t left = row < source.rows ? source.columns - column : 0;
     const int bytes = left >= kChunk ? 16 : left > 0 ? static_cast<int>(left) * 2 : 0;
-    const int64_t offset = narrow ? static_cast<int32_t>(row * source.ld) : row * source.ld;
-    const uint16_t* from = bytes > 0 ? source.data + offset + column : source.data;
+    const uint16_t* from = bytes > 0 ? source.data + row * source.ld + column : source.data;
     CopyAsync(to + ChunkOffset<kTransposed>(r, chunk), from, bytes);
   }
 }
