@@ -16,6 +16,7 @@
 #include "fuzz/production_recipe.h"
 #include "fuzz/target.h"
 #include "oracle/device_oracle.h"
+#include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
@@ -162,10 +163,10 @@ TEST_F(GpuProductionProgram, BadDeedsAreFoundAndSurvived) {
                                                        {"write-input", "inputs were written"},
                                                        {"bad-launch", "FINDING"}};
   for (const auto& [deed, words] : deeds) {
-    const Outcome o =
-        Run(std::string("fuzz --production --target plugin:") + PLUMB_CUDA_PLUGIN +
-                " --case-timeout 5s --recipe 'v1 seed=1 n=3 v=5 h=3 dtype=fp32' --out " + deed,
-            std::string("PLUMB_DEED=") + deed);
+    const Outcome o = Run(
+        std::string("fuzz --production --target plugin:") + testing::LocatedProgram(PLUMB_CUDA_PLUGIN) +
+            " --case-timeout 5s --recipe 'v1 seed=1 n=3 v=5 h=3 dtype=fp32' --out " + deed,
+        std::string("PLUMB_DEED=") + deed);
     EXPECT_EQ(o.status, std::string(words).empty() ? 0 : 1) << deed << "\n" << o.out << Err();
     EXPECT_THAT(o.out, HasSubstr(words)) << deed;
   }
