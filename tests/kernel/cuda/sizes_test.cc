@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/cuda/cuda.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/on_each_path.h"
 #include "tests/kernel/test_problem.h"
 
 namespace plumbline::kernel::device {
@@ -25,9 +25,6 @@ struct Asked {
 
 class CudaSizes : public testing::TestWithParam<CudaPath> {
  protected:
-  void SetUp() override {
-    if (!cuda::Built()) GTEST_SKIP() << "this build has no CUDA implementation";
-  }
   static Sizes Of(const Asked& a) {
     Problem problem;
     problem.hidden = {nullptr, a.dtype, 2, {a.n, a.h}, {a.h, 1}};
@@ -103,10 +100,7 @@ TEST_P(CudaSizes, ACallWithoutADeviceSaysSo) {
   EXPECT_THAT(status.message, testing::HasSubstr("cudaGetDevice"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, CudaSizes, testing::Values(CudaPath::kPortable, CudaPath::kBest),
-                         [](const auto& path) {
-                           return path.param == CudaPath::kBest ? "best" : "portable";
-                         });
+INSTANTIATE_TEST_SUITE_P(Paths, CudaSizes, EachPath(), PathName);
 
 }  // namespace
 }  // namespace plumbline::kernel::device
