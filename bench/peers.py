@@ -30,23 +30,13 @@ import sys
 import time
 from pathlib import Path
 
+from median_interval import median_interval
+
 HERE = Path(__file__).resolve().parent
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 MARK = "PEERS "  # begins a line from a worker
 IGNORED = -100
-
-
-def median_interval(values):
-    """Median, and the order statistics that hold the true one with a probability of 95 % (bench/paired_timing.h)."""
-    values, n = sorted(values), len(values)
-    chance, below, rank = 0.5 ** n, 0.5 ** n, 0
-    while below <= 0.025:
-        rank += 1
-        chance *= (n - rank + 1) / rank
-        below += chance
-    middle = (values[(n - 1) // 2] + values[n // 2]) / 2
-    return middle, values[max(rank, 1) - 1], values[n - max(rank, 1)]
 
 
 def shape_of(name):
