@@ -185,9 +185,9 @@ def work(arguments):
 
 def listen(command, limit):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '')."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     messages, errors, rest = [], [], b""
-    with selectors.DefaultSelector() as selector:
+    with (subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child,
+          selectors.DefaultSelector() as selector):
         for stream in (child.stdout, child.stderr):
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ)
@@ -207,12 +207,10 @@ def listen(command, limit):
                             heard = time.monotonic()
             if time.monotonic() - heard > limit:
                 child.kill()
-                child.wait()
                 return messages, f"said nothing for {limit:g} s"
-    status = child.wait()
-    if status == 0 and messages and messages[-1].get("done"):
+    if child.returncode == 0 and messages and messages[-1].get("done"):
         return messages, ""
-    return messages, f"ended with status {status}: " + (errors[-1] if errors else "no word")
+    return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
 
 
 def measure(shape, arguments):
