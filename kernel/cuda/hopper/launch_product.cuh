@@ -50,17 +50,18 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int group
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),
       "shared memory of a matrix product");
   if (!allowed.ok()) return allowed;
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = Tile::kClusterBlocks;
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {Tile::kClusterBlocks, 1, 1};
+  // Its start lies under the end of what was enqueued before (AwaitPreviousGrid).
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.blockDim = dim3(kBlockThreads);
   config.dynamicSmemBytes = Tile::kSharedBytes;
   config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   // Clusters of four do not fill every part of the chip.
   int resident = multiprocessors / Tile::kClusterBlocks;
   if constexpr (Tile::kClusterBlocks > 2) {

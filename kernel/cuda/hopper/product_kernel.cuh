@@ -251,6 +251,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     BarrierInitFence();
   }
   ClusterSync();
+  if (!product.beside_previous) AwaitPreviousGrid();
+  AllowNextGrid();
 
   const int live = int(LiveRows(product));
   const int m = product.live_is_depth ? int(product.m) : live;
@@ -331,6 +333,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   }
+  // What follows takes the end of this grid for the end of those before.
+  if (product.beside_previous) AwaitPreviousGrid();
   // A block that left could still be a multicast's destination, or be arrived at.
   ClusterSync();
 }
