@@ -3,7 +3,6 @@
 // In the place of the CUDA operator where there is no CUDA compiler.
 
 #include "kernel/cuda/cuda.h"
-#include "kernel/cuda/planted.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -20,12 +19,6 @@ bool Built() { return false; }
 Status GetSizes(const Problem&, const Results&, const Execution&, Sizes*) { return NotBuilt(); }
 Status Forward(const Problem&, const Results&, const Execution&, void*, void*) { return NotBuilt(); }
 Status Backward(const Problem&, const Results&, const Execution&, void*, const void*) {
-  return NotBuilt();
-}
-Status ForwardPlanted(const Problem&, const Results&, const Execution&, void*, void*, Defect) {
-  return NotBuilt();
-}
-Status BackwardPlanted(const Problem&, const Results&, const Execution&, void*, const void*, Defect) {
   return NotBuilt();
 }
 

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/cuda/finish.h"
 #include "kernel/cuda/gradient_epilogues.cuh"
 #include "kernel/cuda/product.h"
 #include "kernel/cuda/softmax_epilogue.cuh"
@@ -32,6 +33,9 @@ struct Path {
   int softmax_columns;  // of a tile whose softmax is kept as one partial sum
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
+  // The last steps are the same on all paths; a path of the harness may have its own.
+  decltype(&FinishRows) finish_rows = &FinishRows;
+  decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
 };
 
 template <class Element>

@@ -95,15 +95,11 @@ __device__ Counts CountRows(const RowInputs& inputs) {
   return {static_cast<int64_t>(counted), first == kNone ? -1 : static_cast<int64_t>(first)};
 }
 
-__device__ void WriteCensus(Census* census, const RowInputs& inputs, int64_t live,
-                            const Counts& counts) {
-  if (threadIdx.x != 0) return;
-  *census = {static_cast<int32_t>(live), live != inputs.rows ? 1 : 0, counts.counted,
-             counts.first_invalid};
-}
-
-__global__ void __launch_bounds__(kThreads)
-    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+// Walks over the rows in their order and lists those that `list` takes. All threads call; List has
+//   bool Takes(int64_t i, const RowView& row, const Counts& counts)   whether row i is on the list
+//   void Put(int64_t i, const RowView& row, int64_t place)            of every row; -1: it is not
+template <class List>
+__device__ Counts ListRows(const RowInputs& inputs, List list, Census* census) {
   __shared__ int shared[kWarps];
   Scan scan(shared);
   const Counts counts = CountRows(inputs);
@@ -111,21 +107,42 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t i = base + threadIdx.x;
     const bool there = i < inputs.rows;
     const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
-    const int64_t place = scan.Place(there && row.kind == Kind::kNormal);
+    const int64_t place = scan.Place(there && list.Takes(i, row, counts));
+    if (there) list.Put(i, row, place);
+  }
+  if (threadIdx.x == 0) {
+    *census = {static_cast<int32_t>(scan.total()), scan.total() != inputs.rows ? 1 : 0, counts.counted,
+               counts.first_invalid};
+  }
+  return counts;
+}
+
+struct ForwardRows {
+  const ForwardList& list;
+  const ForwardOutputs& outputs;
+
+  __device__ bool Takes(int64_t, const RowView& row, const Counts&) const {
+    return row.kind == Kind::kNormal;
+  }
+  __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
     if (place >= 0) {
       list.source[place] = static_cast<int32_t>(i);
       list.label[place] = row.label;
       list.scale[place] = fminf(kLog2E / row.temperature, kLargest);
       list.temperature[place] = row.temperature;
-    } else if (there) {
-      const float value = row.kind == Kind::kIgnored ? 0.0f : QuietNaN();
-      if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = value;
-      if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
-      if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
-      if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
+      return;
     }
+    const float value = row.kind == Kind::kIgnored ? 0.0f : QuietNaN();
+    if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = value;
+    if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
+    if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
+    if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
   }
-  WriteCensus(list.census, inputs, scan.total(), counts);
+};
+
+__global__ void __launch_bounds__(kThreads)
+    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+  const Counts counts = ListRows(inputs, ForwardRows{list, outputs}, list.census);
   if (threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
     *outputs.first_invalid_row = counts.first_invalid;
   }
@@ -145,39 +162,52 @@ __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted
   return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
 }
 
+__device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float g, float k) {
+  constexpr float kLn2 = 0.693147180559945309f;
+  const float inverse_temperature = 1.0f / row.temperature;
+  const float g_t = g * inverse_temperature, k_t = k * inverse_temperature;
+  // Powers of two: exact, and nothing of p (level + slope y) passes the largest float, y being at least
+  // -200.
+  const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
+  const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
+  const float inverse_sum = 1.0f / was.sum;
+  return {was.max,
+          fminf(kLog2E / row.temperature, kLargest),
+          inverse_sum * unit,
+          level,
+          slope,
+          inverse_sum,
+          was.mean_gap,
+          g,
+          k,
+          inverse_temperature,
+          static_cast<int32_t>(row.label)};
+}
+
+struct BackwardRows {
+  const RowInputs& inputs;
+  const SavedRow* saved;
+  const BackwardList& list;
+  float g = 0, k = 0;  // of the row that Takes was asked about last
+
+  __device__ bool Takes(int64_t i, const RowView& row, const Counts& counts) {
+    g = GradLogprob(inputs, i, counts.counted);
+    k = FloatAt(inputs.grad_entropy, i, 0);
+    return row.kind == Kind::kInvalid || (row.kind == Kind::kNormal && !(g == 0 && k == 0));
+  }
+  __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
+    const bool invalid = row.kind == Kind::kInvalid;
+    list.slot[i] = invalid ? kInvalidRow : place >= 0 ? static_cast<int32_t>(place) : kZeroRow;
+    if (place < 0) return;
+    list.source[place] = static_cast<int32_t>(i);
+    list.rows[place] = invalid ? RowGradient{0, 0, QuietNaN(), 0, 0, QuietNaN(), 0, g, k, 1, -1}
+                               : GradientOf(row, saved[i], g, k);
+  }
+};
+
 __global__ void __launch_bounds__(kThreads)
     ListBackwardKernel(const RowInputs inputs, const SavedRow* saved, const BackwardList list) {
-  __shared__ int shared[kWarps];
-  Scan scan(shared);
-  const Counts counts = CountRows(inputs);
-  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
-    const int64_t i = base + threadIdx.x;
-    const bool there = i < inputs.rows;
-    const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
-    const float g = there ? GradLogprob(inputs, i, counts.counted) : 0.0f;
-    const float k = there ? FloatAt(inputs.grad_entropy, i, 0) : 0.0f;
-    const bool invalid = there && row.kind == Kind::kInvalid;
-    const bool taken = invalid || (there && row.kind == Kind::kNormal && !(g == 0 && k == 0));
-    const int64_t place = scan.Place(taken);
-    if (there) list.slot[i] = invalid ? kInvalidRow : taken ? static_cast<int32_t>(place) : kZeroRow;
-    if (!taken) continue;
-    list.source[place] = static_cast<int32_t>(i);
-    if (invalid) {
-      list.rows[place] = {0, 0, QuietNaN(), 0, g, k, 1, 0, -1};
-    } else {
-      const SavedRow was = saved[i];
-      list.rows[place] = {was.max,
-                          fminf(kLog2E / row.temperature, kLargest),
-                          1.0f / was.sum,
-                          was.mean_gap,
-                          g,
-                          k,
-                          1.0f / row.temperature,
-                          0,
-                          row.label};
-    }
-  }
-  WriteCensus(list.census, inputs, scan.total(), counts);
+  ListRows(inputs, BackwardRows{inputs, saved, list}, list.census);
 }
 
 }  // namespace
