@@ -43,6 +43,23 @@ class History(Scratch):
         self.assertEqual(status, 2)
         self.assertIn("host.json", err)
 
+    def test_store(self):
+        kept = self.root / "kept"
+        kept.mkdir()
+        tree = "0123456789ab"
+        good = self.store("good.json", result(pair("forward/a", 1.0), kernel=tree))
+        self.assertEqual(self.run_script("history", "--folder", kept, "--store", good)[0], 0)
+        self.assertEqual([path.name for path in kept.iterdir()], [f"cuda_bench-h200-{tree}.json"])
+        for what, why in [(result(pair("forward/a", 1.0), kernel=tree + "-modified"), "-modified"),
+                          (result(pair("forward/a", 1.0), failed("backward/a", "x"), kernel="f" * 12), "backward/a"),
+                          (result(kernel="f" * 12), "no benchmark")]:
+            status, _, err = self.run_script("history", "--folder", kept, "--store", self.store("bad.json", what))
+            self.assertEqual(status, 2)
+            self.assertIn(why, err)
+        self.assertEqual(len(list(kept.iterdir())), 1)
+        # What is kept is what is read.
+        self.assertIn(tree, self.run_script("history", "--folder", kept)[1])
+
     def test_plot(self):
         path = self.root / "history.svg"
         status, _, err = self.run_script("history", "--plot", path, *self.results())
