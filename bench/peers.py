@@ -193,7 +193,7 @@ def listen(command, limit):
             selector.register(stream, selectors.EVENT_READ)
         heard = time.monotonic()
         while selector.get_map():
-            for key, _ in selector.select(timeout=1):
+            for key, _ in selector.select(timeout=min(1, limit)):
                 data = key.fileobj.read()
                 if not data:
                     selector.unregister(key.fileobj)
