@@ -4,6 +4,7 @@
 
 usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
                       [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
+       bench/peers.py --table FILE.json        the Markdown of a stored result
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
@@ -299,6 +300,7 @@ def main():
     parser.add_argument("--library", type=Path, default=HERE / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE.json")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -306,6 +308,13 @@ def main():
         parser.error(f"--rounds {arguments.rounds}: fewer than 6 have no 95 % interval")
     if arguments.worker:
         return work(arguments)
+    if arguments.table:
+        try:
+            stored = json.loads(arguments.table.read_text(encoding="utf-8"))
+            print("\n".join(table(shape, results) for shape, results in stored["shapes"].items()))
+        except (OSError, ValueError, KeyError, TypeError) as fault:
+            parser.error(f"--table {arguments.table}: {fault!r}")
+        return 0
     shapes = arguments.shapes.split(",")
     try:
         for shape in shapes:

@@ -92,6 +92,8 @@ class Measure(Scratch):
                                    "| 2.0e-03 | 2.0e-03 |")
         self.assertTrue(lines[5].startswith("| slow | rows | 2.05 | 8.20 |"))
         self.assertEqual(lines[7:], ["* slow: a note", "* no: not measured: absent"])
+        stored = self.store("peers.json", {"shapes": {"8x8x8": list(found.values())}})
+        self.assertEqual(self.run_script("peers.py", "--table", stored)[1].splitlines()[:len(lines)], lines)
 
 
 class Arguments(Scratch):
