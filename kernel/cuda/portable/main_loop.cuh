@@ -133,7 +133,7 @@ class MainLoop {
     __syncthreads();
 #pragma unroll
     for (int f = 0; f < 2; ++f) {
-      epilogue_.template Store<kTile>(c[f], row + f * kFragmentRows, column, live_);
+      epilogue_.template Store<kTile>(c[f], row + f * kFragmentRows, column, live_, 0);
     }
   }
 
