@@ -52,7 +52,7 @@ int64_t Product(int64_t a, int64_t b) {
   return a == 0 || b <= kMost / a ? a * b : kMost;
 }
 
-constexpr size_t kCensusBytes = 64, kRowGradientBytes = 40, kSavedRowBytes = 16;
+constexpr size_t kCensusBytes = 64, kRowGradientBytes = 48, kSavedRowBytes = 16;
 
 }  // namespace
 
