@@ -37,7 +37,7 @@ struct CudaMutantOperator {
   }
   static const char* Describe() {
     static const std::string description =
-        CudaDescription("cuda-mutant:" + std::string(kDefects[kIndex].name));
+        DescribeOnThisDevice("cuda-mutant:" + std::string(kDefects[kIndex].name), CudaPath::kBest);
     return description.c_str();
   }
 };
