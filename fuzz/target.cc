@@ -231,9 +231,12 @@ std::vector<BuiltIn> BuiltInTargets() {
       {std::string(kHost), "the operator of this project on the CPU"},
       {std::string(kHostHopper),
        "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
-      {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
-      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"},
-      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"}};
+      {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has",
+       true, true},
+      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up", true,
+       true},
+      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up", true,
+       true}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }
@@ -243,16 +246,13 @@ std::vector<BuiltIn> BuiltInTargets() {
   }
   for (const Mutant& mutant : CudaMutants()) {
     targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what),
-                       mutant.deterministic});
+                       mutant.deterministic, /*on_device=*/true});
   }
   return targets;
 }
 
-int DefaultJobs(std::span<const std::string> targets) {
+int DefaultJobs(bool on_device) {
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const bool on_device = std::any_of(targets.begin(), targets.end(), [](const std::string& name) {
-    return name.starts_with(kCuda);  // "cuda", "cuda-...", "cuda-mutant:..."
-  });
   const bool shared = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
   return on_device && !shared ? std::min(threads, 4) : threads;
 }
