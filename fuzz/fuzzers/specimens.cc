@@ -10,6 +10,7 @@
 #include <string>
 
 #include "fuzz/case_file.h"
+#include "fuzz/corpus.h"
 #include "fuzz/journal.h"
 #include "fuzz/recipe.h"
 #include "fuzz/safetensors.h"
