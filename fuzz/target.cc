@@ -231,12 +231,9 @@ std::vector<BuiltIn> BuiltInTargets() {
       {std::string(kHost), "the operator of this project on the CPU"},
       {std::string(kHostHopper),
        "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
-      {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has",
-       true, true},
-      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up", true,
-       true},
-      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up", true,
-       true}};
+      {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
+      {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"},
+      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }
@@ -246,8 +243,9 @@ std::vector<BuiltIn> BuiltInTargets() {
   }
   for (const Mutant& mutant : CudaMutants()) {
     targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what),
-                       mutant.deterministic, /*on_device=*/true});
+                       mutant.deterministic});
   }
+  for (BuiltIn& target : targets) target.on_device = target.name.starts_with(kCuda);
   return targets;
 }
 

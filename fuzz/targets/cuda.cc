@@ -60,7 +60,7 @@ struct CudaOperator {
     return kernel::Backward(problem, results, OnCuda(stream, kPath), workspace, saved);
   }
   static const char* Describe() {
-    static const std::string description = DescribeOnThisDevice(kName, kPath);
+    static const std::string description = CudaDescription(kName, kPath);
     return description.c_str();
   }
 };
@@ -91,7 +91,7 @@ std::string CudaDescription(std::string_view name, CudaPath path, int capability
   return DescribeTarget(name, "cuda", contract);
 }
 
-std::string DescribeOnThisDevice(std::string_view name, CudaPath path) {
+std::string CudaDescription(std::string_view name, CudaPath path) {
   const int capability = CudaCapability();
   return CudaDescription(name, path, capability == 0 ? 90 : capability);
 }

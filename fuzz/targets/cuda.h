@@ -28,7 +28,7 @@ const plumbline_target_v1* CudaSimtTarget();
 std::string CudaDescription(std::string_view name, kernel::CudaPath path, int capability);
 
 // The same on the device of this process; where there is none, as on 9.0.
-std::string DescribeOnThisDevice(std::string_view name, kernel::CudaPath path);
+std::string CudaDescription(std::string_view name, kernel::CudaPath path = kernel::CudaPath::kBest);
 
 // How the operator is called on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);

@@ -37,7 +37,7 @@ struct CudaMutantOperator {
   }
   static const char* Describe() {
     static const std::string description =
-        DescribeOnThisDevice("cuda-mutant:" + std::string(kDefects[kIndex].name), CudaPath::kBest);
+        CudaDescription("cuda-mutant:" + std::string(kDefects[kIndex].name));
     return description.c_str();
   }
 };
