@@ -26,9 +26,9 @@
 namespace plumbline::fuzz {
 namespace {
 
+using ::testing::AllOf;
 using testing::FlatDump;
 using testing::Floats;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Same;
