@@ -32,18 +32,27 @@ Stored StoredAs(DType dtype) {
   return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
 }
 
+int64_t ChunkColumns(const Call& call) {
+  return IsPacked(call.problem.weight) ? call.layout.direct_chunk : call.layout.packed_chunk;
+}
+
 // d_logits of one chunk of the vocabulary, and what it adds to either gradient.
 template <class Element>
 class Chunk {
  public:
   Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first)
-      : call_(call), layout_(call.layout), memory_(memory), hidden_(hidden), first_(first) {
-    columns_ = std::min(layout_.backward_chunk, layout_.v - first);
+      : call_(call),
+        layout_(call.layout),
+        memory_(memory),
+        hidden_(hidden),
+        chunk_(ChunkColumns(call)),
+        first_(first) {
+    columns_ = std::min(chunk_, layout_.v - first);
   }
 
   Status Run() {
-    Status status = MakeWeight(call_.problem.weight, first_, columns_, layout_.backward_chunk,
-                               layout_.packed_ld, memory_.packed_weight, call_.stream, &weight_);
+    Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
+                               memory_.packed_weight, call_.stream, &weight_);
     if (status.ok()) status = DLogits();
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     if (status.ok() && call_.results.grad_weight) status = GradWeight();
@@ -60,10 +69,9 @@ class Chunk {
   }
 
   Operand StoredDLogits() const {
-    return {memory_.d_logits,       layout_.padded_rows, columns_,
-            layout_.backward_chunk, PlaneStride(),       layout_.planes};
+    return {memory_.d_logits, layout_.padded_rows, columns_, chunk_, PlaneStride(), layout_.planes};
   }
-  int64_t PlaneStride() const { return layout_.padded_rows * layout_.backward_chunk; }
+  int64_t PlaneStride() const { return layout_.padded_rows * chunk_; }
 
   Status DLogits() {
     Product product = Common();
@@ -77,7 +85,7 @@ class Chunk {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
     epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
-    epilogue.ld = layout_.backward_chunk;
+    epilogue.ld = chunk_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
     epilogue.allocated_rows = layout_.padded_rows;
@@ -128,7 +136,7 @@ class Chunk {
   const Layout& layout_;
   const Memory& memory_;
   const HiddenOperand& hidden_;
-  int64_t first_, columns_;
+  int64_t chunk_, first_, columns_;
   Operand weight_;
 };
 
@@ -150,7 +158,8 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   HiddenOperand hidden;
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
-  for (int64_t first = 0; status.ok() && first < layout.v; first += layout.backward_chunk) {
+  const int64_t chunk = ChunkColumns(call);
+  for (int64_t first = 0; status.ok() && first < layout.v; first += chunk) {
     status = call.problem.hidden.dtype == DType::kF16
                  ? Chunk<__half>(call, memory, hidden, first).Run()
                  : Chunk<__nv_bfloat16>(call, memory, hidden, first).Run();
