@@ -16,7 +16,7 @@ next to nothing for a peer that computes gradients in the forward pass. over_our
 rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs and gradients.
 Error: against float64 (bench/peer_oracle.py).
 
-Exit status: 0 measured, 2 usage, 4 no PyTorch or no GPU.
+Exit status: 0 measured, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was measured is written).
 """
 
 import argparse
@@ -26,6 +26,7 @@ import json
 import os
 import re
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -184,6 +185,14 @@ def work(arguments):
 # ---- the driver
 
 
+interrupted = False
+
+
+def interrupt(*_):
+    global interrupted
+    interrupted = True
+
+
 def listen(command, limit):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '')."""
     messages, errors, rest = [], [], b""
@@ -206,9 +215,9 @@ def listen(command, limit):
                         if line.startswith(MARK.encode()):
                             messages.append(json.loads(line[len(MARK):]))
                             heard = time.monotonic()
-            if time.monotonic() - heard > limit:
+            if interrupted or time.monotonic() - heard > limit:
                 child.kill()
-                return messages, f"said nothing for {limit:g} s"
+                return messages, "interrupted" if interrupted else f"said nothing for {limit:g} s"
     if child.returncode == 0 and messages and messages[-1].get("done"):
         return messages, ""
     return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
@@ -231,7 +240,7 @@ def measure(shape, arguments):
             times = message.get("times", times)
         if not fault:
             break
-        if at is None or at.startswith("round "):
+        if interrupted or at is None or at.startswith("round "):
             for result in results.values():
                 result.setdefault("reason", f"at {at or 'the start'}: {fault}")
             break
@@ -332,11 +341,15 @@ def main():
     context = dict(pair.split("=", 1) for pair in arguments.context)
     report = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
               "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     for shape in shapes:
         report["shapes"][shape] = measure(shape, arguments)
         print(table(shape, report["shapes"][shape]), flush=True)
         if arguments.out:  # anew after each shape: what is measured is kept
             arguments.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        if interrupted:
+            return 5
     return 0
 
 

@@ -4,6 +4,7 @@
 
 import argparse
 import sys
+import time
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -48,6 +49,14 @@ class Listen(Scratch):
     def test_a_hang(self):
         messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)", limit=2.0)
         self.assertEqual((messages, fault), ([{"starts": "a"}], "said nothing for 2 s"))
+
+    def test_interrupted(self):
+        begun = time.monotonic()
+        self.addCleanup(setattr, peers, "interrupted", False)
+        peers.interrupt()
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)")
+        self.assertEqual(fault, "interrupted")
+        self.assertLess(time.monotonic() - begun, 30)  # the worker does not outlive it
 
 
 class Measure(Scratch):
