@@ -39,6 +39,7 @@ SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 MARK = "PEERS "  # begins a line from a worker
 IGNORED = -100
+LEAST_ROUNDS = 6
 
 
 def shape_of(name):
@@ -132,7 +133,7 @@ class Worker:
             cuda.synchronize()
             del outputs, gradients
             forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
-            times[name].append((forward, step, backward))
+            times[name] = forward, step, backward
 
     def run(self, listed, skip):
         from peer_list import versions
@@ -165,11 +166,13 @@ class Worker:
                  first_seconds=round(time.monotonic() - began, 1), **found)
             self.torch.cuda.empty_cache()
         del right
-        names, times = list(calls), {name: [] for name in calls}
+        names = list(calls)
         for i in range(self.rounds + 1):  # the first fills the allocator again
             tell(starts=f"round {i}")
+            times = {}
             self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
-        tell(times={name: values[1:] for name, values in times.items()})
+            if i > 0:
+                tell(times=times)
 
 
 def work(arguments):
@@ -225,29 +228,32 @@ def listen(command, limit):
 
 def measure(shape, arguments):
     """One result a peer. A worker that dies is started again without the peer at which it died."""
-    results, times = {}, {}
+    results = {}
     for _ in range(20):
         # A peer that has failed is not tried twice; one that has not must run again to be timed.
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(HERE / "peers.py"), "--worker", shape, "--rounds", str(arguments.rounds),
                    "--peers", arguments.peers, "--library", str(arguments.library)]
         messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit)
-        at = None
+        at, times = None, {}
         for message in messages:
             at = message.get("starts", at)
             if "peer" in message:
                 results[message.pop("peer")] = message
-            times = message.get("times", times)
-        if not fault:
-            break
-        if interrupted or at is None or at.startswith("round "):
-            for result in results.values():
-                result.setdefault("reason", f"at {at or 'the start'}: {fault}")
+            for name, round_ in message.get("times", {}).items():
+                times.setdefault(name, []).append(round_)
+        if not fault or interrupted or at is None or at.startswith("round "):
             break
         results[at] = {"reason": fault}
+    if fault:
+        for name, result in results.items():
+            if len(times.get(name, [])) < LEAST_ROUNDS:
+                result.setdefault("reason", f"at {at or 'the start'}: {fault}")
     ours = times.get("plumbline")
     for name, rounds in times.items():
         result = results[name]
+        if "reason" in result:
+            continue
         for i, what in enumerate(("forward", "step", "backward")):
             middle, low, high = median_interval([values[i] for values in rounds])
             result[f"{what}_ms"], result[f"{what}_ms_interval"] = round(middle, 3), [round(low, 3), round(high, 3)]
@@ -313,8 +319,8 @@ def main():
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.rounds < 6:
-        parser.error(f"--rounds {arguments.rounds}: fewer than 6 have no 95 % interval")
+    if arguments.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     if arguments.worker:
         return work(arguments)
     if arguments.table:
