@@ -4,6 +4,8 @@
 
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/finish.h"
+#include "kernel/cuda/kept.h"
+#include "kernel/cuda/kept_d_logits.h"
 #include "kernel/cuda/operands.h"
 #include "kernel/cuda/paths.h"
 #include "kernel/cuda/rows.h"
@@ -36,10 +38,14 @@ Stored StoredAs(DType dtype) {
 template <class Element>
 class Chunk {
  public:
-  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first)
-      : call_(call), layout_(call.layout), memory_(memory), hidden_(hidden), first_(first) {
-    columns_ = std::min(layout_.backward_chunk, layout_.v - first);
-  }
+  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first,
+        int64_t columns)
+      : call_(call),
+        layout_(call.layout),
+        memory_(memory),
+        hidden_(hidden),
+        first_(first),
+        columns_(columns) {}
 
   Status Run() {
     Status status = Weight(first_, &weight_);
@@ -70,15 +76,7 @@ class Chunk {
   }
   int64_t PlaneStride() const { return layout_.padded_rows * layout_.backward_chunk; }
 
-  Status DLogits() {
-    Product product = Common();
-    product.a = hidden_.itself;
-    product.a_alternative = hidden_.moved;
-    product.use_alternative = hidden_.use_moved;
-    product.b = weight_;
-    product.m = layout_.n;
-    product.n = columns_;
-    product.k = layout_.h;
+  DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
     epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
@@ -87,6 +85,22 @@ class Chunk {
     epilogue.columns = columns_;
     epilogue.allocated_rows = layout_.padded_rows;
     epilogue.first_column = first_;
+    return epilogue;
+  }
+
+  Status DLogits() {
+    const DLogitsEpilogue<Element> epilogue = Epilogue();
+    if (call_.kept != nullptr && first_ >= call_.kept->first_column) {
+      return KeptDLogits(*call_.kept, memory_.list, layout_.n, epilogue, call_.planted, call_.stream);
+    }
+    Product product = Common();
+    product.a = hidden_.itself;
+    product.a_alternative = hidden_.moved;
+    product.use_alternative = hidden_.use_moved;
+    product.b = weight_;
+    product.m = layout_.n;
+    product.n = columns_;
+    product.k = layout_.h;
     return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
   }
 
@@ -164,10 +178,13 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   HiddenOperand hidden;
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
-  for (int64_t first = 0; status.ok() && first < layout.v; first += layout.backward_chunk) {
+  const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
+  for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {
+    // A chunk is multiplied for or kept, never half of either.
+    columns = std::min(layout.backward_chunk, (first < first_kept ? first_kept : layout.v) - first);
     status = call.problem.hidden.dtype == DType::kF16
-                 ? Chunk<__half>(call, memory, hidden, first).Run()
-                 : Chunk<__nv_bfloat16>(call, memory, hidden, first).Run();
+                 ? Chunk<__half>(call, memory, hidden, first, columns).Run()
+                 : Chunk<__nv_bfloat16>(call, memory, hidden, first, columns).Run();
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
   return status;

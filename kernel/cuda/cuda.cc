@@ -9,6 +9,7 @@
 
 #include "kernel/checks.h"
 #include "kernel/cuda/driver.h"
+#include "kernel/cuda/kept.h"
 #include "kernel/cuda/launch.h"
 #include "kernel/cuda/planted.h"
 
@@ -56,6 +57,17 @@ Status PlanFor(const Problem& problem, const Results& results, Layout* layout) {
   return Status::Ok();
 }
 
+Status PlanKept(const Layout& layout, const Execution& execution, KeptLayout* kept) {
+  const std::optional<KeptLayout> made = MakeKeptLayout(layout, execution.kept_logits_bytes);
+  if (!made) {
+    return Status::Error(Code::kInvalidArgument, "execution.kept_logits_bytes = " +
+                                                     std::to_string(execution.kept_logits_bytes) +
+                                                     " makes a workspace of more than 2^62 bytes");
+  }
+  *kept = *made;
+  return Status::Ok();
+}
+
 bool InPortable(Defect defect) {
   for (const DefectEntry& entry : kDefects) {
     if (entry.defect == defect) return entry.portable;
@@ -98,6 +110,29 @@ Problem Seen(const Problem& problem, Defect defect) {
     }
   }
   return seen;
+}
+
+// The function's gradients of all rows, as those of the problem.
+Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g, float* k,
+                   int64_t rows, cudaStream_t stream, Problem* problem) {
+  for (float* const vector : {g, k}) {
+    const Status zeroed =
+        FromCuda(cudaMemsetAsync(vector, 0, static_cast<size_t>(rows) * sizeof(float), stream),
+                 "cudaMemsetAsync");
+    if (!zeroed.ok()) return zeroed;
+  }
+  const auto dense = [rows](const float* data) {
+    return ConstTensor{data, DType::kF32, 1, {rows, 1}, {1, 1}};
+  };
+  problem->grad_logprob = dense(g);
+  problem->grad_entropy = dense(k);
+  return upstream.function(upstream.context, {.rows = rows,
+                                              .logprob = kept.logprob,
+                                              .entropy = kept.entropy,
+                                              .lse = kept.lse,
+                                              .grad_logprob = g,
+                                              .grad_entropy = k,
+                                              .stream = stream});
 }
 
 }  // namespace
@@ -161,6 +196,72 @@ Status BackwardPlanted(const Problem& problem, const Results& results, const Exe
                      static_cast<std::byte*>(workspace),
                      defect};
   return RunBackward(call, static_cast<const SavedRow*>(saved));
+}
+
+Status ForwardBackwardPlanted(const Problem& problem, const Results& results,
+                              const Execution& execution, const UpstreamGradients& upstream,
+                              void* workspace, Defect defect) {
+  Layout layout;
+  KeptLayout regions;
+  const Path* path = nullptr;
+  Status status = Check(problem, results,
+                        {.forward_results = true,
+                         .backward_results = true,
+                         .input_data = true,
+                         .gradient_data = true,
+                         .result_data = true,
+                         .host_memory = false});
+  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
+  if (status.ok()) status = ChoosePath(execution.path, defect, &path);
+  if (!status.ok()) return status;
+  std::byte* const memory = static_cast<std::byte*>(workspace);
+  const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
+  const bool called = upstream.function != nullptr && layout.backward && layout.n > 0;
+  Kept kept = {.first_column = regions.first_column,
+               .ld = regions.ld,
+               .logits = floats(regions.logits),
+               .slot = reinterpret_cast<int32_t*>(memory + regions.slot)};
+  if (called) {
+    kept.logprob = floats(regions.logprob);
+    kept.entropy = floats(regions.entropy);
+    kept.lse = floats(regions.lse);
+  }
+  Problem seen = Seen(problem, defect);
+  const Call call = {seen,
+                     results,
+                     layout,
+                     *path,
+                     static_cast<cudaStream_t>(execution.stream),
+                     memory + regions.passes,
+                     defect,
+                     layout.backward ? &kept : nullptr};
+  SavedRow* const saved =
+      layout.backward ? reinterpret_cast<SavedRow*>(memory + regions.saved) : nullptr;
+  status = RunForward(call, saved);
+  if (!status.ok() || !layout.backward) return status;
+  if (called)
+    status = AskUpstream(upstream, kept, floats(regions.grad_logprob), floats(regions.grad_entropy),
+                         layout.n, call.stream, &seen);
+  return status.ok() ? RunBackward(call, saved) : status;
+}
+
+Status GetForwardBackwardSize(const Problem& problem, const Results& results,
+                              const Execution& execution, size_t* workspace) {
+  Layout layout;
+  KeptLayout regions;
+  Status status = Check(problem, results,
+                        {.forward_results = true, .backward_results = true, .host_memory = false});
+  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) *workspace = regions.bytes;
+  return status;
+}
+
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace) {
+  return ForwardBackwardPlanted(problem, results, execution, upstream, workspace, Defect::kNone);
 }
 
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,

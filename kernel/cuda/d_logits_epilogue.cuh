@@ -61,9 +61,7 @@ struct DLogitsEpilogue {
     }
   }
 
- private:
-  __device__ static RowGradient Dead() { return {0, 0, 0, 0, 0, 0, 0, 0, -1}; }
-
+  // Of one logit.
   __device__ static float Gradient(const RowGradient& row, float z, bool is_label) {
     constexpr float kLn2 = 0.693147180559945309f;
     const float y = Exponent(z, row.max, row.scale);
@@ -74,6 +72,9 @@ struct DLogitsEpilogue {
     const float of_entropy = row.grad_entropy * (p * fmaf(y, kLn2, row.mean_gap));
     return (of_logprob - of_entropy) * row.inverse_temperature;
   }
+
+ private:
+  __device__ static RowGradient Dead() { return {0, 0, 0, 0, 0, 0, 0, 0, -1}; }
 
   template <int BN, bool kInPlanes>
   __device__ void StoreRow(const float (&d)[BN / 2], int h, const RowGradient& row, int64_t column,

@@ -16,6 +16,7 @@
 
 namespace plumbline::kernel::cuda {
 
+struct Kept;      // kernel/cuda/kept.h
 struct Path;      // kernel/cuda/paths.h
 struct SavedRow;  // kernel/cuda/rows.h
 
@@ -35,6 +36,7 @@ struct Call {
   cudaStream_t stream;
   std::byte* workspace;
   Defect planted = Defect::kNone;
+  const Kept* kept = nullptr;  // gradients in forward: what one pass leaves to the other
 };
 
 Status RunForward(const Call& call, SavedRow* saved);

@@ -22,10 +22,21 @@ Status Forward(const Problem&, const Results&, const Execution&, void*, void*) {
 Status Backward(const Problem&, const Results&, const Execution&, void*, const void*) {
   return NotBuilt();
 }
+Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, size_t*) {
+  return NotBuilt();
+}
+Status ForwardBackward(const Problem&, const Results&, const Execution&, const UpstreamGradients&,
+                       void*) {
+  return NotBuilt();
+}
 Status ForwardPlanted(const Problem&, const Results&, const Execution&, void*, void*, Defect) {
   return NotBuilt();
 }
 Status BackwardPlanted(const Problem&, const Results&, const Execution&, void*, const void*, Defect) {
+  return NotBuilt();
+}
+Status ForwardBackwardPlanted(const Problem&, const Results&, const Execution&,
+                              const UpstreamGradients&, void*, Defect) {
   return NotBuilt();
 }
 

@@ -17,6 +17,9 @@ Status ForwardPlanted(const Problem& problem, const Results& results, const Exec
                       void* workspace, void* saved, Defect defect);
 Status BackwardPlanted(const Problem& problem, const Results& results, const Execution& execution,
                        void* workspace, const void* saved, Defect defect);
+Status ForwardBackwardPlanted(const Problem& problem, const Results& results,
+                              const Execution& execution, const UpstreamGradients& upstream,
+                              void* workspace, Defect defect);
 
 }  // namespace plumbline::kernel::cuda
 

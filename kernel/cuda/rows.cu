@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool there = i < inputs.rows;
     const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
     const int64_t place = scan.Place(there && row.kind == Kind::kNormal);
+    if (there && list.slot != nullptr) list.slot[i] = static_cast<int32_t>(place);
     if (place >= 0) {
       list.source[place] = static_cast<int32_t>(i);
       list.label[place] = row.label;
@@ -123,6 +124,8 @@ __global__ void __launch_bounds__(kThreads)
       if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
       if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
       if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
+      if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = value;
+      if (outputs.row_lse != nullptr) outputs.row_lse[i] = value;
     }
   }
   WriteCensus(list.census, inputs, scan.total(), counts);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernel/cuda/cutter.h"
+
 namespace plumbline::kernel::cuda {
 namespace {
 
@@ -14,9 +16,7 @@ constexpr int64_t kBackwardBytes = int64_t{224} << 20;      // d_logits and a pa
 constexpr int64_t kColumnStep = 768;                        // a multiple of the tiles 128, 192 and 256
 constexpr int64_t kPlaneColumns = 1536;  // of a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
-constexpr size_t kMostBytes = size_t{1} << 62;
 
-int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // As few pieces as `most` allows, of the same size up to `step`.
@@ -24,32 +24,6 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   most = std::max(most / step * step, step);
   const int64_t pieces = std::max<int64_t>(CeilDiv(whole, most), 1);
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
-}
-
-class Cutter {
- public:
-  // Space for count elements of `size` bytes; saturates.
-  size_t Take(int64_t count, size_t size) {
-    const size_t at = bytes_;
-    const auto n = static_cast<size_t>(count);
-    if (n > kMostBytes / size || bytes_ > kMostBytes) {
-      bytes_ = kMostBytes + 1;
-    } else {
-      constexpr size_t kAlignment = 256;
-      bytes_ += (n * size + kAlignment - 1) / kAlignment * kAlignment;
-    }
-    return at;
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  size_t bytes_ = 0;
-};
-
-// rows * columns, held where either would make the product overflow.
-int64_t Product(int64_t a, int64_t b) {
-  constexpr int64_t kMost = int64_t{1} << 61;
-  return a == 0 || b <= kMost / a ? a * b : kMost;
 }
 
 constexpr size_t kCensusBytes = 64, kRowGradientBytes = 40, kSavedRowBytes = 16;
@@ -69,7 +43,7 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
   layout.padded_rows = RoundUp(layout.n, kRowStep);
   layout.sums_ld = layout.packed_ld;
   const int64_t tiles = CeilDiv(layout.v, kLeastTile);
-  const int64_t row_bytes = Product(layout.packed_ld, 2 * layout.planes);  // of a packed row
+  const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
 
   layout.row_block =
       EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * tiles + row_bytes, 1), kRowStep);
@@ -90,11 +64,11 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
   f.temperature = forward.Take(layout.n, 4);
   f.label_logit = forward.Take(layout.n, 4);
   f.row_logprob = forward.Take(layout.n, 4);
-  f.partial_max = forward.Take(Product(tiles, layout.row_block), 4);
-  f.partial_sum = forward.Take(Product(tiles, layout.row_block), 4);
-  f.partial_moment = forward.Take(Product(tiles, layout.row_block), 4);
-  f.packed_hidden = forward.Take(Product(layout.row_block, row_bytes), 1);
-  f.packed_weight = forward.Take(Product(layout.forward_chunk, row_bytes), 1);
+  f.partial_max = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.partial_sum = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.partial_moment = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.packed_hidden = forward.Take(HeldProduct(layout.row_block, row_bytes), 1);
+  f.packed_weight = forward.Take(HeldProduct(layout.forward_chunk, row_bytes), 1);
   f.bytes = forward.bytes();
   layout.workspace_bytes = f.bytes;
 
@@ -105,11 +79,11 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
     b.source = backward.Take(layout.n, 4);
     b.slot = backward.Take(layout.n, 4);
     b.rows = backward.Take(layout.n, kRowGradientBytes);
-    if (results.grad_hidden) b.sums = backward.Take(Product(layout.padded_rows, layout.sums_ld), 4);
-    b.d_logits =
-        backward.Take(Product(Product(layout.padded_rows, layout.backward_chunk), layout.planes), 2);
-    b.packed_hidden = backward.Take(Product(layout.padded_rows, row_bytes), 1);
-    b.packed_weight = backward.Take(Product(layout.backward_chunk, row_bytes), 1);
+    if (results.grad_hidden) b.sums = backward.Take(HeldProduct(layout.padded_rows, layout.sums_ld), 4);
+    b.d_logits = backward.Take(
+        HeldProduct(HeldProduct(layout.padded_rows, layout.backward_chunk), layout.planes), 2);
+    b.packed_hidden = backward.Take(HeldProduct(layout.padded_rows, row_bytes), 1);
+    b.packed_weight = backward.Take(HeldProduct(layout.backward_chunk, row_bytes), 1);
     b.bytes = backward.bytes();
     layout.workspace_bytes = std::max(layout.workspace_bytes, b.bytes);
     layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;

@@ -8,8 +8,12 @@ namespace plumbline::kernel::cuda::hopper {
 constexpr int kPairsInGroup = 2;
 
 template <class Element>
-Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, ForwardTile>(product, epilogue, kPairsInGroup, stream);
+Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
+  if (epilogue.kept_logits != nullptr) {
+    return LaunchProduct<Element, ForwardTile>(product, epilogue, kPairsInGroup, stream);
+  }
+  const SoftmaxEpilogue& nothing_kept = epilogue;
+  return LaunchProduct<Element, ForwardTile>(product, nothing_kept, kPairsInGroup, stream);
 }
 
 template <class Element>
@@ -17,8 +21,8 @@ Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,
   return LaunchProduct<Element, DLogitsTile>(product, epilogue, kPairsInGroup, stream);
 }
 
-template Status Forward<__nv_bfloat16>(const Product&, const SoftmaxEpilogue&, cudaStream_t);
-template Status Forward<__half>(const Product&, const SoftmaxEpilogue&, cudaStream_t);
+template Status Forward<__nv_bfloat16>(const Product&, const ForwardEpilogue&, cudaStream_t);
+template Status Forward<__half>(const Product&, const ForwardEpilogue&, cudaStream_t);
 template Status DLogits<__nv_bfloat16>(const Product&, const DLogitsEpilogue<__nv_bfloat16>&,
                                        cudaStream_t);
 template Status DLogits<__half>(const Product&, const DLogitsEpilogue<__half>&, cudaStream_t);

@@ -21,7 +21,7 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 
 const Path kPlantedHopperPath = {
     hopper::kSoftmaxColumns,
-    {&Launch<hopper::ForwardTile, SoftmaxEpilogue, 2>, &hopper::DLogits<__nv_bfloat16>,
+    {&Launch<hopper::ForwardTile, ForwardEpilogue, 2>, &hopper::DLogits<__nv_bfloat16>,
      &Launch<hopper::GradHiddenTile, AccumulateEpilogue, 4>,
      &Launch<hopper::GradWeightTile, GradWeightEpilogue, 4>},
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,

@@ -12,7 +12,7 @@ namespace {
 using portable::kTile;
 
 // Epilogues whose defects are in what they are told rather than in what they do.
-struct PlantedSoftmax : SoftmaxEpilogue {
+struct PlantedSoftmax : ForwardEpilogue {
   int active = 0;
 
   template <int BN>
@@ -20,7 +20,7 @@ struct PlantedSoftmax : SoftmaxEpilogue {
     const PlantedDefect plan{active};
     const bool ragged = column + BN > columns;
     if (ragged && plan.Has(Defect::kPartialUnwritten)) return;
-    SoftmaxEpilogue told = *this;
+    ForwardEpilogue told = *this;
     if (ragged && (plan.Has(Defect::kTailUnmasked) || plan.Has(Defect::kTailSentinel))) {
       const int last = static_cast<int>(columns - column) - static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
@@ -53,7 +53,7 @@ Planted Plant(const Epilogue& epilogue, int active) {
   return planted;
 }
 
-Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
+Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
   return portable::Launch<portable::TensorCore<__nv_bfloat16>, false, false>(
       "forward", product, Plant<PlantedSoftmax>(epilogue, product.planted), stream,
       PlantedDefect{product.planted});
