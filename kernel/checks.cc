@@ -194,7 +194,8 @@ std::string CheckInputs(const Problem& p, const Checks& checks) {
     if (!argument->fault().empty()) return argument->fault();
   }
   if (p.temperature) {
-    std::string fault = CheckTemperature(*p.temperature, p.rows(), checks.input_data, checks.host_memory);
+    std::string fault =
+        CheckTemperature(*p.temperature, p.rows(), checks.input_data, checks.host_memory);
     if (!fault.empty()) return fault;
   }
   if (p.reduction != Reduction::kNone && p.reduction != Reduction::kSum &&
@@ -274,6 +275,24 @@ Status Check(const Problem& problem, const Results& results, const Checks& check
     fault = CheckBackwardResults(problem, results, checks.result_data);
   }
   return fault.empty() ? Status::Ok() : Refuse(std::move(fault));
+}
+
+Status CheckMemory(const char* name, const void* memory, size_t bytes) {
+  if (bytes == 0) return Status::Ok();
+  if (memory == nullptr) {
+    return Refuse(std::string(name) + " = null, " + std::to_string(bytes) + " bytes are needed");
+  }
+  if (reinterpret_cast<uintptr_t>(memory) % kMemoryAlignment == 0) return Status::Ok();
+  char text[32];
+  std::snprintf(text, sizeof text, " = %p is not", memory);
+  return Refuse(name + std::string(text) + " aligned to " + std::to_string(kMemoryAlignment) +
+                " bytes");
+}
+
+Status WorkspaceTooLarge(const Problem& problem) {
+  return Refuse("hidden.shape = [" + std::to_string(problem.rows()) + ", " +
+                std::to_string(problem.hidden_size()) + "] with weight.shape[0] = " +
+                std::to_string(problem.vocab()) + " needs a workspace of more than 2^62 bytes");
 }
 
 }  // namespace plumbline::kernel

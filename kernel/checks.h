@@ -8,6 +8,8 @@
 #ifndef PLUMBLINE_KERNEL_CHECKS_H_
 #define PLUMBLINE_KERNEL_CHECKS_H_
 
+#include <cstddef>
+
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -25,6 +27,15 @@ struct Checks {
 
 // kInvalidArgument for the first fault, else ok.
 Status Check(const Problem& problem, const Results& results, const Checks& checks);
+
+// What workspace and saved must be aligned to (kernel/linear_cross_entropy.h).
+inline constexpr size_t kMemoryAlignment = 64;
+
+// kInvalidArgument where memory of which `bytes` are needed is null or misaligned, else ok.
+Status CheckMemory(const char* name, const void* memory, size_t bytes);
+
+// The refusal of a problem whose workspace would pass 2^62 bytes: kInvalidArgument.
+Status WorkspaceTooLarge(const Problem& problem);
 
 }  // namespace plumbline::kernel
 

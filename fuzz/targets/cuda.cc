@@ -49,13 +49,7 @@ template <CudaPath kPath>
 struct CudaOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
   static Status Run(const Problem& problem, const Results& results, void* stream) {
-    kernel::Sizes sizes;
-    Status status = kernel::GetSizes(problem, results, OnCuda(stream, kPath), &sizes);
-    if (!status.ok()) return status;
-    const CudaScratch scratch = KeepCudaScratch(sizes);
-    status = Forward(problem, results, scratch.workspace, scratch.saved, stream);
-    if (!status.ok() || (!results.grad_hidden && !results.grad_weight)) return status;
-    return Backward(problem, results, scratch.workspace, scratch.saved, stream);
+    return RunInScratch<CudaOperator>(problem, results, stream);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
     return kernel::GetSizes(problem, results, OnCuda(nullptr, kPath), sizes);

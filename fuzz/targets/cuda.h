@@ -19,7 +19,8 @@ const plumbline_target_v1* CudaTarget();
 const plumbline_target_v1* CudaPortableTarget();
 const plumbline_target_v1* CudaSimtTarget();
 
-// The arithmetic of kernel/cuda's tensor cores, claimed under this name: JSON as fuzz/target_description.md says.
+// The arithmetic of kernel/cuda's tensor cores, claimed under this name: JSON as
+// fuzz/target_description.md says.
 std::string CudaDescription(std::string_view name);
 
 // How the operator is called on `stream`.
@@ -32,6 +33,19 @@ struct CudaScratch {
 };
 // Throws DeviceFull.
 CudaScratch KeepCudaScratch(const kernel::Sizes& sizes);
+
+// Operator::Run by way of its GetSizes, Forward and Backward (fuzz/targets/entry.h), in scratch memory.
+template <class Operator>
+kernel::Status RunInScratch(const kernel::Problem& problem, const kernel::Results& results,
+                            void* stream) {
+  kernel::Sizes sizes;
+  kernel::Status status = Operator::GetSizes(problem, results, &sizes);
+  if (!status.ok()) return status;
+  const CudaScratch scratch = KeepCudaScratch(sizes);
+  status = Operator::Forward(problem, results, scratch.workspace, scratch.saved, stream);
+  if (!status.ok() || (!results.grad_hidden && !results.grad_weight)) return status;
+  return Operator::Backward(problem, results, scratch.workspace, scratch.saved, stream);
+}
 
 }  // namespace plumbline::fuzz
 

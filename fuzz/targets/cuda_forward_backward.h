@@ -23,17 +23,14 @@ const plumbline_target_v1* CudaForwardBackwardTarget();
 
 kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
 
-// An Operator of entry.h but for Describe; `Call` has the static members kPath and, with the arguments of
-// kernel::ForwardBackward, Enqueue.
+// An Operator of entry.h but for Describe; `Call` has the static members kPath and, with the arguments
+// of kernel::ForwardBackward, Enqueue.
 template <class Call>
 struct ForwardBackwardOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
   static kernel::Status Run(const kernel::Problem& problem, const kernel::Results& results,
                             void* stream) {
-    kernel::Sizes sizes;
-    kernel::Status status = GetSizes(problem, results, &sizes);
-    if (!status.ok()) return status;
-    return Forward(problem, results, KeepCudaScratch(sizes).workspace, nullptr, stream);
+    return RunInScratch<ForwardBackwardOperator>(problem, results, stream);
   }
   static kernel::Status GetSizes(const kernel::Problem& problem, const kernel::Results& results,
                                  kernel::Sizes* sizes) {

@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "fuzz/targets/cuda.h"
+#include "fuzz/targets/cuda_forward_backward.h"
+#include "fuzz/targets/cuda_planted.h"
 #include "fuzz/targets/entry.h"
 #include "fuzz/targets/mutants.h"
-#include "kernel/cuda/planted.h"
+#include "kernel/cuda/defects.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -20,29 +23,19 @@ using kernel::cuda::kDefects;
 template <size_t kIndex>
 struct CudaMutantOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
-  static constexpr CudaPath kPath = kDefects[kIndex].portable ? CudaPath::kPortable : CudaPath::kBest;
-
   static Status Run(const Problem& problem, const Results& results, void* stream) {
-    kernel::Sizes sizes;
-    Status status = GetSizes(problem, results, &sizes);
-    if (!status.ok()) return status;
-    const CudaScratch scratch = KeepCudaScratch(sizes);
-    status = Forward(problem, results, scratch.workspace, scratch.saved, stream);
-    if (!status.ok() || (!results.grad_hidden && !results.grad_weight)) return status;
-    return Backward(problem, results, scratch.workspace, scratch.saved, stream);
+    return RunInScratch<CudaMutantOperator>(problem, results, stream);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    return kernel::GetSizes(problem, results, OnCuda(nullptr, kPath), sizes);
+    return kernel::GetSizes(problem, results, OnCuda(nullptr, CudaPath::kBest), sizes);
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
-    return kernel::cuda::ForwardPlanted(problem, results, OnCuda(stream, kPath), workspace, saved,
-                                        kDefects[kIndex].defect);
+    return ForwardPlanted(problem, results, workspace, saved, stream, kDefects[kIndex]);
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
                          const void* saved, void* stream) {
-    return kernel::cuda::BackwardPlanted(problem, results, OnCuda(stream, kPath), workspace, saved,
-                                         kDefects[kIndex].defect);
+    return BackwardPlanted(problem, results, workspace, saved, stream, kDefects[kIndex]);
   }
   static const char* Describe() {
     static const std::string description =
@@ -51,10 +44,30 @@ struct CudaMutantOperator {
   }
 };
 
+// Those of gradients in forward.
+template <size_t kIndex>
+struct PlantedForwardBackward {
+  static constexpr CudaPath kPath = CudaPath::kBest;
+  static Status Enqueue(const Problem& problem, const Results& results,
+                        const kernel::Execution& execution, const kernel::UpstreamGradients& upstream,
+                        void* workspace) {
+    return ForwardBackwardPlanted(problem, results, execution, upstream, workspace, kDefects[kIndex]);
+  }
+};
+
+template <size_t kIndex>
+struct ForwardBackwardMutant : ForwardBackwardOperator<PlantedForwardBackward<kIndex>> {
+  static const char* Describe() { return CudaMutantOperator<kIndex>::Describe(); }
+};
+
+template <size_t kIndex>
+using MutantOperator = std::conditional_t<kDefects[kIndex].in_forward, ForwardBackwardMutant<kIndex>,
+                                          CudaMutantOperator<kIndex>>;
+
 template <size_t... kIndices>
 auto MakeMutants(std::index_sequence<kIndices...>) {
   return std::array{Mutant{kDefects[kIndices].name, kDefects[kIndices].what,
-                           Entry<CudaMutantOperator<kIndices>>::Table(),
+                           Entry<MutantOperator<kIndices>>::Table(),
                            kDefects[kIndices].deterministic}...};
 }
 

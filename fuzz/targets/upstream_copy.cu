@@ -12,7 +12,8 @@ constexpr int kThreads = 256;
 
 __global__ void CopyKernel(const CopyUpstream copy) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < copy.rows; i += step) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < copy.rows;
+       i += step) {
     bool same = true;
     for (int r = 0; r < CopyUpstream::kResults; ++r) {
       const StridedFloats& written = copy.written[r];

@@ -5,7 +5,6 @@
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/finish.h"
 #include "kernel/cuda/kept.h"
-#include "kernel/cuda/kept_d_logits.h"
 #include "kernel/cuda/operands.h"
 #include "kernel/cuda/paths.h"
 #include "kernel/cuda/rows.h"
@@ -48,7 +47,8 @@ class Chunk {
         columns_(columns) {}
 
   Status Run() {
-    Status status = Weight(first_, &weight_);
+    Status status = MakeWeight(call_.problem.weight, first_, columns_, layout_.backward_chunk,
+                               layout_.packed_ld, memory_.packed_weight, call_.stream, &weight_);
     if (status.ok()) status = DLogits();
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     if (status.ok() && call_.results.grad_weight) status = GradWeight();
@@ -56,17 +56,11 @@ class Chunk {
   }
 
  private:
-  Status Weight(int64_t first, Operand* weight) const {
-    return MakeWeight(call_.problem.weight, first, columns_, layout_.backward_chunk, layout_.packed_ld,
-                      memory_.packed_weight, call_.stream, weight);
-  }
-
   // What all three products share.
   Product Common() const {
     Product product;
     product.live_rows = &memory_.list.census->live;
     product.passes = layout_.passes;
-    product.planted = static_cast<int>(call_.planted);
     return product;
   }
 
@@ -91,7 +85,8 @@ class Chunk {
   Status DLogits() {
     const DLogitsEpilogue<Element> epilogue = Epilogue();
     if (call_.kept != nullptr && first_ >= call_.kept->first_column) {
-      return KeptDLogits(*call_.kept, memory_.list, layout_.n, epilogue, call_.planted, call_.stream);
+      return KernelsOf<Element>(call_.path)
+          .kept_d_logits(*call_.kept, memory_.list, layout_.n, epilogue, call_.stream);
     }
     Product product = Common();
     product.a = hidden_.itself;
@@ -108,10 +103,6 @@ class Chunk {
     Product product = Common();
     product.a = StoredDLogits();
     product.b = weight_;
-    if (call_.planted == Defect::kStaleChunk) {
-      Status status = Weight(0, &product.b);
-      if (!status.ok()) return status;
-    }
     product.m = layout_.n;
     product.n = layout_.h;
     product.k = columns_;
@@ -129,7 +120,6 @@ class Chunk {
     product.b = hidden_.itself;
     product.b_alternative = hidden_.moved;
     product.use_alternative = hidden_.use_moved;
-    if (call_.planted == Defect::kForwardListInBackward) product.use_alternative = nullptr;
     product.m = columns_;
     product.n = layout_.h;
     product.k = layout_.n;
@@ -159,13 +149,8 @@ Status StoreGradHidden(const Call& call, const Memory& memory) {
   const Tensor& grad = *call.results.grad_hidden;
   const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
                                    grad.stride[1], call.layout.n,        call.layout.h};
-  // nullptr is the legacy stream, or another one where that is the call's: nothing orders it after
-  // ours.
-  cudaStream_t stream = call.stream;
-  if (call.planted == Defect::kStreamNotWaited) {
-    stream = call.stream == cudaStreamPerThread ? nullptr : cudaStreamPerThread;
-  }
-  return FinishGradHidden(memory.sums, call.layout.sums_ld, memory.list.slot, output, stream);
+  return call.path.finish_grad_hidden(memory.sums, call.layout.sums_ld, memory.list.slot, output,
+                                      call.stream);
 }
 
 }  // namespace

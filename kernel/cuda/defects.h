@@ -2,8 +2,8 @@
 //
 // Defects that can be planted in the CUDA operator: those that only a GPU kernel can have. A harness
 // that does not find them finds nothing. The operator's own kernels are compiled with NoDefects, in
-// which every question is answered at compile time; one more set of kernels, for bf16, asks at run
-// time.
+// which every question is answered at compile time; one more set of kernels, for bf16, which is the
+// harness's and not in the operator's archive, asks at run time (fuzz/targets/cuda_planted_paths.h).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
 #define PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
@@ -66,6 +66,7 @@ struct DefectEntry {
   std::string_view what;
   bool portable;       // which path has it
   bool deterministic;  // the same wrong bits every time
+  bool in_forward = false;  // it is one of gradients in forward
 };
 
 inline constexpr DefectEntry kDefects[] = {
@@ -103,9 +104,10 @@ inline constexpr DefectEntry kDefects[] = {
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},
     {Defect::kKeptByBackwardPlace, "kept-by-backward-place",
-     "kept logits are looked up by backward's place of a row, not by forward's", true, true},
+     "kept logits are looked up by backward's place of a row, not by forward's", true, true,
+     true},
     {Defect::kKeptColumnsOff, "kept-columns-off",
-     "kept logits are read as if the first one kept were 64 columns before", true, true},
+     "kept logits are read as if the first one kept were 64 columns before", true, true, true},
     {Defect::kHopperStageReleasedEarly, "hopper-stage-released-early",
      "a stage is given back to the copies before the tensor cores have read it", false, false},
     {Defect::kHopperFullBarrierNotAwaited, "hopper-full-barrier-not-awaited",

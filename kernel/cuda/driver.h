@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator's two passes as sequences of launches on one path.
+// The operator's two passes as sequences of launches on one path, and the calls of kernel/cuda/cuda.h
+// on a path of the caller's choice.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_DRIVER_H_
 #define PLUMBLINE_KERNEL_CUDA_DRIVER_H_
@@ -9,8 +10,8 @@
 
 #include <cstddef>
 
-#include "kernel/cuda/defects.h"
 #include "kernel/cuda/workspace.h"
+#include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -22,10 +23,7 @@ struct SavedRow;  // kernel/cuda/rows.h
 
 extern const Path kPortablePath;
 extern const Path kSimtPath;
-// With the defect that Call::planted names, for bf16; fp16 has none but the driver's.
-extern const Path kPlantedPortablePath;
 extern const Path kHopperPath;
-extern const Path kPlantedHopperPath;
 
 // A call whose arguments have been checked.
 struct Call {
@@ -35,12 +33,24 @@ struct Call {
   const Path& path;
   cudaStream_t stream;
   std::byte* workspace;
-  Defect planted = Defect::kNone;
   const Kept* kept = nullptr;  // gradients in forward: what one pass leaves to the other
 };
 
 Status RunForward(const Call& call, SavedRow* saved);
 Status RunBackward(const Call& call, const SavedRow* saved);
+
+// Forward, Backward and ForwardBackward on the path that `choose` names for a device of this compute
+// capability, 7.5 or higher: what the operator itself does with its own choice, and the harness with
+// paths that it has put a defect into.
+using PathChoice = const Path& (*)(CudaPath asked, int capability);
+
+Status ForwardOn(PathChoice choose, const Problem& problem, const Results& results,
+                 const Execution& execution, void* workspace, void* saved);
+Status BackwardOn(PathChoice choose, const Problem& problem, const Results& results,
+                  const Execution& execution, void* workspace, const void* saved);
+Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Results& results,
+                         const Execution& execution, const UpstreamGradients& upstream,
+                         void* workspace);
 
 }  // namespace plumbline::kernel::cuda
 

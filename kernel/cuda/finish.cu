@@ -4,88 +4,13 @@
 
 #include <algorithm>
 
+#include "kernel/cuda/defects.h"
+#include "kernel/cuda/finish_rows.cuh"
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
-
-constexpr int kRows = 32;    // of a block: one lane each, so that a warp reads a line of partial sums
-constexpr int kChains = 32;  // one warp each
-constexpr float kLn2 = 0.693147180559945309f;
-
-__device__ void StoreRow(const ForwardList& list, const ForwardOutputs& outputs, SavedRow* saved,
-                         int64_t place, float max, float sum, float moment, float label_logit) {
-  const int64_t i = list.source[place];
-  const float temperature = list.temperature[place];
-  // No weight at all: every logit -infinity, or NaN or +infinity among them.
-  const bool defined = sum > 0;
-  const float log_sum = logf(sum);
-  const float mean_gap = -kLn2 * moment / sum;
-  const float label_gap = (max - label_logit) / temperature;
-  const float logprob = defined ? 0.0f - (label_gap + log_sum) : QuietNaN();
-  if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = logprob;
-  if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = logprob;
-  const float entropy = defined ? log_sum + mean_gap : QuietNaN();
-  if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = entropy;
-  if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = entropy;
-  const float lse = defined ? max / temperature + log_sum : QuietNaN();
-  if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = lse;
-  if (outputs.row_lse != nullptr) outputs.row_lse[i] = lse;
-  if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, 0};
-}
-
-template <class Plan>
-__global__ void __launch_bounds__(kRows* kChains)
-    FinishRowsKernel(const PartialSums partial, const ForwardList list, const ForwardOutputs outputs,
-                     SavedRow* saved, const Plan plan) {
-  // One column more than rows: a chain writes along rows, the tree reads along chains.
-  __shared__ float a[kChains][kRows + 1], b[kChains][kRows + 1];
-  const int lane = static_cast<int>(threadIdx.x % kRows), chain = static_cast<int>(threadIdx.x / kRows);
-  const int64_t live = list.census->live;
-  for (int64_t block = blockIdx.x; block * kRows < partial.rows; block += gridDim.x) {
-    const int64_t row = block * kRows + lane, place = partial.first + row;
-    const bool there = row < partial.rows && place < live;
-    if (block * kRows + partial.first >= live) return;  // for all threads alike
-    const float scale = there ? list.scale[place] : 0.0f;
-    float max = MinusInfinity();
-    for (int64_t tile = chain; there && tile < partial.tiles; tile += kChains) {
-      max = MaxNaN(max, partial.max[tile * partial.stride + row]);
-    }
-    a[chain][lane] = max;
-    __syncthreads();
-    for (int c = 0; c < kChains; ++c) max = MaxNaN(max, a[c][lane]);
-    float sum = 0, moment = 0;
-    for (int64_t tile = chain; there && tile < partial.tiles; tile += kChains) {
-      const int64_t at = tile * partial.stride + row;
-      const float y = Exponent(partial.max[at], max, scale), factor = Exp2(y), s = partial.sum[at];
-      sum = fmaf(factor, s, sum);
-      moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
-    }
-    __syncthreads();
-    if (plan.Has(Defect::kAtomicSums)) {
-      a[chain][lane] = b[chain][lane] = 0;
-      __syncthreads();
-      atomicAdd(&a[0][lane], sum);
-      atomicAdd(&b[0][lane], moment);
-    } else {
-      a[chain][lane] = sum;
-      b[chain][lane] = moment;
-    }
-    __syncthreads();
-    for (int half = kChains / 2; half > 0; half /= 2) {
-      if (chain < half && !plan.Has(Defect::kAtomicSums)) {
-        a[chain][lane] += a[chain + half][lane];
-        b[chain][lane] += b[chain + half][lane];
-      }
-      __syncthreads();
-    }
-    if (chain == 0 && there) {
-      StoreRow(list, outputs, saved, place, max, a[0][lane], b[0][lane], partial.label_logit[place]);
-    }
-    __syncthreads();
-  }
-}
 
 constexpr int kLossThreads = 1024;
 
@@ -108,7 +33,6 @@ __global__ void __launch_bounds__(kLossThreads)
 }
 
 constexpr int kStoreThreads = 256;
-constexpr int64_t kMostBlocks = 65536;
 
 __global__ void __launch_bounds__(kStoreThreads)
     FinishGradHiddenKernel(const float* sums, int64_t ld, const int32_t* slot,
@@ -125,16 +49,8 @@ __global__ void __launch_bounds__(kStoreThreads)
 }  // namespace
 
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
-                  SavedRow* saved, Defect planted, cudaStream_t stream) {
-  const int64_t blocks = std::min((partial.rows + kRows - 1) / kRows, kMostBlocks);
-  if (blocks == 0) return Status::Ok();
-  if (planted != Defect::kNone) {
-    return LaunchKernel("FinishRows", FinishRowsKernel<PlantedDefect>, blocks, kRows * kChains, 0,
-                        stream, partial, list, outputs, saved,
-                        PlantedDefect{static_cast<int>(planted)});
-  }
-  return LaunchKernel("FinishRows", FinishRowsKernel<NoDefects>, blocks, kRows * kChains, 0, stream,
-                      partial, list, outputs, saved, NoDefects());
+                  SavedRow* saved, cudaStream_t stream) {
+  return LaunchFinishRows(partial, list, outputs, saved, stream, NoDefects());
 }
 
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,
@@ -145,7 +61,7 @@ Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, 
 
 Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
                         const GradHiddenOutput& output, cudaStream_t stream) {
-  const int64_t blocks = std::min(output.rows, kMostBlocks);
+  const int64_t blocks = std::min(output.rows, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
   return LaunchKernel("FinishGradHidden", FinishGradHiddenKernel, blocks, kStoreThreads, 0, stream,
                       sums, ld, slot, output);

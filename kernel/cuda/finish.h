@@ -14,7 +14,6 @@
 
 #include <cstdint>
 
-#include "kernel/cuda/defects.h"
 #include "kernel/cuda/gradient_epilogues.cuh"
 #include "kernel/cuda/rows.h"
 #include "kernel/status.h"
@@ -32,7 +31,7 @@ struct PartialSums {
 
 // Writes the outputs of the rows on the list, and saved (null: not wanted).
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
-                  SavedRow* saved, Defect planted, cudaStream_t stream);
+                  SavedRow* saved, cudaStream_t stream);
 
 // loss = -(sum of row_logprob), divided by the rows counted where `mean`; in double.
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,

@@ -76,7 +76,6 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     product.live_rows = &memory.list.census->live;
     product.live_first = first;
     product.passes = layout.passes;
-    product.planted = static_cast<int>(call.planted);
     ForwardEpilogue epilogue;
     epilogue.label = memory.list.label + first;
     epilogue.scale = memory.list.scale + first;
@@ -116,7 +115,7 @@ Status RunForward(const Call& call, SavedRow* saved) {
     const PartialSums partial = {
         memory.max, memory.sum, memory.moment,     layout.row_block, (layout.v + tile - 1) / tile,
         first,      rows,       memory.label_logit};
-    status = FinishRows(partial, memory.list, outputs, saved, call.planted, call.stream);
+    status = call.path.finish_rows(partial, memory.list, outputs, saved, call.stream);
   }
   if (status.ok() && call.results.loss) {
     status = FinishLoss(memory.row_logprob, layout.n, memory.list.census,

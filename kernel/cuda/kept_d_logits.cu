@@ -23,7 +23,6 @@ struct Chunk {
   int64_t ld;
   const int32_t* slot;
   BackwardList list;
-  bool by_backward_place;  // a planted defect
 };
 
 // What a thread takes of its own piece and of the other one's.
@@ -93,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const bool alive = r < live;
     const RowGradient row = alive ? epilogue.rows[r] : RowGradient{};
-    const int64_t place = !alive ? -1 : chunk.by_backward_place ? r : chunk.slot[chunk.list.source[r]];
+    const int64_t place = alive ? chunk.slot[chunk.list.source[r]] : -1;
     const float* const logits = chunk.logits + place * chunk.ld;
     const int64_t label = row.label - epilogue.first_column;
 #pragma unroll 2
@@ -119,17 +118,13 @@ __global__ void __launch_bounds__(kThreads, 4)
 
 template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
-                   const DLogitsEpilogue<Element>& epilogue, Defect planted, cudaStream_t stream) {
+                   const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
   const int64_t blocks = std::min((rows + kRowBlock - 1) / kRowBlock * kRowBlock, kMostBlocks);
   if (blocks == 0 || epilogue.columns == 0) return Status::Ok();
-  constexpr int64_t kOff = 64;  // the planted one
-  const int64_t first =
-      epilogue.first_column - kept.first_column + (planted == Defect::kKeptColumnsOff ? kOff : 0);
-  const Chunk chunk = {.logits = kept.logits + first,
+  const Chunk chunk = {.logits = kept.logits + epilogue.first_column - kept.first_column,
                        .ld = kept.ld,
                        .slot = kept.slot,
-                       .list = list,
-                       .by_backward_place = planted == Defect::kKeptByBackwardPlace};
+                       .list = list};
   constexpr bool kIsHalf = std::is_same_v<Element, __half>;
   if (!kIsHalf && epilogue.plane_stride != 0) {
     return LaunchKernel("KeptDLogits", KeptDLogitsKernel<!kIsHalf, Element>, blocks, kThreads, 0,
@@ -140,8 +135,8 @@ Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
 }
 
 template Status KeptDLogits(const Kept&, const BackwardList&, int64_t,
-                            const DLogitsEpilogue<__nv_bfloat16>&, Defect, cudaStream_t);
+                            const DLogitsEpilogue<__nv_bfloat16>&, cudaStream_t);
 template Status KeptDLogits(const Kept&, const BackwardList&, int64_t, const DLogitsEpilogue<__half>&,
-                            Defect, cudaStream_t);
+                            cudaStream_t);
 
 }  // namespace plumbline::kernel::cuda

@@ -12,7 +12,6 @@
 #include <cstdint>
 
 #include "kernel/cuda/d_logits_epilogue.cuh"
-#include "kernel/cuda/defects.h"
 #include "kernel/cuda/kept.h"
 #include "kernel/cuda/rows.h"
 #include "kernel/status.h"
@@ -24,7 +23,7 @@ namespace plumbline::kernel::cuda {
 // zeros up to a multiple of 16.
 template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
-                   const DLogitsEpilogue<Element>& epilogue, Defect planted, cudaStream_t stream);
+                   const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda
 

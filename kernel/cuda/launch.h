@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernel/cuda/device.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -35,15 +36,6 @@ Status LaunchKernel(const char* name, void (*kernel)(Parameters...), int64_t blo
   return FromCuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 #endif
-
-// Multiprocessors of the current device.
-inline Status CountMultiprocessors(int* count) {
-  int device = 0;
-  Status status = FromCuda(cudaGetDevice(&device), "cudaGetDevice");
-  if (!status.ok()) return status;
-  return FromCuda(cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device),
-                  "cudaDevAttrMultiProcessorCount");
-}
 
 }  // namespace plumbline::kernel::cuda
 

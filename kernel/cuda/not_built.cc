@@ -3,7 +3,6 @@
 // In the place of the CUDA operator where there is no CUDA compiler.
 
 #include "kernel/cuda/cuda.h"
-#include "kernel/cuda/planted.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -27,16 +26,6 @@ Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, 
 }
 Status ForwardBackward(const Problem&, const Results&, const Execution&, const UpstreamGradients&,
                        void*) {
-  return NotBuilt();
-}
-Status ForwardPlanted(const Problem&, const Results&, const Execution&, void*, void*, Defect) {
-  return NotBuilt();
-}
-Status BackwardPlanted(const Problem&, const Results&, const Execution&, void*, const void*, Defect) {
-  return NotBuilt();
-}
-Status ForwardBackwardPlanted(const Problem&, const Results&, const Execution&,
-                              const UpstreamGradients&, void*, Defect) {
   return NotBuilt();
 }
 

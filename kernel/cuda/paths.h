@@ -11,8 +11,10 @@
 #include <cuda_runtime_api.h>
 
 #include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/cuda/finish.h"
 #include "kernel/cuda/forward_epilogue.cuh"
 #include "kernel/cuda/gradient_epilogues.cuh"
+#include "kernel/cuda/kept_d_logits.h"
 #include "kernel/cuda/product.h"
 #include "kernel/status.h"
 
@@ -25,6 +27,8 @@ struct ProductKernels {
   Status (*d_logits)(const Product&, const DLogitsEpilogue<Element>&, cudaStream_t);
   Status (*grad_hidden)(const Product&, const AccumulateEpilogue&, cudaStream_t);
   Status (*grad_weight)(const Product&, const GradWeightEpilogue&, cudaStream_t);
+  // No product: the same on all paths, but for those of the harness.
+  decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
 
 // Declared in kernel/cuda/driver.h, which host code can include: one constant a path.
@@ -32,6 +36,9 @@ struct Path {
   int softmax_columns;  // of a tile whose softmax is kept as one partial sum
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
+  // The last steps are the same on all paths; a path of the harness may have its own.
+  decltype(&FinishRows) finish_rows = &FinishRows;
+  decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
 };
 
 template <class Element>

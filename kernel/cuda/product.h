@@ -50,7 +50,6 @@ struct Product {
   int64_t live_first = 0;
   bool live_is_depth = false;  // grad_weight: they bound k, not m
   int passes = 1;              // or kPlanePasses
-  int planted = 0;             // a Defect of kernel/cuda/defects.h; 0 in the operator itself
 };
 
 }  // namespace plumbline::kernel::cuda

@@ -95,15 +95,11 @@ __device__ Counts CountRows(const RowInputs& inputs) {
   return {static_cast<int64_t>(counted), first == kNone ? -1 : static_cast<int64_t>(first)};
 }
 
-__device__ void WriteCensus(Census* census, const RowInputs& inputs, int64_t live,
-                            const Counts& counts) {
-  if (threadIdx.x != 0) return;
-  *census = {static_cast<int32_t>(live), live != inputs.rows ? 1 : 0, counts.counted,
-             counts.first_invalid};
-}
-
-__global__ void __launch_bounds__(kThreads)
-    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+// Walks over the rows in their order and lists those that `list` takes. All threads call; List has
+//   bool Takes(int64_t i, const RowView& row, const Counts& counts)   whether row i is on the list
+//   void Put(int64_t i, const RowView& row, int64_t place)            of every row; -1: it is not
+template <class List>
+__device__ Counts ListRows(const RowInputs& inputs, List list, Census* census) {
   __shared__ int shared[kWarps];
   Scan scan(shared);
   const Counts counts = CountRows(inputs);
@@ -111,24 +107,45 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t i = base + threadIdx.x;
     const bool there = i < inputs.rows;
     const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
-    const int64_t place = scan.Place(there && row.kind == Kind::kNormal);
-    if (there && list.slot != nullptr) list.slot[i] = static_cast<int32_t>(place);
+    const int64_t place = scan.Place(there && list.Takes(i, row, counts));
+    if (there) list.Put(i, row, place);
+  }
+  if (threadIdx.x == 0) {
+    *census = {static_cast<int32_t>(scan.total()), scan.total() != inputs.rows ? 1 : 0, counts.counted,
+               counts.first_invalid};
+  }
+  return counts;
+}
+
+struct ForwardRows {
+  const ForwardList& list;
+  const ForwardOutputs& outputs;
+
+  __device__ bool Takes(int64_t, const RowView& row, const Counts&) const {
+    return row.kind == Kind::kNormal;
+  }
+  __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
+    if (list.slot != nullptr) list.slot[i] = static_cast<int32_t>(place);
     if (place >= 0) {
       list.source[place] = static_cast<int32_t>(i);
       list.label[place] = row.label;
       list.scale[place] = fminf(kLog2E / row.temperature, kLargest);
       list.temperature[place] = row.temperature;
-    } else if (there) {
-      const float value = row.kind == Kind::kIgnored ? 0.0f : QuietNaN();
-      if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = value;
-      if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
-      if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
-      if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
-      if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = value;
-      if (outputs.row_lse != nullptr) outputs.row_lse[i] = value;
+      return;
     }
+    const float value = row.kind == Kind::kIgnored ? 0.0f : QuietNaN();
+    if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = value;
+    if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
+    if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
+    if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
+    if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = value;
+    if (outputs.row_lse != nullptr) outputs.row_lse[i] = value;
   }
-  WriteCensus(list.census, inputs, scan.total(), counts);
+};
+
+__global__ void __launch_bounds__(kThreads)
+    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+  const Counts counts = ListRows(inputs, ForwardRows{list, outputs}, list.census);
   if (threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
     *outputs.first_invalid_row = counts.first_invalid;
   }
@@ -148,22 +165,21 @@ __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted
   return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
 }
 
-__global__ void __launch_bounds__(kThreads)
-    ListBackwardKernel(const RowInputs inputs, const SavedRow* saved, const BackwardList list) {
-  __shared__ int shared[kWarps];
-  Scan scan(shared);
-  const Counts counts = CountRows(inputs);
-  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
-    const int64_t i = base + threadIdx.x;
-    const bool there = i < inputs.rows;
-    const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
-    const float g = there ? GradLogprob(inputs, i, counts.counted) : 0.0f;
-    const float k = there ? FloatAt(inputs.grad_entropy, i, 0) : 0.0f;
-    const bool invalid = there && row.kind == Kind::kInvalid;
-    const bool taken = invalid || (there && row.kind == Kind::kNormal && !(g == 0 && k == 0));
-    const int64_t place = scan.Place(taken);
-    if (there) list.slot[i] = invalid ? kInvalidRow : taken ? static_cast<int32_t>(place) : kZeroRow;
-    if (!taken) continue;
+struct BackwardRows {
+  const RowInputs& inputs;
+  const SavedRow* saved;
+  const BackwardList& list;
+  float g = 0, k = 0;  // of the row that Takes was asked about last
+
+  __device__ bool Takes(int64_t i, const RowView& row, const Counts& counts) {
+    g = GradLogprob(inputs, i, counts.counted);
+    k = FloatAt(inputs.grad_entropy, i, 0);
+    return row.kind == Kind::kInvalid || (row.kind == Kind::kNormal && !(g == 0 && k == 0));
+  }
+  __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
+    const bool invalid = row.kind == Kind::kInvalid;
+    list.slot[i] = invalid ? kInvalidRow : place >= 0 ? static_cast<int32_t>(place) : kZeroRow;
+    if (place < 0) return;
     list.source[place] = static_cast<int32_t>(i);
     if (invalid) {
       list.rows[place] = {0, 0, QuietNaN(), 0, g, k, 1, 0, -1};
@@ -180,7 +196,11 @@ __global__ void __launch_bounds__(kThreads)
                           row.label};
     }
   }
-  WriteCensus(list.census, inputs, scan.total(), counts);
+};
+
+__global__ void __launch_bounds__(kThreads)
+    ListBackwardKernel(const RowInputs inputs, const SavedRow* saved, const BackwardList list) {
+  ListRows(inputs, BackwardRows{inputs, saved, list}, list.census);
 }
 
 }  // namespace

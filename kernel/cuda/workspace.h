@@ -19,8 +19,7 @@
 
 namespace plumbline::kernel::cuda {
 
-inline constexpr size_t kWorkspaceAlignment = 64;  // what a caller must give
-inline constexpr int64_t kLeastTile = 128;         // columns of a partial sum, on any path
+inline constexpr int64_t kLeastTile = 128;  // columns of a partial sum, on any path
 
 struct Regions {
   // Both passes.

@@ -2,7 +2,8 @@
 
 #include "kernel/host/host.h"
 
-#include <cstdio>
+#include <optional>
+#include <string>
 
 #include "kernel/host/operator.h"
 
@@ -14,29 +15,8 @@ Status PlanFor(const Problem& problem, const Results& results, int threads, Plan
                          "execution.threads = " + std::to_string(threads) + " is negative");
   }
   const std::optional<Plan> made = MakePlan(problem, results, threads);
-  if (!made) {
-    return Status::Error(Code::kInvalidArgument,
-                         "hidden.shape = [" + std::to_string(problem.rows()) + ", " +
-                             std::to_string(problem.hidden_size()) +
-                             "] with weight.shape[0] = " + std::to_string(problem.vocab()) +
-                             " needs a workspace of more than 2^62 bytes");
-  }
+  if (!made) return WorkspaceTooLarge(problem);
   *plan = *made;
-  return Status::Ok();
-}
-
-Status CheckMemory(const char* name, const void* memory, size_t bytes) {
-  if (bytes == 0) return Status::Ok();
-  if (memory == nullptr) {
-    return Status::Error(Code::kInvalidArgument,
-                         std::string(name) + " = null, " + std::to_string(bytes) + " bytes are needed");
-  }
-  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
-    char text[32];
-    std::snprintf(text, sizeof text, " = %p is not", memory);
-    return Status::Error(Code::kInvalidArgument, name + std::string(text) + " aligned to " +
-                                                     std::to_string(kAlignment) + " bytes");
-  }
   return Status::Ok();
 }
 

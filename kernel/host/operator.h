@@ -34,9 +34,6 @@ namespace plumbline::kernel::host {
 // The plan, or the reason why there is none.
 Status PlanFor(const Problem& problem, const Results& results, int threads, Plan* plan);
 
-// Null or misaligned memory where `bytes` are needed.
-Status CheckMemory(const char* name, const void* memory, size_t bytes);
-
 // kInvalidData naming the first invalid row, or ok.
 Status DataStatus(const Problem& problem, const RowCensus& census);
 
@@ -87,12 +84,14 @@ Status RunImpl(const Problem& problem, const Results& results, int threads, cons
   if (status.ok()) status = GetSizes(problem, results, threads, &sizes);
   if (!status.ok()) return status;
   struct Free {
-    void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
+    void operator()(void* memory) const {
+      ::operator delete (memory, std::align_val_t{kMemoryAlignment});
+    }
   };
   const auto allocate = [](size_t bytes) {
     if (bytes == 0) return std::unique_ptr<void, Free>();
     return std::unique_ptr<void, Free>(
-        ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
+        ::operator new (bytes, std::align_val_t{kMemoryAlignment}, std::nothrow));
   };
   const auto workspace = allocate(sizes.workspace);
   const auto saved = allocate(sizes.saved);

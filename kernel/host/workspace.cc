@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "kernel/checks.h"
 #include "kernel/host/parallel.h"
 
 namespace plumbline::kernel::host {
@@ -20,8 +21,8 @@ class Arena {
   T* Take(std::initializer_list<int64_t> extents) {
     int64_t bytes = static_cast<int64_t>(sizeof(T));
     for (int64_t extent : extents) overflow_ |= __builtin_mul_overflow(bytes, extent, &bytes);
-    overflow_ |= __builtin_add_overflow(bytes, int64_t{kAlignment - 1}, &bytes);
-    bytes &= ~int64_t{kAlignment - 1};
+    overflow_ |= __builtin_add_overflow(bytes, int64_t{kMemoryAlignment - 1}, &bytes);
+    bytes &= ~int64_t{kMemoryAlignment - 1};
     T* const region = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     overflow_ |= __builtin_add_overflow(used_, bytes, &used_);
     return region;

@@ -25,8 +25,6 @@
 
 namespace plumbline::kernel::host {
 
-inline constexpr size_t kAlignment = 64;
-
 // A thread's own.
 struct Scratch {
   float* rows;     // [kRowBlock][max(h, kDepthBlock)]: the left operand

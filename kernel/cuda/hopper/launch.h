@@ -33,9 +33,6 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream);
 
-// Whether the path runs on `device`: its compute capability is 9.0.
-bool Available(int device);
-
 }  // namespace plumbline::kernel::cuda::hopper
 
 #endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_

@@ -3,16 +3,6 @@
 #include "kernel/cuda/hopper/launch.h"
 
 namespace plumbline::kernel::cuda {
-namespace hopper {
-
-bool Available(int device) {
-  int major = 0, minor = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-         major == 9 && minor == 0;
-}
-
-}  // namespace hopper
 
 const Path kHopperPath = {
     .softmax_columns = hopper::kSoftmaxColumns,

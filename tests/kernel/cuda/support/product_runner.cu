@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kernel/cuda/defects.h"
+#include "kernel/cuda/device.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
 
@@ -203,12 +204,10 @@ Status Launch(const ProductCase& c, const Product& product, float* sums, int64_t
 }  // namespace
 
 std::string WhyNoDevice() {
-  int count = 0, device = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(error);
-  if (count == 0 || cudaGetDevice(&device) != cudaSuccess) return "no CUDA device";
-  if (!hopper::Available(device)) return "the CUDA device is not of compute capability 9.0";
-  return "";
+  int capability = 0;
+  const Status status = GetComputeCapability(&capability);
+  if (!status.ok()) return "no CUDA device: " + status.message;
+  return capability == 90 ? "" : "the CUDA device is not of compute capability 9.0";
 }
 
 std::string Describe(const ProductCase& c) {

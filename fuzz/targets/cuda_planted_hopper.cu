@@ -4,17 +4,21 @@
 // can have; defects of epilogues are the portable path's. d_logits are sound: their main loop is
 // forward's, and they are the dearest kernel to compile.
 
+#include "fuzz/targets/cuda_planted_paths.h"
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
 
-namespace plumbline::kernel::cuda {
+namespace plumbline::fuzz {
 namespace {
+
+using namespace kernel::cuda;  // NOLINT: this is a path of that room, planted from without
+using kernel::Status;
 
 template <class Tile, class Epilogue, int pairs_in_group>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, pairs_in_group, stream,
-                                                    PlantedDefect{product.planted});
+                                                    CurrentPlantedCall().plan());
 }
 
 }  // namespace
@@ -27,4 +31,4 @@ const Path kPlantedHopperPath = {
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,
      &hopper::GradWeight<__half>}};
 
-}  // namespace plumbline::kernel::cuda
+}  // namespace plumbline::fuzz

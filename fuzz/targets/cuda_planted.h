@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA operator with one defect of kernel/cuda/defects.h: the operator's own driver on paths that
+// have it. kUnsupported where the device has no such path: 8.0 is the least, and Hopper's defects need
+// 9.0. fp16 problems have no defects in their kernels, only in what surrounds them.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_
+#define PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_
+
+#include "kernel/cuda/defects.h"
+#include "kernel/linear_cross_entropy.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::fuzz {
+
+kernel::Status ForwardPlanted(const kernel::Problem& problem, const kernel::Results& results,
+                              void* workspace, void* saved, void* stream,
+                              const kernel::cuda::DefectEntry& planted);
+kernel::Status BackwardPlanted(const kernel::Problem& problem, const kernel::Results& results,
+                               void* workspace, const void* saved, void* stream,
+                               const kernel::cuda::DefectEntry& planted);
+kernel::Status ForwardBackwardPlanted(const kernel::Problem& problem, const kernel::Results& results,
+                                      const kernel::Execution& execution,
+                                      const kernel::UpstreamGradients& upstream, void* workspace,
+                                      const kernel::cuda::DefectEntry& planted);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_

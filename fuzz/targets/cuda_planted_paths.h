@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Paths (kernel/cuda/paths.h) whose kernels, and what surrounds them, ask at run time which defect they
+// have. A path's functions are told of their product alone; the call that a thread is in says the rest.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_
+#define PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_
+
+#include <cstddef>
+
+#include "kernel/cuda/defects.h"
+#include "kernel/problem.h"
+
+namespace plumbline::kernel::cuda {
+struct Path;
+}
+
+namespace plumbline::fuzz {
+
+extern const kernel::cuda::Path kPlantedPortablePath;
+extern const kernel::cuda::Path kPlantedHopperPath;
+
+struct PlantedCall {
+  kernel::cuda::Defect defect = kernel::cuda::Defect::kNone;
+  const kernel::Problem* problem = nullptr;
+  const kernel::Results* results = nullptr;
+  std::byte* workspace = nullptr;
+
+  kernel::cuda::PlantedDefect plan() const { return {static_cast<int>(defect)}; }
+};
+
+// Of the calling thread, while it is in ForwardPlanted or BackwardPlanted.
+const PlantedCall& CurrentPlantedCall();
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_

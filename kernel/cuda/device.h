@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call must know of the calling thread's current device. The CUDA runtime is asked once for each
+// device of the process, whatever the number of threads: the answers do not change while it lives.
+// kFailed with CUDA's words where there is no device.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_DEVICE_H_
+#define PLUMBLINE_KERNEL_CUDA_DEVICE_H_
+
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// 10 major + minor: 90 on Hopper.
+Status GetComputeCapability(int* capability);
+Status CountMultiprocessors(int* count);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_DEVICE_H_
