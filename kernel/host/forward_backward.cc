@@ -22,7 +22,7 @@ Regions RegionsOf(const Problem& problem, const Plan& plan) {
   Regions regions;
   const auto take = [&regions](size_t bytes) {
     const size_t at = regions.bytes;
-    regions.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    regions.bytes += (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
     return at;
   };
   if (plan.saved_bytes > 0) {  // a gradient is asked for
