@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the device sources of the probe share: CUDA errors as CudaFault.
+// What the device sources of the probe share: CUDA errors as CudaFault, and how dot products are run.
 
 #ifndef PLUMBLINE_FUZZ_PROBE_CUDA_CUH_
 #define PLUMBLINE_FUZZ_PROBE_CUDA_CUH_
 
 #include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
 
 #include "fuzz/probe_device.h"
 
@@ -19,6 +22,23 @@ inline void CheckCuda(cudaError_t error, const char* call) {
 inline void CheckKernel(const char* kernel) {
   CheckCuda(cudaGetLastError(), kernel);
   CheckCuda(cudaDeviceSynchronize(), kernel);
+}
+
+// What MmaTiles and WgmmaTiles share: `launch` is given a, b and out in device memory, out all NaN, and
+// enqueues the kernel called `name`.
+template <class Launch>
+void TilesOnDevice(const char* name, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b,
+                   float* out, Launch launch) {
+  const auto operands = static_cast<size_t>(tiles) * 16 * static_cast<size_t>(depth) * sizeof(uint16_t);
+  const auto results = static_cast<size_t>(tiles) * 256 * sizeof(float);
+  DeviceBytes left(operands), right(operands), products(results);
+  left.Put(a, operands);
+  right.Put(b, operands);
+  products.Fill(0xff);
+  launch(static_cast<const uint16_t*>(left.data()), static_cast<const uint16_t*>(right.data()),
+         static_cast<float*>(products.data()));
+  CheckKernel(name);
+  products.Get(out, results);
 }
 
 }  // namespace plumbline::fuzz

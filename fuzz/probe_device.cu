@@ -272,18 +272,12 @@ FunctionSweep SampleDivision() {
 }
 
 void MmaTiles(bool fp16, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b, float* out) {
-  const auto operands = static_cast<size_t>(tiles) * 16 * static_cast<size_t>(depth) * sizeof(uint16_t);
-  const auto results = static_cast<size_t>(tiles) * 256 * sizeof(float);
-  DeviceBytes left(operands), right(operands), products(results);
-  left.Put(a, operands);
-  right.Put(b, operands);
-  products.Fill(0xff);
   const auto blocks = static_cast<unsigned int>((tiles + 3) / 4);
-  (fp16 ? MmaKernel<true> : MmaKernel<false>)<<<blocks, 128>>>(
-      tiles, depth, static_cast<const uint16_t*>(left.data()),
-      static_cast<const uint16_t*>(right.data()), static_cast<float*>(products.data()));
-  CheckKernel("mma.sync");
-  products.Get(out, results);
+  TilesOnDevice("mma.sync", tiles, depth, a, b, out,
+                [&](const uint16_t* left, const uint16_t* right, float* products) {
+                  (fp16 ? MmaKernel<true> : MmaKernel<false>)<<<blocks, 128>>>(tiles, depth, left,
+                                                                               right, products);
+                });
 }
 
 }  // namespace plumbline::fuzz

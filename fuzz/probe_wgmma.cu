@@ -77,17 +77,12 @@ __global__ void __launch_bounds__(128)
 }  // namespace
 
 void WgmmaTiles(bool fp16, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b, float* out) {
-  const auto operands = static_cast<size_t>(tiles) * 16 * static_cast<size_t>(depth) * sizeof(uint16_t);
-  const auto results = static_cast<size_t>(tiles) * 256 * sizeof(float);
-  DeviceBytes left(operands), right(operands), products(results);
-  left.Put(a, operands);
-  right.Put(b, operands);
-  products.Fill(0xff);
-  (fp16 ? WgmmaKernel<true> : WgmmaKernel<false>)<<<static_cast<unsigned int>(tiles / 4), 128>>>(
-      depth, static_cast<const uint16_t*>(left.data()), static_cast<const uint16_t*>(right.data()),
-      static_cast<float*>(products.data()));
-  CheckKernel("wgmma");
-  products.Get(out, results);
+  const auto blocks = static_cast<unsigned int>(tiles / 4);
+  TilesOnDevice("wgmma", tiles, depth, a, b, out,
+                [&](const uint16_t* left, const uint16_t* right, float* products) {
+                  (fp16 ? WgmmaKernel<true> : WgmmaKernel<false>)<<<blocks, 128>>>(depth, left, right,
+                                                                                   products);
+                });
 }
 
 }  // namespace plumbline::fuzz

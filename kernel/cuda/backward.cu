@@ -124,6 +124,7 @@ class Chunk {
     product.n = layout_.h;
     product.k = layout_.n;
     product.live_is_depth = true;
+    product.beside_previous = call_.results.grad_hidden.has_value();  // both read the same d_logits
     const Tensor& grad = *call_.results.grad_weight;
     const int64_t offset = first_ * grad.stride[0];
     GradWeightEpilogue epilogue;

@@ -4,10 +4,12 @@
 //
 //   y = c (z - m),  p = 2^y / s,  dx = g ([v = label] - p) - k p (ln p + H),  dz = dx / T
 //
-// with ln p + H = q / s - t, in which ln s cancels exactly. Everything is fp32 until dz is rounded to
-// the elements that the gradients' products read; the label's 1 takes part before. fp32 problems keep
-// dz in planes. Elements outside of the rows that live and the columns that exist are +0, since they
-// are part of the depth of a later product.
+// with ln p + H = q / s - t, in which ln s cancels exactly. At a label the 1 takes part before anything
+// of dx is rounded. All other columns are p (level + slope y) from two numbers of the row, whose errors
+// are relative to |g| p and |k| p (t + q / s) and so within the same bound (oracle/ERROR-BUDGET.md).
+// Everything is fp32 until dz is rounded to the elements that the gradients' products read; fp32
+// problems keep dz in planes. Elements outside of the rows that live and the columns that exist are 0,
+// since they are part of the depth of a later product.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
 #define PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
@@ -19,17 +21,37 @@
 namespace plumbline::kernel::cuda {
 
 // A row as backward sees it. A row without a softmax, or with invalid data, has a NaN inverse_sum.
-struct RowGradient {
-  float max;                  // m
-  float scale;                // c = log2 e / T
-  float inverse_sum;          // 1 / s
-  float mean_gap;             // q / s, the mean of t
+struct alignas(16) RowGradient {
+  float max;          // m
+  float scale;        // c = log2 e / T
+  float weight;       // unit / s; unit is a power of two that keeps the next two in the range of floats
+  float level;        // -(g + k q / s) / T / unit
+  float slope;        // -k ln 2 / T / unit
+  float inverse_sum;  // 1 / s
+  float mean_gap;     // q / s, the mean of t
   float grad_logprob;         // g
   float grad_entropy;         // k
   float inverse_temperature;  // 1 / T
-  float unused;
-  int64_t label;  // -1: none
+  int32_t label;              // -1: none
 };
+
+// dz of the label.
+__device__ inline float LabelGradient(const RowGradient& row, float z) {
+  constexpr float kLn2 = 0.693147180559945309f;
+  const float y = Exponent(z, row.max, row.scale);
+  const float p = Exp2(y) * row.inverse_sum;
+  // A label whose logit is -infinity has dz = 0 (OPERATION.md, decision 5).
+  const float one = z != MinusInfinity() ? 1.0f : 0.0f;
+  const float of_logprob = row.grad_logprob * (one - p);
+  const float of_entropy = row.grad_entropy * (p * fmaf(y, kLn2, row.mean_gap));
+  return (of_logprob - of_entropy) * row.inverse_temperature;
+}
+
+// dz of any other column.
+__device__ inline float OtherGradient(const RowGradient& row, float z) {
+  const float y = Exponent(z, row.max, row.scale);
+  return Exp2(y) * row.weight * fmaf(row.slope, y, row.level);
+}
 
 template <class Element>
 struct DLogitsEpilogue {
@@ -46,67 +68,93 @@ struct DLogitsEpilogue {
   template <int BN>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const int offset = lane % 4 * 2;
+    if (column + BN > columns) {  // their p, and so their dz, is 0
+      const int last = static_cast<int>(columns - column) - lane % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < BN / 2; ++i) {
+        if (i / 4 * 8 + i % 2 >= last) d[i] = MinusInfinity();
+      }
+    }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int64_t r = row + lane / 4 + 8 * h;
-      if (r >= allocated_rows) continue;
-      const RowGradient gradient = r < live_rows ? rows[r] : Dead();
-      // Asked once a row: asked for each pair, the code of four planes lies between all others.
-      if (plane_stride == 0) {
-        StoreRow<BN, false>(d, h, gradient, column + offset, d_logits + r * ld);
-      } else if constexpr (!kIsHalf) {
-        StoreRow<BN, true>(d, h, gradient, column + offset, d_logits + r * ld);
-      }
+      const bool live = r < live_rows;
+      const RowGradient gradient = live ? rows[r] : Dead();
+      Element* to = d_logits + r * ld + column;
+      StoreRow<BN>(d, h, gradient, to, r < allocated_rows);
+      StoreLabel<BN>(d, h, gradient, first_column + column, to);
     }
-  }
-
-  // Of one logit.
-  __device__ static float Gradient(const RowGradient& row, float z, bool is_label) {
-    constexpr float kLn2 = 0.693147180559945309f;
-    const float y = Exponent(z, row.max, row.scale);
-    const float p = Exp2(y) * row.inverse_sum;
-    // A label whose logit is -infinity has dz = 0 (OPERATION.md, decision 5).
-    const float one = is_label && z != MinusInfinity() ? 1.0f : 0.0f;
-    const float of_logprob = row.grad_logprob * (one - p);
-    const float of_entropy = row.grad_entropy * (p * fmaf(y, kLn2, row.mean_gap));
-    return (of_logprob - of_entropy) * row.inverse_temperature;
   }
 
  private:
-  __device__ static RowGradient Dead() { return {0, 0, 0, 0, 0, 0, 0, 0, -1}; }
+  __device__ static RowGradient Dead() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1}; }
 
-  template <int BN, bool kInPlanes>
-  __device__ void StoreRow(const float (&d)[BN / 2], int h, const RowGradient& row, int64_t column,
-                           Element* to) const {
-    const int64_t distance = row.label - first_column - column;
-    const int at = distance >= 0 && distance < BN ? static_cast<int>(distance) : -1;
-    const int last = static_cast<int>(columns - column < BN ? columns - column : BN);
+  // Columns past the last are in memory too: d_logits come in whole tiles.
+  template <int BN>
+  __device__ void StoreRow(const float (&d)[BN / 2], int h, const RowGradient& row, Element* to,
+                           bool allocated) const {
+    const int lane = static_cast<int>(threadIdx.x % 4);
+    // Asked once a row: asked for each group, the code of four planes lies between all others.
+    if (plane_stride == 0) {
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      float dz[2];
+      for (int first = 0; first < BN / 8; first += 4) {
+        uint32_t v[4];
 #pragma unroll
-      for (int q = 0; q < 2; ++q) {
-        dz[q] = Gradient(row, d[4 * j + 2 * h + q], at == 8 * j + q);
-        if (row.label == -1 && row.inverse_sum == 0) dz[q] = 0;
-        if (8 * j + q >= last) dz[q] = 0;
+        for (int j = 0; j < 4; ++j) {
+          const int i = 4 * (first + j) + 2 * h;
+          v[j] = PackPair<Element>(OtherGradient(row, d[i]), OtherGradient(row, d[i + 1]));
+        }
+        GatherPieces(v);
+        if (allocated) {
+          *reinterpret_cast<uint4*>(to + 8 * (first + lane)) = {v[0], v[1], v[2], v[3]};
+        }
       }
-      // Columns past the last are in memory too: d_logits come in whole tiles.
-      StorePair<kInPlanes>(to + column + 8 * j, dz[0], dz[1]);
+    } else if constexpr (!kIsHalf) {
+#pragma unroll
+      for (int j = 0; j < BN / 8; ++j) {
+        const int i = 4 * j + 2 * h;
+        const Planes x = SplitPlanes(OtherGradient(row, d[i])),
+                     y = SplitPlanes(OtherGradient(row, d[i + 1]));
+        if (allocated) PutPlanes(to + 8 * j + 2 * lane, x, y);
+      }
     }
   }
 
-  template <bool kInPlanes>
-  __device__ void StorePair(Element* to, float a, float b) const {
-    if constexpr (!kInPlanes) {
-      Put(to, Narrow<Element>(a), Narrow<Element>(b));
-    } else {
-      const Planes x = SplitPlanes(a), y = SplitPlanes(b);
-      Put(to, x.lo, y.lo);
-      Put(to + plane_stride, x.mid, y.mid);
-      Put(to + 2 * plane_stride, x.hi, y.hi);
-      Put(to + 3 * plane_stride, x.raw, y.raw);
+  // Over what StoreRow left at the label, if this tile has it. The accumulators are never indexed at
+  // run time, which would put them in local memory; most warps have no label among their columns.
+  template <int BN>
+  __device__ void StoreLabel(const float (&d)[BN / 2], int h, const RowGradient& row, int64_t column,
+                             Element* to) const {
+    const int64_t distance = row.label < 0 ? -1 : row.label - column;
+    const bool here = distance >= 0 && distance < BN && distance % 8 / 2 == threadIdx.x % 4;
+    if (!__any_sync(kAllLanes, here)) return;
+    float z = 0;
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        if (distance - static_cast<int>(threadIdx.x % 4 * 2) == 8 * j + q) z = d[4 * j + 2 * h + q];
+      }
     }
+    __syncwarp();  // another lane stored what is overwritten
+    if (!here) return;
+    const float dz = LabelGradient(row, z);
+    if (plane_stride == 0) {
+      to[distance] = Narrow<Element>(dz);
+    } else if constexpr (!kIsHalf) {
+      const Planes planes = SplitPlanes(dz);
+      to[distance] = planes.lo;
+      to[distance + plane_stride] = planes.mid;
+      to[distance + 2 * plane_stride] = planes.hi;
+      to[distance + 3 * plane_stride] = planes.raw;
+    }
+  }
+
+  __device__ void PutPlanes(Element* to, const Planes& x, const Planes& y) const {
+    Put(to, x.lo, y.lo);
+    Put(to + plane_stride, x.mid, y.mid);
+    Put(to + 2 * plane_stride, x.hi, y.hi);
+    Put(to + 3 * plane_stride, x.raw, y.raw);
   }
 
   // An even column of an even ld: aligned to both.

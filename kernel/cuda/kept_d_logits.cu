@@ -76,10 +76,8 @@ __device__ void StoreGradients(const float (&dz)[kColumns], Element* to, int64_t
 #pragma unroll
     for (int p = 0; p < kPlanes; ++p) StoreColumns(planes[p], to + p * plane_stride);
   } else {
-    Element narrow[kColumns];
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) narrow[i] = Narrow<Element>(dz[i]);
-    StoreColumns(narrow, to);
+    *reinterpret_cast<uint4*>(to) = {PackPair<Element>(dz[0], dz[1]), PackPair<Element>(dz[2], dz[3]),
+                                     PackPair<Element>(dz[4], dz[5]), PackPair<Element>(dz[6], dz[7])};
   }
 }
 
@@ -91,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   const int64_t rows = (live + kRowBlock - 1) / kRowBlock * kRowBlock;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const bool alive = r < live;
-    const RowGradient row = alive ? epilogue.rows[r] : RowGradient{};
+    const RowGradient row = alive ? epilogue.rows[r] : RowGradient{.label = -1};
     const int64_t place = alive ? chunk.slot[chunk.list.source[r]] : -1;
     const float* const logits = chunk.logits + place * chunk.ld;
     const int64_t label = row.label - epilogue.first_column;
@@ -104,7 +102,13 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) {
         const bool exists = alive && column + i < epilogue.columns;
-        dz[i] = exists ? epilogue.Gradient(row, z[i], column + i == label) : 0.0f;
+        dz[i] = exists ? OtherGradient(row, z[i]) : 0.0f;
+      }
+      if (label >= column && label < column + kColumns) {
+#pragma unroll
+        for (int i = 0; i < kColumns; ++i) {
+          if (column + i == label) dz[i] = LabelGradient(row, z[i]);
+        }
       }
       if (there) {
         StoreGradients<kInPlanes>(dz, epilogue.d_logits + r * epilogue.ld + column,

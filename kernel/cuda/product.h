@@ -49,7 +49,10 @@ struct Product {
   const int32_t* live_rows = nullptr;  // device
   int64_t live_first = 0;
   bool live_is_depth = false;  // grad_weight: they bound k, not m
-  int passes = 1;              // or kPlanePasses
+  // Whether nothing that it reads or overwrites is touched by the launch before it, only by those that
+  // had ended when that one began: it may then run beside it. A path may ignore this.
+  bool beside_previous = false;
+  int passes = 1;  // or kPlanePasses
 };
 
 }  // namespace plumbline::kernel::cuda

@@ -165,6 +165,28 @@ __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted
   return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
 }
 
+__device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float g, float k) {
+  constexpr float kLn2 = 0.693147180559945309f;
+  const float inverse_temperature = 1.0f / row.temperature;
+  const float g_t = g * inverse_temperature, k_t = k * inverse_temperature;
+  // Powers of two: exact, and nothing of p (level + slope y) passes the largest float, y being at least
+  // -200.
+  const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
+  const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
+  const float inverse_sum = 1.0f / was.sum;
+  return {was.max,
+          fminf(kLog2E / row.temperature, kLargest),
+          inverse_sum * unit,
+          level,
+          slope,
+          inverse_sum,
+          was.mean_gap,
+          g,
+          k,
+          inverse_temperature,
+          static_cast<int32_t>(row.label)};
+}
+
 struct BackwardRows {
   const RowInputs& inputs;
   const SavedRow* saved;
@@ -181,20 +203,8 @@ struct BackwardRows {
     list.slot[i] = invalid ? kInvalidRow : place >= 0 ? static_cast<int32_t>(place) : kZeroRow;
     if (place < 0) return;
     list.source[place] = static_cast<int32_t>(i);
-    if (invalid) {
-      list.rows[place] = {0, 0, QuietNaN(), 0, g, k, 1, 0, -1};
-    } else {
-      const SavedRow was = saved[i];
-      list.rows[place] = {was.max,
-                          fminf(kLog2E / row.temperature, kLargest),
-                          1.0f / was.sum,
-                          was.mean_gap,
-                          g,
-                          k,
-                          1.0f / row.temperature,
-                          0,
-                          row.label};
-    }
+    list.rows[place] = invalid ? RowGradient{0, 0, QuietNaN(), 0, 0, QuietNaN(), 0, g, k, 1, -1}
+                               : GradientOf(row, saved[i], g, k);
   }
 };
 

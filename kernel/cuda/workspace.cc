@@ -26,7 +26,7 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
 }
 
-constexpr size_t kCensusBytes = 64, kRowGradientBytes = 40, kSavedRowBytes = 16;
+constexpr size_t kCensusBytes = 64, kRowGradientBytes = 48, kSavedRowBytes = 16;
 
 }  // namespace
 

@@ -55,22 +55,12 @@ std::vector<int64_t> DeviceSweep::ActiveRows(int64_t begin, int64_t end) {
   return active;
 }
 
-GradientRows DeviceSweep::HiddenRows(const std::vector<int64_t>& active) {
+// What does not depend on the rows: the columns, and how the target's elements are rounded.
+GradientRows DeviceSweep::GradientOf(Output output, kernel::DType dtype) const {
   GradientRows g;
-  g.output = Output::kGradHidden;
-  g.row = Of<int64_t>(arena_.problem_rows);
-  g.rows = static_cast<int64_t>(active.size());
+  g.output = output;
   g.columns = h_;
   g.ld = h_ld_;
-  g.value = Of<double>(arena_.grad_hidden);
-  g.error = Of<double>(arena_.grad_hidden_error);
-  g.row_mass = Of<double>(arena_.mass);
-  g.column_range = Of<double>(arena_.weight_max);
-  g.row_limit = Of<double>(arena_.limit);
-  g.underflow =
-      static_cast<double>(v_ + 1) * target_.eta + 2 * target_.chunks_hidden * target_.accumulator.eta;
-  g.radius_ratio = ratios_.grad_hidden;
-  const kernel::DType dtype = wanted_.grad_hidden->dtype;
   const Rounding rounding = RoundingOf(dtype);
   g.rounding_u = rounding.u;
   g.rounding_eta = rounding.eta;
@@ -79,14 +69,26 @@ GradientRows DeviceSweep::HiddenRows(const std::vector<int64_t>& active) {
   return g;
 }
 
+GradientRows DeviceSweep::HiddenRows(const std::vector<int64_t>& active) {
+  GradientRows g = GradientOf(Output::kGradHidden, wanted_.grad_hidden->dtype);
+  g.row = Of<int64_t>(arena_.problem_rows);
+  g.rows = static_cast<int64_t>(active.size());
+  g.value = Of<double>(arena_.grad_hidden);
+  g.error = Of<double>(arena_.grad_hidden_error);
+  g.row_mass = Of<double>(arena_.mass);
+  g.column_range = Of<double>(arena_.weight_max);
+  g.row_limit = Of<double>(arena_.limit);
+  g.underflow =
+      static_cast<double>(v_ + 1) * target_.eta + 2 * target_.chunks_hidden * target_.accumulator.eta;
+  g.radius_ratio = ratios_.grad_hidden;
+  return g;
+}
+
 GradientRows DeviceSweep::WeightRows(int64_t first, int64_t count, const double* value,
                                      const double* error) const {
-  GradientRows g;
-  g.output = Output::kGradWeight;
+  GradientRows g = GradientOf(Output::kGradWeight, wanted_.grad_weight->dtype);
   g.first = first;
   g.rows = count;
-  g.columns = h_;
-  g.ld = h_ld_;
   g.value = value;
   g.error = error;
   g.column_range = Of<double>(arena_.weight_range);
@@ -94,12 +96,6 @@ GradientRows DeviceSweep::WeightRows(int64_t first, int64_t count, const double*
   g.underflow = static_cast<double>(weight_rows_ + 1) * target_.eta +
                 2 * target_.chunks_weight * target_.accumulator.eta;
   g.radius_ratio = ratios_.grad_weight;
-  const kernel::DType dtype = wanted_.grad_weight->dtype;
-  const Rounding rounding = RoundingOf(dtype);
-  g.rounding_u = rounding.u;
-  g.rounding_eta = rounding.eta;
-  g.largest = rounding.largest;
-  g.rounded = dtype != kernel::DType::kF32;
   return g;
 }
 
@@ -153,8 +149,7 @@ void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begi
   auto* const weight_error = Of<double>(arena_.weight_error);
   const Blas::Operand weight = {Of<double>(arena_.weight), h_ld_};
   const Blas::Operand weight_magnitude = {Of<double>(arena_.weight_magnitude), h_ld_};
-  for (int64_t first = 0; first < v_; first += kChunk) {
-    const int64_t count = std::min(kChunk, v_ - first);
+  ForEachChunk([&](int64_t first, int64_t count) {
     DLogits(BlockLogits(), common_, Of<int64_t>(arena_.list), Of<RowTerms>(arena_.terms),
             Of<GradientTerms>(arena_.gradient_terms), rows, first, count, coefficients, dz,
             hidden_error, weight_error, chunk_);
@@ -166,7 +161,7 @@ void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begi
       blas_.Multiply(rows, h_, count, {hidden_error, chunk_}, weight_magnitude, first > 0,
                      Of<double>(arena_.grad_hidden_error), h_ld_);
     }
-    if (!wanted_.grad_weight || weight_nan_ || weight_unspecified_) continue;
+    if (!wanted_.grad_weight || weight_nan_ || weight_unspecified_) return;
     const int64_t at = blocks_ > 1 ? first * h_ld_ : 0;
     auto* const value = Of<double>(arena_.grad_weight, at);
     auto* const error = Of<double>(arena_.grad_weight_error, at);
@@ -175,7 +170,7 @@ void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begi
     blas_.Multiply(count, h_, rows, {weight_error, chunk_, true}, {magnitude, h_ld_}, add, error,
                    h_ld_);
     if (blocks_ == 1) JudgeGradient(WeightRows(first, count, value, error));
-  }
+  });
   if (!wanted_.grad_hidden) return;
   Upload(twice, Of<double>(arena_.mass));
   const GradientRows of_hidden = HiddenRows(active);

@@ -8,6 +8,7 @@
 #ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
 #define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -51,6 +52,12 @@ class DeviceSweep {
  private:
   static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
 
+  // visit(first column, columns) of each chunk, in order.
+  template <class Visit>
+  void ForEachChunk(Visit visit) const {
+    for (int64_t first = 0; first < v_; first += kChunk) visit(first, std::min(kChunk, v_ - first));
+  }
+
   bool Gradients() const { return wanted_.grad_hidden || wanted_.grad_weight; }
   void Plan(size_t memory);
 
@@ -68,6 +75,7 @@ class DeviceSweep {
   void Backward(int64_t begin, int64_t end);
   std::vector<int64_t> ActiveRows(int64_t begin, int64_t end);
   void FormGradients(const std::vector<int64_t>& active, int64_t begin);
+  GradientRows GradientOf(Output output, kernel::DType dtype) const;
   GradientRows HiddenRows(const std::vector<int64_t>& active);
   GradientRows WeightRows(int64_t first, int64_t count, const double* value, const double* error) const;
   void FinishWeight();

@@ -47,17 +47,16 @@ void DeviceSweep::FormLogits(int64_t begin, int64_t end) {
     Check(cudaMemset(arena_.logits.data(), 0, bytes), "logits of H = 0");
     Check(cudaMemset(arena_.abs_sums.data(), 0, bytes), "logits of H = 0");
   }
-  for (int64_t first = 0; first < v_; first += kChunk) {
-    const int64_t count = std::min(kChunk, v_ - first);
+  ForEachChunk([&](int64_t first, int64_t count) {
     WidenWeight(first, count);
     LowestBits(Of<double>(arena_.weight), count, h_, h_ld_, Of<double>(arena_.weight_lsb, first));
-    if (h_ == 0) continue;
+    if (h_ == 0) return;
     blas_.Multiply(rows, count, h_, {hidden, h_ld_}, {Of<double>(arena_.weight), h_ld_, true}, false,
                    Of<double>(arena_.logits, first), v_ld_);
     blas_.Multiply(rows, count, h_, {magnitude, h_ld_},
                    {Of<double>(arena_.weight_magnitude), h_ld_, true}, false,
                    Of<double>(arena_.abs_sums, first), v_ld_);
-  }
+  });
 }
 
 RowTerms DeviceSweep::TermsOf(int64_t r) const {

@@ -18,53 +18,63 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-using ForwardTile = TileShape<2, 192, 4, Major::kK, Major::kK, 24, 240>;
+using ForwardTile = TileShape<Work::kHalves, 2, 192, 4, Major::kK, Major::kK>;
 using DLogitsTile = ForwardTile;
-using GradHiddenTile = TileShape<1, 256, 4, Major::kK, Major::kMN, 40, 232>;
-using GradWeightTile = TileShape<1, 256, 4, Major::kMN, Major::kMN, 40, 232>;
+using GradHiddenTile = TileShape<Work::kHalves, 1, 256, 4, Major::kK, Major::kMN>;
+using GradWeightTile = TileShape<Work::kHalves, 1, 256, 4, Major::kMN, Major::kMN>;
 
-// pairs_in_group: see Schedule.
+// group: see Schedule.
 template <class Element, class Tile, class Epilogue, class Plan = NoDefects>
-Status LaunchProduct(const Product& product, const Epilogue& epilogue, int pairs_in_group,
-                     cudaStream_t stream, const Plan& plan = {}) {
+Status LaunchProduct(const Product& product, const Epilogue& epilogue, int group, cudaStream_t stream,
+                     const Plan& plan = {}) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
   Maps maps = {};
-  Status mapped = MakeMaps(product, Tile::kA, Tile::kB, Tile::kABoxRows, Tile::kBBoxRows, &maps);
+  Status mapped =
+      MakeMaps(product, Tile::kA, Tile::kB, Tile::ShareA::kBoxRows, Tile::ShareB::kBoxRows, &maps);
   if (!mapped.ok()) return mapped;
   int multiprocessors = 0;
   Status counted = CountMultiprocessors(&multiprocessors);
   if (!counted.ok()) return counted;
-  constexpr int64_t kPairRows = int64_t{Tile::kRows} * kClusterBlocks;
+  constexpr int64_t kUnitRows = int64_t{Tile::kRows} * Tile::kCluster.rows;
+  constexpr int64_t kUnitColumns = int64_t{Tile::kColumns} * Tile::kCluster.columns;
   const int64_t tiles =
-      ((product.m + kPairRows - 1) / kPairRows) * ((product.n + Tile::kColumns - 1) / Tile::kColumns);
+      ((product.m + kUnitRows - 1) / kUnitRows) * ((product.n + kUnitColumns - 1) / kUnitColumns);
   if (tiles > int64_t{1} << 30) {
     return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) +
                                                  " x " + std::to_string(product.n) + " has " +
                                                  std::to_string(tiles) +
-                                                 " pairs of tiles; at most 2^30 are counted");
+                                                 " clusters of tiles; at most 2^30 are counted");
   }
-  // A defect of a block's second tile shows on small problems too where there is one cluster alone.
-  const int64_t most =
-      plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / kClusterBlocks;
-  const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
   Status allowed = FromCuda(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),
       "shared memory of a matrix product");
   if (!allowed.ok()) return allowed;
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = kClusterBlocks;
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {Tile::kClusterBlocks, 1, 1};
+  // Its start lies under the end of what was enqueued before (AwaitPreviousGrid).
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(kClusterBlocks * unsigned(clusters));
   config.blockDim = dim3(kBlockThreads);
   config.dynamicSmemBytes = Tile::kSharedBytes;
   config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, pairs_in_group, epilogue, plan),
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  // Clusters of four do not fill every part of the chip.
+  int resident = multiprocessors / Tile::kClusterBlocks;
+  if constexpr (Tile::kClusterBlocks > 2) {
+    config.gridDim = dim3(Tile::kClusterBlocks * unsigned(resident));
+    Status known = FromCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config),
+                            "clusters of a matrix product");
+    if (!known.ok()) return known;
+  }
+  // A defect of a block's second tile shows on small problems too where there is one cluster alone.
+  const int64_t most = plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : resident;
+  const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
+  config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
+  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, group, epilogue, plan),
                   "launch of a matrix product");
 }
 

@@ -2,20 +2,21 @@
 //
 // The main loop of all matrix products on Hopper: C = A B^T by tiles, an epilogue for each tile.
 //
-// Blocks are persistent and come in clusters of two, which compute two tiles of C, one below the other:
-// each fetches its own tile of A and one half of the common tile of B, which goes to both. In a block
-// one thread of the first warpgroup issues the copies; two more warpgroups multiply, each the same
-// number of rows, and run the epilogue on what their registers hold. A ring of stages lies between
-// them:
+// Blocks are persistent and come in clusters, which compute neighbouring tiles of C together: what two
+// blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
+// thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
+// what their registers hold, either the upper and the lower half of every tile, or, taking turns, every
+// other tile whole, so that the epilogue of one lies under the products of the other. A ring of stages
+// lies between them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
-//   * empty[s]: stage s may be overwritten in both blocks; every multiplying warp of either arrived
+//   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
+//     that multiplied it arrived
 // A stage is given back one step late, so that one group of wgmma is always in flight.
 //
 // A tile is whole: no result depends on the grid, on the block's rank or on other tiles. For each pass
 // and block of 64 of the depth, ascending, one chain of wgmma goes through the same accumulators; what
-// lies beyond the operands' extents is zero, and adding zeros changes no sum. Where the number of tiles
-// below each other is odd, the last one's partner computes on zeros or on rows that nobody asked for,
-// and stores nothing.
+// lies beyond the operands' extents is zero, and adding zeros changes no sum. Where tiles do not fill a
+// cluster, its other blocks compute on zeros or on rows that nobody asked for, and store nothing.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
@@ -27,69 +28,47 @@
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
 #include "kernel/cuda/hopper/tensor_map.h"
+#include "kernel/cuda/hopper/tile_shape.cuh"
 #include "kernel/cuda/hopper/tma.cuh"
 #include "kernel/cuda/hopper/wgmma.cuh"
 #include "kernel/cuda/product.h"
 
 namespace plumbline::kernel::cuda::hopper {
 
-inline constexpr int kDepthBlock = 64;  // of the depth in a stage: 128 bytes, one row of the swizzle
-inline constexpr int kClusterBlocks = 2;
-inline constexpr int kMultipliers = 2;  // warpgroups
-inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
-inline constexpr int kMultiplyingWarps = 4 * kMultipliers * kClusterBlocks;  // of a cluster
+// Where a block stands in its cluster. Ranks go down the rows first.
+template <class Tile>
+struct Place {
+  uint32_t row, column;
 
-// A tile of C: 64 * 2 * kGroups rows (each multiplying warpgroup kGroups groups of 64), kColumns
-// columns. Registers a thread are those of the issuing warpgroup and of the others: 128 (p + 2 m) <=
-// 64512.
-template <int groups, int columns, int stages, Major a, Major b, int issuing_registers,
-          int multiplying_registers>
-struct TileShape {
-  static constexpr int kGroups = groups;
-  static constexpr int kRows = 64 * kMultipliers * groups;
-  static constexpr int kColumns = columns;
-  static constexpr int kStages = stages;
-  static constexpr Major kA = a;
-  static constexpr Major kB = b;
-  static constexpr int kIssuingRegisters = issuing_registers;
-  static constexpr int kMultiplyingRegisters = multiplying_registers;
-  static constexpr int kABytes = kRows * kDepthBlock * 2;
-  static constexpr int kBBytes = kColumns * kDepthBlock * 2;
-  static constexpr int kStageBytes = kABytes + kBBytes;
-  // The stages, their barriers, and what aligning the first stage to 1024 bytes may cost.
-  static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + 1024;
-  // Rows of the boxes in which an operand is fetched (tensor_map.h).
-  static constexpr int kABoxRows = a == Major::kK ? kRows : kDepthBlock;
-  static constexpr int kBBoxRows = b == Major::kK ? kColumns / kClusterBlocks : kDepthBlock;
-  static_assert(kABoxRows <= 256 && kBBoxRows <= 256);
-  static_assert(b == Major::kK || columns % (kBoxInner * kClusterBlocks) == 0);
-  static_assert(issuing_registers + kMultipliers * multiplying_registers <= 504);
-  static_assert(kSharedBytes <= 227 * 1024);
-};
-
-// The order of tiles: groups of a few pairs of row tiles sweep all columns, so that what concurrent
-// clusters read of A stays in L2 while B streams by.
-struct Schedule {
-  int pairs, columns, group;
-
-  __device__ int tiles() const { return pairs * columns; }
-  __device__ void At(int tile, int* pair, int* column) const {
-    const int first = tile / (group * columns) * group;
-    const int height = min(group, pairs - first);
-    const int within = tile - first * columns;
-    *column = within / height;
-    *pair = first + within - *column * height;
+  __device__ explicit Place(uint32_t rank)
+      : row(rank % Tile::kCluster.rows), column(rank / Tile::kCluster.rows) {}
+  __device__ static uint32_t Rank(uint32_t row, uint32_t column) {
+    return column * Tile::kCluster.rows + row;
+  }
+  // The blocks that share its rows of A, and those that share its columns of B, itself among either.
+  __device__ uint16_t SharingA() const {
+    uint16_t blocks = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < Tile::kCluster.columns; ++i) blocks |= uint16_t(1u << Rank(row, i));
+    return blocks;
+  }
+  __device__ uint16_t SharingB() const {
+    return uint16_t(((1u << Tile::kCluster.rows) - 1) << Rank(0, column));
+  }
+  // The rank of one of the kPeers blocks that share anything.
+  __device__ uint32_t Peer(uint32_t i) const {
+    constexpr uint32_t kRows = Tile::kCluster.rows, kColumns = Tile::kCluster.columns;
+    return i < kRows ? Rank(i, column) : Rank(row, (column + 1 + i - kRows) % kColumns);
   }
 };
 
-// What the issuing thread does. `row` is the tile's first row in C, `half_column` the first column of
-// the half of B's tile that this block fetches.
+// What the issuing thread does.
 template <class Tile, class Plan>
 struct Issuer {
   const TensorMap* a;
   const TensorMap* b;
   uint32_t stages, full, empty;  // shared addresses
-  uint32_t rank;
+  Place<Tile> place;
   int passes, blocks;  // of the depth
   Plan plan;
   int stage = 0;
@@ -100,30 +79,40 @@ struct Issuer {
     return plan.Has(Defect::kHopperRowCoordinate16) ? row & 0xffff : row;
   }
 
-  __device__ void Fill(int32_t row, int32_t half_column, int32_t depth, PassPlanes planes) {
+  // The share `part` of an operand's tile that begins at row (or column) `first`, to where it belongs
+  // in the stages of `blocks`; `from` is the share that is read, `part` itself.
+  template <Major major, int extent, int sharers>
+  __device__ void Fetch(uint32_t to, const TensorMap* map, uint32_t barrier, int32_t first,
+                        int32_t depth, int32_t plane, int part, int from, uint16_t to_blocks) {
+    using S = Share<major, extent, sharers>;
+#pragma unroll
+    for (int i = 0; i < S::kBoxes; ++i) {
+      int32_t inner = depth, row = first + from * S::kBoxRows;
+      uint32_t box = part * S::kBoxRows * 128;
+      if constexpr (major == Major::kMN) {
+        inner = first + (S::kWholeBoxes ? from * S::kBoxes + i : i) * kBoxInner;
+        row = depth + (S::kWholeBoxes ? 0 : from * S::kBoxRows);
+        box = S::kWholeBoxes ? (part * S::kBoxes + i) * 8192 : i * 8192 + part * S::kBoxRows * 128;
+      }
+      if constexpr (sharers == 1) {
+        CopyBox(to + box, map, barrier, inner, RowCoordinate(row), plane);
+      } else {
+        CopyBoxToBlocks(to + box, map, barrier, inner, RowCoordinate(row), plane, to_blocks);
+      }
+    }
+  }
+
+  __device__ void Fill(int32_t row, int32_t column, int32_t depth, PassPlanes planes) {
     BarrierWait(empty + 8 * stage, parity);
     const uint32_t barrier = full + 8 * stage;
     BarrierExpect(barrier, Tile::kStageBytes);
-    const uint32_t to_a = stages + stage * Tile::kStageBytes;
-    if constexpr (Tile::kA == Major::kK) {
-      CopyBox(to_a, a, barrier, depth, RowCoordinate(row), planes.a);
-    } else {
-#pragma unroll
-      for (int i = 0; i < Tile::kRows / kBoxInner; ++i)
-        CopyBox(to_a + i * 8192, a, barrier, row + i * kBoxInner, RowCoordinate(depth), planes.a);
-    }
-    const uint32_t half = Tile::kBBytes / kClusterBlocks;
-    const uint32_t to_b = to_a + Tile::kABytes + rank * half;
-    constexpr uint16_t kAllBlocks = (1 << kClusterBlocks) - 1;
-    if constexpr (Tile::kB == Major::kK) {
-      CopyBoxToBlocks(to_b, b, barrier, depth, RowCoordinate(half_column), planes.b, kAllBlocks);
-    } else {
-#pragma unroll
-      for (int i = 0; i < Tile::kColumns / kBoxInner / kClusterBlocks; ++i) {
-        CopyBoxToBlocks(to_b + i * 8192, b, barrier, half_column + i * kBoxInner, RowCoordinate(depth),
-                        planes.b, kAllBlocks);
-      }
-    }
+    const uint32_t to = stages + stage * Tile::kStageBytes;
+    const int part = int(place.row);
+    Fetch<Tile::kA, Tile::kRows, Tile::kCluster.columns>(
+        to, a, barrier, row, depth, planes.a, int(place.column), int(place.column), place.SharingA());
+    Fetch<Tile::kB, Tile::kColumns, Tile::kCluster.rows>(
+        to + Tile::kABytes, b, barrier, column, depth, planes.b, part,
+        plan.Has(Defect::kHopperMulticastRankIgnored) ? 0 : part, place.SharingB());
     if (++stage == Tile::kStages) {
       stage = 0;
       parity ^= 1;
@@ -131,36 +120,60 @@ struct Issuer {
   }
 
   __device__ void FillTile(int64_t row, int64_t column) {
-    const bool first_half = rank == 0 || plan.Has(Defect::kHopperMulticastRankIgnored);
-    const int64_t half_column = column + (first_half ? 0 : Tile::kColumns / kClusterBlocks);
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
       const PassPlanes planes = PlanesOf(passes, pass);
 #pragma unroll 1
       for (int block = 0; block < blocks; ++block)
-        Fill(int32_t(row), int32_t(half_column), block * kDepthBlock, planes);
+        Fill(int32_t(row), int32_t(column), block * kDepthBlock, planes);
     }
   }
 };
+
+// The turns of the multiplying warpgroups. A wait for a stage tells a phase from the one before alone,
+// so the next warpgroup may look at the ring only once this one has seen the last of its stages arrive.
+// Barrier 1 + w is waited at by warpgroup w.
+__device__ __forceinline__ void AwaitTurn(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.sync 1, 256;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 2, 256;" ::: "memory");
+  }
+}
+__device__ __forceinline__ void GiveTurn(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.arrive 1, 256;" ::: "memory");
+  } else {
+    asm volatile("bar.arrive 2, 256;" ::: "memory");
+  }
+}
 
 // What the multiplying warpgroups do. `a_rows` is the offset in a stage of this warpgroup's rows of A.
 template <class Element, class Tile, class Plan>
 struct Multiplier {
   uint32_t stages, full, empty;
   uint32_t a_rows;
-  uint32_t rank;
+  Place<Tile> place;
+  uint32_t peer;  // of this lane
   Plan plan;
   int stage = 0;
   uint32_t parity = 0;
 
-  // One arrival a warp, at the barrier of either block.
+  // One arrival a warp, at the barrier of each block that fetches for this one.
   __device__ void Release(int released) const {
     const uint32_t lane = threadIdx.x % 32;
     if (plan.Has(Defect::kHopperPeerNotAwaited)) {
-      if (lane == rank) BarrierArriveAt(empty + 8 * released, rank);
-    } else if (lane < kClusterBlocks) {
-      BarrierArriveAt(empty + 8 * released, lane);
+      if (lane == place.row) BarrierArriveAt(empty + 8 * released, peer);
+    } else if (lane < Tile::kPeers) {
+      BarrierArriveAt(empty + 8 * released, peer);
     }
+  }
+
+  // Past what another warpgroup consumes.
+  __device__ void Skip(int steps) {
+    const uint32_t at = uint32_t(stage) + uint32_t(steps);
+    stage = int(at % Tile::kStages);
+    parity ^= at / Tile::kStages & 1;
   }
 
   // d = or += the tile's sums over `steps` stages of the ring.
@@ -175,7 +188,7 @@ struct Multiplier {
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) ||
-            (plan.Has(Defect::kHopperPeerNotAwaited) && rank == 1))
+            (plan.Has(Defect::kHopperPeerNotAwaited) && place.row == 1))
           __nanosleep(3000);
         __syncwarp();
       }
@@ -208,44 +221,56 @@ struct Multiplier {
         parity ^= 1;
       }
     }
+  }
+
+  __device__ void Finish(float (&d)[Tile::kGroups][Tile::kColumns / 2], int steps) {
     WgmmaWait<0>();
 #pragma unroll
     for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
+    const int previous = (stage == 0 ? Tile::kStages : stage) - 1;
     if (steps > 0 && !plan.Has(Defect::kHopperStageReleasedEarly)) Release(previous);
   }
 };
 
 template <class Element, class Tile, class Epilogue, class Plan>
 __global__ void __launch_bounds__(kBlockThreads, 1)
-    ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Product product,
-                  int pairs_in_group, const __grid_constant__ Epilogue epilogue,
-                  const __grid_constant__ Plan plan) {
+    ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Product product, int group,
+                  const __grid_constant__ Epilogue epilogue, const __grid_constant__ Plan plan) {
   extern __shared__ uint8_t shared[];
   const uint32_t stages = (SharedAddress(shared) + 1023) & ~1023u;
   const uint32_t full = stages + Tile::kStages * Tile::kStageBytes;
   const uint32_t empty = full + 8 * Tile::kStages;
-  const uint32_t rank = ClusterRank();
+  const Place<Tile> place(ClusterRank());
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   const bool lone = plan.Has(Defect::kHopperPeerNotAwaited);
   if (threadIdx.x == 0) {
     for (int i = 0; i < Tile::kStages; ++i) {
       BarrierInit(full + 8 * i, 1);
-      BarrierInit(empty + 8 * i, lone ? kMultiplyingWarps / kClusterBlocks : kMultiplyingWarps);
+      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kPeers));
     }
     BarrierInitFence();
   }
   ClusterSync();
+  if (!product.beside_previous) AwaitPreviousGrid();
+  AllowNextGrid();
 
   const int live = int(LiveRows(product));
   const int m = product.live_is_depth ? int(product.m) : live;
   const int k = product.live_is_depth ? live : int(product.k);
   const int blocks =
       plan.Has(Defect::kHopperDepthTailDropped) ? k / kDepthBlock : (k + kDepthBlock - 1) / kDepthBlock;
-  const int row_tiles = (m + Tile::kRows - 1) / Tile::kRows;
-  const Schedule schedule = {(row_tiles + kClusterBlocks - 1) / kClusterBlocks,
-                             (int(product.n) + Tile::kColumns - 1) / Tile::kColumns, pairs_in_group};
-  const int clusters = int(gridDim.x) / kClusterBlocks;
-  const int first = int(blockIdx.x) / kClusterBlocks;
+  constexpr int kUnitRows = Tile::kRows * Tile::kCluster.rows;
+  constexpr int kUnitColumns = Tile::kColumns * Tile::kCluster.columns;
+  const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
+                             (int(product.n) + kUnitColumns - 1) / kUnitColumns, group};
+  const int clusters = int(gridDim.x) / Tile::kClusterBlocks;
+  const int first = int(blockIdx.x) / Tile::kClusterBlocks;
+  const auto row_of = [&](int unit) {
+    return (int64_t{unit} * Tile::kCluster.rows + place.row) * Tile::kRows;
+  };
+  const auto column_of = [&](int unit) {
+    return (int64_t{unit} * Tile::kCluster.columns + place.column) * Tile::kColumns;
+  };
 
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kIssuingRegisters));
@@ -256,51 +281,60 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                                 stages,
                                 full,
                                 empty,
-                                rank,
+                                place,
                                 product.passes,
                                 blocks,
                                 plan};
       PrefetchTensorMap(issuer.a);
       PrefetchTensorMap(issuer.b);
       for (int tile = first; tile < schedule.tiles(); tile += clusters) {
-        int pair, column;
-        schedule.At(tile, &pair, &column);
-        issuer.FillTile(int64_t{pair * kClusterBlocks + int(rank)} * Tile::kRows,
-                        int64_t{column} * Tile::kColumns);
+        int row, column;
+        schedule.At(tile, &row, &column);
+        issuer.FillTile(row_of(row), column_of(column));
       }
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
-    const int first_group = (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, uint32_t(first_group) * 8192,
-                                               rank,   plan};
-    for (int tile = first; tile < schedule.tiles(); tile += clusters) {
-      int pair, column;
-      schedule.At(tile, &pair, &column);
-      const int64_t row = int64_t{pair * kClusterBlocks + int(rank)} * Tile::kRows + first_group * 64 +
-                          threadIdx.x % 128 / 32 * 16;
-      const int64_t first_column = int64_t{column} * Tile::kColumns;
+    constexpr bool kTurns = Tile::kWork == Work::kTurns;
+    const int first_group = kTurns ? 0 : (warpgroup - 1) * Tile::kGroups;
+    Multiplier<Element, Tile, Plan> multiplier{
+        stages, full, empty, uint32_t(first_group) * 8192, place, place.Peer(threadIdx.x % 32), plan};
+    const int steps = product.passes * blocks;
+    const int turn = kTurns ? warpgroup - 1 : 0;
+    multiplier.Skip(turn * steps);
+    if (turn == 1 && first < schedule.tiles()) GiveTurn(0);
+    for (int tile = first + turn * clusters; tile < schedule.tiles();
+         tile += (kTurns ? kMultipliers : 1) * clusters) {
+      int unit_row, unit_column;
+      schedule.At(tile, &unit_row, &unit_column);
+      const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
+      const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
-      const int steps = product.passes * blocks;
       if constexpr (Epilogue::kLoads) {
 #pragma unroll
-        for (int group = 0; group < Tile::kGroups; ++group)
-          epilogue.template Load<Tile::kColumns>(d[group], row + group * 64, first_column, m);
+        for (int g = 0; g < Tile::kGroups; ++g)
+          epilogue.template Load<Tile::kColumns>(d[g], row + g * 64, column, m);
       } else if (steps == 0) {
 #pragma unroll
-        for (int group = 0; group < Tile::kGroups; ++group) {
+        for (int g = 0; g < Tile::kGroups; ++g) {
 #pragma unroll
-          for (int i = 0; i < Tile::kColumns / 2; ++i) d[group][i] = 0;
+          for (int i = 0; i < Tile::kColumns / 2; ++i) d[g][i] = 0;
         }
       }
+      if (kTurns) AwaitTurn(turn);
       multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first);
+      if (kTurns && tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
+      multiplier.Finish(d, steps);
+      if (kTurns) multiplier.Skip(steps);
 #pragma unroll
-      for (int group = 0; group < Tile::kGroups; ++group) {
-        if (row + group * 64 < product.m)
-          epilogue.template Store<Tile::kColumns>(d[group], row + group * 64, first_column, m);
+      for (int g = 0; g < Tile::kGroups; ++g) {
+        if (row + g * 64 < product.m && column < product.n)
+          epilogue.template Store<Tile::kColumns>(d[g], row + g * 64, column, m);
       }
     }
   }
+  // What follows takes the end of this grid for the end of those before.
+  if (product.beside_previous) AwaitPreviousGrid();
   // A block that left could still be a multicast's destination, or be arrived at.
   ClusterSync();
 }

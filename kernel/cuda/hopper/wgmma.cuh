@@ -64,6 +64,7 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
   "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
 #define PLUMB_SIXTY \
   PLUMB_TEN("") PLUMB_TEN("1") PLUMB_TEN("2") PLUMB_TEN("3") PLUMB_TEN("4") PLUMB_TEN("5")
+#define PLUMB_64 PLUMB_SIXTY "%60, %61, %62, %63"
 #define PLUMB_96 PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") "%90, %91, %92, %93, %94, %95"
 #define PLUMB_128                                                                         \
   PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") PLUMB_TEN("9") PLUMB_TEN("10") \
@@ -71,10 +72,11 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 #define PLUMB_EIGHT(i)                                                                        \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define PLUMB_ACCUMULATORS_96                                                                         \
+#define PLUMB_ACCUMULATORS_64                                                                         \
   PLUMB_EIGHT(0), PLUMB_EIGHT(8), PLUMB_EIGHT(16), PLUMB_EIGHT(24), PLUMB_EIGHT(32), PLUMB_EIGHT(40), \
-      PLUMB_EIGHT(48), PLUMB_EIGHT(56), PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80),            \
-      PLUMB_EIGHT(88)
+      PLUMB_EIGHT(48), PLUMB_EIGHT(56)
+#define PLUMB_ACCUMULATORS_96 \
+  PLUMB_ACCUMULATORS_64, PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80), PLUMB_EIGHT(88)
 #define PLUMB_ACCUMULATORS_128 \
   PLUMB_ACCUMULATORS_96, PLUMB_EIGHT(96), PLUMB_EIGHT(104), PLUMB_EIGHT(112), PLUMB_EIGHT(120)
 // a, b, accumulate, then the operands' majors: %`a` to %`tb`.
@@ -91,10 +93,14 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 template <class Element, Major a_major, Major b_major, int count>
 __device__ __forceinline__ void Wgmma(float (&d)[count], uint64_t a_descriptor, uint64_t b_descriptor,
                                       int accumulate) {
-  static_assert(count == 96 || count == 128, "N is 192 or 256");
+  static_assert(count == 64 || count == 96 || count == 128, "N is 128, 192 or 256");
   constexpr bool kBfloat16 = std::is_same_v<Element, __nv_bfloat16>;
   static_assert(kBfloat16 || std::is_same_v<Element, __half>);
-  if constexpr (count == 96 && kBfloat16) {
+  if constexpr (count == 64 && kBfloat16) {
+    PLUMB_WGMMA("m64n128k16", "bf16", 64, 64, 65, 66, 67, 68);
+  } else if constexpr (count == 64) {
+    PLUMB_WGMMA("m64n128k16", "f16", 64, 64, 65, 66, 67, 68);
+  } else if constexpr (count == 96 && kBfloat16) {
     PLUMB_WGMMA("m64n192k16", "bf16", 96, 96, 97, 98, 99, 100);
   } else if constexpr (count == 96) {
     PLUMB_WGMMA("m64n192k16", "f16", 96, 96, 97, 98, 99, 100);
@@ -107,9 +113,11 @@ __device__ __forceinline__ void Wgmma(float (&d)[count], uint64_t a_descriptor, 
 
 #undef PLUMB_TEN
 #undef PLUMB_SIXTY
+#undef PLUMB_64
 #undef PLUMB_96
 #undef PLUMB_128
 #undef PLUMB_EIGHT
+#undef PLUMB_ACCUMULATORS_64
 #undef PLUMB_ACCUMULATORS_96
 #undef PLUMB_ACCUMULATORS_128
 #undef PLUMB_WGMMA

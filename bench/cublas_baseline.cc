@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/cublas_baseline.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "bench/softmax_gradient.h"
+
+namespace plumbline::bench {
+
+CublasBaseline::CublasBaseline(OperatorRun* run, cudaStream_t stream)
+    : stream_(stream),
+      n_(static_cast<int64_t>(run->live_rows().size())),
+      h_(run->shape().h),
+      v_(run->shape().v),
+      rows_(n_),
+      labels_(n_),
+      hidden_(n_ * h_),
+      weight_(&run->weight()),
+      g_(n_),
+      k_(n_),
+      logprob_(n_),
+      largest_(n_),
+      logits_(n_ * v_),
+      d_logits_(n_ * v_),
+      grad_hidden_(n_ * h_),
+      grad_weight_(v_ * h_),
+      cublas_(stream) {
+  rows_.Put(run->live_rows());
+  PickRows(run->hidden().data(), rows_.data(), n_, h_, hidden_.data(), stream_);
+  PickRows(run->grad_logprob().data(), rows_.data(), n_, g_.data(), stream_);
+  PickRows(run->grad_entropy().data(), rows_.data(), n_, k_.data(), stream_);
+  const std::vector<int64_t> all = run->labels().Get();
+  std::vector<int64_t> labels;
+  for (const int64_t row : run->live_rows()) labels.push_back(all[static_cast<size_t>(row)]);
+  labels_.Put(labels);
+
+  of_logits_ =
+      cublas_.Choose({hidden_.data(), weight_->data(), logits_.data(), n_, v_, h_, false, true});
+  SoftmaxGradient{logits_.data(),   labels_.data(),  g_.data(),      k_.data(), n_, v_,
+                  d_logits_.data(), logprob_.data(), largest_.data()}
+      .Enqueue(stream_);
+  of_hidden_ = cublas_.Choose(
+      {d_logits_.data(), weight_->data(), grad_hidden_.data(), n_, h_, v_, false, false});
+  of_weight_ =
+      cublas_.Choose({d_logits_.data(), hidden_.data(), grad_weight_.data(), v_, h_, n_, true, false});
+
+  run->Forward();
+  run->Backward();
+  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  CheckLogprob(run);
+  CheckGradients(run);
+}
+
+void CublasBaseline::CheckLogprob(OperatorRun* run) {
+  const std::vector<float> ours = run->logprob().Get(), entropy = run->entropy().Get(),
+                           theirs = logprob_.Get(), largest = largest_.Get();
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    const auto row = static_cast<size_t>(run->live_rows()[i]);
+    // bf16's rounding moves a logit by at most 2^-8 of itself: the label's, and the log of the sum of
+    // all.
+    const float bound = 0x1p-7f * largest[i] + 0x1p-10f;
+    if (!(std::abs(ours[row] - theirs[i]) <= bound) || !std::isfinite(entropy[row]))
+      throw std::runtime_error("row " + std::to_string(row) + ": logprob " + std::to_string(ours[row]) +
+                               ", of bf16 logits " + std::to_string(theirs[i]) + ", entropy " +
+                               std::to_string(entropy[row]));
+  }
+}
+
+void CublasBaseline::CheckGradients(OperatorRun* run) {
+  const auto compare = [&](const char* name, const DeviceArray<Bf16>& ours,
+                           const DeviceArray<Bf16>& theirs) {
+    const double ratio = std::sqrt(SumOfSquares(ours) / SumOfSquares(theirs));
+    if (!(ratio > 0.9 && ratio < 1.1))
+      throw std::runtime_error(std::string(name) + ": its norm is " + std::to_string(ratio) +
+                               " of that of the products");
+  };
+  compare("grad_hidden", run->grad_hidden(), grad_hidden_);
+  compare("grad_weight", run->grad_weight(), grad_weight_);
+}
+
+double CublasBaseline::SumOfSquares(const DeviceArray<Bf16>& array) {
+  DeviceArray<double> sum(1);
+  sum.Put({0});
+  AddSquares(array.data(), array.size(), sum.data(), stream_);
+  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  return sum.Get()[0];
+}
+
+void CublasBaseline::Forward() { cublas_.Enqueue(of_logits_); }
+
+void CublasBaseline::Backward() {
+  cublas_.Enqueue(of_logits_);
+  cublas_.Enqueue(of_hidden_);
+  cublas_.Enqueue(of_weight_);
+}
+
+double CublasBaseline::flop_of_a_product() const {
+  return 2 * static_cast<double>(n_) * static_cast<double>(h_) * static_cast<double>(v_);
+}
+
+std::string CublasBaseline::choices() const {
+  return "logits: " + of_logits_.name + "; grad_hidden: " + of_hidden_.name +
+         "; grad_weight: " + of_weight_.name;
+}
+
+}  // namespace plumbline::bench

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The products that the operator is measured against, by cuBLAS: bf16 in, bf16 out, fp32 accumulate.
+// Each is done by whichever was faster on these very operands: cublasGemmEx, or the best of cublasLt's
+// first eight heuristics. Both may use the same 64 MiB of workspace.
+
+#ifndef PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
+#define PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "bench/device_fill.h"
+#include "bench/device_memory.h"
+
+namespace plumbline::bench {
+
+// out[rows, columns] = A · B over `depth`, all row-major and contiguous. a is [rows, depth], or
+// [depth, rows] where a_transposed; b is [depth, columns], or [columns, depth] where b_transposed.
+struct Product {
+  const Bf16* a;
+  const Bf16* b;
+  Bf16* out;
+  int64_t rows, columns, depth;
+  bool a_transposed, b_transposed;
+};
+
+// Throws std::runtime_error, naming the call, wherever cuBLAS or CUDA refuse.
+class CublasProducts {
+ public:
+  explicit CublasProducts(cudaStream_t stream);
+  CublasProducts(const CublasProducts&) = delete;
+  CublasProducts& operator=(const CublasProducts&) = delete;
+  ~CublasProducts();
+
+  // How one product is done; only for the CublasProducts that chose it.
+  struct Choice {
+    Product product;
+    bool light = false;  // cublasLt, by `algorithm`
+    cublasLtMatmulAlgo_t algorithm = {};
+    std::string name;  // "cublasGemmEx" or "cublasLt heuristic 3"
+  };
+  // Times every candidate once, after a call that is not timed.
+  Choice Choose(const Product& product);
+  void Enqueue(const Choice& choice);
+
+ private:
+  void Common(const Product& product);
+  void Light(const Product& product, const cublasLtMatmulAlgo_t& algorithm);
+  template <class Call>
+  float Time(const Call& call);
+
+  cudaStream_t stream_;
+  cublasHandle_t common_ = nullptr;
+  cublasLtHandle_t light_ = nullptr;
+  DeviceArray<std::byte> workspace_;
+};
+
+// "13.0.2", of the library that is loaded.
+std::string CublasVersion();
+
+}  // namespace plumbline::bench
+
+#endif  // PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA operator beside cuBLAS, in interleaved pairs (bench/paired_timing.h) on random bf16 data
+// (bench/operator_run.h). The time of a benchmark is the median of ours; its counters:
+//
+//   ratio, ratio_low, ratio_high   ours over theirs: median of the pairs, its 95 % interval
+//   ms, ms_reference               medians
+//   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, products as cuBLAS does them
+//   workspace_MiB, saved_MiB       what the operator asks for
+//
+// <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cublas_baseline.h), one for
+// forward, three for backward, four for both. Three more have another reference: per_token (four times
+// 8192 rows for 32768), weight_once (a device-to-device copy that moves as many bytes as weight has)
+// and half_ignored (no row ignored).
+
+#include <benchmark/benchmark.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bench/cublas_baseline.h"
+#include "bench/cublas_products.h"
+#include "bench/device_memory.h"
+#include "bench/operator_run.h"
+#include "bench/paired_timing.h"
+
+namespace plumbline::bench {
+namespace {
+
+constexpr DeviceShape kShapes[] = {
+    {8192, 4096, 131072}, {8192, 4096, 151936},  {8192, 2048, 131072},
+    {8192, 1024, 151936}, {8192, 2304, 256000},  {4096, 7168, 129280},
+    {128, 4096, 151936},  {32768, 4096, 131072}, {8192, 4096, 151936, true},
+};
+constexpr double kMiB = 1 << 20;
+
+cudaStream_t TheStream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t made = nullptr;
+    Check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return made;
+  }();
+  return stream;
+}
+
+// The operator and its baseline at one shape, kept from pass to pass; another shape takes its memory.
+struct Bench {
+  explicit Bench(const DeviceShape& shape) : ours(shape, TheStream()), theirs(&ours, TheStream()) {}
+  OperatorRun ours;
+  CublasBaseline theirs;
+};
+std::unique_ptr<Bench> current;
+
+Bench& At(const DeviceShape& shape) {
+  if (current == nullptr || !(current->ours.shape() == shape)) {
+    current.reset();
+    current = std::make_unique<Bench>(shape);
+  }
+  return *current;
+}
+
+struct Pass {
+  const char* name;
+  int products;
+  bool forward, backward;
+
+  template <class Side>
+  std::function<void()> Of(Side* side) const {
+    return [side, this] {
+      if (forward) side->Forward();
+      if (backward) side->Backward();
+    };
+  }
+};
+constexpr Pass kPasses[] = {
+    {"forward", 1, true, false}, {"backward", 3, false, true}, {"forward_backward", 4, true, true}};
+
+// Enough for about 0.8 s at 700 TFLOP/s, and 20 at least.
+int Pairs(double flop_of_both) {
+  return static_cast<int>(std::clamp(0.8 * 700e12 / flop_of_both, 20.0, 100.0));
+}
+
+// theirs_scale: what the time of `theirs` is multiplied by before it is compared.
+void Report(benchmark::State& state, const PairedTimes& times, double theirs_scale, const Pass& pass,
+            const OperatorRun& ours, double flop_of_a_product) {
+  const double reference = times.b * theirs_scale;
+  state.counters["pairs"] = times.pairs;
+  state.counters["ratio"] = times.ratio / theirs_scale;
+  state.counters["ratio_low"] = times.ratio_low / theirs_scale;
+  state.counters["ratio_high"] = times.ratio_high / theirs_scale;
+  state.counters["ms"] = times.a;
+  state.counters["ms_reference"] = reference;
+  state.counters["TFLOP/s"] = pass.products * flop_of_a_product / times.a * 1e-9;
+  state.counters["TFLOP/s_reference"] = pass.products * flop_of_a_product / reference * 1e-9;
+  const kernel::Sizes& sizes = pass.backward ? ours.sizes() : ours.forward_sizes();
+  state.counters["workspace_MiB"] = static_cast<double>(sizes.workspace) / kMiB;
+  state.counters["saved_MiB"] = static_cast<double>(ours.sizes().saved) / kMiB;
+  for (auto _ : state) state.SetIterationTime(times.a * 1e-3);
+}
+
+void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
+  Bench& bench = At(shape);
+  const double flop = bench.theirs.flop_of_a_product();
+  const PairedTimes times = TimePairs(pass.Of(&bench.ours), pass.Of(&bench.theirs),
+                                      Pairs(2 * pass.products * flop), TheStream());
+  Report(state, times, 1, pass, bench.ours, flop);
+  state.SetLabel(bench.theirs.choices());
+}
+
+double Flop(const DeviceShape& shape) {
+  return 2 * static_cast<double>(shape.n) * static_cast<double>(shape.h) * static_cast<double>(shape.v);
+}
+
+// Two problems of our own in turn. Backward alone reads what Forward saved, so that runs first.
+void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const DeviceShape& reference,
+                     double scale, const Pass& pass) {
+  current.reset();
+  OperatorRun a(shape, TheStream()), b(reference, TheStream());
+  a.Forward();
+  b.Forward();
+  const PairedTimes times = TimePairs(
+      pass.Of(&a), pass.Of(&b), Pairs(pass.products * (Flop(shape) + Flop(reference))), TheStream());
+  Report(state, times, scale, pass, a,
+         Flop(shape) * static_cast<double>(a.live_rows().size()) / static_cast<double>(shape.n));
+}
+
+// A copy of 2 GiB moves 4 GiB: each byte is read, and written.
+void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
+  constexpr int64_t kCopied = int64_t{2} << 30;
+  current.reset();
+  OperatorRun ours(shape, TheStream());
+  const DeviceArray<float> from(kCopied / 4), to(kCopied / 4);
+  FillNormal(from.data(), from.size(), 1, 1, TheStream());
+  const auto copy = [&] {
+    Check(cudaMemcpyAsync(to.data(), from.data(), kCopied, cudaMemcpyDeviceToDevice, TheStream()),
+          "cudaMemcpyAsync");
+  };
+  const PairedTimes times = TimePairs(pass.Of(&ours), copy, 100, TheStream());
+  const auto weight = static_cast<double>(ours.weight().size()) * 2;
+  Report(state, times, weight / (2 * static_cast<double>(kCopied)), pass, ours, Flop(shape));
+  state.counters["copy_GB/s"] = 2 * static_cast<double>(kCopied) / times.b * 1e-6;
+}
+
+void Register(const std::string& name, std::function<void(benchmark::State&)> run) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [run = std::move(run)](benchmark::State& state) {
+                                 try {
+                                   run(state);
+                                 } catch (const std::exception& fault) {
+                                   current.reset();
+                                   state.SkipWithError(fault.what());
+                                 }
+                               })
+      ->Iterations(1)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+void RegisterAll() {
+  for (const DeviceShape& shape : kShapes) {
+    for (const Pass& pass : kPasses) {
+      Register(pass.name + ("/" + shape.name()),
+               [&](benchmark::State& state) { BesideCublas(state, shape, pass); });
+    }
+  }
+  for (const Pass& pass : kPasses) {
+    Register(std::string("per_token/") + pass.name + "/32768x4096x131072",
+             [&](benchmark::State& state) {
+               BesideOurselves(state, {32768, 4096, 131072}, {8192, 4096, 131072}, 4, pass);
+             });
+  }
+  Register("half_ignored/forward_backward/8192x4096x151936", [](benchmark::State& state) {
+    BesideOurselves(state, {8192, 4096, 151936, true}, {8192, 4096, 151936}, 1, kPasses[2]);
+  });
+  Register("weight_once/forward/128x4096x151936", [](benchmark::State& state) {
+    BesideCopy(state, {128, 4096, 151936}, kPasses[0]);
+  });
+}
+
+std::string Version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+// Empty: there is a device, and it is described in the context of the results.
+std::string WhyNoDevice() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0)
+    return std::string("no CUDA device: ") + cudaGetErrorString(error);
+  cudaDeviceProp device = {};
+  int runtime = 0;
+  Check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  std::string driver;
+  std::ifstream version("/proc/driver/nvidia/version");
+  std::getline(version, driver);
+  benchmark::AddCustomContext("device", device.name);
+  benchmark::AddCustomContext("multiprocessors", std::to_string(device.multiProcessorCount));
+  benchmark::AddCustomContext("driver", driver.empty() ? "unknown" : driver);
+  benchmark::AddCustomContext("cuda", Version(runtime));
+  benchmark::AddCustomContext("cublas", CublasVersion());
+  return "";
+}
+
+}  // namespace
+}  // namespace plumbline::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  const std::string why = plumbline::bench::WhyNoDevice();
+  if (!why.empty()) {
+    std::fprintf(stderr, "cuda_bench: skipped: %s\n", why.c_str());
+    return 0;
+  }
+  plumbline::bench::RegisterAll();
+  benchmark::RunSpecifiedBenchmarks();
+  plumbline::bench::current.reset();
+  return 0;
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that make what is measured: random tensors, rows picked out of one, the sum of squares of
+// one. Values come from cuRAND's counter-based Philox4x32-10, one subsequence for each four elements,
+// so that they depend on (seed, index) alone. Every function enqueues on `stream` and throws on a
+// launch error.
+
+#ifndef PLUMBLINE_BENCH_DEVICE_FILL_H_
+#define PLUMBLINE_BENCH_DEVICE_FILL_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace plumbline::bench {
+
+// bf16 in memory; the host only hands it on.
+using Bf16 = uint16_t;
+
+// Normal, of mean 0 and standard deviation `scale`.
+void FillNormal(Bf16* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
+void FillNormal(float* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
+
+// out[i, :] = in[rows[i], :] for i < count, of `width` elements.
+void PickRows(const Bf16* in, const int64_t* rows, int64_t count, int64_t width, Bf16* out,
+              cudaStream_t stream);
+void PickRows(const float* in, const int64_t* rows, int64_t count, float* out, cudaStream_t stream);
+
+// Adds the squares of all elements to *sum.
+void AddSquares(const Bf16* in, int64_t count, double* sum, cudaStream_t stream);
+
+}  // namespace plumbline::bench
+
+#endif  // PLUMBLINE_BENCH_DEVICE_FILL_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operator on random data on the device, as training calls it: bf16 throughout, reduction none,
+// both upstream gradients, both gradients asked for. hidden is N(0, 1) and weight N(0, 4/H), so that
+// logits have a standard deviation of 2; labels are uniform, the upstream gradients N(0, 1).
+
+#ifndef PLUMBLINE_BENCH_OPERATOR_RUN_H_
+#define PLUMBLINE_BENCH_OPERATOR_RUN_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/device_fill.h"
+#include "bench/device_memory.h"
+#include "kernel/linear_cross_entropy.h"
+
+namespace plumbline::bench {
+
+struct DeviceShape {
+  int64_t n, h, v;
+  bool half_ignored = false;  // every row with probability 1/2
+
+  std::string name() const;  // "8192x4096x151936", "…_half_ignored"
+  bool operator==(const DeviceShape&) const = default;
+};
+
+// Throws std::runtime_error: memory, a launch, or what the operator refuses.
+class OperatorRun {
+ public:
+  OperatorRun(const DeviceShape& shape, cudaStream_t stream);
+  OperatorRun(const OperatorRun&) = delete;
+  OperatorRun& operator=(const OperatorRun&) = delete;
+
+  // These enqueue.
+  void Forward();
+  void Backward();
+
+  const DeviceShape& shape() const { return shape_; }
+  // Rows that are not ignored, ascending.
+  const std::vector<int64_t>& live_rows() const { return live_rows_; }
+  const DeviceArray<Bf16>& hidden() const { return hidden_; }
+  const DeviceArray<Bf16>& weight() const { return weight_; }
+  const DeviceArray<int64_t>& labels() const { return labels_; }
+  const DeviceArray<float>& grad_logprob() const { return grad_logprob_; }
+  const DeviceArray<float>& grad_entropy() const { return grad_entropy_; }
+  const DeviceArray<float>& logprob() const { return logprob_; }
+  const DeviceArray<float>& entropy() const { return entropy_; }
+  const DeviceArray<Bf16>& grad_hidden() const { return grad_hidden_; }
+  const DeviceArray<Bf16>& grad_weight() const { return grad_weight_; }
+
+  // What a caller must give: for forward alone, and with both gradients.
+  const kernel::Sizes& forward_sizes() const { return forward_sizes_; }
+  const kernel::Sizes& sizes() const { return sizes_; }
+
+ private:
+  DeviceShape shape_;
+  kernel::Execution execution_;
+  DeviceArray<Bf16> hidden_, weight_;
+  DeviceArray<int64_t> labels_;
+  DeviceArray<float> grad_logprob_, grad_entropy_, logprob_, entropy_;
+  DeviceArray<Bf16> grad_hidden_, grad_weight_;
+  std::vector<int64_t> live_rows_;
+  kernel::Problem problem_;
+  kernel::Results results_;
+  kernel::Sizes forward_sizes_, sizes_;
+  DeviceArray<std::byte> workspace_, saved_;
+};
+
+}  // namespace plumbline::bench
+
+#endif  // PLUMBLINE_BENCH_OPERATOR_RUN_H_

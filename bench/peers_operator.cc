@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA operator behind a C interface, for bench/peers.py: bf16, contiguous, reduction none, int64
+// labels, T = 1, on whichever stream the caller names. Each function returns 0, or 1 + kernel::Code
+// with the reason in `message` (cut to `room` bytes, ended with 0).
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernel/linear_cross_entropy.h"
+
+namespace {
+
+namespace kernel = plumbline::kernel;
+using kernel::DType;
+
+// Laid out as bench/peer_list.py's Call. Without gradients grad_hidden and grad_weight are null.
+struct Call {
+  int64_t n, h, v;
+  int64_t gradients;  // 0 or 1: whether both are asked for
+  const void* hidden;
+  const void* weight;
+  const void* labels;
+  const void* grad_logprob;
+  const void* grad_entropy;
+  void* logprob;
+  void* entropy;
+  void* grad_hidden;
+  void* grad_weight;
+  void* workspace;
+  void* saved;
+  void* stream;
+};
+
+struct Asked {
+  kernel::Problem problem;
+  kernel::Results results;
+  kernel::Execution execution;
+};
+
+Asked Of(const Call& call) {
+  Asked asked;
+  const int64_t n = call.n, h = call.h, v = call.v;
+  asked.problem.hidden = {call.hidden, DType::kBf16, 2, {n, h}, {h, 1}};
+  asked.problem.weight = {call.weight, DType::kBf16, 2, {v, h}, {h, 1}};
+  asked.problem.labels = {call.labels, DType::kI64, 1, {n, 1}, {1, 1}};
+  asked.problem.grad_logprob = kernel::ConstTensor{call.grad_logprob, DType::kF32, 1, {n, 1}, {1, 1}};
+  asked.problem.grad_entropy = kernel::ConstTensor{call.grad_entropy, DType::kF32, 1, {n, 1}, {1, 1}};
+  asked.results.logprob = kernel::Tensor{call.logprob, DType::kF32, 1, {n, 1}, {1, 1}};
+  asked.results.entropy = kernel::Tensor{call.entropy, DType::kF32, 1, {n, 1}, {1, 1}};
+  if (call.gradients != 0) {
+    asked.results.grad_hidden = kernel::Tensor{call.grad_hidden, DType::kBf16, 2, {n, h}, {h, 1}};
+    asked.results.grad_weight = kernel::Tensor{call.grad_weight, DType::kBf16, 2, {v, h}, {h, 1}};
+  }
+  asked.execution.device = kernel::Device::kCuda;
+  asked.execution.stream = call.stream;
+  return asked;
+}
+
+int Answer(const kernel::Status& status, char* message, size_t room) {
+  if (status.ok()) return 0;
+  if (room > 0) {
+    std::strncpy(message, status.message.c_str(), room - 1);
+    message[room - 1] = 0;
+  }
+  return 1 + static_cast<int>(status.code);
+}
+
+}  // namespace
+
+extern "C" {
+
+int plumbline_sizes(const Call* call, size_t* workspace, size_t* saved, char* message, size_t room) {
+  const Asked asked = Of(*call);
+  kernel::Sizes sizes;
+  const kernel::Status status = kernel::GetSizes(asked.problem, asked.results, asked.execution, &sizes);
+  *workspace = sizes.workspace;
+  *saved = sizes.saved;
+  return Answer(status, message, room);
+}
+
+int plumbline_forward(const Call* call, char* message, size_t room) {
+  const Asked asked = Of(*call);
+  return Answer(
+      kernel::Forward(asked.problem, asked.results, asked.execution, call->workspace, call->saved),
+      message, room);
+}
+
+int plumbline_backward(const Call* call, char* message, size_t room) {
+  const Asked asked = Of(*call);
+  return Answer(
+      kernel::Backward(asked.problem, asked.results, asked.execution, call->workspace, call->saved),
+      message, room);
+}
+
+}  // extern "C"

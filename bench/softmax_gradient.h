@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The matrix that the baseline's two gradient products read: d_logits of kernel/OPERATION.md, at T = 1,
+// from logits that a GEMM rounded to bf16, itself rounded to bf16. A real one, since a product's power,
+// and on a power-limited device its speed, depends on the data.
+
+#ifndef PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_
+#define PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "bench/device_fill.h"
+
+namespace plumbline::bench {
+
+// Contiguous [n, v] logits and d_logits; labels, grad_logprob (g) and grad_entropy (k) of n.
+struct SoftmaxGradient {
+  const Bf16* logits;
+  const int64_t* labels;
+  const float* g;
+  const float* k;
+  int64_t n, v;
+  Bf16* d_logits;
+  float* logprob;  // [n] of these logits
+  float* largest;  // [n] max |logit|
+
+  void Enqueue(cudaStream_t stream) const;
+};
+
+}  // namespace plumbline::bench
+
+#endif  // PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a product is cut: the tile of a block, the cluster of blocks that share operands, the stages of
+// shared memory, the registers; and the order in which clusters take tiles. Everything that is chosen
+// by measurement (bench/NOTES.md), at compile time.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
+#define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
+
+#include "kernel/cuda/hopper/tensor_map.h"
+
+namespace plumbline::kernel::cuda::hopper {
+
+inline constexpr int kDepthBlock = 64;  // of the depth in a stage: 128 bytes, one row of the swizzle
+inline constexpr int kMultipliers = 2;  // warpgroups of a block
+inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
+
+enum class Work {
+  kHalves,  // each multiplying warpgroup has one half of every tile's rows
+  kTurns,   // each has every other tile whole: its epilogue lies under the other's products
+};
+
+// Blocks of a cluster: `rows` tiles below each other, which share B, by `columns` side by side, which
+// share A.
+struct Cluster {
+  int rows, columns;
+};
+
+// The share of one operand's tile, `extent` rows or columns by a block of the depth, that one of
+// `sharers` blocks fetches: rows of it where memory runs along the depth, else whole boxes of 64 where
+// they divide evenly, else a part of the depth of every box.
+template <Major major, int extent, int sharers>
+struct Share {
+  static constexpr bool kWholeBoxes = major == Major::kMN && extent % (kBoxInner * sharers) == 0;
+  static constexpr int kBoxes =
+      major == Major::kK ? 1 : extent / kBoxInner / (kWholeBoxes ? sharers : 1);
+  static constexpr int kBoxRows = major == Major::kK ? extent / sharers
+                                  : kWholeBoxes      ? kDepthBlock
+                                                     : kDepthBlock / sharers;
+  static_assert(major == Major::kK || extent % kBoxInner == 0);
+  static_assert(extent % sharers == 0 && kBoxRows % 8 == 0 && kBoxRows <= 256);
+};
+
+// 64 * kGroups rows a multiplying warpgroup. Registers a thread are those of the issuing warpgroup and
+// of the others: 128 (p + 2 m) <= 64512.
+template <Work work, int groups, int columns, int stages, Major a, Major b,
+          Cluster cluster = Cluster{2, 1}>
+struct TileShape {
+  static constexpr Work kWork = work;
+  static constexpr Cluster kCluster = cluster;
+  static constexpr int kClusterBlocks = cluster.rows * cluster.columns;
+  static constexpr int kGroups = groups;
+  static constexpr int kRows = 64 * groups * (work == Work::kHalves ? kMultipliers : 1);
+  static constexpr int kColumns = columns;
+  static constexpr int kStages = stages;
+  static constexpr Major kA = a;
+  static constexpr Major kB = b;
+  using ShareA = Share<a, kRows, cluster.columns>;
+  using ShareB = Share<b, kColumns, cluster.rows>;
+  // More accumulators than these leave no room for an epilogue beside 232 registers.
+  static constexpr bool kWide = groups * columns / 2 > 128;
+  static constexpr int kIssuingRegisters = kWide ? 24 : 40;
+  static constexpr int kMultiplyingRegisters = kWide ? 240 : 232;
+  static constexpr int kABytes = kRows * kDepthBlock * 2;
+  static constexpr int kBBytes = kColumns * kDepthBlock * 2;
+  static constexpr int kStageBytes = kABytes + kBBytes;
+  // The stages, their barriers, and what aligning the first stage to 1024 bytes may cost.
+  static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + 1024;
+  // Blocks whose copies reach a block, and so the blocks to which it gives a stage back.
+  static constexpr int kPeers = cluster.rows + cluster.columns - 1;
+  static constexpr int kWarpsAStage = work == Work::kHalves ? 4 * kMultipliers : 4;
+  static_assert(kSharedBytes <= 227 * 1024);
+};
+
+// The order of tiles: groups of a few rows of clusters sweep all columns, so that what concurrent
+// clusters read of A stays in L2 while B streams by.
+struct Schedule {
+  int rows, columns, group;  // of clusters
+
+  __device__ int tiles() const { return rows * columns; }
+  __device__ void At(int tile, int* row, int* column) const {
+    const int first = tile / (group * columns) * group;
+    const int height = min(group, rows - first);
+    const int within = tile - first * columns;
+    *column = within / height;
+    *row = first + within - *column * height;
+  }
+};
+
+}  // namespace plumbline::kernel::cuda::hopper
+
+#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
