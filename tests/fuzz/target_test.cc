@@ -156,7 +156,7 @@ TEST(Target, EveryBuiltInLoads) {
                  "\"" + original + "\"");
     EXPECT_EQ(text, Loaded(original)->description_text());
   }
-  EXPECT_EQ(names.size(), 5 + Mutants().size() + HopperMutants().size() + CudaMutants().size());
+  EXPECT_EQ(names.size(), 6 + Mutants().size() + HopperMutants().size() + CudaMutants().size());
   EXPECT_GE(CudaMutants().size(), 12U);
 }
 
