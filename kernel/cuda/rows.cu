@@ -125,6 +125,7 @@ struct ForwardRows {
     return row.kind == Kind::kNormal;
   }
   __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
+    if (list.slot != nullptr) list.slot[i] = static_cast<int32_t>(place);
     if (place >= 0) {
       list.source[place] = static_cast<int32_t>(i);
       list.label[place] = row.label;
@@ -137,6 +138,8 @@ struct ForwardRows {
     if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = value;
     if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = value;
     if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = value;
+    if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = value;
+    if (outputs.row_lse != nullptr) outputs.row_lse[i] = value;
   }
 };
 
