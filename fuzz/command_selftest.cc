@@ -32,7 +32,7 @@ FamilyNames NamesOf(SelftestCommand::Family family) {
     case SelftestCommand::Family::kHopper:
       return {"hopper-mutant:", "host-hopper"};
     case SelftestCommand::Family::kCuda:
-      return {"cuda-mutant:", "cuda+cuda-portable"};
+      return {"cuda-mutant:", "cuda+cuda-portable+cuda-forward-backward"};
     default:
       return {"mutant:", "host"};
   }

@@ -106,9 +106,10 @@ struct Line {
                           }
                           return CommandFuzz(fuzz, console);
                         });
-    auto* targets = sub->add_option("--target", fuzz.targets,
-                                    "host, host-hopper, cuda, cuda-portable, cuda-simt, mutant:NAME or "
-                                    "plugin:PATH.so; may be repeated; see `plumb targets`");
+    auto* targets = sub->add_option(
+        "--target", fuzz.targets,
+        "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, mutant:NAME or "
+        "plugin:PATH.so; may be repeated; see `plumb targets`");
     targets->allow_extra_args(false);
     AddOptional<Budget>(sub, "--budget", &fuzz.budget, ParseBudget,
                         "90s, 10m, 2h or 5000cases (for each target) [60s]");
@@ -278,7 +279,8 @@ struct Line {
         Add("targets", "List the built-in targets, or print what one target says of itself",
             "plumb targets plugin:./mine.so", true, [this] { return CommandTargets(target, console); });
     sub->add_option("target", target,
-                    "host, host-hopper, cuda, cuda-portable, cuda-simt, mutant:NAME or plugin:PATH.so");
+                    "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, "
+                    "mutant:NAME or plugin:PATH.so");
 
     sub = Add(
         "selftest",

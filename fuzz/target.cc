@@ -17,6 +17,7 @@
 #include "fuzz/abi.h"
 #include "fuzz/cuda_device.h"
 #include "fuzz/targets/cuda.h"
+#include "fuzz/targets/cuda_forward_backward.h"
 #include "fuzz/targets/host.h"
 #include "fuzz/targets/host_hopper.h"
 #include "fuzz/targets/mutants.h"
@@ -29,6 +30,7 @@ constexpr std::string_view kHostHopper = "host-hopper";
 constexpr std::string_view kCuda = "cuda";
 constexpr std::string_view kCudaPortable = "cuda-portable";
 constexpr std::string_view kCudaSimt = "cuda-simt";
+constexpr std::string_view kCudaForwardBackward = "cuda-forward-backward";
 constexpr std::string_view kMutant = "mutant:";
 constexpr std::string_view kHopperMutant = "hopper-mutant:";
 constexpr std::string_view kCudaMutant = "cuda-mutant:";
@@ -41,6 +43,7 @@ const plumbline_target_v1* FindBuiltIn(std::string_view name) {
   if (name == kCuda) return CudaTarget();
   if (name == kCudaPortable) return CudaPortableTarget();
   if (name == kCudaSimt) return CudaSimtTarget();
+  if (name == kCudaForwardBackward) return CudaForwardBackwardTarget();
   const auto find = [&](std::string_view prefix, std::span<const Mutant> mutants) {
     const plumbline_target_v1* table = nullptr;
     for (const Mutant& mutant : mutants) {
@@ -233,7 +236,9 @@ std::vector<BuiltIn> BuiltInTargets() {
        "the same with its dot products as Hopper's tensor cores compute them, bit for bit"},
       {std::string(kCuda), "the operator on a CUDA device, by the fastest path that the device has"},
       {std::string(kCudaPortable), "the same by the path for compute capability 8.0 and up"},
-      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"}};
+      {std::string(kCudaSimt), "the same without tensor cores, for compute capability 7.5 and up"},
+      {std::string(kCudaForwardBackward),
+       "the operator on a CUDA device, gradients computed in the forward call"}};
   for (const Mutant& mutant : Mutants()) {
     targets.push_back({std::string(kMutant) + std::string(mutant.name), std::string(mutant.what)});
   }

@@ -2,8 +2,8 @@
 //
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
 //
-// Names: "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt", "mutant:NAME",
-// "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
+// Names: "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt",
+// "cuda-forward-backward", "mutant:NAME", "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_H_

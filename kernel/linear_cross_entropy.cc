@@ -16,6 +16,21 @@ Status UnknownDevice(const Execution& execution) {
       "execution.device = " + std::to_string(static_cast<int>(execution.device)) + " is not a device");
 }
 
+// A function makes the upstream gradients: then there are no others, and nothing is reduced.
+Status CheckUpstream(const Problem& problem, const UpstreamGradients& upstream) {
+  if (upstream.function == nullptr) return Status::Ok();
+  std::string fault;
+  if (problem.reduction != Reduction::kNone) {
+    fault = "reduction = " + std::to_string(static_cast<int>(problem.reduction)) +
+            ": upstream.function makes gradients of rows; it needs reduction none";
+  } else if (problem.grad_logprob) {
+    fault = "grad_logprob is present beside upstream.function, which makes it";
+  } else if (problem.grad_entropy) {
+    fault = "grad_entropy is present beside upstream.function, which makes it";
+  }
+  return fault.empty() ? Status::Ok() : Status::Error(Code::kInvalidArgument, fault);
+}
+
 }  // namespace
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
@@ -47,6 +62,30 @@ Status Backward(const Problem& problem, const Results& results, const Execution&
       return host::Backward(problem, results, execution.threads, workspace, saved);
     case Device::kCuda:
       return cuda::Backward(problem, results, execution, workspace, saved);
+  }
+  return UnknownDevice(execution);
+}
+
+Status GetForwardBackwardSize(const Problem& problem, const Results& results,
+                              const Execution& execution, size_t* workspace) {
+  switch (execution.device) {
+    case Device::kHost:
+      return host::GetForwardBackwardSize(problem, results, execution.threads, workspace);
+    case Device::kCuda:
+      return cuda::GetForwardBackwardSize(problem, results, execution, workspace);
+  }
+  return UnknownDevice(execution);
+}
+
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace) {
+  Status status = CheckUpstream(problem, upstream);
+  if (!status.ok()) return status;
+  switch (execution.device) {
+    case Device::kHost:
+      return host::ForwardBackward(problem, results, execution.threads, upstream, workspace);
+    case Device::kCuda:
+      return cuda::ForwardBackward(problem, results, execution, upstream, workspace);
   }
   return UnknownDevice(execution);
 }

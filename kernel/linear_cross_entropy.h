@@ -9,10 +9,11 @@
 //   s = Backward(problem, results, execution, workspace, saved);
 //
 // Sizes are the worst case over everything that the data may hold; they depend on shapes, dtypes, the
-// results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be null
-// where their size is 0. On a CUDA device every tensor, workspace and saved are device memory; the device
-// is the calling thread's current one. workspace may be reused as soon as a call is complete; saved is read, never
-// written, by Backward, so one forward serves any number of backward passes.
+// results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be
+// null where their size is 0. ForwardBackward does both at once, for less. On a CUDA device every
+// tensor, workspace and saved are device memory; the device is the calling thread's current one.
+// workspace may be reused as soon as a call is complete; saved is read, never written, by Backward, so
+// one forward serves any number of backward passes.
 
 #ifndef PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
 #define PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
@@ -31,7 +32,7 @@ enum class Device : uint8_t { kHost, kCuda };
 enum class CudaPath : uint8_t {
   kBest,      // the fastest that the device has: wgmma on compute capability 9.0, else kPortable
   kPortable,  // mma.sync, compute capability 8.0 or higher, else kSimt
-  kSimt,      // fused multiply-adds, compute capability 7.5 or higher: slow, and no tensor core's rounding
+  kSimt,  // fused multiply-adds, compute capability 7.5 or higher: slow, and no tensor core's rounding
 };
 
 struct Execution {
@@ -41,6 +42,8 @@ struct Execution {
   // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
+  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit.
+  size_t kept_logits_bytes = size_t{8} << 30;
 };
 
 struct Sizes {
@@ -48,7 +51,7 @@ struct Sizes {
   size_t saved = 0;      // bytes that Forward leaves for Backward
 };
 
-// All four: kInvalidArgument names the argument and its value, before anything is written.
+// All of these: kInvalidArgument names the argument and its value, before anything is written.
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
                 Sizes* sizes);
 
@@ -62,6 +65,40 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 // problem. The upstream gradients may differ from call to call.
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
+
+// One block of rows whose forward results are there, handed to whoever knows the upstream gradients.
+// The pointers are valid for what is enqueued on `stream`, on the host until the function returns.
+struct RowBlock {
+  int64_t first = 0, rows = 0;  // of the problem; at least one row
+  // [rows], dense; of ignored and invalid rows what the outputs have: +0 and NaN.
+  const float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
+  // [rows], dense, +0 at first: d objective / d logprob and d objective / d entropy of each row. What
+  // they hold for an ignored row reaches nothing.
+  float *grad_logprob = nullptr, *grad_entropy = nullptr;
+  void* stream = nullptr;  // CUDA: the execution's cudaStream_t
+};
+
+// Where the upstream gradients come from. With a function, it is called on the calling thread, for each
+// block of rows once, in ascending order (today all rows are one block), after forward has been
+// computed or enqueued; it writes or enqueues the writing of grad_logprob and grad_entropy, and must
+// not wait: the call may be captured in a graph. What it returns, unless it is ok, is what the call
+// returns, and gradients are then not written. Without one, the problem's grad_logprob and grad_entropy
+// hold.
+struct UpstreamGradients {
+  Status (*function)(void* context, const RowBlock& block) = nullptr;
+  void* context = nullptr;
+};
+
+// Gradients in forward: Forward and Backward in one call, the same bits, for three quarters of the
+// work on a CUDA device. Of the four products forward's logits need not be computed twice where there
+// is memory to keep them: those of the last kept_logits_bytes / (4 rows) columns of the vocabulary,
+// in fp32, in the workspace; the others are computed again. Host: nothing is kept, nothing is saved.
+// Without a gradient among the results it is Forward, and the function is not called. With a function
+// the problem must have reduction none and no upstream gradients of its own.
+Status GetForwardBackwardSize(const Problem& problem, const Results& results,
+                              const Execution& execution, size_t* workspace);
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace);
 
 // Forward, and Backward where a gradient is present, with memory of its own (host only).
 Status Run(const Problem& problem, const Results& results, const Execution& execution = {});

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "fuzz/targets/cuda.h"
+#include "fuzz/targets/cuda_forward_backward.h"
 #include "fuzz/targets/cuda_planted.h"
 #include "fuzz/targets/entry.h"
 #include "fuzz/targets/mutants.h"
@@ -42,10 +44,30 @@ struct CudaMutantOperator {
   }
 };
 
+// Those of gradients in forward.
+template <size_t kIndex>
+struct PlantedForwardBackward {
+  static constexpr CudaPath kPath = CudaPath::kBest;
+  static Status Enqueue(const Problem& problem, const Results& results,
+                        const kernel::Execution& execution, const kernel::UpstreamGradients& upstream,
+                        void* workspace) {
+    return ForwardBackwardPlanted(problem, results, execution, upstream, workspace, kDefects[kIndex]);
+  }
+};
+
+template <size_t kIndex>
+struct ForwardBackwardMutant : ForwardBackwardOperator<PlantedForwardBackward<kIndex>> {
+  static const char* Describe() { return CudaMutantOperator<kIndex>::Describe(); }
+};
+
+template <size_t kIndex>
+using MutantOperator = std::conditional_t<kDefects[kIndex].in_forward, ForwardBackwardMutant<kIndex>,
+                                          CudaMutantOperator<kIndex>>;
+
 template <size_t... kIndices>
 auto MakeMutants(std::index_sequence<kIndices...>) {
   return std::array{Mutant{kDefects[kIndices].name, kDefects[kIndices].what,
-                           Entry<CudaMutantOperator<kIndices>>::Table(),
+                           Entry<MutantOperator<kIndices>>::Table(),
                            kDefects[kIndices].deterministic}...};
 }
 

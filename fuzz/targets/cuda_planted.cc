@@ -78,4 +78,14 @@ Status BackwardPlanted(const Problem& problem, const Results& results, void* wor
                  });
 }
 
+Status ForwardBackwardPlanted(const Problem& problem, const Results& results,
+                              const kernel::Execution& execution,
+                              const kernel::UpstreamGradients& upstream, void* workspace,
+                              const DefectEntry& planted) {
+  return Planted(
+      problem, results, workspace, planted, [&](kernel::cuda::PathChoice path, const Problem& seen) {
+        return kernel::cuda::ForwardBackwardOn(path, seen, results, execution, upstream, workspace);
+      });
+}
+
 }  // namespace plumbline::fuzz

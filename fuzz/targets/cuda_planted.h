@@ -20,6 +20,10 @@ kernel::Status ForwardPlanted(const kernel::Problem& problem, const kernel::Resu
 kernel::Status BackwardPlanted(const kernel::Problem& problem, const kernel::Results& results,
                                void* workspace, const void* saved, void* stream,
                                const kernel::cuda::DefectEntry& planted);
+kernel::Status ForwardBackwardPlanted(const kernel::Problem& problem, const kernel::Results& results,
+                                      const kernel::Execution& execution,
+                                      const kernel::UpstreamGradients& upstream, void* workspace,
+                                      const kernel::cuda::DefectEntry& planted);
 
 }  // namespace plumbline::fuzz
 

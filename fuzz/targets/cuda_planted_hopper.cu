@@ -25,7 +25,7 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 
 const Path kPlantedHopperPath = {
     hopper::kSoftmaxColumns,
-    {&Launch<hopper::ForwardTile, SoftmaxEpilogue>, &hopper::DLogits<__nv_bfloat16>,
+    {&Launch<hopper::ForwardTile, ForwardEpilogue>, &hopper::DLogits<__nv_bfloat16>,
      &Launch<hopper::GradHiddenTile, AccumulateEpilogue>,
      &Launch<hopper::GradWeightTile, GradWeightEpilogue>},
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,

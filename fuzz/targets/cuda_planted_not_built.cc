@@ -21,5 +21,10 @@ kernel::Status BackwardPlanted(const kernel::Problem&, const kernel::Results&, v
                                void*, const kernel::cuda::DefectEntry&) {
   return NotBuilt();
 }
+kernel::Status ForwardBackwardPlanted(const kernel::Problem&, const kernel::Results&,
+                                      const kernel::Execution&, const kernel::UpstreamGradients&, void*,
+                                      const kernel::cuda::DefectEntry&) {
+  return NotBuilt();
+}
 
 }  // namespace plumbline::fuzz

@@ -23,16 +23,16 @@ using kernel::Status;
 using portable::kTile;
 
 // Epilogues whose defects are in what they are told rather than in what they do.
-struct PlantedSoftmax : SoftmaxEpilogue {
+struct PlantedSoftmax : ForwardEpilogue {
   int active = 0;
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     const PlantedDefect plan{active};
     const bool ragged = column + BN > columns;
     if (ragged && plan.Has(Defect::kPartialUnwritten)) return;
-    SoftmaxEpilogue told = *this;
+    ForwardEpilogue told = *this;
     if (ragged && (plan.Has(Defect::kTailUnmasked) || plan.Has(Defect::kTailSentinel))) {
       const int last = static_cast<int>(columns - column) - static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
@@ -49,9 +49,9 @@ struct PlantedSoftmax : SoftmaxEpilogue {
 struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   int active = 0;
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     DLogitsEpilogue<__nv_bfloat16> told = *this;
     if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
     told.Store<BN>(d, row, column, live_rows, scratch);
@@ -72,7 +72,7 @@ Status Launch(const char* name, const Product& product, const Epilogue& epilogue
       name, product, epilogue, stream, CurrentPlantedCall().plan());
 }
 
-Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
+Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
   const int active = CurrentPlantedCall().plan().active;
   return Launch<false, false>("forward", product, Plant<PlantedSoftmax>(epilogue, active), stream);
 }
@@ -118,7 +118,17 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
   }
 }
 
-Status ForwardOfHalf(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
+template <class Element>
+Status PlantedKept(const Kept& kept, const BackwardList& list, int64_t rows,
+                   const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
+  Kept told = kept;
+  if (CurrentPlantedCall().defect == Defect::kKeptByBackwardPlace) told.slot = list.slot;
+  // The workspace goes on after the last of them.
+  if (CurrentPlantedCall().defect == Defect::kKeptColumnsOff) told.logits += 64;
+  return KeptDLogits(told, list, rows, epilogue, stream);
+}
+
+Status ForwardOfHalf(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
   return kPortablePath.f16.forward(product, epilogue, stream);
 }
 
@@ -145,8 +155,9 @@ Status PlantedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
 
 const Path kPlantedPortablePath = {
     kTile,
-    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>},
-    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>},
+    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>,
+     &PlantedKept<__nv_bfloat16>},
+    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, &PlantedKept<__half>},
     &PlantedRows,
     &PlantedGradHidden};
 

@@ -4,6 +4,7 @@
 
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/finish.h"
+#include "kernel/cuda/kept.h"
 #include "kernel/cuda/operands.h"
 #include "kernel/cuda/paths.h"
 #include "kernel/cuda/rows.h"
@@ -40,15 +41,15 @@ int64_t ChunkColumns(const Call& call) {
 template <class Element>
 class Chunk {
  public:
-  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first)
+  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first,
+        int64_t columns)
       : call_(call),
         layout_(call.layout),
         memory_(memory),
         hidden_(hidden),
         chunk_(ChunkColumns(call)),
-        first_(first) {
-    columns_ = std::min(chunk_, layout_.v - first);
-  }
+        first_(first),
+        columns_(columns) {}
 
   Status Run() {
     Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
@@ -73,15 +74,7 @@ class Chunk {
   }
   int64_t PlaneStride() const { return layout_.padded_rows * chunk_; }
 
-  Status DLogits() {
-    Product product = Common();
-    product.a = hidden_.itself;
-    product.a_alternative = hidden_.moved;
-    product.use_alternative = hidden_.use_moved;
-    product.b = weight_;
-    product.m = layout_.n;
-    product.n = columns_;
-    product.k = layout_.h;
+  DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
     epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
@@ -90,6 +83,23 @@ class Chunk {
     epilogue.columns = columns_;
     epilogue.allocated_rows = layout_.padded_rows;
     epilogue.first_column = first_;
+    return epilogue;
+  }
+
+  Status DLogits() {
+    const DLogitsEpilogue<Element> epilogue = Epilogue();
+    if (call_.kept != nullptr && first_ >= call_.kept->first_column) {
+      return KernelsOf<Element>(call_.path)
+          .kept_d_logits(*call_.kept, memory_.list, layout_.n, epilogue, call_.stream);
+    }
+    Product product = Common();
+    product.a = hidden_.itself;
+    product.a_alternative = hidden_.moved;
+    product.use_alternative = hidden_.use_moved;
+    product.b = weight_;
+    product.m = layout_.n;
+    product.n = columns_;
+    product.k = layout_.h;
     return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
   }
 
@@ -159,10 +169,13 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
   const int64_t chunk = ChunkColumns(call);
-  for (int64_t first = 0; status.ok() && first < layout.v; first += chunk) {
+  const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
+  for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {
+    // A chunk is multiplied for or kept, never half of either.
+    columns = std::min(chunk, (first < first_kept ? first_kept : layout.v) - first);
     status = call.problem.hidden.dtype == DType::kF16
-                 ? Chunk<__half>(call, memory, hidden, first).Run()
-                 : Chunk<__nv_bfloat16>(call, memory, hidden, first).Run();
+                 ? Chunk<__half>(call, memory, hidden, first, columns).Run()
+                 : Chunk<__nv_bfloat16>(call, memory, hidden, first, columns).Run();
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
   return status;

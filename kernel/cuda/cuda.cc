@@ -9,6 +9,8 @@
 #include "kernel/checks.h"
 #include "kernel/cuda/device.h"
 #include "kernel/cuda/driver.h"
+#include "kernel/cuda/kept.h"
+#include "kernel/cuda/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -30,6 +32,17 @@ Status PlanFor(const Problem& problem, const Results& results, int64_t tile_colu
   const std::optional<Layout> made = MakeLayout(problem, results, tile_columns);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
+  return Status::Ok();
+}
+
+Status PlanKept(const Layout& layout, const Execution& execution, KeptLayout* kept) {
+  const std::optional<KeptLayout> made = MakeKeptLayout(layout, execution.kept_logits_bytes);
+  if (!made) {
+    return Status::Error(Code::kInvalidArgument, "execution.kept_logits_bytes = " +
+                                                     std::to_string(execution.kept_logits_bytes) +
+                                                     " makes a workspace of more than 2^62 bytes");
+  }
+  *kept = *made;
   return Status::Ok();
 }
 
@@ -71,6 +84,29 @@ Status CheckedCall(const Checks& checks, PathChoice choose, const Problem& probl
                   .workspace = static_cast<std::byte*>(workspace)});
 }
 
+// All rows as one block, put to the function: `problem` then has its gradients.
+Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g, float* k,
+                   int64_t rows, cudaStream_t stream, Problem* problem) {
+  for (float* const vector : {g, k}) {
+    const Status zeroed =
+        FromCuda(cudaMemsetAsync(vector, 0, static_cast<size_t>(rows) * sizeof(float), stream),
+                 "cudaMemsetAsync");
+    if (!zeroed.ok()) return zeroed;
+  }
+  const auto dense = [rows](const float* data) {
+    return ConstTensor{data, DType::kF32, 1, {rows, 1}, {1, 1}};
+  };
+  problem->grad_logprob = dense(g);
+  problem->grad_entropy = dense(k);
+  return upstream.function(upstream.context, {.rows = rows,
+                                              .logprob = kept.logprob,
+                                              .entropy = kept.entropy,
+                                              .lse = kept.lse,
+                                              .grad_logprob = g,
+                                              .grad_entropy = k,
+                                              .stream = stream});
+}
+
 }  // namespace
 
 bool Built() { return true; }
@@ -106,6 +142,68 @@ Status BackwardOn(PathChoice choose, const Problem& problem, const Results& resu
       [saved](const Call& call) { return RunBackward(call, static_cast<const SavedRow*>(saved)); });
 }
 
+Status GetForwardBackwardSize(const Problem& problem, const Results& results,
+                              const Execution& execution, size_t* workspace) {
+  Layout layout;
+  KeptLayout regions;
+  Status status = Check(problem, results,
+                        {.forward_results = true, .backward_results = true, .host_memory = false});
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
+  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) *workspace = regions.bytes;
+  return status;
+}
+
+Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Results& results,
+                         const Execution& execution, const UpstreamGradients& upstream,
+                         void* workspace) {
+  Layout layout;
+  KeptLayout regions;
+  int capability = 0;
+  Status status = Check(problem, results,
+                        {.forward_results = true,
+                         .backward_results = true,
+                         .input_data = true,
+                         .gradient_data = true,
+                         .result_data = true,
+                         .host_memory = false});
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
+  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
+  if (status.ok()) status = CheckDevice(&capability);
+  if (!status.ok()) return status;
+  const Path& path = choose(execution.path, capability);
+  status = PlanFor(problem, results, TileColumns(path), &layout);
+  if (!status.ok()) return status;
+  std::byte* const memory = static_cast<std::byte*>(workspace);
+  const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
+  Kept kept = {.first_column = regions.first_column,
+               .ld = regions.ld,
+               .logits = floats(regions.logits),
+               .slot = reinterpret_cast<int32_t*>(memory + regions.slot)};
+  const bool asks = upstream.function != nullptr && layout.backward && layout.n > 0;
+  if (asks) {
+    kept.logprob = floats(regions.logprob);
+    kept.entropy = floats(regions.entropy);
+    kept.lse = floats(regions.lse);
+  }
+  Problem known = problem;
+  const Call call = {.problem = known,
+                     .results = results,
+                     .layout = layout,
+                     .path = path,
+                     .stream = static_cast<cudaStream_t>(execution.stream),
+                     .workspace = memory + regions.passes,
+                     .kept = layout.backward ? &kept : nullptr};
+  auto* const saved = layout.backward ? reinterpret_cast<SavedRow*>(memory + regions.saved) : nullptr;
+  status = RunForward(call, saved);
+  if (status.ok() && asks) {
+    status = AskUpstream(upstream, kept, floats(regions.grad_logprob), floats(regions.grad_entropy),
+                         layout.n, call.stream, &known);
+  }
+  return status.ok() && layout.backward ? RunBackward(call, saved) : status;
+}
+
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,
                void* workspace, void* saved) {
   return ForwardOn(BestPath, problem, results, execution, workspace, saved);
@@ -114,6 +212,11 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved) {
   return BackwardOn(BestPath, problem, results, execution, workspace, saved);
+}
+
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace) {
+  return ForwardBackwardOn(BestPath, problem, results, execution, upstream, workspace);
 }
 
 }  // namespace plumbline::kernel::cuda

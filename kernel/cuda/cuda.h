@@ -23,6 +23,10 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
                void* workspace, void* saved);
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
+Status GetForwardBackwardSize(const Problem& problem, const Results& results,
+                              const Execution& execution, size_t* workspace);
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace);
 
 }  // namespace plumbline::kernel::cuda
 

@@ -32,6 +32,9 @@ enum class Defect : int {
   kStaleChunk,
   kForwardListInBackward,
   kStreamNotWaited,
+  // Gradients in forward (kept_d_logits.cu).
+  kKeptByBackwardPlace,
+  kKeptColumnsOff,
   // The Hopper main loop (hopper/product_kernel.cuh).
   kHopperStageReleasedEarly,
   kHopperFullBarrierNotAwaited,
@@ -61,8 +64,9 @@ struct DefectEntry {
   Defect defect;
   std::string_view name;
   std::string_view what;
-  bool portable;       // which path has it
-  bool deterministic;  // the same wrong bits every time
+  bool portable;            // which path has it
+  bool deterministic;       // the same wrong bits every time
+  bool in_forward = false;  // it is one of gradients in forward
 };
 
 inline constexpr DefectEntry kDefects[] = {
@@ -99,6 +103,10 @@ inline constexpr DefectEntry kDefects[] = {
      true},
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},
+    {Defect::kKeptByBackwardPlace, "kept-by-backward-place",
+     "kept logits are looked up by backward's place of a row, not by forward's", true, true, true},
+    {Defect::kKeptColumnsOff, "kept-columns-off",
+     "kept logits are read as if the first one kept were 64 columns before", true, true, true},
     {Defect::kHopperStageReleasedEarly, "hopper-stage-released-early",
      "a stage is given back to the copies before the tensor cores have read it", false, false},
     {Defect::kHopperFullBarrierNotAwaited, "hopper-full-barrier-not-awaited",

@@ -17,6 +17,7 @@
 
 namespace plumbline::kernel::cuda {
 
+struct Kept;      // kernel/cuda/kept.h
 struct Path;      // kernel/cuda/paths.h
 struct SavedRow;  // kernel/cuda/rows.h
 
@@ -35,20 +36,24 @@ struct Call {
   const Path& path;
   cudaStream_t stream;
   std::byte* workspace;
+  const Kept* kept = nullptr;  // gradients in forward: what one pass leaves to the other
 };
 
 Status RunForward(const Call& call, SavedRow* saved);
 Status RunBackward(const Call& call, const SavedRow* saved);
 
-// Forward and Backward on the path that `choose` names for a device of this compute capability, 7.5 or
-// higher: what the operator itself does with its own choice, and the harness with paths that it has put
-// a defect into.
+// Forward, Backward and ForwardBackward on the path that `choose` names for a device of this compute
+// capability, 7.5 or higher: what the operator itself does with its own choice, and the harness with
+// paths that it has put a defect into.
 using PathChoice = const Path& (*)(CudaPath asked, int capability);
 
 Status ForwardOn(PathChoice choose, const Problem& problem, const Results& results,
                  const Execution& execution, void* workspace, void* saved);
 Status BackwardOn(PathChoice choose, const Problem& problem, const Results& results,
                   const Execution& execution, void* workspace, const void* saved);
+Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Results& results,
+                         const Execution& execution, const UpstreamGradients& upstream,
+                         void* workspace);
 
 }  // namespace plumbline::kernel::cuda
 

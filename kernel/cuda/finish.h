@@ -29,7 +29,7 @@ struct PartialSums {
   const float* label_logit = nullptr;  // [live]
 };
 
-// Writes logprob, entropy and lse of the rows on the list, row_logprob, and saved (null: not wanted).
+// Writes the outputs of the rows on the list, and saved (null: not wanted).
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
                   SavedRow* saved, cudaStream_t stream);
 

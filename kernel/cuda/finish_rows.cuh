@@ -37,12 +37,12 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
   const float logprob = defined ? 0.0f - (label_gap + log_sum) : QuietNaN();
   if (outputs.logprob != nullptr) outputs.logprob[i * outputs.logprob_stride] = logprob;
   if (outputs.row_logprob != nullptr) outputs.row_logprob[i] = logprob;
-  if (outputs.entropy != nullptr) {
-    outputs.entropy[i * outputs.entropy_stride] = defined ? log_sum + mean_gap : QuietNaN();
-  }
-  if (outputs.lse != nullptr) {
-    outputs.lse[i * outputs.lse_stride] = defined ? max / temperature + log_sum : QuietNaN();
-  }
+  const float entropy = defined ? log_sum + mean_gap : QuietNaN();
+  if (outputs.entropy != nullptr) outputs.entropy[i * outputs.entropy_stride] = entropy;
+  if (outputs.row_entropy != nullptr) outputs.row_entropy[i] = entropy;
+  const float lse = defined ? max / temperature + log_sum : QuietNaN();
+  if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = lse;
+  if (outputs.row_lse != nullptr) outputs.row_lse[i] = lse;
   if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, 0};
 }
 

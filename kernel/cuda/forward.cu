@@ -4,6 +4,7 @@
 
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/finish.h"
+#include "kernel/cuda/kept.h"
 #include "kernel/cuda/operands.h"
 #include "kernel/cuda/paths.h"
 #include "kernel/cuda/rows.h"
@@ -22,7 +23,8 @@ Memory MemoryOf(const Call& call) {
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
   const auto floats = [&](size_t offset) { return static_cast<float*>(at(offset)); };
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
-           static_cast<int64_t*>(at(r.label)), floats(r.scale), floats(r.temperature)},
+           static_cast<int64_t*>(at(r.label)), floats(r.scale), floats(r.temperature),
+           call.kept != nullptr ? call.kept->slot : nullptr},
           floats(r.label_logit),
           floats(r.row_logprob),
           floats(r.partial_max),
@@ -32,7 +34,7 @@ Memory MemoryOf(const Call& call) {
           at(r.packed_weight)};
 }
 
-ForwardOutputs OutputsOf(const Results& results, float* row_logprob) {
+ForwardOutputs OutputsOf(const Results& results, float* row_logprob, const Kept& kept) {
   const auto data = [](const std::optional<Tensor>& t) {
     return t ? static_cast<float*>(t->data) : nullptr;
   };
@@ -43,7 +45,9 @@ ForwardOutputs OutputsOf(const Results& results, float* row_logprob) {
           .logprob_stride = stride(results.logprob),
           .entropy_stride = stride(results.entropy),
           .lse_stride = stride(results.lse),
-          .row_logprob = results.loss ? row_logprob : nullptr,
+          .row_logprob = results.loss ? row_logprob : kept.logprob,
+          .row_entropy = kept.entropy,
+          .row_lse = kept.lse,
           .first_invalid_row = results.first_invalid_row
                                    ? static_cast<int64_t*>(results.first_invalid_row->data)
                                    : nullptr};
@@ -72,7 +76,7 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     product.live_rows = &memory.list.census->live;
     product.live_first = first;
     product.passes = layout.passes;
-    SoftmaxEpilogue epilogue;
+    ForwardEpilogue epilogue;
     epilogue.label = memory.list.label + first;
     epilogue.scale = memory.list.scale + first;
     epilogue.label_logit = memory.label_logit + first;
@@ -82,6 +86,12 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     epilogue.stride = layout.row_block;
     epilogue.columns = product.n;
     epilogue.first_column = column;
+    const bool keeps = call.kept != nullptr && call.kept->first_column < layout.v;
+    if (keeps) {
+      epilogue.kept_logits = call.kept->logits + first * call.kept->ld;
+      epilogue.kept_ld = call.kept->ld;
+      epilogue.first_kept = call.kept->first_column;
+    }
     status = KernelsOf<Element>(call.path).forward(product, epilogue, call.stream);
   }
   return status;
@@ -94,7 +104,8 @@ int64_t TileColumns(const Path& path) { return path.softmax_columns; }
 Status RunForward(const Call& call, SavedRow* saved) {
   const Layout& layout = call.layout;
   const Memory memory = MemoryOf(call);
-  const ForwardOutputs outputs = OutputsOf(call.results, memory.row_logprob);
+  const ForwardOutputs outputs =
+      OutputsOf(call.results, memory.row_logprob, call.kept != nullptr ? *call.kept : Kept());
   Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.stream);
   for (int64_t first = 0; status.ok() && first < layout.n; first += layout.row_block) {
     const int64_t rows = std::min(layout.row_block, layout.n - first);

@@ -21,5 +21,12 @@ Status Forward(const Problem&, const Results&, const Execution&, void*, void*) {
 Status Backward(const Problem&, const Results&, const Execution&, void*, const void*) {
   return NotBuilt();
 }
+Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, size_t*) {
+  return NotBuilt();
+}
+Status ForwardBackward(const Problem&, const Results&, const Execution&, const UpstreamGradients&,
+                       void*) {
+  return NotBuilt();
+}
 
 }  // namespace plumbline::kernel::cuda

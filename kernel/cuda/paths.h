@@ -12,9 +12,10 @@
 
 #include "kernel/cuda/d_logits_epilogue.cuh"
 #include "kernel/cuda/finish.h"
+#include "kernel/cuda/forward_epilogue.cuh"
 #include "kernel/cuda/gradient_epilogues.cuh"
+#include "kernel/cuda/kept_d_logits.h"
 #include "kernel/cuda/product.h"
-#include "kernel/cuda/softmax_epilogue.cuh"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -22,10 +23,12 @@ namespace plumbline::kernel::cuda {
 // Each enqueues one product; kFailed with CUDA's words where a launch fails.
 template <class Element>
 struct ProductKernels {
-  Status (*forward)(const Product&, const SoftmaxEpilogue&, cudaStream_t);
+  Status (*forward)(const Product&, const ForwardEpilogue&, cudaStream_t);
   Status (*d_logits)(const Product&, const DLogitsEpilogue<Element>&, cudaStream_t);
   Status (*grad_hidden)(const Product&, const AccumulateEpilogue&, cudaStream_t);
   Status (*grad_weight)(const Product&, const GradWeightEpilogue&, cudaStream_t);
+  // No product: the same on all paths, but for those of the harness.
+  decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
 
 // Declared in kernel/cuda/driver.h, which host code can include: one constant a path.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which rows take part, decided on the device: labels, temperatures and upstream gradients live there,
-// and a call may not wait for them. One block walks over the rows in order, so that the list of those
-// that take part is in the order of the rows, whatever the device.
+// and a call may not wait for them. The list of those that take part is in
+// the order of the rows, whatever the device.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_ROWS_H_
 #define PLUMBLINE_KERNEL_CUDA_ROWS_H_
@@ -51,14 +51,15 @@ struct ForwardList {
   int64_t* label;      // [live]
   float* scale;        // [live] log2 e / T
   float* temperature;  // [live]
+  int32_t* slot;       // [rows] the place on the list, -1: not on it; null: nobody asks
 };
 
 // The outputs of rows that are not on the list are written here: +0 where ignored, NaN where invalid.
-// Null data: not asked for. row_logprob is dense.
+// Null data: not asked for. row_logprob, row_entropy and row_lse are dense.
 struct ForwardOutputs {
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
   int64_t logprob_stride = 0, entropy_stride = 0, lse_stride = 0;
-  float* row_logprob = nullptr;
+  float *row_logprob = nullptr, *row_entropy = nullptr, *row_lse = nullptr;
   int64_t* first_invalid_row = nullptr;
 };
 

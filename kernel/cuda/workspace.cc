@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernel/cuda/cutter.h"
+
 namespace plumbline::kernel::cuda {
 namespace {
 
@@ -17,9 +19,7 @@ constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kColumnStep = 384;     // a multiple of the tiles 128 and 192
 constexpr int64_t kPlaneColumns = 1536;  // of a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
-constexpr size_t kMostBytes = size_t{1} << 62;
 
-int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // As few pieces as `most` allows, of the same size up to `step`.
@@ -29,45 +29,20 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
 }
 
-class Cutter {
- public:
-  // Space for count elements of `size` bytes; saturates.
-  size_t Take(int64_t count, size_t size) {
-    const size_t at = bytes_;
-    const auto n = static_cast<size_t>(count);
-    if (n > kMostBytes / size || bytes_ > kMostBytes) {
-      bytes_ = kMostBytes + 1;
-    } else {
-      constexpr size_t kAlignment = 256;
-      bytes_ += (n * size + kAlignment - 1) / kAlignment * kAlignment;
-    }
-    return at;
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  size_t bytes_ = 0;
-};
-
-// rows * columns, held where either would make the product overflow.
-int64_t Product(int64_t a, int64_t b) {
-  constexpr int64_t kMost = int64_t{1} << 61;
-  return a == 0 || b <= kMost / a ? a * b : kMost;
-}
-
 // Estimated time of backward's products with chunks of that many columns, in cycles of a
-// multiprocessor: tiles of 128 x 192 (d_logits) and 192 x 128 take 768 for 64 of the depth, and 66
-// clusters of two take them in turn. The gradients' products of a chunk run into each other; d_logits
-// wait. It decides how well a chunk fills the device, and no bit.
+// multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (grad_weight) takes
+// 768, one of 256 x 128 (grad_hidden) 1024, and 66 clusters of two take them in turn. The gradients'
+// products of a chunk run into each other; d_logits wait. It decides how well a chunk fills the device,
+// and no bit.
 double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   constexpr int64_t kClusters = 66;
   constexpr double kBlock = 768, kLaunches = 12000;
   const auto chunk = [&](int64_t c) {
     const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
-    const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
+    const int64_t hidden = CeilDiv(n, 256) * CeilDiv(h, 256),
                   weight = CeilDiv(c, 192) * CeilDiv(h, 256);
     const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
-    const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
+    const double of_hidden = 1024 * static_cast<double>(CeilDiv(c, 64));
     const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
     const double short_end = of_hidden * static_cast<double>(hidden / kClusters) +
                              of_weight * static_cast<double>(CeilDiv(weight, kClusters));
@@ -112,21 +87,21 @@ Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_col
   layout.padded_rows = RoundUp(layout.n, kRowStep);
   layout.sums_ld = layout.packed_ld;
   const int64_t tiles = CeilDiv(layout.v, tile_columns);
-  const int64_t row_bytes = Product(layout.packed_ld, 2 * layout.planes);  // of a packed row
+  const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
 
   layout.row_block =
       EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * tiles + row_bytes, 1), kRowStep);
   layout.forward_chunk =
       EvenPiece(layout.v, kForwardWeightBytes / std::max<int64_t>(row_bytes, 1), kColumnStep);
   const int64_t backward_bytes =
-      std::clamp(Product(3 * layout.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
+      std::clamp(HeldProduct(3 * layout.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (wide) return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
     return BestChunk(layout.n, layout.h, layout.v, backward_bytes / column_bytes);
   };
   layout.direct_chunk = chunk(std::max<int64_t>(2 * layout.padded_rows, 1));
-  layout.packed_chunk = chunk(std::max<int64_t>(Product(2, layout.padded_rows) + row_bytes, 1));
+  layout.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, layout.padded_rows) + row_bytes, 1));
 
   Cutter forward;
   Regions& f = layout.forward_regions;
@@ -137,11 +112,11 @@ Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_col
   f.temperature = forward.Take(layout.n, 4);
   f.label_logit = forward.Take(layout.n, 4);
   f.row_logprob = forward.Take(layout.n, 4);
-  f.partial_max = forward.Take(Product(tiles, layout.row_block), 4);
-  f.partial_sum = forward.Take(Product(tiles, layout.row_block), 4);
-  f.partial_moment = forward.Take(Product(tiles, layout.row_block), 4);
-  f.packed_hidden = forward.Take(Product(layout.row_block, row_bytes), 1);
-  f.packed_weight = forward.Take(Product(layout.forward_chunk, row_bytes), 1);
+  f.partial_max = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.partial_sum = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.partial_moment = forward.Take(HeldProduct(tiles, layout.row_block), 4);
+  f.packed_hidden = forward.Take(HeldProduct(layout.row_block, row_bytes), 1);
+  f.packed_weight = forward.Take(HeldProduct(layout.forward_chunk, row_bytes), 1);
   f.bytes = forward.bytes();
   layout.workspace_bytes = f.bytes;
 
@@ -152,14 +127,14 @@ Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_col
     b.source = backward.Take(layout.n, 4);
     b.slot = backward.Take(layout.n, 4);
     b.rows = backward.Take(layout.n, kRowGradientBytes);
-    if (results.grad_hidden) b.sums = backward.Take(Product(layout.padded_rows, layout.sums_ld), 4);
-    b.packed_hidden = backward.Take(Product(layout.padded_rows, row_bytes), 1);
+    if (results.grad_hidden) b.sums = backward.Take(HeldProduct(layout.padded_rows, layout.sums_ld), 4);
+    b.packed_hidden = backward.Take(HeldProduct(layout.padded_rows, row_bytes), 1);
     const auto take_d_logits = [&](Cutter& cutter, int64_t columns) {
-      return cutter.Take(Product(Product(layout.padded_rows, columns), layout.planes), 2);
+      return cutter.Take(HeldProduct(HeldProduct(layout.padded_rows, columns), layout.planes), 2);
     };
     Cutter packed = backward;
     b.d_logits = take_d_logits(packed, layout.packed_chunk);
-    b.packed_weight = packed.Take(Product(layout.packed_chunk, row_bytes), 1);
+    b.packed_weight = packed.Take(HeldProduct(layout.packed_chunk, row_bytes), 1);
     take_d_logits(backward, layout.direct_chunk);  // at b.d_logits too
     b.bytes = std::max(backward.bytes(), packed.bytes());
     layout.workspace_bytes = std::max(layout.workspace_bytes, b.bytes);

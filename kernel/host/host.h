@@ -17,6 +17,10 @@ Status Forward(const Problem& problem, const Results& results, int threads, void
                void* saved);
 Status Backward(const Problem& problem, const Results& results, int threads, void* workspace,
                 const void* saved);
+Status GetForwardBackwardSize(const Problem& problem, const Results& results, int threads,
+                              size_t* workspace);
+Status ForwardBackward(const Problem& problem, const Results& results, int threads,
+                       const UpstreamGradients& upstream, void* workspace);
 Status Run(const Problem& problem, const Results& results, int threads);
 
 }  // namespace plumbline::kernel::host

@@ -17,6 +17,7 @@
 #include "fuzz/examine.h"
 #include "fuzz/regimes.h"
 #include "fuzz/targets/cuda.h"
+#include "fuzz/targets/cuda_forward_backward.h"
 #include "fuzz/targets/mutants.h"
 #include "kernel/host/tensor_core.h"
 #include "kernel/host/tiling.h"
@@ -156,7 +157,7 @@ TEST(Target, EveryBuiltInLoads) {
                  "\"" + original + "\"");
     EXPECT_EQ(text, Loaded(original)->description_text());
   }
-  EXPECT_EQ(names.size(), 5 + Mutants().size() + HopperMutants().size() + CudaMutants().size());
+  EXPECT_EQ(names.size(), 6 + Mutants().size() + HopperMutants().size() + CudaMutants().size());
   EXPECT_GE(CudaMutants().size(), 12U);
 }
 
@@ -166,7 +167,8 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
   std::string missing;
   const bool here = CudaDevice(&missing) != nullptr;
   std::string contract;
-  std::vector<const plumbline_target_v1*> tables = {CudaTarget(), CudaPortableTarget()};
+  std::vector<const plumbline_target_v1*> tables = {CudaTarget(), CudaPortableTarget(),
+                                                    CudaForwardBackwardTarget()};
   for (const Mutant& mutant : CudaMutants()) tables.push_back(mutant.table);
   for (const plumbline_target_v1* table : tables) {
     std::string error;

@@ -23,7 +23,7 @@ inline constexpr int kSoftmaxColumns = 192;
 
 // A [m, k] and B [n, k], K-major, as all rows lie.
 template <class Element>
-Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream);
+Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream);
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
 // A [m, k] K-major, B [k, n] MN-major.

@@ -15,8 +15,10 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 }
 
 template <class Element>
-Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
-  return Launch<Element>(product, epilogue, stream);
+Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
+  if (epilogue.kept_logits != nullptr) return Launch<Element>(product, epilogue, stream);
+  const SoftmaxEpilogue& nothing_kept = epilogue;
+  return Launch<Element>(product, nothing_kept, stream);
 }
 
 template <class Element>
@@ -24,8 +26,8 @@ Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,
   return Launch<Element>(product, epilogue, stream);
 }
 
-template Status Forward<__nv_bfloat16>(const Product&, const SoftmaxEpilogue&, cudaStream_t);
-template Status Forward<__half>(const Product&, const SoftmaxEpilogue&, cudaStream_t);
+template Status Forward<__nv_bfloat16>(const Product&, const ForwardEpilogue&, cudaStream_t);
+template Status Forward<__half>(const Product&, const ForwardEpilogue&, cudaStream_t);
 template Status DLogits<__nv_bfloat16>(const Product&, const DLogitsEpilogue<__nv_bfloat16>&,
                                        cudaStream_t);
 template Status DLogits<__half>(const Product&, const DLogitsEpilogue<__half>&, cudaStream_t);

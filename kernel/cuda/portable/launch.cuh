@@ -33,7 +33,7 @@ Status Launch(const char* name, const Product& product, const Epilogue& epilogue
 // A path's kernels in one arithmetic, TensorCore or Simt.
 template <template <class> class Arithmetic, class Element>
 struct Kernels {
-  static Status Forward(const Product& product, const SoftmaxEpilogue& epilogue, cudaStream_t stream) {
+  static Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
     return Launch<Arithmetic<Element>, false, false>("forward", product, epilogue, stream);
   }
   static Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,

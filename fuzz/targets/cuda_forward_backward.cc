@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/targets/cuda_forward_backward.h"
+
+#include <string>
+
+#include "fuzz/targets/entry.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+struct Sound {
+  static constexpr kernel::CudaPath kPath = kernel::CudaPath::kBest;
+  static constexpr auto Enqueue = &kernel::ForwardBackward;
+};
+
+struct CudaForwardBackward : ForwardBackwardOperator<Sound> {
+  static const char* Describe() {
+    static const std::string description = CudaDescription("cuda-forward-backward");
+    return description.c_str();
+  }
+};
+
+}  // namespace
+
+const plumbline_target_v1* CudaForwardBackwardTarget() { return Entry<CudaForwardBackward>::Table(); }
+
+kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path) {
+  kernel::Execution execution = OnCuda(stream, path);
+  const int64_t n = problem.rows(), v = problem.vocab();
+  if ((n + problem.hidden_size() + v) % 2 != 0) {
+    execution.kept_logits_bytes = static_cast<size_t>(n) * static_cast<size_t>(v) * sizeof(float) / 2;
+  }
+  return execution;
+}
+
+}  // namespace plumbline::fuzz

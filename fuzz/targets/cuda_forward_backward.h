@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients in forward on a CUDA device (ForwardBackward of kernel/linear_cross_entropy.h) as a target,
+// by the path that is best on the device, with the contract of `cuda`. In the split form forward does
+// all of it, gradients included, and backward nothing: it has no saved state.
+//
+// How much of the logits is kept is decided by the shape alone: of every other shape all, of the rest
+// half, where that is a whole block of columns.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_
+#define PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_
+
+#include "fuzz/target_abi.h"
+#include "fuzz/targets/cuda.h"
+#include "fuzz/targets/upstream.h"
+#include "kernel/linear_cross_entropy.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::fuzz {
+
+const plumbline_target_v1* CudaForwardBackwardTarget();
+
+kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
+
+// An Operator of entry.h but for Describe; `Call` has the static members kPath and, with the arguments
+// of kernel::ForwardBackward, Enqueue.
+template <class Call>
+struct ForwardBackwardOperator {
+  static constexpr DLDeviceType kDevice = kDLCUDA;
+  static kernel::Status Run(const kernel::Problem& problem, const kernel::Results& results,
+                            void* stream) {
+    return RunInScratch<ForwardBackwardOperator>(problem, results, stream);
+  }
+  static kernel::Status GetSizes(const kernel::Problem& problem, const kernel::Results& results,
+                                 kernel::Sizes* sizes) {
+    sizes->saved = 0;
+    return kernel::GetForwardBackwardSize(problem, results, KeepingSome(problem, nullptr, Call::kPath),
+                                          &sizes->workspace);
+  }
+  static kernel::Status Forward(const kernel::Problem& problem, const kernel::Results& results,
+                                void* workspace, void*, void* stream) {
+    UpstreamOfProblem upstream(problem, results);
+    return Call::Enqueue(upstream.problem(), results, KeepingSome(problem, stream, Call::kPath),
+                         upstream.gradients(), workspace);
+  }
+  static kernel::Status Backward(const kernel::Problem&, const kernel::Results&, void*, const void*,
+                                 void*) {
+    return kernel::Status::Ok();
+  }
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A problem as ForwardBackward takes it. Without a reduction its upstream gradients come through the
+// function, which copies them into place on the device, row by row, and makes NaN of every row whose
+// forward results are not handed over as they are in the outputs.
+
+#ifndef PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_
+#define PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "kernel/linear_cross_entropy.h"
+#include "kernel/problem.h"
+#include "kernel/status.h"
+
+namespace plumbline::fuzz {
+
+class UpstreamOfProblem {
+ public:
+  // Results must outlive it.
+  UpstreamOfProblem(const kernel::Problem& problem, const kernel::Results& results);
+  UpstreamOfProblem(const UpstreamOfProblem&) = delete;
+  UpstreamOfProblem& operator=(const UpstreamOfProblem&) = delete;
+
+  const kernel::Problem& problem() const { return problem_; }
+  // Valid while this is.
+  kernel::UpstreamGradients gradients();
+
+ private:
+  static kernel::Status Answer(void* self, const kernel::RowBlock& block);
+
+  kernel::Problem problem_;
+  const kernel::Results& results_;
+  std::optional<kernel::ConstTensor> grad_logprob_, grad_entropy_;
+};
+
+// A vector in device memory; data null: absent.
+struct StridedFloats {
+  const float* data = nullptr;
+  int64_t stride = 0;
+};
+
+// What Answer enqueues: to = from, of rows of which every `handed` has the bits of `written`; else NaN.
+struct CopyUpstream {
+  static constexpr int kResults = 3;
+  int64_t rows = 0;
+  const float* handed[kResults] = {};
+  StridedFloats written[kResults];
+  StridedFloats grad_logprob, grad_entropy;
+  float *to_logprob = nullptr, *to_entropy = nullptr;
+};
+kernel::Status Enqueue(const CopyUpstream& copy, void* stream);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory cut into regions, by sizes that saturate instead of wrapping around.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_CUTTER_H_
+#define PLUMBLINE_KERNEL_CUDA_CUTTER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace plumbline::kernel::cuda {
+
+inline constexpr size_t kMostBytes = size_t{1} << 62;
+
+inline int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// a * b, held where it would overflow.
+inline int64_t HeldProduct(int64_t a, int64_t b) {
+  constexpr int64_t kMost = int64_t{1} << 61;
+  return a == 0 || b <= kMost / a ? a * b : kMost;
+}
+
+class Cutter {
+ public:
+  // Space for count elements of `size` bytes, at a multiple of 256; past kMostBytes it stays there.
+  size_t Take(int64_t count, size_t size) {
+    const size_t at = bytes_;
+    const auto n = static_cast<size_t>(count);
+    if (n > kMostBytes / size || bytes_ > kMostBytes) {
+      bytes_ = kMostBytes + 1;
+    } else {
+      constexpr size_t kAlignment = 256;
+      bytes_ += (n * size + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_CUTTER_H_

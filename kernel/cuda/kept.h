@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients in forward: what the first pass leaves to the second in the workspace. Logits of the last
+// columns of the vocabulary, as many as a limit of memory allows, so that backward need not multiply
+// for them again; the saved state; and rows as the function of upstream gradients sees them.
+//
+// Logits are fp32, from forward's accumulators: those that backward's product would have, whose chains
+// are the same. They lie by forward's place in [place][ld], and within 16 columns in the order in
+// which a fragment's quad of lanes holds them, so that each lane stores 16 bytes: columns 2q, 2q + 1,
+// 2q + 8, 2q + 9 of lane q of the four.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_H_
+#define PLUMBLINE_KERNEL_CUDA_KEPT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernel/cuda/workspace.h"
+#include "kernel/problem.h"
+
+namespace plumbline::kernel::cuda {
+
+struct SavedRow;
+
+// Columns that are stored together.
+inline constexpr int kKeptGroup = 16;
+
+// As a pass of the driver sees it. Kept columns begin at a multiple of 64, of fp32 problems at one of
+// backward's chunk, so that the blocks of every chain in depth lie as they would without it.
+struct Kept {
+  int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
+  int64_t ld = 0;            // floats from row to row, a multiple of kKeptGroup
+  float* logits = nullptr;
+  int32_t* slot = nullptr;  // [rows] forward's place of a row of the problem, negative: none
+  // [rows], dense; null where nobody asks.
+  float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
+};
+
+// Offsets in the workspace. The passes share one region after it.
+struct KeptLayout {
+  int64_t first_column = 0, ld = 0;
+  size_t saved = 0, slot = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0;
+  size_t logits = 0, passes = 0;
+  size_t bytes = 0;  // of all, the passes' included
+};
+
+// Of logits `limit` bytes at most. nullopt where the workspace would pass 2^62 bytes.
+std::optional<KeptLayout> MakeKeptLayout(const Layout& layout, size_t limit);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// d_logits of a chunk of the vocabulary from logits that forward kept (kernel/cuda/kept.h): what
+// DLogitsEpilogue makes of a product's accumulators, by the same function, element by element. Bound by
+// memory: reads 4 bytes and writes 2 (fp32 problems 8) an element.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
+#define PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/cuda/kept.h"
+#include "kernel/cuda/rows.h"
+#include "kernel/status.h"
+
+namespace plumbline::kernel::cuda {
+
+// `rows` bounds the list. The epilogue says where d_logits lie and which columns they are; all of them
+// have been kept. Written are the rows on the list, and zeros up to a multiple of 64 rows; in columns,
+// zeros up to a multiple of 16.
+template <class Element>
+Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
+                   const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_

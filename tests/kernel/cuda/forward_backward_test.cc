@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients in forward on a device: one call, with all, some or none of the logits kept, against
+// Forward and Backward apart. Whether the bits are right is the oracle's business.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernel/linear_cross_entropy.h"
+#include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/on_each_path.h"
+#include "tests/kernel/test_problem.h"
+
+namespace plumbline::kernel::device {
+namespace {
+
+using ::testing::HasSubstr, ::testing::IsEmpty;
+
+constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
+
+// Backward's list is not forward's: rows without a gradient, and an invalid one that only it has.
+TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed) {
+  TestValues values = TestValues::Random(dtype, n, v, 45, seed);
+  values.labels[3] = values.ignore_index;
+  values.labels[static_cast<size_t>(n / 2)] = v;
+  for (int64_t i = 0; i < n; ++i) {
+    values.temperature.push_back(0.5f + 0.03125f * static_cast<float>(i % 40));
+    if (i % 7 == 1) values.g[static_cast<size_t>(i)] = values.k[static_cast<size_t>(i)] = 0;
+  }
+  return values;
+}
+
+TestOutputs Apart(const TestValues& values, const TestLayout& layout, const Execution& execution) {
+  PlacedProblem placed(values, layout);
+  DeviceProblem device(placed.problem(), placed.results());
+  DeviceCall call(device, execution);
+  const Status status = call.Run();
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_THAT(device.Fetch(), IsEmpty());
+  return placed.Outputs();
+}
+
+// Enqueues copies of dense vectors; keeps what it was handed in vectors of its own.
+struct Copying {
+  explicit Copying(const TestValues& values)
+      : g(values.g.size() * 4),
+        k(values.k.size() * 4),
+        logprob(g.size()),
+        entropy(g.size()),
+        lse(g.size()) {
+    g.Put(values.g.data(), g.size());
+    k.Put(values.k.data(), k.size());
+  }
+  UpstreamGradients Upstream() { return {&Answer, this}; }
+  static Status Answer(void* context, const RowBlock& block) {
+    Copying& self = *static_cast<Copying*>(context);
+    EXPECT_EQ(block.first, 0);
+    EXPECT_EQ(static_cast<size_t>(block.rows) * 4, self.g.size());
+    const auto copy = [&](void* to, const void* from) {
+      Check(cudaMemcpyAsync(to, from, self.g.size(), cudaMemcpyDeviceToDevice,
+                            static_cast<cudaStream_t>(block.stream)),
+            "cudaMemcpyAsync");
+    };
+    copy(self.logprob.data(), block.logprob);
+    copy(self.entropy.data(), block.entropy);
+    copy(self.lse.data(), block.lse);
+    copy(block.grad_logprob, self.g.data());
+    copy(block.grad_entropy, self.k.data());
+    return Status::Ok();
+  }
+  DeviceBuffer g, k, logprob, entropy, lse;
+};
+
+std::vector<uint32_t> Bits(const DeviceBuffer& buffer) {
+  const std::vector<std::byte> bytes = buffer.Get();
+  std::vector<uint32_t> bits(bytes.size() / 4);
+  std::memcpy(bits.data(), bytes.data(), bytes.size());
+  return bits;
+}
+
+// In a workspace of exactly the size asked for, full of `poison`.
+struct OneCall {
+  OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison)
+      : results(on.results()), asked(problem), how(execution) {
+    size_t bytes = 0;
+    EXPECT_TRUE(GetForwardBackwardSize(asked, results, how, &bytes).ok());
+    workspace = std::make_unique<DeviceBuffer>(bytes);
+    workspace->Fill(poison);
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  Status Run(const UpstreamGradients& upstream) {
+    return ForwardBackward(asked, results, how, upstream, workspace->data());
+  }
+  const Results& results;
+  Problem asked;
+  Execution how;
+  std::unique_ptr<DeviceBuffer> workspace;
+};
+
+Problem WithoutGradients(const Problem& problem) {
+  Problem without = problem;
+  without.grad_logprob.reset();
+  without.grad_entropy.reset();
+  return without;
+}
+
+// No logits, a part that begins within a tile, all of them.
+std::array<size_t, 3> Limits(const TestValues& values) {
+  const auto logits = static_cast<size_t>(values.n * values.v) * 4;
+  return {0, logits * 2 / 5, size_t{1} << 30};
+}
+
+using GpuForwardBackward = OnEachPath;
+
+// Fails if kept logits are another row's or another column's, differ from those that backward would
+// have multiplied for, or overlap anything that is still needed; if a byte is read before it is
+// written; if the function's gradients or what it is handed are not those of the rows.
+TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
+  const TestLayout odd{
+      .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
+  for (const DType dtype : kDTypes) {
+    for (const int64_t v : {37, 1003, 4100}) {
+      for (const TestLayout& layout : {TestLayout{}, odd}) {
+        const TestValues values = Ragged(dtype, 77, v, 1);
+        const TestOutputs apart = Apart(values, layout, On());
+        for (const size_t limit : Limits(values)) {
+          SCOPED_TRACE(testing::Message() << Name(dtype) << " v " << v << " limit " << limit
+                                          << " padding " << layout.hidden_padding);
+          PlacedProblem placed(values, layout);
+          DeviceProblem device(placed.problem(), placed.results());
+          Execution execution = On();
+          execution.kept_logits_bytes = limit;
+          Copying copying(values);
+          OneCall call(device, WithoutGradients(device.problem()), execution, limit == 0 ? 0x42 : 0xff);
+          const Status status = call.Run(copying.Upstream());
+          ASSERT_TRUE(status.ok()) << status.message;
+          Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+          EXPECT_THAT(device.Fetch(), IsEmpty());
+          EXPECT_TRUE(call.workspace->GuardsIntact());
+          const TestOutputs one = placed.Outputs();
+          EXPECT_TRUE(one == apart);
+          EXPECT_EQ(Bits(copying.logprob), one.logprob);
+          EXPECT_EQ(Bits(copying.entropy), one.entropy);
+          EXPECT_EQ(Bits(copying.lse), one.lse);
+        }
+      }
+    }
+  }
+}
+
+// Several blocks of rows and chunks of the vocabulary, gradients known before the call.
+TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
+    TestValues values = Ragged(DType::kBf16, 700, 6000, 2);
+    values.reduction = reduction;
+    values.g = {0.7f};
+    const TestOutputs apart = Apart(values, {}, On());
+    for (const size_t limit : Limits(values)) {
+      PlacedProblem placed(values);
+      DeviceProblem device(placed.problem(), placed.results());
+      Execution execution = On();
+      execution.kept_logits_bytes = limit;
+      OneCall call(device, device.problem(), execution, 0xff);
+      const Status status = call.Run({});
+      ASSERT_TRUE(status.ok()) << status.message;
+      Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      EXPECT_THAT(device.Fetch(), IsEmpty());
+      EXPECT_TRUE(placed.Outputs() == apart) << limit;
+    }
+  }
+}
+
+// Fails if the call allocates, waits or reads back, or remembers what it was first called on.
+TEST_P(GpuForwardBackward, IsCapturedAndReplayedOnOtherGradients) {
+  const TestValues first = Ragged(DType::kBf16, 77, 1003, 3);
+  TestValues second = first;
+  TestRandom random(4);
+  for (float& g : second.g) g = random.Bell();
+  PlacedProblem placed(first);
+  DeviceProblem device(placed.problem(), placed.results());
+  const Stream stream;
+  Copying copying(first);
+  OneCall call(device, WithoutGradients(device.problem()), On(stream.get()), 0xff);
+  Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  const Status status = call.Run(copying.Upstream());
+  cudaGraph_t graph = nullptr;
+  Check(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
+  ASSERT_TRUE(status.ok()) << status.message;
+  cudaGraphExec_t replay = nullptr;
+  Check(cudaGraphInstantiate(&replay, graph, 0), "cudaGraphInstantiate");
+  for (const TestValues& values : {first, second}) {
+    copying.g.Put(values.g.data(), copying.g.size());
+    device.PoisonOutputs(0xa5);
+    call.workspace->Fill(0xff);
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
+    stream.Wait();
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(placed.Outputs() == Apart(values, {}, On()));
+  }
+  Check(cudaGraphExecDestroy(replay), "cudaGraphExecDestroy");
+  Check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, GpuForwardBackward, EachPath(), PathName);
+
+// Sizes need no device.
+size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
+  Problem problem;
+  problem.hidden = {nullptr, dtype, 2, {n, h}, {h, 1}};
+  problem.weight = {nullptr, dtype, 2, {v, h}, {h, 1}};
+  problem.labels = {nullptr, DType::kI64, 1, {n, 1}, {1, 1}};
+  Results results;
+  results.logprob = Tensor{nullptr, DType::kF32, 1, {n, 1}, {1, 1}};
+  if (gradients) results.grad_weight = Tensor{nullptr, dtype, 2, {v, h}, {h, 1}};
+  size_t bytes = 0;
+  const Status status = GetForwardBackwardSize(
+      problem, results, {.device = Device::kCuda, .kept_logits_bytes = limit}, &bytes);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return bytes;
+}
+
+// What is kept stays within the limit and uses it to within a block of 64 columns, of fp32 a chunk of
+// 1536. Fails if the limit is not one, or if nothing is kept where something fits.
+TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
+  constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
+  for (const DType dtype : kDTypes) {
+    const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
+    const size_t column = kRows * 4, step = dtype == DType::kF32 ? 1536 : 64;
+    for (const size_t limit : {size_t{1} << 28, size_t{1} << 30, size_t{3} << 30}) {
+      const size_t kept = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing;
+      EXPECT_LE(kept, limit);
+      EXPECT_GT(kept + (step + 16) * column, limit);
+    }
+    EXPECT_EQ(SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing, column * kVocab);
+  }
+  EXPECT_LT(SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30, false), size_t{96} << 20);
+}
+
+TEST(CudaForwardBackwardSizes, OfNothing) {
+  for (const size_t limit : {size_t{0}, size_t{1}, ~size_t{0}}) {
+    EXPECT_LE(SizeOf(0, 64, 1000, DType::kBf16, limit), size_t{4} << 20);
+    EXPECT_LE(SizeOf(5, 64, 0, DType::kF32, limit), size_t{8} << 20);
+    EXPECT_LE(SizeOf(1, 1, 1, DType::kF16, limit), size_t{4} << 20);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::kernel::device
