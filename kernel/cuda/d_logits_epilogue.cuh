@@ -15,6 +15,7 @@
 #define PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/wide_store.cuh"
@@ -54,10 +55,9 @@ __device__ inline float OtherGradient(const RowGradient& row, float z) {
   return Exp2(y) * row.weight * fmaf(row.slope, y, row.level);
 }
 
+// What to make d_logits of, and where they go.
 template <class Element>
-struct DLogitsEpilogue {
-  static constexpr bool kLoads = false;
-
+struct DLogitsStore {
   const RowGradient* rows = nullptr;  // by row, as rows lie in A
   Element* d_logits = nullptr;        // [row, column], allocated in whole tiles
   int64_t ld = 0;                     // a multiple of 8
@@ -65,6 +65,16 @@ struct DLogitsEpilogue {
   int64_t columns = 0;                // of this launch
   int64_t allocated_rows = 0;
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
+};
+
+// Kernels know whether there are planes: the code of four, asked about when running, took a tenth of
+// the time where H is 1024 (bench/NOTES.md).
+template <class Element, bool in_planes = false>
+struct DLogitsEpilogue : DLogitsStore<Element> {
+  static constexpr bool kLoads = false;
+  using Fields = DLogitsStore<Element>;
+  using Fields::allocated_rows, Fields::columns, Fields::d_logits, Fields::first_column, Fields::ld,
+      Fields::plane_stride, Fields::rows;
 
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
@@ -86,9 +96,9 @@ struct DLogitsEpilogue {
     const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
     Element* to = d_logits + row * ld + column;
     // Columns past the last are in memory too: d_logits come in whole tiles.
-    if (plane_stride == 0) {
+    if constexpr (!in_planes) {
       StoreWide<Element, BN>(to, ld, allocated_rows - row, scratch, dz);
-    } else if constexpr (!kIsHalf) {
+    } else {
 #pragma unroll
       for (int i = 0; i < BN / 2; i += 2) {
         const int h = i / 2 % 2, r = lane / 4 + 8 * h;
@@ -122,9 +132,9 @@ struct DLogitsEpilogue {
     __syncwarp();  // another lane stored what is overwritten
     if (!here) return;
     const float dz = LabelGradient(row, z);
-    if (plane_stride == 0) {
+    if constexpr (!in_planes) {
       to[distance] = Narrow<Element>(dz);
-    } else if constexpr (!kIsHalf) {
+    } else {
       const Planes planes = SplitPlanes(dz);
       to[distance] = planes.lo;
       to[distance + plane_stride] = planes.mid;
@@ -147,17 +157,17 @@ struct DLogitsEpilogue {
     };
     *reinterpret_cast<Pair*>(to) = {a, b};
   }
-
-  template <class A, class B>
-  struct Same {
-    static constexpr bool value = false;
-  };
-  template <class A>
-  struct Same<A, A> {
-    static constexpr bool value = true;
-  };
-  static constexpr bool kIsHalf = Same<Element, __half>::value;
 };
+
+// Calls `launch` with the epilogue that knows whether there are planes.
+template <class Element, class Launch>
+auto KnowingPlanes(const DLogitsEpilogue<Element>& epilogue, const Launch& launch) {
+  if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+    const DLogitsStore<Element>& fields = epilogue;
+    if (epilogue.plane_stride != 0) return launch(DLogitsEpilogue<Element, true>{fields});
+  }
+  return launch(epilogue);
+}
 
 }  // namespace plumbline::kernel::cuda
 
