@@ -86,9 +86,10 @@ int Pairs(double flop_of_both) {
   return static_cast<int>(std::clamp(0.8 * 700e12 / flop_of_both, 20.0, 100.0));
 }
 
-// theirs_scale: what the time of `theirs` is multiplied by before it is compared.
+// theirs_scale: what the time of `theirs` is multiplied by before it is compared. flop: of a product,
+// on either side (of theirs after it is scaled); 0: not a product.
 void Report(benchmark::State& state, const PairedTimes& times, double theirs_scale, const Pass& pass,
-            const OperatorRun& ours, double flop_of_a_product) {
+            const OperatorRun& ours, double flop, double their_flop) {
   const double reference = times.b * theirs_scale;
   state.counters["pairs"] = times.pairs;
   state.counters["ratio"] = times.ratio / theirs_scale;
@@ -96,8 +97,9 @@ void Report(benchmark::State& state, const PairedTimes& times, double theirs_sca
   state.counters["ratio_high"] = times.ratio_high / theirs_scale;
   state.counters["ms"] = times.a;
   state.counters["ms_reference"] = reference;
-  state.counters["TFLOP/s"] = pass.products * flop_of_a_product / times.a * 1e-9;
-  state.counters["TFLOP/s_reference"] = pass.products * flop_of_a_product / reference * 1e-9;
+  state.counters["TFLOP/s"] = pass.products * flop / times.a * 1e-9;
+  if (their_flop > 0)
+    state.counters["TFLOP/s_reference"] = pass.products * their_flop / reference * 1e-9;
   const kernel::Sizes& sizes = pass.backward ? ours.sizes() : ours.forward_sizes();
   state.counters["workspace_MiB"] = static_cast<double>(sizes.workspace) / kMiB;
   state.counters["saved_MiB"] = static_cast<double>(ours.sizes().saved) / kMiB;
@@ -109,12 +111,13 @@ void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass&
   const double flop = bench.theirs.flop_of_a_product();
   const PairedTimes times = TimePairs(pass.Of(&bench.ours), pass.Of(&bench.theirs),
                                       Pairs(2 * pass.products * flop), TheStream());
-  Report(state, times, 1, pass, bench.ours, flop);
+  Report(state, times, 1, pass, bench.ours, flop, flop);
   state.SetLabel(bench.theirs.choices());
 }
 
-double Flop(const DeviceShape& shape) {
-  return 2 * static_cast<double>(shape.n) * static_cast<double>(shape.h) * static_cast<double>(shape.v);
+double Flop(const OperatorRun& run) {
+  return 2 * static_cast<double>(run.live_rows().size()) * static_cast<double>(run.shape().h) *
+         static_cast<double>(run.shape().v);
 }
 
 // Two problems of our own in turn. Backward alone reads what Forward saved, so that runs first.
@@ -124,10 +127,9 @@ void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const De
   OperatorRun a(shape, TheStream()), b(reference, TheStream());
   a.Forward();
   b.Forward();
-  const PairedTimes times = TimePairs(
-      pass.Of(&a), pass.Of(&b), Pairs(pass.products * (Flop(shape) + Flop(reference))), TheStream());
-  Report(state, times, scale, pass, a,
-         Flop(shape) * static_cast<double>(a.live_rows().size()) / static_cast<double>(shape.n));
+  const PairedTimes times =
+      TimePairs(pass.Of(&a), pass.Of(&b), Pairs(pass.products * (Flop(a) + Flop(b))), TheStream());
+  Report(state, times, scale, pass, a, Flop(a), scale * Flop(b));
 }
 
 // A copy of 2 GiB moves 4 GiB: each byte is read, and written.
@@ -143,7 +145,7 @@ void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& p
   };
   const PairedTimes times = TimePairs(pass.Of(&ours), copy, 100, TheStream());
   const auto weight = static_cast<double>(ours.weight().size()) * 2;
-  Report(state, times, weight / (2 * static_cast<double>(kCopied)), pass, ours, Flop(shape));
+  Report(state, times, weight / (2 * static_cast<double>(kCopied)), pass, ours, Flop(ours), 0);
   state.counters["copy_GB/s"] = 2 * static_cast<double>(kCopied) / times.b * 1e-6;
 }
 

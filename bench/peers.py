@@ -4,6 +4,7 @@
 
 usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
                       [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
+       bench/peers.py --table FILE.json        the Markdown of a stored result
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
@@ -30,23 +31,13 @@ import sys
 import time
 from pathlib import Path
 
+from median_interval import median_interval
+
 HERE = Path(__file__).resolve().parent
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 MARK = "PEERS "  # begins a line from a worker
 IGNORED = -100
-
-
-def median_interval(values):
-    """Median, and the order statistics that hold the true one with a probability of 95 % (bench/paired_timing.h)."""
-    values, n = sorted(values), len(values)
-    chance, below, rank = 0.5 ** n, 0.5 ** n, 0
-    while below <= 0.025:
-        rank += 1
-        chance *= (n - rank + 1) / rank
-        below += chance
-    middle = (values[(n - 1) // 2] + values[n // 2]) / 2
-    return middle, values[max(rank, 1) - 1], values[n - max(rank, 1)]
 
 
 def shape_of(name):
@@ -195,15 +186,15 @@ def work(arguments):
 
 def listen(command, limit):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '')."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     messages, errors, rest = [], [], b""
-    with selectors.DefaultSelector() as selector:
+    with (subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child,
+          selectors.DefaultSelector() as selector):
         for stream in (child.stdout, child.stderr):
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ)
         heard = time.monotonic()
         while selector.get_map():
-            for key, _ in selector.select(timeout=1):
+            for key, _ in selector.select(timeout=min(1, limit)):
                 data = key.fileobj.read()
                 if not data:
                     selector.unregister(key.fileobj)
@@ -217,12 +208,10 @@ def listen(command, limit):
                             heard = time.monotonic()
             if time.monotonic() - heard > limit:
                 child.kill()
-                child.wait()
                 return messages, f"said nothing for {limit:g} s"
-    status = child.wait()
-    if status == 0 and messages and messages[-1].get("done"):
+    if child.returncode == 0 and messages and messages[-1].get("done"):
         return messages, ""
-    return messages, f"ended with status {status}: " + (errors[-1] if errors else "no word")
+    return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
 
 
 def measure(shape, arguments):
@@ -311,6 +300,7 @@ def main():
     parser.add_argument("--library", type=Path, default=HERE / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE.json")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -318,6 +308,13 @@ def main():
         parser.error(f"--rounds {arguments.rounds}: fewer than 6 have no 95 % interval")
     if arguments.worker:
         return work(arguments)
+    if arguments.table:
+        try:
+            stored = json.loads(arguments.table.read_text(encoding="utf-8"))
+            print("\n".join(table(shape, results) for shape, results in stored["shapes"].items()))
+        except (OSError, ValueError, KeyError, TypeError) as fault:
+            parser.error(f"--table {arguments.table}: {fault!r}")
+        return 0
     shapes = arguments.shapes.split(",")
     try:
         for shape in shapes:

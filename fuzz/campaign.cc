@@ -16,6 +16,7 @@
 #include "fuzz/plan.h"
 #include "fuzz/regular_file.h"
 #include "fuzz/search.h"
+#include "fuzz/target.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -61,8 +62,8 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   if (!options->case_timeout) options->case_timeout = old.case_timeout;
 }
 
-// Whether every target loads; else the status to end with, and why.
-ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt,
+// Whether every target loads; else the status to end with, and why. Notes whether one is on a device.
+ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt, bool* on_device,
                  std::string* error) {
   for (const std::string& target : options.targets) {
     WorkerSpec spec;
@@ -71,6 +72,7 @@ ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interr
     CaseRunner probe(std::move(spec), options.GetCaseTimeout(), &interrupt);
     if (!probe.Ready(error))
       return interrupt.load() ? ExitStatus::kInterrupted : ExitStatus::kUnavailable;
+    *on_device = *on_device || probe.hello().device != "cpu";
   }
   return ExitStatus::kClean;
 }
@@ -123,8 +125,11 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   }
   if (error.empty() && !course.search) course.Begin(&options, &error);
   if (!error.empty()) return Refused(ExitStatus::kUsage, error, std::move(options));
-  if (const ExitStatus status = Probe(options, interrupt, &error); status != ExitStatus::kClean)
+  bool on_device = false;
+  if (const ExitStatus status = Probe(options, interrupt, &on_device, &error);
+      status != ExitStatus::kClean)
     return Refused(status, error, std::move(options));
+  if (options.jobs == 0) options.jobs = DefaultJobs(on_device);
   std::error_code code;
   for (const char* name : {"findings", "logs"}) {
     const std::filesystem::path folder = options.out / name;
@@ -159,10 +164,9 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   }
   summary.error = crew.error();
   summary.time = crew.time();
-  summary.status = ledger.Faults() > 0                   ? ExitStatus::kFault
-                   : crew.status() != ExitStatus::kClean ? crew.status()
-                   : !summary.sightings.empty()          ? ExitStatus::kFindings
-                                                         : ExitStatus::kClean;
+  summary.status = Gravest({{ExitStatus::kFault, ledger.Faults() > 0},
+                            {crew.status(), true},
+                            {ExitStatus::kFindings, !summary.sightings.empty()}});
   summary.options = options;
   const std::string text = ToJson(summary).Dump(2) + "\n";
   if (!WriteWhole(options.out / "summary.json", std::as_bytes(std::span(text)), &error)) {

@@ -31,9 +31,9 @@ struct NamedContract {
   oracle::Contract contract;
 };
 
-// --contract, else --target's, else the black box's; the reason where it cannot be had.
-std::optional<NamedContract> ContractFor(const CheckCommand& command, std::string* error,
-                                         ExitStatus* status) {
+// --contract, else the target's, else the black box's; the reason where it cannot be had.
+std::optional<NamedContract> ContractFor(const CheckCommand& command, const std::string& name,
+                                         std::string* error, ExitStatus* status) {
   if (!command.contract.empty()) {
     constexpr uint64_t kMaxDescription = uint64_t{1} << 20;
     *status = ExitStatus::kUsage;
@@ -44,11 +44,11 @@ std::optional<NamedContract> ContractFor(const CheckCommand& command, std::strin
     if (!description) return std::nullopt;
     return NamedContract{description->name, description->contract};
   }
-  if (command.target.empty()) return NamedContract{"a black box", {}};
-  const std::unique_ptr<Target> target = Target::Load(command.target, error);
+  if (name.empty()) return NamedContract{"a black box", {}};
+  const std::unique_ptr<Target> target = Target::Load(name, error);
   *status = ExitStatus::kUnavailable;
   if (!target) return std::nullopt;
-  return NamedContract{command.target, target->description().contract};
+  return NamedContract{name, target->description().contract};
 }
 
 JudgeDumpOptions OptionsFor(const CheckCommand& command, const Console& console) {
@@ -79,10 +79,10 @@ void Conclude(const Dump& dump, const DumpSample& sample, const DumpReport& repo
   }
 }
 
-void CheckGiven(const CheckCommand& command, const Dump& dump, const DumpSample& sample,
-                const Console& console, Checked* checked) {
+void CheckGiven(const CheckCommand& command, const std::string& target, const Dump& dump,
+                const DumpSample& sample, const Console& console, Checked* checked) {
   const std::optional<NamedContract> contract =
-      ContractFor(command, &checked->complaint, &checked->status);
+      ContractFor(command, target, &checked->complaint, &checked->status);
   if (!contract) return;
   checked->status = ExitStatus::kClean;
   JudgeDumpOptions options = OptionsFor(command, console);
@@ -152,10 +152,10 @@ void Keep(const CheckCommand& command, const std::string& target, const Dump& du
   checked->json["case"] = kept.file.string();
 }
 
-void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& sample,
-              const Console& console, Checked* checked) {
+void CheckRun(const CheckCommand& command, const std::string& target, const Dump& dump,
+              const DumpSample& sample, const Console& console, Checked* checked) {
   DumpRunSpec spec;
-  spec.target = command.target.empty() ? "host" : command.target;
+  spec.target = target.empty() ? "host" : target;
   spec.dump = dump.path;
   spec.rows = command.rows;
   spec.seed = command.seed;
@@ -168,7 +168,7 @@ void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& s
   }
   NamedContract contract{spec.target, run.description().contract};
   if (!command.contract.empty()) {
-    const auto other = ContractFor(command, &checked->complaint, &checked->status);
+    const auto other = ContractFor(command, target, &checked->complaint, &checked->status);
     if (!other) return;
     contract = *other;
   }
@@ -187,7 +187,7 @@ void CheckRun(const CheckCommand& command, const Dump& dump, const DumpSample& s
 }
 
 Checked CheckOne(const CheckCommand& command, const std::filesystem::path& path,
-                 const Console& console) {
+                 const std::string& target, const Console& console) {
   Checked checked;
   const std::unique_ptr<Dump> dump = OpenDump(path, &checked.complaint);
   if (!dump) {
@@ -196,31 +196,11 @@ Checked CheckOne(const CheckCommand& command, const std::filesystem::path& path,
   }
   const DumpSample sample(*dump, ChooseRows(*dump, command.rows, command.seed));
   if (dump->HasOutputs() && !command.run) {
-    CheckGiven(command, *dump, sample, console, &checked);
+    CheckGiven(command, target, *dump, sample, console, &checked);
   } else {
-    CheckRun(command, *dump, sample, console, &checked);
+    CheckRun(command, target, *dump, sample, console, &checked);
   }
   return checked;
-}
-
-// A fault goes before an unavailable target, that before an interrupt, that before what is no dump,
-// that before findings.
-int Rank(ExitStatus status) {
-  switch (status) {
-    case ExitStatus::kClean:
-      return 0;
-    case ExitStatus::kFindings:
-      return 1;
-    case ExitStatus::kUsage:
-      return 2;
-    case ExitStatus::kInterrupted:
-      return 3;
-    case ExitStatus::kUnavailable:
-      return 4;
-    case ExitStatus::kFault:
-      break;
-  }
-  return 5;
 }
 
 }  // namespace
@@ -230,14 +210,17 @@ ExitStatus CommandCheck(const CheckCommand& command, const Console& console) {
   report["dumps"] = Json(Json::Array{});
   ExitStatus status = ExitStatus::kClean;
   int64_t cases = 0, findings = 0;
+  const std::vector<std::string> nobody = {""};
   for (const std::filesystem::path& path : command.paths) {
-    Checked checked = CheckOne(command, path, console);
-    if (!checked.complaint.empty()) console.Complain(checked.complaint);
-    cases += checked.json.is_null() ? 0 : 1;
-    findings += checked.findings;
-    if (!checked.json.is_null()) report["dumps"].Append(std::move(checked.json));
-    if (Rank(checked.status) > Rank(status)) status = checked.status;
-    if (status == ExitStatus::kInterrupted) break;
+    for (const std::string& target : command.targets.empty() ? nobody : command.targets) {
+      if (status == ExitStatus::kInterrupted) break;
+      Checked checked = CheckOne(command, path, target, console);
+      if (!checked.complaint.empty()) console.Complain(checked.complaint);
+      cases += checked.json.is_null() ? 0 : 1;
+      findings += checked.findings;
+      if (!checked.json.is_null()) report["dumps"].Append(std::move(checked.json));
+      status = Gravest({{status, true}, {checked.status, true}});
+    }
   }
   return console.Finish(status, cases, findings, std::move(report));
 }

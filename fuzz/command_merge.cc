@@ -179,10 +179,9 @@ ExitStatus Merger::Run() {
   console_.Say(std::to_string(cases.size()) + " kept, " + std::to_string(dropped_.size()) +
                " not kept\n");
   // That the cases of a corpus fail is why they are kept, and no finding.
-  const ExitStatus status = fault_         ? ExitStatus::kFault
-                            : unavailable_ ? ExitStatus::kUnavailable
-                            : incomplete_  ? ExitStatus::kUsage
-                                           : ExitStatus::kClean;
+  const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
+                                     {ExitStatus::kUnavailable, unavailable_},
+                                     {ExitStatus::kUsage, incomplete_}});
   return console_.Finish(status, judged_, failing_, std::move(report));
 }
 

@@ -141,12 +141,11 @@ ExitStatus Session::Finish() {
       fault_ = true;
     }
   }
-  const ExitStatus status = fault_         ? ExitStatus::kFault
-                            : unavailable_ ? ExitStatus::kUnavailable
-                            : interrupted_ ? ExitStatus::kInterrupted
-                            : incomplete_  ? ExitStatus::kUsage
-                            : failing_ > 0 ? ExitStatus::kFindings
-                                           : ExitStatus::kClean;
+  const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
+                                     {ExitStatus::kUnavailable, unavailable_},
+                                     {ExitStatus::kInterrupted, interrupted_},
+                                     {ExitStatus::kUsage, incomplete_},
+                                     {ExitStatus::kFindings, failing_ > 0}});
   return console_.Finish(status, cases_, failing_, std::move(report_));
 }
 

@@ -99,7 +99,7 @@ class Selftest {
   Selftest(const SelftestCommand& command, const Console& console, std::vector<BuiltIn> targets,
            std::filesystem::path out)
       : command_(command), console_(console), targets_(std::move(targets)), out_(std::move(out)) {
-    jobs_ = command.jobs > 0 ? command.jobs : DefaultJobs(std::span(&targets_.front().name, 1));
+    jobs_ = command.jobs > 0 ? command.jobs : DefaultJobs(targets_.front().on_device);
   }
 
   void HuntAll() {

@@ -34,12 +34,11 @@ class Shrinking {
   }
   bool interrupted() const { return interrupted_; }
   ExitStatus Finish() {
-    const ExitStatus status = fault_         ? ExitStatus::kFault
-                              : unavailable_ ? ExitStatus::kUnavailable
-                              : interrupted_ ? ExitStatus::kInterrupted
-                              : refused_     ? ExitStatus::kUsage
-                              : failing_ > 0 ? ExitStatus::kFindings
-                                             : ExitStatus::kClean;
+    const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
+                                       {ExitStatus::kUnavailable, unavailable_},
+                                       {ExitStatus::kInterrupted, interrupted_},
+                                       {ExitStatus::kUsage, refused_},
+                                       {ExitStatus::kFindings, failing_ > 0}});
     return console_.Finish(status, cases_, failing_, std::move(report_));
   }
 

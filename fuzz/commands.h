@@ -67,7 +67,8 @@ ExitStatus CommandMerge(const MergeCommand& command, const Console& console);
 
 struct CheckCommand {
   std::vector<std::filesystem::path> paths;  // dumps
-  std::string target;              // empty: a black box judges what a dump holds, `host` runs otherwise
+  // Each by itself. None: a black box judges what a dump holds, and `host` runs where it holds nothing.
+  std::vector<std::string> targets;
   bool run = false;                // run the target even where a dump holds outputs
   std::filesystem::path contract;  // a target's description in JSON, whose contract is used instead
   int64_t rows = 64;               // 0: all
@@ -93,7 +94,7 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console);
 ExitStatus CommandTargets(const std::string& target, const Console& console);
 
 struct SelftestCommand {
-  std::string mutant;   // empty: all of them, and what they are mutants of, which must stay clean
+  std::string mutant;  // empty: all of them, and what they are mutants of, which must stay clean
   enum class Family : uint8_t { kHost, kHopper, kCuda };
   Family family = Family::kHost;  // whose mutants
   uint64_t seed = 1;
@@ -106,8 +107,8 @@ struct SelftestCommand {
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console);
 
 // `parser`: name and version of the command-line library, which only the program itself may include.
-// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/probe.h); a claim that
-// it does not keep is a finding, no GPU is status 4.
+// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/probe.h); a claim
+// that it does not keep is a finding, no GPU is status 4.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe);
 
 }  // namespace plumbline::fuzz

@@ -34,7 +34,7 @@ constexpr milliseconds kDiskEvery{1'000};
 }  // namespace
 
 void Crew::Run() {
-  const int jobs = options_.jobs > 0 ? options_.jobs : DefaultJobs(options_.targets);
+  const int jobs = options_.jobs;
   activity_.resize(static_cast<size_t>(jobs));
   working_ = time_.jobs = jobs;
   std::vector<std::thread> threads;

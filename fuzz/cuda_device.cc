@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fuzz/cuda_sparse.h"
+#include "kernel/cuda/device.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -167,6 +168,11 @@ Device* CudaDevice(std::string* error) {
   }();
   if (device == nullptr) *error = why;
   return device;
+}
+
+int CudaCapability() {
+  int capability = 0;  // of the current device, which is the first one: nothing in fuzz/ sets another
+  return kernel::cuda::GetComputeCapability(&capability).ok() ? capability : 0;
 }
 
 }  // namespace plumbline::fuzz

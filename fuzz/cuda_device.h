@@ -17,6 +17,9 @@ namespace plumbline::fuzz {
 // driver, no device.
 Device* CudaDevice(std::string* error);
 
+// 10 major + minor of that device, which need not have been made; 0 where there is none.
+int CudaCapability();
+
 }  // namespace plumbline::fuzz
 
 #endif  // PLUMBLINE_FUZZ_CUDA_DEVICE_H_

@@ -11,4 +11,6 @@ Device* CudaDevice(std::string* error) {
   return nullptr;
 }
 
+int CudaCapability() { return 0; }
+
 }  // namespace plumbline::fuzz

@@ -6,7 +6,9 @@
 #define PLUMBLINE_FUZZ_EXIT_STATUS_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 namespace plumbline::fuzz {
 
@@ -23,6 +25,19 @@ constexpr std::string_view Name(ExitStatus status) {
   constexpr std::string_view kNames[] = {"clean", "findings",    "usage",
                                          "fault", "unavailable", "interrupted"};
   return kNames[static_cast<int>(status)];
+}
+
+// What a run ends with of all that came to pass: a fault goes before an unavailable target, that before
+// an interrupt, that before misuse, and that before findings.
+constexpr ExitStatus Gravest(std::initializer_list<std::pair<ExitStatus, bool>> happened) {
+  constexpr ExitStatus kOrder[] = {ExitStatus::kFault, ExitStatus::kUnavailable,
+                                   ExitStatus::kInterrupted, ExitStatus::kUsage, ExitStatus::kFindings};
+  for (const ExitStatus status : kOrder) {
+    for (const auto& [ended, did] : happened) {
+      if (did && ended == status) return status;
+    }
+  }
+  return ExitStatus::kClean;
 }
 
 }  // namespace plumbline::fuzz

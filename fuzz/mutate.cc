@@ -57,18 +57,6 @@ void KeepCheap(int64_t cost, int64_t weights, Recipe* r) {
   if (CostOf(*r) > cost) r->n = std::max<int64_t>(1, cost / std::max<int64_t>(1, r->v * r->h));
 }
 
-bool DiffersByRow(Grads grads) { return grads == Grads::kFirstZero || grads == Grads::kOneHot; }
-
-// What the generators keep to as well (fuzz/recipe_gen.cc): a broadcast or scalar gradient is its
-// element 0 alone, and without a vocabulary every row is ignored.
-void KeepSensible(Recipe* r) {
-  if (r->reduction != kernel::Reduction::kNone && DiffersByRow(r->grads)) r->grads = Grads::kRandom;
-  if (DiffersByRow(r->grads) || DiffersByRow(r->entropy_grads)) {
-    r->grad_stride = std::max<int64_t>(r->grad_stride, 1);
-  }
-  if (r->v == 0) r->labels = Labels::kAllIgnored;
-}
-
 }  // namespace
 
 Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits) {

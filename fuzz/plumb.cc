@@ -238,8 +238,9 @@ struct Line {
         "table.");
     sub->add_option("dump", check.paths, "safetensors files; mapped, never read whole")->required();
     sub->add_option(
-        "--target", check.target,
-        "whose contract holds [a black box's], and what is run where there is no output [host]");
+        "--target", check.targets,
+        "whose contract holds [a black box's], and what is run where there is no output [host]; may be "
+        "given several times");
     sub->add_flag("--run", check.run, "run the target even where the dump holds outputs");
     sub->add_option("--contract", check.contract,
                     "a target's description as JSON: its contract is used instead")

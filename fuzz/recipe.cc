@@ -2,6 +2,7 @@
 
 #include "fuzz/recipe.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -340,6 +341,19 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t mo
   if (std::string why = TooLarge(parsed, most); !why.empty()) return Refuse(std::move(why), error);
   *recipe = std::move(parsed);
   return true;
+}
+
+void KeepSensible(Recipe* recipe) {
+  const auto differs_by_row = [](Grads grads) {
+    return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating;
+  };
+  if (recipe->reduction != Reduction::kNone && differs_by_row(recipe->grads)) {
+    recipe->grads = Grads::kRandom;
+  }
+  if (differs_by_row(recipe->grads) || differs_by_row(recipe->entropy_grads)) {
+    recipe->grad_stride = std::max<int64_t>(recipe->grad_stride, 1);
+  }
+  if (recipe->v == 0) recipe->labels = Labels::kAllIgnored;
 }
 
 }  // namespace plumbline::fuzz

@@ -161,6 +161,11 @@ inline constexpr int64_t kMaxDeviceElements = int64_t{1} << 36;
 // more than `most` elements, too.
 bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t most = kMaxElements);
 
+// What every drawn and every changed recipe keeps to: a broadcast or scalar gradient is its element 0
+// alone, so kinds that differ by row are not asked of one; and without a vocabulary every row is
+// ignored.
+void KeepSensible(Recipe* recipe);
+
 // Deterministic: integer and exactly rounded operations only, no libm, so the same on every machine.
 OwnedProblem Expand(const Recipe& recipe);
 

@@ -16,13 +16,7 @@ namespace plumbline::fuzz {
 namespace {
 
 using kernel::DType;
-using kernel::Reduction;
 using rc::Gen;
-
-// A broadcast or scalar gradient is its element 0 alone: kinds that differ by row say nothing there.
-bool DiffersByRow(Grads grads) {
-  return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating;
-}
 
 void FitShape(const Shape& shape, Recipe* r) {
   r->n = shape.n;
@@ -50,16 +44,12 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
       r.values == Values::kEntropyTrap) {
     r.exp = content.exp;
   }
-  r.labels = r.v == 0 ? Labels::kAllIgnored : content.labels;
+  r.labels = content.labels;
   r.label_dtype = setting.label_dtype;
   r.reduction = upstream.reduction;
   r.grads = upstream.grads;
   r.entropy_grads = upstream.entropy_grads;
   r.grad_stride = upstream.stride;
-  if (r.reduction != Reduction::kNone && DiffersByRow(r.grads)) r.grads = Grads::kRandom;
-  if (DiffersByRow(r.grads) || DiffersByRow(r.entropy_grads)) {
-    r.grad_stride = std::max<int64_t>(r.grad_stride, 1);
-  }
   r.temperature = setting.temperature;
   r.temperature_per_row = setting.temperature_per_row;
   r.hidden_major = setting.hidden_major;
@@ -72,6 +62,7 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.label_stride = setting.label_stride;
   r.offset = setting.offset;
   r.wide = setting.wide;
+  KeepSensible(&r);
   return r;
 }
 

@@ -250,14 +250,12 @@ std::vector<BuiltIn> BuiltInTargets() {
     targets.push_back({std::string(kCudaMutant) + std::string(mutant.name), std::string(mutant.what),
                        mutant.deterministic});
   }
+  for (BuiltIn& target : targets) target.on_device = target.name.starts_with(kCuda);
   return targets;
 }
 
-int DefaultJobs(std::span<const std::string> targets) {
+int DefaultJobs(bool on_device) {
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const bool on_device = std::any_of(targets.begin(), targets.end(), [](const std::string& name) {
-    return name.starts_with(kCuda);  // "cuda", "cuda-...", "cuda-mutant:..."
-  });
   const bool shared = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
   return on_device && !shared ? std::min(threads, 4) : threads;
 }

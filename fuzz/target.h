@@ -87,13 +87,14 @@ struct BuiltIn {
   std::string name;           // "host", "mutant:tail-unmasked"
   std::string what;           // one line; a mutant's names the real bug it is modelled on
   bool deterministic = true;  // false: a mutant whose defect is a race
+  bool on_device = false;
 };
 std::vector<BuiltIn> BuiltInTargets();
 
-// How many workers for these targets at the same time, where nobody says: one a hardware thread, but
-// four where a built-in target is on a device and CUDA_MPS_PIPE_DIRECTORY is not set: fuzz/HARNESS.md,
+// How many workers at the same time, where nobody says: one a hardware thread, but four where a target
+// is on a device, as its description says, and CUDA_MPS_PIPE_DIRECTORY is not set: fuzz/HARNESS.md,
 // "Targets on a device", has the measurement.
-int DefaultJobs(std::span<const std::string> targets);
+int DefaultJobs(bool on_device);
 
 }  // namespace plumbline::fuzz
 

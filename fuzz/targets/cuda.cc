@@ -39,15 +39,12 @@ Json CudaSoftmaxContract() {
   return contract;
 }
 
-std::string CudaSimtDescription() {
-  Json contract = CudaSoftmaxContract();
-  contract["accumulate"] = "fp32";
-  return DescribeTarget("cuda-simt", "cuda", contract);
-}
-
 template <CudaPath kPath>
 struct CudaOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
+  static constexpr std::string_view kName = kPath == CudaPath::kSimt       ? "cuda-simt"
+                                            : kPath == CudaPath::kPortable ? "cuda-portable"
+                                                                           : "cuda";
   static Status Run(const Problem& problem, const Results& results, void* stream) {
     return RunInScratch<CudaOperator>(problem, results, stream);
   }
@@ -63,10 +60,7 @@ struct CudaOperator {
     return kernel::Backward(problem, results, OnCuda(stream, kPath), workspace, saved);
   }
   static const char* Describe() {
-    static const std::string description = kPath == CudaPath::kSimt ? CudaSimtDescription()
-                                           : kPath == CudaPath::kPortable
-                                               ? CudaDescription("cuda-portable")
-                                               : CudaDescription("cuda");
+    static const std::string description = CudaDescription(kName, kPath);
     return description.c_str();
   }
 };
@@ -79,12 +73,27 @@ const plumbline_target_v1* CudaPortableTarget() {
 }
 const plumbline_target_v1* CudaSimtTarget() { return Entry<CudaOperator<CudaPath::kSimt>>::Table(); }
 
-std::string CudaDescription(std::string_view name) {
+std::string CudaDescription(std::string_view name, CudaPath path, int capability) {
   Json contract = CudaSoftmaxContract();
-  contract["accumulate"] = "tensor_core";
-  contract["block"] = 16;
-  contract["extra_bits"] = 2;
+  if (path == CudaPath::kSimt || capability < 80) {  // no tensor cores
+    contract["accumulate"] = "fp32";
+  } else if (capability < 90) {
+    contract["accumulate"] = "tensor_core";
+    contract["block"] = 8;
+    contract["extra_bits"] = 1;
+  } else if (capability == 90) {
+    contract["accumulate"] = "tensor_core";
+    contract["block"] = 16;
+    contract["extra_bits"] = 2;
+  } else {
+    contract["accumulate"] = "unknown";
+  }
   return DescribeTarget(name, "cuda", contract);
+}
+
+std::string CudaDescription(std::string_view name, CudaPath path) {
+  const int capability = CudaCapability();
+  return CudaDescription(name, path, capability == 0 ? 90 : capability);
 }
 
 kernel::Execution OnCuda(void* stream, CudaPath path) {

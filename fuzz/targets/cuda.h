@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator on a CUDA device as a target, through its public API: the path that is best on the
-// device, the portable one, and that without tensor cores. The first two claim one contract, whatever
-// their bits, so that one evaluation of the oracle serves both.
+// device, the portable one, and that without tensor cores. The first two claim one contract, that of
+// the device's tensor cores, whatever their bits, so that one evaluation of the oracle serves both.
 
 #ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_H_
 #define PLUMBLINE_FUZZ_TARGETS_CUDA_H_
@@ -19,9 +19,16 @@ const plumbline_target_v1* CudaTarget();
 const plumbline_target_v1* CudaPortableTarget();
 const plumbline_target_v1* CudaSimtTarget();
 
-// The arithmetic of kernel/cuda's tensor cores, claimed under this name: JSON as
-// fuzz/target_description.md says.
-std::string CudaDescription(std::string_view name);
+// What a path claims on a device of this compute capability (10 major + minor), under this name: JSON
+// as fuzz/target_description.md says. Products aligned together, and bits kept below fp32's 23: 16 and
+// 2 on 9.0 (kernel/host/tensor_core.h, measured); 8 and 1 on 8.x, where one mma.sync is two such blocks
+// (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021; Khattak and Mikaitis, arXiv 2512.07004).
+// Of what came after 9.0 nothing is claimed. Without tensor cores, below 8.0 or on kSimt, sums are
+// fp32's.
+std::string CudaDescription(std::string_view name, kernel::CudaPath path, int capability);
+
+// The same on the device of this process; where there is none, as on 9.0.
+std::string CudaDescription(std::string_view name, kernel::CudaPath path = kernel::CudaPath::kBest);
 
 // How the operator is called on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);

@@ -15,9 +15,9 @@ namespace {
 using namespace kernel::cuda;  // NOLINT: this is a path of that room, planted from without
 using kernel::Status;
 
-template <class Tile, class Epilogue, int pairs_in_group>
+template <class Tile, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
-  return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, pairs_in_group, stream,
+  return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, 8, stream,
                                                     CurrentPlantedCall().plan());
 }
 
@@ -25,9 +25,9 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 
 const Path kPlantedHopperPath = {
     hopper::kSoftmaxColumns,
-    {&Launch<hopper::ForwardTile, ForwardEpilogue, 2>, &hopper::DLogits<__nv_bfloat16>,
-     &Launch<hopper::GradHiddenTile, AccumulateEpilogue, 4>,
-     &Launch<hopper::GradWeightTile, GradWeightEpilogue, 4>},
+    {&Launch<hopper::ForwardTile, ForwardEpilogue>, &hopper::DLogits<__nv_bfloat16>,
+     &Launch<hopper::GradHiddenTile, AccumulateEpilogue>,
+     &Launch<hopper::GradWeightTile, GradWeightEpilogue>},
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,
      &hopper::GradWeight<__half>}};
 

@@ -27,7 +27,8 @@ struct PlantedSoftmax : ForwardEpilogue {
   int active = 0;
 
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        uint32_t scratch = 0) const {
     const PlantedDefect plan{active};
     const bool ragged = column + BN > columns;
     if (ragged && plan.Has(Defect::kPartialUnwritten)) return;
@@ -40,7 +41,7 @@ struct PlantedSoftmax : ForwardEpilogue {
       }
       told.columns = column + BN;
     }
-    told.Store<BN>(d, row, column, live_rows);
+    told.Store<BN>(d, row, column, live_rows, scratch);
   }
 };
 
@@ -49,10 +50,11 @@ struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   int active = 0;
 
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        uint32_t scratch = 0) const {
     DLogitsEpilogue<__nv_bfloat16> told = *this;
     if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
-    told.Store<BN>(d, row, column, live_rows);
+    told.Store<BN>(d, row, column, live_rows, scratch);
   }
 };
 
@@ -83,8 +85,8 @@ Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epi
 
 // The chunk's columns of d_logits by the first columns of the vocabulary.
 Status StaleWeight(const PlantedCall& call, const Product& product, cudaStream_t stream, Operand* b) {
-  const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results);
-  return MakeWeight(call.problem->weight, 0, product.k, layout->backward_chunk, layout->packed_ld,
+  const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results, portable::kTile);
+  return MakeWeight(call.problem->weight, 0, product.k, layout->packed_chunk, layout->packed_ld,
                     call.workspace + layout->backward_regions.packed_weight, stream, b);
 }
 

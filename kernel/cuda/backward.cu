@@ -33,6 +33,10 @@ Stored StoredAs(DType dtype) {
   return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
 }
 
+int64_t ChunkColumns(const Call& call) {
+  return IsPacked(call.problem.weight) ? call.layout.direct_chunk : call.layout.packed_chunk;
+}
+
 // d_logits of one chunk of the vocabulary, and what it adds to either gradient.
 template <class Element>
 class Chunk {
@@ -43,12 +47,13 @@ class Chunk {
         layout_(call.layout),
         memory_(memory),
         hidden_(hidden),
+        chunk_(ChunkColumns(call)),
         first_(first),
         columns_(columns) {}
 
   Status Run() {
-    Status status = MakeWeight(call_.problem.weight, first_, columns_, layout_.backward_chunk,
-                               layout_.packed_ld, memory_.packed_weight, call_.stream, &weight_);
+    Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
+                               memory_.packed_weight, call_.stream, &weight_);
     if (status.ok()) status = DLogits();
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     if (status.ok() && call_.results.grad_weight) status = GradWeight();
@@ -65,16 +70,15 @@ class Chunk {
   }
 
   Operand StoredDLogits() const {
-    return {memory_.d_logits,       layout_.padded_rows, columns_,
-            layout_.backward_chunk, PlaneStride(),       layout_.planes};
+    return {memory_.d_logits, layout_.padded_rows, columns_, chunk_, PlaneStride(), layout_.planes};
   }
-  int64_t PlaneStride() const { return layout_.padded_rows * layout_.backward_chunk; }
+  int64_t PlaneStride() const { return layout_.padded_rows * chunk_; }
 
   DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
     epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
-    epilogue.ld = layout_.backward_chunk;
+    epilogue.ld = chunk_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
     epilogue.allocated_rows = layout_.padded_rows;
@@ -142,7 +146,7 @@ class Chunk {
   const Layout& layout_;
   const Memory& memory_;
   const HiddenOperand& hidden_;
-  int64_t first_, columns_;
+  int64_t chunk_, first_, columns_;
   Operand weight_;
 };
 
@@ -164,10 +168,11 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   HiddenOperand hidden;
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
+  const int64_t chunk = ChunkColumns(call);
   const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
   for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {
     // A chunk is multiplied for or kept, never half of either.
-    columns = std::min(layout.backward_chunk, (first < first_kept ? first_kept : layout.v) - first);
+    columns = std::min(chunk, (first < first_kept ? first_kept : layout.v) - first);
     status = call.problem.hidden.dtype == DType::kF16
                  ? Chunk<__half>(call, memory, hidden, first, columns).Run()
                  : Chunk<__nv_bfloat16>(call, memory, hidden, first, columns).Run();

@@ -24,12 +24,12 @@ Status CheckExtent(const char* name, int64_t extent) {
                                                ": the CUDA implementation goes up to 2^31 - 1");
 }
 
-Status PlanFor(const Problem& problem, const Results& results, Layout* layout) {
+Status PlanFor(const Problem& problem, const Results& results, int64_t tile_columns, Layout* layout) {
   Status status = CheckExtent("hidden.shape[0]", problem.rows());
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
   if (!status.ok()) return status;
-  const std::optional<Layout> made = MakeLayout(problem, results);
+  const std::optional<Layout> made = MakeLayout(problem, results, tile_columns);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
   return Status::Ok();
@@ -67,16 +67,19 @@ Status CheckedCall(const Checks& checks, PathChoice choose, const Problem& probl
   Layout layout;
   int capability = 0;
   Status status = Check(problem, results, checks);
-  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
   if (checks.backward_results && !layout.backward) return status;  // nothing is asked for
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
   if (status.ok()) status = CheckMemory("saved", saved, layout.saved_bytes);
   if (status.ok()) status = CheckDevice(&capability);
   if (!status.ok()) return status;
+  const Path& path = choose(execution.path, capability);
+  status = PlanFor(problem, results, TileColumns(path), &layout);
+  if (!status.ok()) return status;
   return run(Call{.problem = problem,
                   .results = results,
                   .layout = layout,
-                  .path = choose(execution.path, capability),
+                  .path = path,
                   .stream = static_cast<cudaStream_t>(execution.stream),
                   .workspace = static_cast<std::byte*>(workspace)});
 }
@@ -112,7 +115,7 @@ Status GetSizes(const Problem& problem, const Results& results, const Execution&
   Layout layout;
   Status status = Check(problem, results,
                         {.forward_results = true, .backward_results = true, .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
   if (status.ok()) *sizes = {layout.workspace_bytes, layout.saved_bytes};
   return status;
 }
@@ -145,7 +148,7 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
   KeptLayout regions;
   Status status = Check(problem, results,
                         {.forward_results = true, .backward_results = true, .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
   if (status.ok()) status = PlanKept(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
@@ -164,10 +167,13 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
                          .gradient_data = true,
                          .result_data = true,
                          .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, &layout);
+  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
   if (status.ok()) status = PlanKept(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = CheckDevice(&capability);
+  if (!status.ok()) return status;
+  const Path& path = choose(execution.path, capability);
+  status = PlanFor(problem, results, TileColumns(path), &layout);
   if (!status.ok()) return status;
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
@@ -185,7 +191,7 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
   const Call call = {.problem = known,
                      .results = results,
                      .layout = layout,
-                     .path = choose(execution.path, capability),
+                     .path = path,
                      .stream = static_cast<cudaStream_t>(execution.stream),
                      .workspace = memory + regions.passes,
                      .kept = layout.backward ? &kept : nullptr};

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -66,7 +67,8 @@ struct DLogitsEpilogue {
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
 
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        uint32_t scratch = 0) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     if (column + BN > columns) {  // their p, and so their dz, is 0
       const int last = static_cast<int>(columns - column) - lane % 4 * 2;
@@ -75,52 +77,33 @@ struct DLogitsEpilogue {
         if (i / 4 * 8 + i % 2 >= last) d[i] = MinusInfinity();
       }
     }
+    RowGradient gradient[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int64_t r = row + lane / 4 + 8 * h;
-      const bool live = r < live_rows;
-      const RowGradient gradient = live ? rows[r] : Dead();
-      Element* to = d_logits + r * ld + column;
-      StoreRow<BN>(d, h, gradient, to, r < allocated_rows);
-      StoreLabel<BN>(d, h, gradient, first_column + column, to);
+      gradient[h] = r < live_rows ? rows[r] : RowGradient{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1};
     }
+    const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
+    Element* to = d_logits + row * ld + column;
+    // Columns past the last are in memory too: d_logits come in whole tiles.
+    if (plane_stride == 0) {
+      StoreWide<Element, BN>(to, ld, allocated_rows - row, scratch, dz);
+    } else if constexpr (!kIsHalf) {
+#pragma unroll
+      for (int i = 0; i < BN / 2; i += 2) {
+        const int h = i / 2 % 2, r = lane / 4 + 8 * h;
+        if (r < allocated_rows - row)
+          PutPlanes(to + r * ld + i / 4 * 8 + lane % 4 * 2, SplitPlanes(dz(h, i)),
+                    SplitPlanes(dz(h, i + 1)));
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      StoreLabel<BN>(d, h, gradient[h], first_column + column, to + (lane / 4 + 8 * h) * ld);
   }
 
  private:
-  __device__ static RowGradient Dead() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1}; }
-
-  // Columns past the last are in memory too: d_logits come in whole tiles.
-  template <int BN>
-  __device__ void StoreRow(const float (&d)[BN / 2], int h, const RowGradient& row, Element* to,
-                           bool allocated) const {
-    const int lane = static_cast<int>(threadIdx.x % 4);
-    // Asked once a row: asked for each group, the code of four planes lies between all others.
-    if (plane_stride == 0) {
-#pragma unroll
-      for (int first = 0; first < BN / 8; first += 4) {
-        uint32_t v[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int i = 4 * (first + j) + 2 * h;
-          v[j] = PackPair<Element>(OtherGradient(row, d[i]), OtherGradient(row, d[i + 1]));
-        }
-        GatherPieces(v);
-        if (allocated) {
-          *reinterpret_cast<uint4*>(to + 8 * (first + lane)) = {v[0], v[1], v[2], v[3]};
-        }
-      }
-    } else if constexpr (!kIsHalf) {
-#pragma unroll
-      for (int j = 0; j < BN / 8; ++j) {
-        const int i = 4 * j + 2 * h;
-        const Planes x = SplitPlanes(OtherGradient(row, d[i])),
-                     y = SplitPlanes(OtherGradient(row, d[i + 1]));
-        if (allocated) PutPlanes(to + 8 * j + 2 * lane, x, y);
-      }
-    }
-  }
-
-  // Over what StoreRow left at the label, if this tile has it. The accumulators are never indexed at
+  // Over what was left at the label, if this tile has it. The accumulators are never indexed at
   // run time, which would put them in local memory; most warps have no label among their columns.
   template <int BN>
   __device__ void StoreLabel(const float (&d)[BN / 2], int h, const RowGradient& row, int64_t column,

@@ -71,7 +71,7 @@ struct DefectEntry {
 
 inline constexpr DefectEntry kDefects[] = {
     {Defect::kCopyNotWaited, "copy-not-waited",
-     "a stage of shared memory is read one step before its copies have arrived", true, false},
+     "a stage of shared memory is read before its copies have arrived", true, true},
     {Defect::kBarrierMissing, "barrier-missing",
      "the barrier between a stage's last reader and its next writer is missing", true, false},
     {Defect::kStageReleasedEarly, "stage-released-early",

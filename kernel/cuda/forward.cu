@@ -99,6 +99,8 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
 
 }  // namespace
 
+int64_t TileColumns(const Path& path) { return path.softmax_columns; }
+
 Status RunForward(const Call& call, SavedRow* saved) {
   const Layout& layout = call.layout;
   const Memory memory = MemoryOf(call);

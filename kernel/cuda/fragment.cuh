@@ -12,9 +12,10 @@
 //   template <int BN> __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column,
 //                                          int64_t live_rows) const;
 //   template <int BN> __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column,
-//                                           int64_t live_rows) const;
+//                                           int64_t live_rows, uint32_t scratch) const;
 // row and column are those of the fragment's first element in C; all 32 lanes call; Store may destroy d
-// and keeps to the bounds itself. column is a multiple of BN.
+// and keeps to the bounds itself. column is a multiple of BN. scratch: shared memory of the warp, where
+// a path has it (wide_store.cuh), else 0.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
 #define PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
@@ -92,37 +93,6 @@ __device__ inline float Narrow(float x) {
 __device__ inline float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float Widen(__half x) { return __half2float(x); }
 __device__ inline float Widen(float x) { return x; }
-
-// Two elements in a register, the first in its lower half.
-template <class Element>
-__device__ inline uint32_t PackPair(float a, float b);
-template <>
-__device__ inline uint32_t PackPair<__nv_bfloat16>(float a, float b) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
-  return *reinterpret_cast<const uint32_t*>(&pair);
-}
-template <>
-__device__ inline uint32_t PackPair<__half>(float a, float b) {
-  const __half2 pair = __floats2half2_rn(a, b);
-  return *reinterpret_cast<const uint32_t*>(&pair);
-}
-
-// Of the four lanes that hold a row of a fragment, lane q has v[j], its piece of the j-th 8 columns;
-// afterwards it has all four pieces of the q-th, in order. That makes 16 bytes to store at once of what
-// were four times 4.
-__device__ inline void GatherPieces(uint32_t (&v)[4]) {
-#pragma unroll
-  for (int step = 1; step <= 2; ++step) {
-    const bool upper = (threadIdx.x & unsigned(step)) != 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int low = step == 1 ? 2 * i : i, high = low + step;
-      const uint32_t sent = upper ? v[low] : v[high];
-      const uint32_t received = __shfl_xor_sync(kAllLanes, sent, step);
-      (upper ? v[low] : v[high]) = received;
-    }
-  }
-}
 
 // The planes of one fp32 number (kernel/host/tensor_core.h). A number whose hi is 0 though it is not
 // itself is 2^-133 in raw: infinity times it must not become NaN, and 2^-133 is below the resolution of

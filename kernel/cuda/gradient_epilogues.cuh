@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -37,7 +38,8 @@ struct AccumulateEpilogue {
   }
 
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        uint32_t = 0) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
@@ -76,13 +78,14 @@ struct GradWeightEpilogue {
 
   // live_rows bounds the depth here, which the caller has seen to.
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t) const {
-    if (column + BN <= columns && InChunks()) {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t,
+                        uint32_t scratch = 0) const {
+    if (column + BN <= columns && InLines()) {
       switch (stored) {
         case Stored::kBf16:
-          return StoreChunks<__nv_bfloat16, BN>(d, row, column);
+          return StoreLines<__nv_bfloat16, BN>(d, row, column, scratch);
         case Stored::kF16:
-          return StoreChunks<__half, BN>(d, row, column);
+          return StoreLines<__half, BN>(d, row, column, scratch);
         case Stored::kF32:
           return StorePairs<BN>(d, row, column);
       }
@@ -99,33 +102,17 @@ struct GradWeightEpilogue {
 
  private:
   // Whether 8 columns from a multiple of 8 on can be stored as 16 bytes, or pairs of floats as 8.
-  __device__ bool InChunks() const {
+  __device__ bool InLines() const {
     const int64_t bytes = stored == Stored::kF32 ? 4 : 2;
     return column_stride == 1 && row_stride * bytes % 16 == 0 &&
            reinterpret_cast<uintptr_t>(grad_weight) % 16 == 0;
   }
 
   template <class Element, int BN>
-  __device__ void StoreChunks(const float (&d)[BN / 2], int64_t row, int64_t column) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int64_t r = row + lane / 4 + 8 * h;
-      Element* const to = static_cast<Element*>(grad_weight) + r * row_stride + column;
-#pragma unroll
-      for (int first = 0; first < BN / 8; first += 4) {
-        uint32_t v[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int i = 4 * (first + j) + 2 * h;
-          v[j] = PackPair<Element>(d[i], d[i + 1]);
-        }
-        GatherPieces(v);
-        if (r < rows) {
-          *reinterpret_cast<uint4*>(to + 8 * (first + lane % 4)) = {v[0], v[1], v[2], v[3]};
-        }
-      }
-    }
+  __device__ void StoreLines(const float (&d)[BN / 2], int64_t row, int64_t column,
+                             uint32_t scratch) const {
+    StoreWide<Element, BN>(static_cast<Element*>(grad_weight) + row * row_stride + column, row_stride,
+                           rows - row, scratch, [&](int, int i) { return d[i]; });
   }
 
   template <int BN>

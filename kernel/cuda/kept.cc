@@ -16,7 +16,7 @@ int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
   const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
   const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
   if (layout.v <= most) return 0;
-  const int64_t unit = layout.planes > 1 ? layout.backward_chunk : kDepthBlock;
+  const int64_t unit = layout.planes > 1 ? layout.packed_chunk : kDepthBlock;
   return std::min(RoundUp(layout.v - most, unit), layout.v);
 }
 

@@ -9,11 +9,14 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-// For 8192 x 4096 x 151936 in bf16 these make 73 MiB forward and 408 MiB backward.
-constexpr int64_t kForwardBytes = int64_t{64} << 20;        // partial sums and moved rows
+// For 8192 x 4096 x 151936 in bf16 these make 87 MiB forward and 440 MiB backward at most.
+constexpr int64_t kForwardBytes = int64_t{72} << 20;        // partial sums and moved rows
 constexpr int64_t kForwardWeightBytes = int64_t{16} << 20;  // a packed chunk of weight
-constexpr int64_t kBackwardBytes = int64_t{224} << 20;      // d_logits and a packed chunk of weight
-constexpr int64_t kColumnStep = 768;                        // a multiple of the tiles 128, 192 and 256
+constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a packed chunk of weight
+// ... of more rows: three times a packed hidden, up to this. A short chunk reads and writes the sums of
+// grad_hidden often.
+constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
+constexpr int64_t kColumnStep = 384;     // a multiple of the tiles 128 and 192
 constexpr int64_t kPlaneColumns = 1536;  // of a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
 
@@ -26,11 +29,51 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
 }
 
+// Estimated time of backward's products with chunks of that many columns, in cycles of a
+// multiprocessor: tiles of 128 x 192 (d_logits) and 192 x 128 take 768 for 64 of the depth, and 66
+// clusters of two take them in turn. The gradients' products of a chunk run into each other; d_logits
+// wait. It decides how well a chunk fills the device, and no bit.
+double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
+  constexpr int64_t kClusters = 66;
+  constexpr double kBlock = 768, kLaunches = 12000;
+  const auto chunk = [&](int64_t c) {
+    const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
+    const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
+                  weight = CeilDiv(c, 192) * CeilDiv(h, 256);
+    const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
+    const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
+    const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
+    const double short_end = of_hidden * static_cast<double>(hidden / kClusters) +
+                             of_weight * static_cast<double>(CeilDiv(weight, kClusters));
+    const double long_end =
+        of_hidden * static_cast<double>(CeilDiv(hidden, kClusters)) +
+        of_weight * static_cast<double>(weight / kClusters + (weight % kClusters > early ? 1 : 0));
+    return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
+           std::max(short_end, long_end) + kLaunches;
+  };
+  const int64_t whole = v / columns, rest = v % columns;
+  return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
+}
+
+// The columns up to `most` that cost least.
+int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
+  most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
+  if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
+  int64_t best = most;
+  double least = BackwardCost(n, h, v, most);
+  for (int64_t c = most - kColumnStep; c >= most / 2; c -= kColumnStep) {
+    const double cost = BackwardCost(n, h, v, c);
+    if (cost < least) {
+      least = cost;
+      best = c;
+    }
+  }
+  return std::max(best, kColumnStep);
+}
+
 constexpr size_t kCensusBytes = 64, kRowGradientBytes = 48, kSavedRowBytes = 16;
 
-}  // namespace
-
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results) {
+Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_columns) {
   Layout layout;
   layout.n = problem.rows();
   layout.h = problem.hidden_size();
@@ -42,18 +85,22 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
   layout.packed_ld = RoundUp(layout.h, 8);
   layout.padded_rows = RoundUp(layout.n, kRowStep);
   layout.sums_ld = layout.packed_ld;
-  const int64_t tiles = CeilDiv(layout.v, kLeastTile);
+  const int64_t tiles = CeilDiv(layout.v, tile_columns);
   const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
 
   layout.row_block =
       EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * tiles + row_bytes, 1), kRowStep);
   layout.forward_chunk =
       EvenPiece(layout.v, kForwardWeightBytes / std::max<int64_t>(row_bytes, 1), kColumnStep);
-  const int64_t column_bytes = 2 * layout.padded_rows + row_bytes;
-  layout.backward_chunk =
-      layout.n == 0 ? kColumnStep
-      : wide        ? std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep))
-             : EvenPiece(layout.v, kBackwardBytes / std::max<int64_t>(column_bytes, 1), kColumnStep);
+  const int64_t backward_bytes =
+      std::clamp(HeldProduct(3 * layout.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
+  const auto chunk = [&](int64_t column_bytes) {
+    if (layout.n == 0) return kColumnStep;
+    if (wide) return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
+    return BestChunk(layout.n, layout.h, layout.v, backward_bytes / column_bytes);
+  };
+  layout.direct_chunk = chunk(std::max<int64_t>(2 * layout.padded_rows, 1));
+  layout.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, layout.padded_rows) + row_bytes, 1));
 
   Cutter forward;
   Regions& f = layout.forward_regions;
@@ -80,13 +127,28 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
     b.slot = backward.Take(layout.n, 4);
     b.rows = backward.Take(layout.n, kRowGradientBytes);
     if (results.grad_hidden) b.sums = backward.Take(HeldProduct(layout.padded_rows, layout.sums_ld), 4);
-    b.d_logits = backward.Take(
-        HeldProduct(HeldProduct(layout.padded_rows, layout.backward_chunk), layout.planes), 2);
     b.packed_hidden = backward.Take(HeldProduct(layout.padded_rows, row_bytes), 1);
-    b.packed_weight = backward.Take(HeldProduct(layout.backward_chunk, row_bytes), 1);
-    b.bytes = backward.bytes();
+    const auto take_d_logits = [&](Cutter& cutter, int64_t columns) {
+      return cutter.Take(HeldProduct(HeldProduct(layout.padded_rows, columns), layout.planes), 2);
+    };
+    Cutter packed = backward;
+    b.d_logits = take_d_logits(packed, layout.packed_chunk);
+    b.packed_weight = packed.Take(HeldProduct(layout.packed_chunk, row_bytes), 1);
+    take_d_logits(backward, layout.direct_chunk);  // at b.d_logits too
+    b.bytes = std::max(backward.bytes(), packed.bytes());
     layout.workspace_bytes = std::max(layout.workspace_bytes, b.bytes);
     layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;
+  }
+  return layout;
+}
+
+}  // namespace
+
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, int64_t tile_columns) {
+  Layout layout = LayoutOf(problem, results, tile_columns);
+  for (const int64_t columns : kTileColumns) {
+    layout.workspace_bytes =
+        std::max(layout.workspace_bytes, LayoutOf(problem, results, columns).workspace_bytes);
   }
   if (layout.workspace_bytes > kMostBytes) return std::nullopt;
   return layout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a problem is cut into pieces, and where each piece of the workspace lies. Host arithmetic on
-// shapes and dtypes alone, the same for every path and device.
+// shapes and dtypes, and on the width of a path's tiles; nothing is asked of a device.
 //
 // Forward takes blocks of rows, so that partial sums and moved rows stay bounded; backward takes chunks
 // of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: tiles are summed
@@ -19,7 +19,7 @@
 
 namespace plumbline::kernel::cuda {
 
-inline constexpr int64_t kLeastTile = 128;  // columns of a partial sum, on any path
+inline constexpr int64_t kTileColumns[] = {128, 192};  // of a partial sum: what paths may have
 
 struct Regions {
   // Both passes.
@@ -35,19 +35,22 @@ struct Regions {
 struct Layout {
   int64_t n = 0, h = 0, v = 0;
   int planes = 1, passes = 1;
-  bool backward = false;       // some gradient is asked for
-  int64_t packed_ld = 0;       // elements of a packed row of hidden or weight
-  int64_t row_block = 0;       // forward: rows a block, a multiple of 256
-  int64_t forward_chunk = 0;   // forward: columns of a packed weight
-  int64_t backward_chunk = 0;  // columns of d_logits, a multiple of every tile's
-  int64_t padded_rows = 0;     // n up to a multiple of 256
+  bool backward = false;      // some gradient is asked for
+  int64_t packed_ld = 0;      // elements of a packed row of hidden or weight
+  int64_t row_block = 0;      // forward: rows a block, a multiple of 256
+  int64_t forward_chunk = 0;  // forward: columns of a packed weight
+  // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
+  // each chunk of it is packed first, into what the shorter d_logits leave.
+  int64_t direct_chunk = 0, packed_chunk = 0;
+  int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t sums_ld = 0;
   Regions forward_regions, backward_regions;
   size_t workspace_bytes = 0, saved_bytes = 0;
 };
 
-// nullopt where the workspace would pass 2^62 bytes.
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results);
+// Of a path whose partial sums are over tile_columns, one of kTileColumns. workspace_bytes is enough
+// for any path; nullopt where it would pass 2^62.
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, int64_t tile_columns);
 
 }  // namespace plumbline::kernel::cuda
 

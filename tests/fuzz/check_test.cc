@@ -26,6 +26,7 @@
 namespace plumbline::fuzz {
 namespace {
 
+using ::testing::AllOf;
 using testing::FlatDump;
 using testing::Floats;
 using ::testing::HasSubstr;
@@ -114,6 +115,12 @@ TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
   EXPECT_THAT(out_, HasSubstr("what host makes of its inputs"));
   EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked"), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("wrong: lse["));
+  // Each of several, and of their outcomes the gravest counts, wherever it stands.
+  EXPECT_EQ(Run("d.safetensors --json --target mutant:tail-unmasked --target host-hopper"), 1) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("what mutant:tail-unmasked makes of its inputs"),
+                          HasSubstr("what host-hopper makes of its inputs")));
+  EXPECT_EQ(Run("d.safetensors --target host --target mutant:tail-unmasked"), 1) << err_;
+  EXPECT_EQ(Run("d.safetensors --target mutant:nope --target mutant:tail-unmasked"), 4) << err_;
   // --run: the dump's own output, which is wrong, is not what is judged.
   SafeTensors dump = FlatDump(4, 37, 8);
   dump.tensors["logprob"] = Same(4, 1);

@@ -133,7 +133,7 @@ std::string Compare(const Recipe& r, const std::string& contract, Output output,
 TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
   NEED_DEVICE(oracle);
   const std::vector<std::pair<std::string, oracle::Contract>> contracts = {
-      {"cuda", ContractOf(CudaDescription("cuda"))},
+      {"cuda", ContractOf(CudaDescription("cuda", kernel::CudaPath::kBest, 90))},
       {"host", ContractOf(HostDescription("host"))},
       {"black box", oracle::Contract{}}};
   int64_t compared = 0, several_blocks = 0, cases = 0;
@@ -320,7 +320,7 @@ TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
   ASSERT_NE(made, nullptr) << error;
   const auto outputs = DeviceOutputs::For(*made, &error);
   ASSERT_NE(outputs, nullptr) << error;
-  const oracle::Contract contract = ContractOf(CudaDescription("cuda"));
+  const oracle::Contract contract = ContractOf(CudaDescription("cuda", kernel::CudaPath::kBest, 90));
   const std::vector<int64_t> rows = {0, 1234, 4711, 8191};
   std::vector<WatchedRow> watched;
   for (const Output output : {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {

@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -18,8 +16,8 @@
 #include "fuzz/case_file.h"
 #include "fuzz/corpus.h"
 #include "fuzz/fuzzers/fuzzers.h"
+#include "fuzz/fuzzers/specimens.h"
 #include "fuzz/journal.h"
-#include "fuzz/recipe.h"
 #include "fuzz/regular_file.h"
 #include "fuzz/safetensors.h"
 #include "tests/fuzz/support/workplace.h"
@@ -136,22 +134,7 @@ std::vector<Bytes> CorpusSeeds() {
     std::string error;
     seeds.push_back(BytesOf(*ReadRegular(file, 1 << 20, &error)));
   }
-  // One without tensors, small enough for the fuzzer's limits.
-  Case c;
-  std::string error;
-  Recipe recipe;
-  c.recipe = "v1 seed=3 n=2 v=40 h=2 entropy_grads=random";
-  EXPECT_TRUE(Parse(c.recipe, &recipe, &error)) << error;
-  c.problem = Expand(recipe);
-  c.why = std::string(kMaxCaseBytes, 'w');  // so that the file is above the cap, and takes this form
-  seeds.push_back(StoredBytes(c));
-  const size_t at = TextOf(seeds.back()).find("www");
-  const auto begin = seeds.back().begin() + static_cast<std::ptrdiff_t>(at);
-  seeds.back().erase(begin, begin + kMaxCaseBytes / 8 * 8);
-  uint64_t size = 0;
-  std::memcpy(&size, seeds.back().data(), 8);
-  size -= kMaxCaseBytes / 8 * 8;
-  std::memcpy(seeds.back().data(), &size, 8);
+  seeds.push_back(SpecimenWithoutTensors());
   return seeds;
 }
 
@@ -197,34 +180,9 @@ TEST(Fuzzers, Recipe) {
 }
 
 TEST(Fuzzers, Journal) {
-  // A journal of every kind of line.
   const testing::Workplace work;
-  CampaignOptions options;
-  options.targets = {"host", "mutant:x"};
+  WriteSpecimenJournal(work.path());
   std::string error;
-  {
-    const std::unique_ptr<Journal> journal = Journal::Create(work.path(), options, &error);
-    ASSERT_TRUE(journal) << error;
-    Sighting sighting;
-    sighting.target = "host";
-    sighting.signature = "bound:lse";
-    const SightingKey key(sighting.target, sighting.signature);
-    CaseRecord record;
-    record.signatures = {"bound:lse"};
-    record.tightness["lse"] = 2.5;
-    record.by_output["lse"] = {1, 2, 0, 0};
-    journal->Entered(Phase::kSearch, 0);
-    for (int64_t item = 0; item < 3; ++item) journal->Start(item);
-    journal->Sighted(sighting);
-    journal->Done(0, std::chrono::milliseconds(5), record);
-    journal->More(key, "v1 n=2");
-    journal->Done(2, std::chrono::milliseconds(7), record);
-    StoredFinding kept;
-    kept.file = "findings/x";
-    journal->Stored(key, kept);
-    journal->Fault("x");
-    journal->Clock(std::chrono::milliseconds(9));
-  }
   Drive(FuzzJournal, {BytesOf(*ReadRegular(work / kJournalName, 1 << 20, &error))}, 5'000, 100);
 }
 

@@ -60,6 +60,20 @@ TEST(MutateTest, AStepChangesItsPartAlone) {
   }
 }
 
+// Kills: a child whose broadcast or scalar upstream gradient is of a kind that differs by row, so that
+// nothing of the kind is left in it.
+TEST(MutateTest, AChildsGradientsAreOfItsKind) {
+  std::string error;
+  for (const char* kind : {"first-zero", "one-hot", "alternating"}) {
+    Recipe a, b;
+    ASSERT_TRUE(Parse("v1 n=4 v=9 h=2", &a, &error)) << error;
+    ASSERT_TRUE(Parse("v1 n=4 v=9 h=2 grad_stride=0 grads=" + std::string(kind), &b, &error)) << error;
+    EXPECT_EQ(Apply(Step::kUpstream, a, b, 0).grad_stride, 1) << kind;
+    b.reduction = kernel::Reduction::kSum;
+    EXPECT_EQ(Apply(Step::kUpstream, a, b, 0).grads, Grads::kRandom) << kind;
+  }
+}
+
 // Steps of a size: one more and less, half, double, and around multiples of 16 and 64.
 TEST(MutateTest, SizesMoveToWhereLoopsEnd) {
   Recipe a;

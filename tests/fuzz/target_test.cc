@@ -19,6 +19,7 @@
 #include "fuzz/targets/cuda.h"
 #include "fuzz/targets/cuda_forward_backward.h"
 #include "fuzz/targets/mutants.h"
+#include "kernel/host/tensor_core.h"
 #include "kernel/host/tiling.h"
 #include "tests/fuzz/support/workplace.h"
 
@@ -185,6 +186,36 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
     } else {
       EXPECT_EQ(Refusal(description->name), description->name + ": " + missing);
     }
+  }
+}
+
+// Fails if a device's tensor cores are held to the sums of another's, or a path without them to theirs.
+TEST(Target, CudaClaimsTheSumsOfItsDevice) {
+  using kernel::CudaPath, oracle::Accumulate;
+  const auto claimed = [](CudaPath path, int capability) {
+    std::string error;
+    const auto description = ParseDescription(CudaDescription("x", path, capability), &error);
+    EXPECT_TRUE(description) << error;
+    return description ? description->contract : oracle::Contract();
+  };
+  for (const CudaPath path : {CudaPath::kBest, CudaPath::kPortable}) {
+    EXPECT_EQ(claimed(path, 75).accumulate, Accumulate::kFp32);
+    for (const int ampere : {80, 86, 87, 89}) {
+      const oracle::Contract contract = claimed(path, ampere);
+      EXPECT_EQ(contract.accumulate, Accumulate::kTensorCore) << ampere;
+      EXPECT_EQ(contract.block, 8) << ampere;
+      EXPECT_EQ(contract.extra_bits, 1) << ampere;
+    }
+    const oracle::Contract hopper = claimed(path, 90);
+    EXPECT_EQ(hopper.accumulate, Accumulate::kTensorCore);
+    EXPECT_EQ(hopper.block, kernel::host::kTensorCoreBlock);
+    EXPECT_EQ(hopper.extra_bits, 2);
+    for (const int later : {100, 103, 120}) {
+      EXPECT_EQ(claimed(path, later).accumulate, Accumulate::kUnknown) << later;
+    }
+  }
+  for (const int capability : {75, 80, 90, 100}) {
+    EXPECT_EQ(claimed(CudaPath::kSimt, capability).accumulate, Accumulate::kFp32) << capability;
   }
 }
 

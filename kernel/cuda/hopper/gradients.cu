@@ -4,17 +4,23 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Pairs of 256 rows. From 1 to 16 nothing changes beyond noise (bench/NOTES.md).
-constexpr int kPairsInGroup = 4;
+// Of clusters' rows (bench/NOTES.md).
+constexpr int kGroup = 8;
+constexpr int64_t kManyTiles = 132;  // multiprocessors of an H100 or H200
 
+// Either shape gives the same bits.
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, kPairsInGroup, stream);
+  const int64_t tiles =
+      ((product.m - 1) / GradHiddenTile::kRows + 1) * ((product.n - 1) / GradHiddenTile::kColumns + 1);
+  if (tiles < kManyTiles)
+    return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, kGroup, stream);
+  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, kGroup, stream);
 }
 
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, GradWeightTile>(product, epilogue, kPairsInGroup, stream);
+  return LaunchProduct<Element, GradWeightTile>(product, epilogue, kGroup, stream);
 }
 
 template Status GradHidden<__nv_bfloat16>(const Product&, const AccumulateEpilogue&, cudaStream_t);

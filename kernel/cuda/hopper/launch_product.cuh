@@ -18,10 +18,18 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-using ForwardTile = TileShape<Work::kHalves, 2, 192, 4, Major::kK, Major::kK>;
-using DLogitsTile = ForwardTile;
-using GradHiddenTile = TileShape<Work::kHalves, 1, 256, 4, Major::kK, Major::kMN>;
-using GradWeightTile = TileShape<Work::kHalves, 1, 256, 4, Major::kMN, Major::kMN>;
+// Logits, of whatever number of rows. One tile of rows alone leaves a cluster's second block nothing to
+// do but multiply zeros.
+template <int cluster_rows>
+using LogitsTile = TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows>;
+using ForwardTile = LogitsTile<2>;
+using FewRowsTile = LogitsTile<1>;
+// Gradients: 192 x 128, since hidden sizes are multiples of 128 rather than of 192; neighbours share A.
+using GradHiddenTile = TileShape<3, 128, 5, Major::kK, Major::kMN, 1, 2>;
+using GradWeightTile = TileShape<3, 128, 5, Major::kMN, Major::kMN, 1, 2>;
+// grad_hidden of few rows: its chains over the vocabulary may not be cut, so small tiles have to fill
+// the device.
+using FewRowsGradHiddenTile = TileShape<1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
 // group: see Schedule.
 template <class Element, class Tile, class Epilogue, class Plan = NoDefects>
@@ -35,8 +43,8 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int group
   int multiprocessors = 0;
   Status counted = CountMultiprocessors(&multiprocessors);
   if (!counted.ok()) return counted;
-  constexpr int64_t kUnitRows = int64_t{Tile::kRows} * Tile::kCluster.rows;
-  constexpr int64_t kUnitColumns = int64_t{Tile::kColumns} * Tile::kCluster.columns;
+  constexpr int64_t kUnitRows = int64_t{Tile::kRows} * Tile::kClusterRows;
+  constexpr int64_t kUnitColumns = int64_t{Tile::kColumns} * Tile::kClusterColumns;
   const int64_t tiles =
       ((product.m + kUnitRows - 1) / kUnitRows) * ((product.n + kUnitColumns - 1) / kUnitColumns);
   if (tiles > int64_t{1} << 30) {

@@ -4,21 +4,28 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Pairs of 512 rows. From 1 to 8 nothing changes beyond noise (bench/NOTES.md).
-constexpr int kPairsInGroup = 2;
+constexpr int kGroup = 8;  // of clusters' rows (bench/NOTES.md)
+
+// Either shape gives the same bits.
+template <class Element, class Epilogue>
+Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
+  if (product.m <= FewRowsTile::kRows)
+    return LaunchProduct<Element, FewRowsTile>(product, epilogue, kGroup, stream);
+  return LaunchProduct<Element, ForwardTile>(product, epilogue, kGroup, stream);
+}
 
 template <class Element>
 Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
   if (epilogue.kept_logits != nullptr) {
-    return LaunchProduct<Element, ForwardTile>(product, epilogue, kPairsInGroup, stream);
+    return LaunchProduct<Element, ForwardTile>(product, epilogue, kGroup, stream);
   }
   const SoftmaxEpilogue& nothing_kept = epilogue;
-  return LaunchProduct<Element, ForwardTile>(product, nothing_kept, kPairsInGroup, stream);
+  return Launch<Element>(product, nothing_kept, stream);
 }
 
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, DLogitsTile>(product, epilogue, kPairsInGroup, stream);
+  return Launch<Element>(product, epilogue, stream);
 }
 
 template Status Forward<__nv_bfloat16>(const Product&, const ForwardEpilogue&, cudaStream_t);

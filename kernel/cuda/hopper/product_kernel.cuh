@@ -5,9 +5,8 @@
 // Blocks are persistent and come in clusters, which compute neighbouring tiles of C together: what two
 // blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
 // thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
-// what their registers hold, either the upper and the lower half of every tile, or, taking turns, every
-// other tile whole, so that the epilogue of one lies under the products of the other. A ring of stages
-// lies between them:
+// what their registers hold. They take turns, each having every other tile, so that the epilogue of one
+// lies under the products of the other. A ring of stages lies between them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
 //   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
 //     that multiplied it arrived
@@ -41,23 +40,23 @@ struct Place {
   uint32_t row, column;
 
   __device__ explicit Place(uint32_t rank)
-      : row(rank % Tile::kCluster.rows), column(rank / Tile::kCluster.rows) {}
+      : row(rank % Tile::kClusterRows), column(rank / Tile::kClusterRows) {}
   __device__ static uint32_t Rank(uint32_t row, uint32_t column) {
-    return column * Tile::kCluster.rows + row;
+    return column * Tile::kClusterRows + row;
   }
   // The blocks that share its rows of A, and those that share its columns of B, itself among either.
   __device__ uint16_t SharingA() const {
     uint16_t blocks = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < Tile::kCluster.columns; ++i) blocks |= uint16_t(1u << Rank(row, i));
+    for (uint32_t i = 0; i < Tile::kClusterColumns; ++i) blocks |= uint16_t(1u << Rank(row, i));
     return blocks;
   }
   __device__ uint16_t SharingB() const {
-    return uint16_t(((1u << Tile::kCluster.rows) - 1) << Rank(0, column));
+    return uint16_t(((1u << Tile::kClusterRows) - 1) << Rank(0, column));
   }
   // The rank of one of the kPeers blocks that share anything.
   __device__ uint32_t Peer(uint32_t i) const {
-    constexpr uint32_t kRows = Tile::kCluster.rows, kColumns = Tile::kCluster.columns;
+    constexpr uint32_t kRows = Tile::kClusterRows, kColumns = Tile::kClusterColumns;
     return i < kRows ? Rank(i, column) : Rank(row, (column + 1 + i - kRows) % kColumns);
   }
 };
@@ -108,9 +107,9 @@ struct Issuer {
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to = stages + stage * Tile::kStageBytes;
     const int part = int(place.row);
-    Fetch<Tile::kA, Tile::kRows, Tile::kCluster.columns>(
+    Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(
         to, a, barrier, row, depth, planes.a, int(place.column), int(place.column), place.SharingA());
-    Fetch<Tile::kB, Tile::kColumns, Tile::kCluster.rows>(
+    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(
         to + Tile::kABytes, b, barrier, column, depth, planes.b, part,
         plan.Has(Defect::kHopperMulticastRankIgnored) ? 0 : part, place.SharingB());
     if (++stage == Tile::kStages) {
@@ -148,11 +147,10 @@ __device__ __forceinline__ void GiveTurn(int warpgroup) {
   }
 }
 
-// What the multiplying warpgroups do. `a_rows` is the offset in a stage of this warpgroup's rows of A.
+// What the multiplying warpgroups do.
 template <class Element, class Tile, class Plan>
 struct Multiplier {
   uint32_t stages, full, empty;
-  uint32_t a_rows;
   Place<Tile> place;
   uint32_t peer;  // of this lane
   Plan plan;
@@ -193,7 +191,7 @@ struct Multiplier {
         __syncwarp();
       }
       const uint32_t base = stages + stage * Tile::kStageBytes;
-      const uint64_t a = Descriptor<Tile::kA>(base + a_rows);
+      const uint64_t a = Descriptor<Tile::kA>(base);
       const uint64_t b = Descriptor<Tile::kB>(base + Tile::kABytes);
 #pragma unroll
       for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
@@ -238,7 +236,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                   const __grid_constant__ Epilogue epilogue, const __grid_constant__ Plan plan) {
   extern __shared__ uint8_t shared[];
   const uint32_t stages = (SharedAddress(shared) + 1023) & ~1023u;
-  const uint32_t full = stages + Tile::kStages * Tile::kStageBytes;
+  const uint32_t scratch = stages + Tile::kStages * Tile::kStageBytes;
+  const uint32_t full = scratch + Tile::kScratchBytes;
   const uint32_t empty = full + 8 * Tile::kStages;
   const Place<Tile> place(ClusterRank());
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -246,7 +245,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Tile::kStages; ++i) {
       BarrierInit(full + 8 * i, 1);
-      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kPeers));
+      BarrierInit(empty + 8 * i, 4 * (lone ? 1 : Tile::kPeers));
     }
     BarrierInitFence();
   }
@@ -259,17 +258,17 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   const int k = product.live_is_depth ? live : int(product.k);
   const int blocks =
       plan.Has(Defect::kHopperDepthTailDropped) ? k / kDepthBlock : (k + kDepthBlock - 1) / kDepthBlock;
-  constexpr int kUnitRows = Tile::kRows * Tile::kCluster.rows;
-  constexpr int kUnitColumns = Tile::kColumns * Tile::kCluster.columns;
+  constexpr int kUnitRows = Tile::kRows * Tile::kClusterRows;
+  constexpr int kUnitColumns = Tile::kColumns * Tile::kClusterColumns;
   const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
                              (int(product.n) + kUnitColumns - 1) / kUnitColumns, group};
   const int clusters = int(gridDim.x) / Tile::kClusterBlocks;
   const int first = int(blockIdx.x) / Tile::kClusterBlocks;
   const auto row_of = [&](int unit) {
-    return (int64_t{unit} * Tile::kCluster.rows + place.row) * Tile::kRows;
+    return (int64_t{unit} * Tile::kClusterRows + place.row) * Tile::kRows;
   };
   const auto column_of = [&](int unit) {
-    return (int64_t{unit} * Tile::kCluster.columns + place.column) * Tile::kColumns;
+    return (int64_t{unit} * Tile::kClusterColumns + place.column) * Tile::kColumns;
   };
 
   if (warpgroup == 0) {
@@ -295,19 +294,17 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
-    constexpr bool kTurns = Tile::kWork == Work::kTurns;
-    const int first_group = kTurns ? 0 : (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{
-        stages, full, empty, uint32_t(first_group) * 8192, place, place.Peer(threadIdx.x % 32), plan};
+    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, place.Peer(threadIdx.x % 32),
+                                               plan};
+    const uint32_t own_scratch = scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes;
     const int steps = product.passes * blocks;
-    const int turn = kTurns ? warpgroup - 1 : 0;
+    const int turn = warpgroup - 1;
     multiplier.Skip(turn * steps);
     if (turn == 1 && first < schedule.tiles()) GiveTurn(0);
-    for (int tile = first + turn * clusters; tile < schedule.tiles();
-         tile += (kTurns ? kMultipliers : 1) * clusters) {
+    for (int tile = first + turn * clusters; tile < schedule.tiles(); tile += kMultipliers * clusters) {
       int unit_row, unit_column;
       schedule.At(tile, &unit_row, &unit_column);
-      const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
+      const int64_t row = row_of(unit_row) + threadIdx.x % 128 / 32 * 16;
       const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
       if constexpr (Epilogue::kLoads) {
@@ -321,15 +318,15 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[g][i] = 0;
         }
       }
-      if (kTurns) AwaitTurn(turn);
-      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first);
-      if (kTurns && tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
+      AwaitTurn(turn);
+      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first + turn * clusters);
+      if (tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
       multiplier.Finish(d, steps);
-      if (kTurns) multiplier.Skip(steps);
+      multiplier.Skip(steps);
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g) {
         if (row + g * 64 < product.m && column < product.n)
-          epilogue.template Store<Tile::kColumns>(d[g], row + g * 64, column, m);
+          epilogue.template Store<Tile::kColumns>(d[g], row + g * 64, column, m, own_scratch);
       }
     }
   }

@@ -8,23 +8,13 @@
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
 
 #include "kernel/cuda/hopper/tensor_map.h"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda::hopper {
 
 inline constexpr int kDepthBlock = 64;  // of the depth in a stage: 128 bytes, one row of the swizzle
 inline constexpr int kMultipliers = 2;  // warpgroups of a block
 inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
-
-enum class Work {
-  kHalves,  // each multiplying warpgroup has one half of every tile's rows
-  kTurns,   // each has every other tile whole: its epilogue lies under the other's products
-};
-
-// Blocks of a cluster: `rows` tiles below each other, which share B, by `columns` side by side, which
-// share A.
-struct Cluster {
-  int rows, columns;
-};
 
 // The share of one operand's tile, `extent` rows or columns by a block of the depth, that one of
 // `sharers` blocks fetches: rows of it where memory runs along the depth, else whole boxes of 64 where
@@ -41,22 +31,23 @@ struct Share {
   static_assert(extent % sharers == 0 && kBoxRows % 8 == 0 && kBoxRows <= 256);
 };
 
-// 64 * kGroups rows a multiplying warpgroup. Registers a thread are those of the issuing warpgroup and
-// of the others: 128 (p + 2 m) <= 64512.
-template <Work work, int groups, int columns, int stages, Major a, Major b,
-          Cluster cluster = Cluster{2, 1}>
+// 64 * kGroups rows, all of one multiplying warpgroup. Registers a thread are those of the issuing
+// warpgroup and of the others: 128 (p + 2 m) <= 64512.
+template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
+          int cluster_columns = 1>
 struct TileShape {
-  static constexpr Work kWork = work;
-  static constexpr Cluster kCluster = cluster;
-  static constexpr int kClusterBlocks = cluster.rows * cluster.columns;
+  // Tiles below each other in a cluster, which share B, and side by side, which share A.
+  static constexpr int kClusterRows = cluster_rows;
+  static constexpr int kClusterColumns = cluster_columns;
+  static constexpr int kClusterBlocks = cluster_rows * cluster_columns;
   static constexpr int kGroups = groups;
-  static constexpr int kRows = 64 * groups * (work == Work::kHalves ? kMultipliers : 1);
+  static constexpr int kRows = 64 * groups;
   static constexpr int kColumns = columns;
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
   static constexpr Major kB = b;
-  using ShareA = Share<a, kRows, cluster.columns>;
-  using ShareB = Share<b, kColumns, cluster.rows>;
+  using ShareA = Share<a, kRows, cluster_columns>;
+  using ShareB = Share<b, kColumns, cluster_rows>;
   // More accumulators than these leave no room for an epilogue beside 232 registers.
   static constexpr bool kWide = groups * columns / 2 > 128;
   static constexpr int kIssuingRegisters = kWide ? 24 : 40;
@@ -64,11 +55,11 @@ struct TileShape {
   static constexpr int kABytes = kRows * kDepthBlock * 2;
   static constexpr int kBBytes = kColumns * kDepthBlock * 2;
   static constexpr int kStageBytes = kABytes + kBBytes;
-  // The stages, their barriers, and what aligning the first stage to 1024 bytes may cost.
-  static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + 1024;
+  // The stages, the epilogue's scratch, the stages' barriers, and what aligning to 1024 bytes may cost.
+  static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
+  static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + kScratchBytes + 1024;
   // Blocks whose copies reach a block, and so the blocks to which it gives a stage back.
-  static constexpr int kPeers = cluster.rows + cluster.columns - 1;
-  static constexpr int kWarpsAStage = work == Work::kHalves ? 4 * kMultipliers : 4;
+  static constexpr int kPeers = cluster_rows + cluster_columns - 1;
   static_assert(kSharedBytes <= 227 * 1024);
 };
 

@@ -64,21 +64,17 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
   "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
 #define PLUMB_SIXTY \
   PLUMB_TEN("") PLUMB_TEN("1") PLUMB_TEN("2") PLUMB_TEN("3") PLUMB_TEN("4") PLUMB_TEN("5")
+#define PLUMB_32 PLUMB_TEN("") PLUMB_TEN("1") PLUMB_TEN("2") "%30, %31"
 #define PLUMB_64 PLUMB_SIXTY "%60, %61, %62, %63"
 #define PLUMB_96 PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") "%90, %91, %92, %93, %94, %95"
-#define PLUMB_128                                                                         \
-  PLUMB_SIXTY PLUMB_TEN("6") PLUMB_TEN("7") PLUMB_TEN("8") PLUMB_TEN("9") PLUMB_TEN("10") \
-      PLUMB_TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
 #define PLUMB_EIGHT(i)                                                                        \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define PLUMB_ACCUMULATORS_64                                                                         \
-  PLUMB_EIGHT(0), PLUMB_EIGHT(8), PLUMB_EIGHT(16), PLUMB_EIGHT(24), PLUMB_EIGHT(32), PLUMB_EIGHT(40), \
-      PLUMB_EIGHT(48), PLUMB_EIGHT(56)
+#define PLUMB_ACCUMULATORS_32 PLUMB_EIGHT(0), PLUMB_EIGHT(8), PLUMB_EIGHT(16), PLUMB_EIGHT(24)
+#define PLUMB_ACCUMULATORS_64 \
+  PLUMB_ACCUMULATORS_32, PLUMB_EIGHT(32), PLUMB_EIGHT(40), PLUMB_EIGHT(48), PLUMB_EIGHT(56)
 #define PLUMB_ACCUMULATORS_96 \
   PLUMB_ACCUMULATORS_64, PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80), PLUMB_EIGHT(88)
-#define PLUMB_ACCUMULATORS_128 \
-  PLUMB_ACCUMULATORS_96, PLUMB_EIGHT(96), PLUMB_EIGHT(104), PLUMB_EIGHT(112), PLUMB_EIGHT(120)
 // a, b, accumulate, then the operands' majors: %`a` to %`tb`.
 #define PLUMB_WGMMA(shape, type, count, a, b, accumulate_at, ta, tb)                                \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                                  \
@@ -93,33 +89,33 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 template <class Element, Major a_major, Major b_major, int count>
 __device__ __forceinline__ void Wgmma(float (&d)[count], uint64_t a_descriptor, uint64_t b_descriptor,
                                       int accumulate) {
-  static_assert(count == 64 || count == 96 || count == 128, "N is 128, 192 or 256");
+  static_assert(count == 32 || count == 64 || count == 96, "N is 64, 128 or 192");
   constexpr bool kBfloat16 = std::is_same_v<Element, __nv_bfloat16>;
   static_assert(kBfloat16 || std::is_same_v<Element, __half>);
-  if constexpr (count == 64 && kBfloat16) {
+  if constexpr (count == 32 && kBfloat16) {
+    PLUMB_WGMMA("m64n64k16", "bf16", 32, 32, 33, 34, 35, 36);
+  } else if constexpr (count == 32) {
+    PLUMB_WGMMA("m64n64k16", "f16", 32, 32, 33, 34, 35, 36);
+  } else if constexpr (count == 64 && kBfloat16) {
     PLUMB_WGMMA("m64n128k16", "bf16", 64, 64, 65, 66, 67, 68);
   } else if constexpr (count == 64) {
     PLUMB_WGMMA("m64n128k16", "f16", 64, 64, 65, 66, 67, 68);
-  } else if constexpr (count == 96 && kBfloat16) {
-    PLUMB_WGMMA("m64n192k16", "bf16", 96, 96, 97, 98, 99, 100);
-  } else if constexpr (count == 96) {
-    PLUMB_WGMMA("m64n192k16", "f16", 96, 96, 97, 98, 99, 100);
   } else if constexpr (kBfloat16) {
-    PLUMB_WGMMA("m64n256k16", "bf16", 128, 128, 129, 130, 131, 132);
+    PLUMB_WGMMA("m64n192k16", "bf16", 96, 96, 97, 98, 99, 100);
   } else {
-    PLUMB_WGMMA("m64n256k16", "f16", 128, 128, 129, 130, 131, 132);
+    PLUMB_WGMMA("m64n192k16", "f16", 96, 96, 97, 98, 99, 100);
   }
 }
 
 #undef PLUMB_TEN
 #undef PLUMB_SIXTY
+#undef PLUMB_32
 #undef PLUMB_64
 #undef PLUMB_96
-#undef PLUMB_128
 #undef PLUMB_EIGHT
+#undef PLUMB_ACCUMULATORS_32
 #undef PLUMB_ACCUMULATORS_64
 #undef PLUMB_ACCUMULATORS_96
-#undef PLUMB_ACCUMULATORS_128
 #undef PLUMB_WGMMA
 
 }  // namespace plumbline::kernel::cuda::hopper

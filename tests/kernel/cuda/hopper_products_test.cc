@@ -20,7 +20,8 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-constexpr std::array kLoops = {Loop::kLogits, Loop::kGradHidden, Loop::kGradWeight};
+constexpr std::array kLoops = {Loop::kLogits, Loop::kGradHidden, Loop::kGradWeight,
+                               Loop::kFewRowsLogits, Loop::kFewRowsGradHidden};
 
 class GpuHopperProducts : public testing::Test {
  protected:
@@ -75,7 +76,7 @@ TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
         c.a_pad = std::array{0, 0, 8, 24}[size_t(draw(4))];
         c.b_pad = std::array{0, 0, 8, 40}[size_t(draw(4))];
         c.passes = draw(3) == 0 ? 6 : 1;
-        c.accumulate = loop == Loop::kGradHidden && draw(2) == 0;
+        c.accumulate = IsGradHidden(loop) && draw(2) == 0;
         const int64_t bound = loop == Loop::kGradWeight ? c.k : c.m;
         c.live =
             std::array<int64_t, 8>{-1, -1, 0, 1, 100, bound / 2, bound, bound + 300}[size_t(draw(8))];
@@ -103,7 +104,7 @@ TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
       c.m = 300;
       c.n = 200;
       c.k = 0;
-      c.accumulate = accumulate && loop == Loop::kGradHidden;
+      c.accumulate = accumulate && IsGradHidden(loop);
       expect.Exact(c);
       c.k = 200;
       c.live = 0;
@@ -251,7 +252,7 @@ TEST_F(GpuHopperProducts, SumsAreTheModelsBits) {
     const std::vector<float> a = Wide(&random, m * k, dtype), b = Wide(&random, n * k, dtype);
     for (const Loop loop : kLoops) {
       for (const bool accumulate : {false, true}) {
-        if (accumulate && loop != Loop::kGradHidden) continue;
+        if (accumulate && !IsGradHidden(loop)) continue;
         ProductCase c = Sized(loop, m, n, k);
         c.half = dtype == DType::kF16;
         c.passes = host::TensorCorePasses(dtype);

@@ -34,7 +34,8 @@ struct StoreSums {
     }
   }
   template <int BN>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        uint32_t) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
@@ -157,7 +158,7 @@ class Memory {
 };
 
 bool ADepthOuter(Loop loop) { return loop == Loop::kGradWeight; }
-bool BDepthOuter(Loop loop) { return loop != Loop::kLogits; }
+bool BDepthOuter(Loop loop) { return loop != Loop::kLogits && loop != Loop::kFewRowsLogits; }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 // With a few rows and planes' gaps that no product may read.
@@ -179,10 +180,21 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
     case Loop::kLogits:
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
           product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
+    case Loop::kFewRowsLogits:
+      if constexpr (std::is_same_v<Plan, NoDefects>) {
+        return hopper::LaunchProduct<Element, hopper::FewRowsTile>(
+            product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
+      }
+      break;
     case Loop::kGradHidden:
+    case Loop::kFewRowsGradHidden:
       if constexpr (std::is_same_v<Plan, NoDefects>) {
         if (!accumulate)
           cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
+        if (loop == Loop::kFewRowsGradHidden) {
+          return hopper::LaunchProduct<Element, hopper::FewRowsGradHiddenTile>(
+              product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+        }
         return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
             product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
       }
@@ -211,7 +223,8 @@ std::string WhyNoDevice() {
 }
 
 std::string Describe(const ProductCase& c) {
-  static const char* const kLoops[] = {"logits", "grad_hidden", "grad_weight"};
+  static const char* const kLoops[] = {"logits", "grad_hidden", "grad_weight", "logits of few rows",
+                                       "grad_hidden of few rows"};
   std::string text = std::string(kLoops[int(c.loop)]) + (c.half ? " fp16" : " bf16");
   const auto add = [&text](const char* name, int64_t value) {
     text += std::string(" ") + name + "=" + std::to_string(value);
@@ -300,7 +313,7 @@ Outcome RunProduct(const ProductCase& c) {
   float* before = nullptr;
   FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(want), count, kMark);
   FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), count, kMark);
-  if (c.loop == Loop::kGradHidden) {
+  if (IsGradHidden(c.loop)) {
     before = memory.New<float>(count);
     const float start = c.accumulate ? 3.0f : 0.0f;
     uint32_t bits = 0;

@@ -13,7 +13,12 @@
 
 namespace plumbline::kernel::cuda {
 
-enum class Loop { kLogits, kGradHidden, kGradWeight };  // which main loop: majors and tile of launch.h
+// Which main loop: majors and tile of launch_product.cuh.
+enum class Loop { kLogits, kGradHidden, kGradWeight, kFewRowsLogits, kFewRowsGradHidden };
+
+inline bool IsGradHidden(Loop loop) {
+  return loop == Loop::kGradHidden || loop == Loop::kFewRowsGradHidden;
+}
 
 struct ProductCase {
   Loop loop = Loop::kLogits;
@@ -21,12 +26,12 @@ struct ProductCase {
   int64_t m = 1, n = 1, k = 1;
   int64_t a_pad = 0, b_pad = 0;  // elements after a row, rounded up to what TMA can address
   int passes = 1;                // or 6
-  bool accumulate = false;       // kGradHidden only: C holds sums before
+  bool accumulate = false;       // grad_hidden only: C holds sums before
   int64_t live = -1;             // -1: no live_rows
   int64_t live_first = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
-  int planted = 0;                                          // bf16 only, and not in kGradHidden
+  int planted = 0;                                          // bf16 only, kLogits and kGradWeight
   uint64_t seed = 1;
 };
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stores a fragment's 16-bit elements in lines of 128 bytes. A lane holds two neighbouring elements of
+// eight (fragment.cuh); through 2 KiB of shared memory of its warp each lane gets eight neighbours of
+// one row. Stored from registers, 4 bytes a lane, d_logits took 1.15 times the time of cuBLAS's product
+// (bench/NOTES.md).
+
+#ifndef PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_
+#define PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "kernel/cuda/fragment.cuh"
+
+namespace plumbline::kernel::cuda {
+
+inline constexpr int kWarpScratchBytes = 16 * 128;  // 16 rows of 64 elements; aligned to 128 bytes
+
+// Two elements in a register, the first in its lower half.
+template <class Element>
+__device__ inline uint32_t PackPair(float a, float b);
+template <>
+__device__ inline uint32_t PackPair<__nv_bfloat16>(float a, float b) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+template <>
+__device__ inline uint32_t PackPair<__half>(float a, float b) {
+  const __half2 pair = __floats2half2_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// What `value(h, i)` says of accumulator d[i], of the upper rows (h = 0) or the lower, to row r of `to`
+// for r < rows; all 32 lanes call. `to` is the fragment's first element; it and ld are multiples of 8
+// elements from a 16-byte aligned address. scratch: the warp's, in the shared window; 0: there is none,
+// and every lane stores its own pairs.
+template <class Element, int BN, class Value>
+__device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, uint32_t scratch,
+                                 const Value& value) {
+  static_assert(BN % 64 == 0);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (scratch == 0) {
+#pragma unroll
+    for (int i = 0; i < BN / 2; i += 2) {
+      const int h = i / 2 % 2, row = lane / 4 + 8 * h;
+      const uint32_t pair = PackPair<Element>(value(h, i), value(h, i + 1));
+      if (row < rows) *reinterpret_cast<uint32_t*>(to + row * ld + i / 4 * 8 + lane % 4 * 2) = pair;
+    }
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  // Chunks of 16 bytes are exchanged by the row, so that eight rows of a column meet no bank twice.
+  const int written = lane % 16;
+  const uint32_t row_written = scratch + static_cast<uint32_t>(written * 128);
+#pragma unroll
+  for (int first = 0; first < BN / 8; first += 8) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      uint32_t v[4];
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        const int i = 4 * (first + j + m / 2) + 2 * (m % 2);
+        v[m] = PackPair<Element>(value(m % 2, i), value(m % 2, i + 1));
+      }
+      const int chunk = (j + lane / 16) ^ (written % 8);
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                       row_written + static_cast<uint32_t>(chunk * 16)),
+                   "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                   : "memory");
+    }
+    __syncwarp();
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+      const int row = part * 4 + lane / 8, chunk = lane % 8;
+      uint4 line;
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(line.x), "=r"(line.y), "=r"(line.z), "=r"(line.w)
+                   : "r"(scratch + static_cast<uint32_t>(row * 128 + (chunk ^ (row % 8)) * 16))
+                   : "memory");
+      if (row < rows) *reinterpret_cast<uint4*>(to + row * ld + 8 * (first + chunk)) = line;
+    }
+    __syncwarp();
+  }
+#endif
+}
+
+}  // namespace plumbline::kernel::cuda
+
+#endif  // PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_

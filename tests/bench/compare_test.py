@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/compare: what is slower beyond its noise, and what cannot be told."""
+
+import unittest
+
+from results import Scratch, failed, pair, repeated, result
+
+from median_interval import median_interval  # results.py names the folder
+
+
+class Compare(Scratch):
+    def compare(self, before, now, *words):
+        return self.run_script("compare", self.store("before.json", before), self.store("now.json", now), *words)
+
+    def test_slower_where_the_intervals_do_not_overlap(self):
+        status, out, _ = self.compare(result(pair("forward/a", 1.00), pair("forward/b", 1.00)),
+                                      result(pair("forward/a", 1.03), pair("forward/b", 1.015)))
+        self.assertEqual(status, 1)
+        self.assertIn("forward/a  1 [0.99, 1.01] ratio -> 1.03 [1.02, 1.04] ratio: SLOWER", out)
+        self.assertIn("forward/b  1 [0.99, 1.01] ratio -> 1.015 [1.005, 1.025] ratio: the same within noise", out)
+        self.assertEqual(out.splitlines()[-1], "verdict: 1 of 2 slower or failed: forward/a")
+
+    def test_faster_and_the_same_are_no_fault(self):
+        status, out, _ = self.compare(result(pair("a", 1.00), pair("b", 1.00)), result(pair("a", 0.90), pair("b", 1.0)))
+        self.assertEqual(status, 0)
+        self.assertIn(": faster", out)
+        self.assertEqual(out.splitlines()[-1], "verdict: 0 of 2 slower or failed")
+
+    def test_time_alone_is_not_looked_at_where_there_is_a_ratio(self):
+        # Another machine, or a hotter one: both sides slower.
+        status, _, _ = self.compare(result(pair("a", 1.0, ms=10)), result(pair("a", 1.0, ms=20)))
+        self.assertEqual(status, 0)
+
+    def test_a_failure_is_a_fault(self):
+        status, out, _ = self.compare(result(pair("a", 1.0)), result(failed("a", "row 3: logprob nan")))
+        self.assertEqual(status, 1)
+        self.assertIn("row 3: logprob nan: FAILED", out)
+
+    def test_repetitions_have_an_interval(self):
+        before = result(*repeated("host", [10.0, 10.1, 10.2, 10.3, 10.4, 10.5]), executable="/x/host_bench")
+        slower = result(*repeated("host", [10.6, 10.7, 10.8, 10.9, 11.0, 11.1]), executable="/y/host_bench")
+        touching = result(*repeated("host", [10.5, 10.7, 10.8, 10.9, 11.0, 11.1]), executable="/y/host_bench")
+        self.assertEqual(self.compare(before, slower)[0], 1)
+        self.assertEqual(self.compare(before, touching)[0], 0)
+
+    def test_measured_once_has_no_verdict(self):
+        status, out, _ = self.compare(result(*repeated("host", [10.0])), result(*repeated("host", [99.0])))
+        self.assertEqual(status, 0)
+        self.assertIn("no verdict", out)
+        self.assertEqual(out.splitlines()[-1], "verdict: 0 of 1 slower or failed; 1 without a verdict")
+
+    def test_names_of_one_side_are_said(self):
+        status, out, _ = self.compare(result(pair("a", 1.0), pair("gone", 1.0)), result(pair("a", 1.0), pair("new", 1.0)))
+        self.assertEqual(status, 0)
+        self.assertIn("not measured now: gone", out)
+        self.assertIn("not in the stored result: new", out)
+
+    def test_filter(self):
+        status, out, _ = self.compare(result(pair("a", 1.0), pair("b", 1.0)), result(pair("a", 2.0), pair("b", 1.0)),
+                                      "--filter", "^b")
+        self.assertEqual((status, out.splitlines()[-1]), (0, "verdict: 0 of 1 slower or failed"))
+
+    def test_what_cannot_be_compared(self):
+        once = result(pair("a", 1.0))
+        for before, now in [(once, result(pair("b", 1.0))), (once, "no json"), (once, {"benchmarks": []}),
+                            (once, result(pair("a", 1.0), executable="./host_bench"))]:
+            status, out, err = self.compare(before, now)
+            self.assertEqual(status, 2)
+            self.assertNotIn("verdict", out)
+            self.assertIn("bench/compare: ", err)
+
+    def test_another_machine_is_said(self):
+        _, out, _ = self.compare(result(pair("a", 1.0)), result(pair("a", 1.0), device="NVIDIA H100"))
+        self.assertIn("Not the same machine: NVIDIA H200 then, NVIDIA H100 now.", out)
+
+
+class MedianInterval(unittest.TestCase):
+    def test_ranks_of_printed_tables(self):
+        for n, rank in [(6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (30, 10), (50, 18)]:
+            values = list(range(n, 0, -1))
+            self.assertEqual(median_interval(values)[1:], (rank, n + 1 - rank), n)
+
+    def test_median(self):
+        self.assertEqual(median_interval([3, 1, 2])[0], 2)
+        self.assertEqual(median_interval([4, 1, 2, 3]), (2.5, None, None))
+
+
+if __name__ == "__main__":
+    unittest.main()

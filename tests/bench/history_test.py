@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/history: one line a stored result, by date, devices apart."""
+
+import importlib.util
+import unittest
+
+from results import Scratch, failed, pair, result
+
+
+class History(Scratch):
+    def results(self):
+        return [self.store("new.json", result(pair("forward/a", 0.95, ms=9), pair("backward/a", 1.1),
+                                              date="2026-11-23T09:00:00+02:00", kernel="bbbb")),
+                # Later on the clock of the day, earlier in time than 06:30 UTC.
+                self.store("old.json", result(pair("forward/a", 1.02, ms=10, workspace=80.0, saved=0.5),
+                                              failed("backward/a", "x"), date="2026-11-23T08:00:00+02:00",
+                                              kernel="aaaa")),
+                self.store("between.json", result(pair("forward/a", 1.00), date="2026-11-23T06:30:00+00:00",
+                                                  kernel="cccc")),
+                self.store("other.json", result(pair("forward/a", 2.0), device="NVIDIA H100", kernel="dddd"))]
+
+    def test_table(self):
+        status, out, _ = self.run_script("history", *self.results())
+        lines = out.splitlines()
+        self.assertEqual(status, 0)
+        at = lines.index("forward/a, NVIDIA H200")
+        self.assertEqual([line.split()[1] for line in lines[at + 2:at + 5]], ["aaaa", "cccc", "bbbb"])
+        self.assertEqual(lines[at + 2].split(), ["2026-11-23", "aaaa", "10.000", "1.020", "[1.010,", "1.030]", "80.5"])
+        at = lines.index("backward/a, NVIDIA H200")
+        self.assertEqual(len(lines[at + 2].split()), 7)
+        self.assertIn("bbbb", lines[at + 2])  # the one that failed has no point
+        self.assertEqual(lines[lines.index("forward/a, NVIDIA H100") + 2].split()[1], "dddd")
+
+    def test_filter(self):
+        _, out, _ = self.run_script("history", "--filter", "^backward", *self.results())
+        self.assertNotIn("forward/a", out)
+        self.assertIn("backward/a", out)
+
+    def test_a_file_of_another_program_is_named(self):
+        path = self.store("host.json", {"context": {"date": "2026-11-22T00:00:00+00:00"}, "benchmarks": []})
+        status, _, err = self.run_script("history", path)
+        self.assertEqual(status, 2)
+        self.assertIn("host.json", err)
+
+    def test_store(self):
+        kept = self.root / "kept"
+        kept.mkdir()
+        tree = "0123456789ab"
+        good = self.store("good.json", result(pair("forward/a", 1.0), kernel=tree))
+        self.assertEqual(self.run_script("history", "--folder", kept, "--store", good)[0], 0)
+        self.assertEqual([path.name for path in kept.iterdir()], [f"cuda_bench-h200-{tree}.json"])
+        for what, why in [(result(pair("forward/a", 1.0), kernel=tree + "-modified"), "-modified"),
+                          (result(pair("forward/a", 1.0), failed("backward/a", "x"), kernel="f" * 12), "backward/a"),
+                          (result(kernel="f" * 12), "no benchmark")]:
+            status, _, err = self.run_script("history", "--folder", kept, "--store", self.store("bad.json", what))
+            self.assertEqual(status, 2)
+            self.assertIn(why, err)
+        self.assertEqual(len(list(kept.iterdir())), 1)
+        # What is kept is what is read.
+        self.assertIn(tree, self.run_script("history", "--folder", kept)[1])
+
+    def test_plot(self):
+        path = self.root / "history.svg"
+        status, _, err = self.run_script("history", "--plot", path, *self.results())
+        if importlib.util.find_spec("matplotlib") is None:
+            self.assertEqual(status, 4)
+            self.assertIn("matplotlib", err)
+        else:
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn("<svg", path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/peers.py without PyTorch or a GPU: what is said of a peer that fails, and that the others are kept."""
+
+import argparse
+import sys
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+from results import Scratch
+
+import peers  # results.py names the folder
+
+ERRORS = {name: {"max": 1e-4, "rms": 2e-3} for name in ("logprob", "entropy", "grad_hidden", "grad_weight")}
+
+
+def measured(name, contract="rows", **more):
+    return {"peer": name, "contract": contract, "note": "", "errors": ERRORS, "forward_MiB": 73.2, "step_MiB": 408.0,
+            **more}
+
+
+def times(**of):
+    """{peer: rounds} of six rounds at (forward, step, backward) times 1, 1.01, …"""
+    return {"times": {name: [tuple(value * (1 + i / 100) for value in values) for i in range(6)]
+                      for name, values in of.items()}}
+
+
+class Listen(Scratch):
+    def listen(self, script, limit=20.0):
+        return peers.listen([sys.executable, "-c", "import os, sys, time\nsay = lambda text: print('PEERS ' + text, "
+                             "flush=True)\n" + script], limit)
+
+    def test_messages_among_other_output(self):
+        messages, fault = self.listen("print('noise')\nsay('{\"starts\": \"a\"}')\nprint('x', file=sys.stderr)\n"
+                                      "say('{\"done\": true}')")
+        self.assertEqual((messages, fault), ([{"starts": "a"}, {"done": True}], ""))
+
+    def test_a_crash_keeps_what_was_said(self):
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\nprint('illegal address', file=sys.stderr, flush=True)\n"
+                                      "os.abort()")
+        self.assertEqual(messages, [{"starts": "a"}])
+        self.assertEqual(fault, "ended with status -6: illegal address")
+
+    def test_an_end_without_the_last_message_is_a_fault(self):
+        self.assertIn("ended with status 0", self.listen("say('{\"starts\": \"a\"}')")[1])
+
+    def test_a_hang(self):
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)", limit=0.4)
+        self.assertEqual((messages, fault), ([{"starts": "a"}], "said nothing for 0.4 s"))
+
+
+class Measure(Scratch):
+    def measure(self, *runs):
+        """peers.measure where the worker's runs go as scripted; what each was told to skip is in self.skipped."""
+        self.skipped, runs = [], list(runs)
+
+        def listen(command, _):
+            self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
+            return runs.pop(0)
+        arguments = SimpleNamespace(rounds=6, peers="", library="x.so", limit=1.0)
+        with mock.patch.object(peers, "listen", listen):
+            return {result["name"]: result for result in peers.measure("8x8x8", arguments)}
+
+    def test_a_peer_that_kills_the_process_costs_no_other(self):
+        found = self.measure(
+            ([{"starts": "plumbline"}, measured("plumbline"), {"starts": "bad"}], "ended with status -6: abort"),
+            ([{"starts": "plumbline"}, measured("plumbline"), {"starts": "late"}, measured("late"),
+              {"starts": "round 0"}, times(plumbline=(1.0, 4.0, 2.0), late=(2.0, 8.0, 6.0)), {"done": True}], ""))
+        self.assertEqual(self.skipped, [[], ["bad"]])
+        self.assertEqual(found["bad"], {"name": "bad", "reason": "ended with status -6: abort"})
+        self.assertEqual(found["late"]["over_ours"], [2.0, 2.0, 2.0])
+        self.assertEqual(found["plumbline"]["step_ms"], 4.1)
+        self.assertEqual(found["late"]["step_ms_interval"], [8.0, 8.4])
+
+    def test_one_that_refuses_is_not_tried_again(self):
+        refused = {"peer": "no", "contract": "rows", "reason": "ValueError: V"}
+        self.measure(([refused, {"starts": "bad"}], "said nothing for 1 s"), ([measured("plumbline"), {"done": True}], ""))
+        self.assertEqual(self.skipped[1], ["no", "bad"])
+
+    def test_a_fault_in_the_rounds_is_nobodys_result(self):
+        found = self.measure(([measured("plumbline"), {"starts": "round 3"}], "ended with status 1: lost"))
+        self.assertEqual(found["plumbline"]["reason"], "at round 3: ended with status 1: lost")
+        self.assertNotIn("step_ms", found["plumbline"])
+
+    def test_table(self):
+        found = self.measure(([measured("plumbline"), measured("slow", note="a note"),
+                               {"peer": "no", "contract": "rows", "reason": "absent"},
+                               times(plumbline=(1.0, 4.0, 2.0), slow=(2.0, 8.0, 6.0)), {"done": True}], ""))
+        lines = peers.table("8x8x8", list(found.values())).splitlines()
+        self.assertEqual(lines[4], "| plumbline | rows | 1.02 | 4.10 | 2.05 | 1.000 | 73 | 408 | 1.0e-04 | 1.0e-04 "
+                                   "| 2.0e-03 | 2.0e-03 |")
+        self.assertTrue(lines[5].startswith("| slow | rows | 2.05 | 8.20 |"))
+        self.assertEqual(lines[7:], ["* slow: a note", "* no: not measured: absent"])
+        stored = self.store("peers.json", {"shapes": {"8x8x8": list(found.values())}})
+        self.assertEqual(self.run_script("peers.py", "--table", stored)[1].splitlines()[:len(lines)], lines)
+
+
+class Arguments(Scratch):
+    def test_shapes(self):
+        self.assertEqual(peers.shape_of("8192x4096x151936"), (8192, 4096, 151936, False))
+        self.assertEqual(peers.shape_of("8x16x32_half_ignored"), (8, 16, 32, True))
+        for wrong in ("8192x4096", "axbxc", "8x8x8_ignored", ""):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                peers.shape_of(wrong)
+
+    def test_refusals(self):
+        for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5")]:
+            status, _, err = self.run_script("peers.py", *words)
+            self.assertEqual(status, 2)
+            self.assertIn(named, err)
+
+    def test_without_pytorch_or_a_gpu(self):
+        (self.root / "torch").mkdir()
+        self.store("torch/__init__.py", "raise ImportError('none here')")
+        with mock.patch.dict("os.environ", {"PYTHONPATH": str(self.root)}):
+            status, _, err = self.run_script("peers.py", "--shapes", "8x8x8")
+        self.assertEqual((status, err), (4, "peers.py: PyTorch: none here\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/exit_status.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace plumbline::fuzz {
+namespace {
+
+// Fails if a fault is hidden by what came after it, or something by what weighs less.
+TEST(ExitStatus, OfSeveralTheGravestCounts) {
+  constexpr std::array kFromWorst = {ExitStatus::kFault,       ExitStatus::kUnavailable,
+                                     ExitStatus::kInterrupted, ExitStatus::kUsage,
+                                     ExitStatus::kFindings,    ExitStatus::kClean};
+  for (size_t i = 0; i < kFromWorst.size(); ++i) {
+    for (size_t j = i; j < kFromWorst.size(); ++j) {
+      EXPECT_EQ(Gravest({{kFromWorst[i], true}, {kFromWorst[j], true}}), kFromWorst[i]);
+      EXPECT_EQ(Gravest({{kFromWorst[j], true}, {kFromWorst[i], true}}), kFromWorst[i]);
+      EXPECT_EQ(Gravest({{kFromWorst[i], false}, {kFromWorst[j], true}}), kFromWorst[j]);
+    }
+  }
+  EXPECT_EQ(Gravest({}), ExitStatus::kClean);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
