@@ -64,8 +64,8 @@ struct DefectEntry {
   Defect defect;
   std::string_view name;
   std::string_view what;
-  bool portable;       // which path has it
-  bool deterministic;  // the same wrong bits every time
+  bool portable;            // which path has it
+  bool deterministic;       // the same wrong bits every time
   bool in_forward = false;  // it is one of gradients in forward
 };
 
@@ -104,8 +104,7 @@ inline constexpr DefectEntry kDefects[] = {
     {Defect::kStreamNotWaited, "stream-not-waited",
      "grad_hidden is stored from another stream that waits for nothing", true, false},
     {Defect::kKeptByBackwardPlace, "kept-by-backward-place",
-     "kept logits are looked up by backward's place of a row, not by forward's", true, true,
-     true},
+     "kept logits are looked up by backward's place of a row, not by forward's", true, true, true},
     {Defect::kKeptColumnsOff, "kept-columns-off",
      "kept logits are read as if the first one kept were 64 columns before", true, true, true},
     {Defect::kHopperStageReleasedEarly, "hopper-stage-released-early",

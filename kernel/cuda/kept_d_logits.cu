@@ -7,6 +7,7 @@
 
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/launch.h"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -16,9 +16,7 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 
 template <class Element>
 Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
-  if (epilogue.kept_logits != nullptr) {
-    return LaunchProduct<Element, ForwardTile>(product, epilogue, kGroup, stream);
-  }
+  if (epilogue.kept_logits != nullptr) return Launch<Element>(product, epilogue, stream);
   const SoftmaxEpilogue& nothing_kept = epilogue;
   return Launch<Element>(product, nothing_kept, stream);
 }

@@ -79,7 +79,7 @@ TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
   const Sizes twice = Of({.v = 2 * 151936, .gradients = false});
   EXPECT_LE(twice.workspace, 2 * once.workspace + 4096);
   const Sizes train = Of({.v = 151936}), train_twice = Of({.v = 2 * 151936});
-  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);
+  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may well come out smaller
 }
 
 TEST_P(CudaSizes, OfNothing) {
