@@ -10,15 +10,15 @@
 
 namespace plumbline::bench {
 
-CublasBaseline::CublasBaseline(OperatorRun* run, cudaStream_t stream)
+CublasBaseline::CublasBaseline(const OperatorRun& run, cudaStream_t stream)
     : stream_(stream),
-      n_(static_cast<int64_t>(run->live_rows().size())),
-      h_(run->shape().h),
-      v_(run->shape().v),
+      n_(static_cast<int64_t>(run.live_rows().size())),
+      h_(run.shape().h),
+      v_(run.shape().v),
       rows_(n_),
       labels_(n_),
       hidden_(n_ * h_),
-      weight_(&run->weight()),
+      weight_(&run.weight()),
       g_(n_),
       k_(n_),
       logprob_(n_),
@@ -28,13 +28,13 @@ CublasBaseline::CublasBaseline(OperatorRun* run, cudaStream_t stream)
       grad_hidden_(n_ * h_),
       grad_weight_(v_ * h_),
       cublas_(stream) {
-  rows_.Put(run->live_rows());
-  PickRows(run->hidden().data(), rows_.data(), n_, h_, hidden_.data(), stream_);
-  PickRows(run->grad_logprob().data(), rows_.data(), n_, g_.data(), stream_);
-  PickRows(run->grad_entropy().data(), rows_.data(), n_, k_.data(), stream_);
-  const std::vector<int64_t> all = run->labels().Get();
+  rows_.Put(run.live_rows());
+  PickRows(run.hidden().data(), rows_.data(), n_, h_, hidden_.data(), stream_);
+  PickRows(run.grad_logprob().data(), rows_.data(), n_, g_.data(), stream_);
+  PickRows(run.grad_entropy().data(), rows_.data(), n_, k_.data(), stream_);
+  const std::vector<int64_t> all = run.labels().Get();
   std::vector<int64_t> labels;
-  for (const int64_t row : run->live_rows()) labels.push_back(all[static_cast<size_t>(row)]);
+  for (const int64_t row : run.live_rows()) labels.push_back(all[static_cast<size_t>(row)]);
   labels_.Put(labels);
 
   of_logits_ =
@@ -46,19 +46,14 @@ CublasBaseline::CublasBaseline(OperatorRun* run, cudaStream_t stream)
       {d_logits_.data(), weight_->data(), grad_hidden_.data(), n_, h_, v_, false, false});
   of_weight_ =
       cublas_.Choose({d_logits_.data(), hidden_.data(), grad_weight_.data(), v_, h_, n_, true, false});
-
-  run->Forward();
-  run->Backward();
-  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  CheckLogprob(run);
-  CheckGradients(run);
 }
 
-void CublasBaseline::CheckLogprob(OperatorRun* run) {
-  const std::vector<float> ours = run->logprob().Get(), entropy = run->entropy().Get(),
+void CublasBaseline::CheckLogprob(const OperatorRun& run) {
+  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  const std::vector<float> ours = run.logprob().Get(), entropy = run.entropy().Get(),
                            theirs = logprob_.Get(), largest = largest_.Get();
   for (size_t i = 0; i < theirs.size(); ++i) {
-    const auto row = static_cast<size_t>(run->live_rows()[i]);
+    const auto row = static_cast<size_t>(run.live_rows()[i]);
     // bf16's rounding moves a logit by at most 2^-8 of itself: the label's, and the log of the sum of
     // all.
     const float bound = 0x1p-7f * largest[i] + 0x1p-10f;
@@ -69,7 +64,7 @@ void CublasBaseline::CheckLogprob(OperatorRun* run) {
   }
 }
 
-void CublasBaseline::CheckGradients(OperatorRun* run) {
+void CublasBaseline::CheckGradients(const OperatorRun& run) {
   const auto compare = [&](const char* name, const DeviceArray<Bf16>& ours,
                            const DeviceArray<Bf16>& theirs) {
     const double ratio = std::sqrt(SumOfSquares(ours) / SumOfSquares(theirs));
@@ -77,8 +72,8 @@ void CublasBaseline::CheckGradients(OperatorRun* run) {
       throw std::runtime_error(std::string(name) + ": its norm is " + std::to_string(ratio) +
                                " of that of the products");
   };
-  compare("grad_hidden", run->grad_hidden(), grad_hidden_);
-  compare("grad_weight", run->grad_weight(), grad_weight_);
+  compare("grad_hidden", run.grad_hidden(), grad_hidden_);
+  compare("grad_weight", run.grad_weight(), grad_weight_);
 }
 
 double CublasBaseline::SumOfSquares(const DeviceArray<Bf16>& array) {
@@ -95,6 +90,11 @@ void CublasBaseline::Backward() {
   cublas_.Enqueue(of_logits_);
   cublas_.Enqueue(of_hidden_);
   cublas_.Enqueue(of_weight_);
+}
+
+void CublasBaseline::ForwardBackward() {
+  Forward();
+  Backward();
 }
 
 double CublasBaseline::flop_of_a_product() const {

@@ -21,22 +21,24 @@ namespace plumbline::bench {
 
 class CublasBaseline {
  public:
-  // Runs the operator once, forward and backward, and throws where what it wrote is not what these
-  // products say: a logprob further from theirs than rounding logits to bf16 explains, or a gradient
-  // whose norm is not theirs within a tenth (that there is one; tests/gpu/accept says whether it is
-  // right).
-  CublasBaseline(OperatorRun* run, cudaStream_t stream);
+  // On the operands of `run`, which outlives it.
+  CublasBaseline(const OperatorRun& run, cudaStream_t stream);
 
-  // Enqueues one product, or three.
+  // Wait for the device, and throw where what the operator wrote is not what these products say: a
+  // logprob further from theirs than rounding logits to bf16 explains, or a gradient whose norm is not
+  // theirs within a tenth (that there is one; tests/gpu/accept says whether it is right).
+  void CheckLogprob(const OperatorRun& run);
+  void CheckGradients(const OperatorRun& run);
+
+  // Enqueues one product, or three, or four.
   void Forward();
   void Backward();
+  void ForwardBackward();
 
   double flop_of_a_product() const;
   std::string choices() const;  // which cuBLAS call each product is done by
 
  private:
-  void CheckLogprob(OperatorRun* run);
-  void CheckGradients(OperatorRun* run);
   double SumOfSquares(const DeviceArray<Bf16>& array);
 
   cudaStream_t stream_;

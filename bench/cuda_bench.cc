@@ -9,9 +9,10 @@
 //   workspace_MiB, saved_MiB       what the operator asks for
 //
 // <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cublas_baseline.h), one for
-// forward, three for backward, four for both. Three more have another reference: per_token (four times
-// 8192 rows for 32768), weight_once (a device-to-device copy that moves as many bytes as weight has)
-// and half_ignored (no row ignored).
+// forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
+// which may keep as many logits as kernel/linear_cross_entropy.h says by default. Three more have
+// another reference: per_token (four times 8192 rows for 32768), weight_once (a device-to-device copy
+// that moves as many bytes as weight has) and half_ignored (no row ignored).
 
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
@@ -51,7 +52,9 @@ cudaStream_t TheStream() {
 
 // The operator and its baseline at one shape, kept from pass to pass; another shape takes its memory.
 struct Bench {
-  explicit Bench(const DeviceShape& shape) : ours(shape, TheStream()), theirs(&ours, TheStream()) {}
+  explicit Bench(const DeviceShape& shape) : ours(shape, TheStream()), theirs(ours, TheStream()) {
+    ours.Forward();  // for passes of backward alone, which read what it saves
+  }
   OperatorRun ours;
   CublasBaseline theirs;
 };
@@ -67,19 +70,21 @@ Bench& At(const DeviceShape& shape) {
 
 struct Pass {
   const char* name;
-  int products;
-  bool forward, backward;
+  int products;  // as cuBLAS does the work
+  enum Kind { kForward, kBackward, kBoth, kAtOnce } kind;
 
   template <class Side>
   std::function<void()> Of(Side* side) const {
     return [side, this] {
-      if (forward) side->Forward();
-      if (backward) side->Backward();
+      if (kind == kForward || kind == kBoth) side->Forward();
+      if (kind == kBackward || kind == kBoth) side->Backward();
+      if (kind == kAtOnce) side->ForwardBackward();
     };
   }
 };
-constexpr Pass kPasses[] = {
-    {"forward", 1, true, false}, {"backward", 3, false, true}, {"forward_backward", 4, true, true}};
+constexpr Pass kForward = {"forward", 1, Pass::kForward}, kBackward = {"backward", 3, Pass::kBackward},
+               kBoth = {"forward_backward", 4, Pass::kBoth},
+               kAtOnce = {"gradients_in_forward", 4, Pass::kAtOnce};
 
 // Enough for about 0.8 s at 700 TFLOP/s, and 20 at least.
 int Pairs(double flop_of_both) {
@@ -100,17 +105,22 @@ void Report(benchmark::State& state, const PairedTimes& times, double theirs_sca
   state.counters["TFLOP/s"] = pass.products * flop / times.a * 1e-9;
   if (their_flop > 0)
     state.counters["TFLOP/s_reference"] = pass.products * their_flop / reference * 1e-9;
-  const kernel::Sizes& sizes = pass.backward ? ours.sizes() : ours.forward_sizes();
-  state.counters["workspace_MiB"] = static_cast<double>(sizes.workspace) / kMiB;
-  state.counters["saved_MiB"] = static_cast<double>(ours.sizes().saved) / kMiB;
+  const bool at_once = pass.kind == Pass::kAtOnce;
+  const kernel::Sizes& sizes = pass.kind == Pass::kForward ? ours.forward_sizes() : ours.sizes();
+  const size_t workspace = at_once ? ours.forward_backward_workspace() : sizes.workspace;
+  state.counters["workspace_MiB"] = static_cast<double>(workspace) / kMiB;
+  state.counters["saved_MiB"] = at_once ? 0 : static_cast<double>(ours.sizes().saved) / kMiB;
   for (auto _ : state) state.SetIterationTime(times.a * 1e-3);
 }
 
 void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
   Bench& bench = At(shape);
   const double flop = bench.theirs.flop_of_a_product();
+  bench.ours.PoisonOutputs();
   const PairedTimes times = TimePairs(pass.Of(&bench.ours), pass.Of(&bench.theirs),
                                       Pairs(2 * pass.products * flop), TheStream());
+  if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
+  if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
   Report(state, times, 1, pass, bench.ours, flop, flop);
   state.SetLabel(bench.theirs.choices());
 }
@@ -166,22 +176,22 @@ void Register(const std::string& name, std::function<void(benchmark::State&)> ru
 
 void RegisterAll() {
   for (const DeviceShape& shape : kShapes) {
-    for (const Pass& pass : kPasses) {
+    for (const Pass& pass : {kForward, kBackward, kBoth, kAtOnce}) {
       Register(pass.name + ("/" + shape.name()),
-               [&](benchmark::State& state) { BesideCublas(state, shape, pass); });
+               [&shape, pass](benchmark::State& state) { BesideCublas(state, shape, pass); });
     }
   }
-  for (const Pass& pass : kPasses) {
+  for (const Pass& pass : {kForward, kBackward, kBoth}) {
     Register(std::string("per_token/") + pass.name + "/32768x4096x131072",
-             [&](benchmark::State& state) {
+             [pass](benchmark::State& state) {
                BesideOurselves(state, {32768, 4096, 131072}, {8192, 4096, 131072}, 4, pass);
              });
   }
   Register("half_ignored/forward_backward/8192x4096x151936", [](benchmark::State& state) {
-    BesideOurselves(state, {8192, 4096, 151936, true}, {8192, 4096, 151936}, 1, kPasses[2]);
+    BesideOurselves(state, {8192, 4096, 151936, true}, {8192, 4096, 151936}, 1, kBoth);
   });
   Register("weight_once/forward/128x4096x151936", [](benchmark::State& state) {
-    BesideCopy(state, {128, 4096, 151936}, kPasses[0]);
+    BesideCopy(state, {128, 4096, 151936}, kForward);
   });
 }
 

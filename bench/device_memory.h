@@ -54,6 +54,8 @@ class DeviceArray {
     if (from.size() != count_) throw std::logic_error("DeviceArray::Put: another size");
     Check(cudaMemcpy(data_, from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
           "cudaMemcpy to the device");
+    // It may return before the data are there, and other streams do not wait for this one.
+    Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   }
 
  private:

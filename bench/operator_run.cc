@@ -50,6 +50,7 @@ std::string DeviceShape::name() const {
 
 OperatorRun::OperatorRun(const DeviceShape& shape, cudaStream_t stream)
     : shape_(shape),
+      stream_(stream),
       hidden_(shape.n * shape.h),
       weight_(shape.v * shape.h),
       labels_(shape.n),
@@ -84,6 +85,7 @@ OperatorRun::OperatorRun(const DeviceShape& shape, cudaStream_t stream)
   results_.grad_hidden = Matrix<kernel::Tensor>(grad_hidden_, shape.n, shape.h);
   results_.grad_weight = Matrix<kernel::Tensor>(grad_weight_, shape.v, shape.h);
   Check(kernel::GetSizes(problem_, results_, execution_, &sizes_));
+  Check(kernel::GetForwardBackwardSize(problem_, results_, execution_, &forward_backward_workspace_));
   workspace_ = DeviceArray<std::byte>(static_cast<int64_t>(sizes_.workspace));
   saved_ = DeviceArray<std::byte>(static_cast<int64_t>(sizes_.saved));
 }
@@ -94,6 +96,23 @@ void OperatorRun::Forward() {
 
 void OperatorRun::Backward() {
   Check(kernel::Backward(problem_, results_, execution_, workspace_.data(), saved_.data()));
+}
+
+void OperatorRun::PoisonOutputs() {
+  const auto poison = [&](const auto& array) {
+    const size_t bytes = static_cast<size_t>(array.size()) * sizeof *array.data();
+    bench::Check(cudaMemsetAsync(array.data(), 0xff, bytes, stream_), "cudaMemsetAsync");
+  };
+  poison(logprob_);
+  poison(entropy_);
+  poison(grad_hidden_);
+  poison(grad_weight_);
+}
+
+void OperatorRun::ForwardBackward() {
+  if (at_once_.data() == nullptr)
+    at_once_ = DeviceArray<std::byte>(static_cast<int64_t>(forward_backward_workspace_));
+  Check(kernel::ForwardBackward(problem_, results_, execution_, {}, at_once_.data()));
 }
 
 }  // namespace plumbline::bench

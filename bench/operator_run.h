@@ -38,6 +38,10 @@ class OperatorRun {
   // These enqueue.
   void Forward();
   void Backward();
+  // Writes NaN over every output, so that what is there afterwards was written since.
+  void PoisonOutputs();
+  // Gradients in forward: both at once. Its workspace is allocated at the first call.
+  void ForwardBackward();
 
   const DeviceShape& shape() const { return shape_; }
   // Rows that are not ignored, ascending.
@@ -55,9 +59,11 @@ class OperatorRun {
   // What a caller must give: for forward alone, and with both gradients.
   const kernel::Sizes& forward_sizes() const { return forward_sizes_; }
   const kernel::Sizes& sizes() const { return sizes_; }
+  size_t forward_backward_workspace() const { return forward_backward_workspace_; }
 
  private:
   DeviceShape shape_;
+  cudaStream_t stream_;
   kernel::Execution execution_;
   DeviceArray<Bf16> hidden_, weight_;
   DeviceArray<int64_t> labels_;
@@ -67,7 +73,8 @@ class OperatorRun {
   kernel::Problem problem_;
   kernel::Results results_;
   kernel::Sizes forward_sizes_, sizes_;
-  DeviceArray<std::byte> workspace_, saved_;
+  size_t forward_backward_workspace_ = 0;
+  DeviceArray<std::byte> workspace_, saved_, at_once_;
 };
 
 }  // namespace plumbline::bench

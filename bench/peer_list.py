@@ -42,64 +42,101 @@ class Peer:
 
 class Call(ctypes.Structure):
     """Laid out as bench/peers_operator.cc's."""
-    _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients")]
+    _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean")]
                 + [(name, ctypes.c_void_p) for name in
                    ("hidden", "weight", "labels", "grad_logprob", "grad_entropy", "logprob", "entropy", "grad_hidden",
                     "grad_weight", "workspace", "saved", "stream")])
 
+    def __init__(self, hidden, weight, gradients, mean=False, **tensors):
+        super().__init__(*hidden.shape, weight.shape[0], int(gradients), int(mean))
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.give(hidden=hidden, weight=weight, **tensors)
 
-def load_ours(library):
-    code = ctypes.CDLL(str(library))
-
-    def ask(function, *arguments):
-        message = ctypes.create_string_buffer(512)
-        if getattr(code, function)(*arguments, message, ctypes.c_size_t(len(message))) != 0:
-            raise RuntimeError(f"{function}: {message.value.decode()}")
-
-    def pointers(call, **tensors):
+    def give(self, **tensors):
         for name, tensor in tensors.items():
             assert tensor.is_contiguous(), name
-            setattr(call, name, tensor.data_ptr())
-        call.stream = torch.cuda.current_stream().cuda_stream
+            setattr(self, name, tensor.data_ptr())
 
-    def sizes(call):
-        workspace, saved = ctypes.c_size_t(), ctypes.c_size_t()
-        ask("plumbline_sizes", ctypes.byref(call), ctypes.byref(workspace), ctypes.byref(saved))
-        return workspace.value, saved.value
 
-    def room(bytes_, like):
-        return torch.empty(bytes_, dtype=torch.uint8, device=like.device)
+class Ours:
+    """peers_operator.so: its functions with errors as exceptions, and memory from torch."""
+
+    def __init__(self, library):
+        self.code = ctypes.CDLL(str(library))
+
+    def ask(self, function, *arguments):
+        message = ctypes.create_string_buffer(512)
+        if getattr(self.code, function)(*arguments, message, ctypes.c_size_t(len(message))) != 0:
+            raise RuntimeError(f"{function}: {message.value.decode()}")
+
+    def room(self, function, call, like, count):
+        """`count` buffers of the bytes that a function says the call needs."""
+        sizes = [ctypes.c_size_t() for _ in range(count)]
+        self.ask(function, ctypes.byref(call), *map(ctypes.byref, sizes))
+        return [torch.empty(size.value, dtype=torch.uint8, device=like.device) for size in sizes]
+
+
+def load_ours(library):
+    ours = Ours(library)
 
     class Operator(torch.autograd.Function):
         @staticmethod
         def forward(ctx, hidden, weight, labels, training):
-            (n, h), v = hidden.shape, weight.shape[0]
-            logprob = torch.empty(n, dtype=torch.float32, device=hidden.device)
+            logprob = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
             entropy = torch.empty_like(logprob)
-            call = Call(n, h, v, int(training))
-            workspace, saved = (room(count, hidden) for count in sizes(call))
-            pointers(call, hidden=hidden, weight=weight, labels=labels, logprob=logprob, entropy=entropy,
-                     workspace=workspace, saved=saved)
-            ask("plumbline_forward", ctypes.byref(call))
+            call = Call(hidden, weight, training, labels=labels, logprob=logprob, entropy=entropy)
+            workspace, saved = ours.room("plumbline_sizes", call, hidden, 2)
+            call.give(workspace=workspace, saved=saved)
+            ours.ask("plumbline_forward", ctypes.byref(call))
             ctx.save_for_backward(hidden, weight, labels, saved)
             return logprob, entropy
 
         @staticmethod
         def backward(ctx, grad_logprob, grad_entropy):
             hidden, weight, labels, saved = ctx.saved_tensors
-            call = Call(*hidden.shape, weight.shape[0], 1)
             grad_hidden, grad_weight = torch.empty_like(hidden), torch.empty_like(weight)
-            workspace = room(sizes(call)[0], hidden)
-            pointers(call, hidden=hidden, weight=weight, labels=labels, grad_logprob=grad_logprob.contiguous(),
-                     grad_entropy=grad_entropy.contiguous(), grad_hidden=grad_hidden, grad_weight=grad_weight,
-                     workspace=workspace, saved=saved)
-            ask("plumbline_backward", ctypes.byref(call))
+            grad_logprob, grad_entropy = grad_logprob.contiguous(), grad_entropy.contiguous()
+            call = Call(hidden, weight, True, labels=labels, saved=saved, grad_logprob=grad_logprob,
+                        grad_entropy=grad_entropy, grad_hidden=grad_hidden, grad_weight=grad_weight)
+            workspace, _ = ours.room("plumbline_sizes", call, hidden, 2)
+            call.give(workspace=workspace)
+            ours.ask("plumbline_backward", ctypes.byref(call))
             return grad_hidden, grad_weight, None, None
 
     def call(hidden, weight, labels):
         logprob, entropy = Operator.apply(hidden, weight, labels, torch.is_grad_enabled())
         return {"logprob": logprob, "entropy": entropy}
     return call
+
+
+def load_ours_at_once(library):
+    """The mean nll, whose gradient is 1: known, so that no gradient is scaled afterwards."""
+    ours = Ours(library)
+
+    class Operator(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, hidden, weight, labels, training):
+            loss = torch.empty((), dtype=torch.float32, device=hidden.device)
+            call = Call(hidden, weight, training, mean=True, labels=labels, logprob=loss)
+            if not training:
+                workspace, saved = ours.room("plumbline_sizes", call, hidden, 2)
+                call.give(workspace=workspace, saved=saved)
+                ours.ask("plumbline_forward", ctypes.byref(call))
+                return loss
+            one = torch.ones_like(loss)
+            gradients = torch.empty_like(hidden), torch.empty_like(weight)
+            call.give(grad_logprob=one, grad_hidden=gradients[0], grad_weight=gradients[1])
+            workspace, = ours.room("plumbline_at_once_size", call, hidden, 1)
+            call.give(workspace=workspace)
+            ours.ask("plumbline_at_once", ctypes.byref(call))
+            ctx.save_for_backward(*gradients)
+            return loss
+
+        @staticmethod
+        def backward(ctx, _):
+            return (*ctx.saved_tensors, None, None)
+
+    return lambda hidden, weight, labels: {"loss": Operator.apply(hidden, weight, labels, torch.is_grad_enabled())}
 
 
 # ---- verl
@@ -225,6 +262,7 @@ def peers(library):
     once = "gradients in the forward pass"
     listed = [
         Peer("plumbline", "rows", lambda: load_ours(library)),
+        Peer("plumbline, gradients in forward", "mean", lambda: load_ours_at_once(library), note=once),
         Peer("verl", "rows", load_verl, ("verl",), ignores=False),
         Peer("Liger scaled CE, CuTe DSL", "rows", lambda: load_liger_scaled(scaled, dispatching), dsl,
              "labels not looked at"),

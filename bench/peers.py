@@ -16,7 +16,7 @@ next to nothing for a peer that computes gradients in the forward pass. over_our
 rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs and gradients.
 Error: against float64 (bench/peer_oracle.py).
 
-Exit status: 0 measured, 2 usage, 4 no PyTorch or no GPU.
+Exit status: 0 measured, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was measured is written).
 """
 
 import argparse
@@ -26,6 +26,7 @@ import json
 import os
 import re
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,7 @@ SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 MARK = "PEERS "  # begins a line from a worker
 IGNORED = -100
+LEAST_ROUNDS = 6
 
 
 def shape_of(name):
@@ -131,7 +133,7 @@ class Worker:
             cuda.synchronize()
             del outputs, gradients
             forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
-            times[name].append((forward, step, backward))
+            times[name] = forward, step, backward
 
     def run(self, listed, skip):
         from peer_list import versions
@@ -164,11 +166,13 @@ class Worker:
                  first_seconds=round(time.monotonic() - began, 1), **found)
             self.torch.cuda.empty_cache()
         del right
-        names, times = list(calls), {name: [] for name in calls}
+        names = list(calls)
         for i in range(self.rounds + 1):  # the first fills the allocator again
             tell(starts=f"round {i}")
+            times = {}
             self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
-        tell(times={name: values[1:] for name, values in times.items()})
+            if i > 0:
+                tell(times=times)
 
 
 def work(arguments):
@@ -182,6 +186,14 @@ def work(arguments):
 
 
 # ---- the driver
+
+
+interrupted = False
+
+
+def interrupt(*_):
+    global interrupted
+    interrupted = True
 
 
 def listen(command, limit):
@@ -206,9 +218,9 @@ def listen(command, limit):
                         if line.startswith(MARK.encode()):
                             messages.append(json.loads(line[len(MARK):]))
                             heard = time.monotonic()
-            if time.monotonic() - heard > limit:
+            if interrupted or time.monotonic() - heard > limit:
                 child.kill()
-                return messages, f"said nothing for {limit:g} s"
+                return messages, "interrupted" if interrupted else f"said nothing for {limit:g} s"
     if child.returncode == 0 and messages and messages[-1].get("done"):
         return messages, ""
     return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
@@ -216,29 +228,32 @@ def listen(command, limit):
 
 def measure(shape, arguments):
     """One result a peer. A worker that dies is started again without the peer at which it died."""
-    results, times = {}, {}
+    results = {}
     for _ in range(20):
         # A peer that has failed is not tried twice; one that has not must run again to be timed.
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(HERE / "peers.py"), "--worker", shape, "--rounds", str(arguments.rounds),
                    "--peers", arguments.peers, "--library", str(arguments.library)]
         messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit)
-        at = None
+        at, times = None, {}
         for message in messages:
             at = message.get("starts", at)
             if "peer" in message:
                 results[message.pop("peer")] = message
-            times = message.get("times", times)
-        if not fault:
-            break
-        if at is None or at.startswith("round "):
-            for result in results.values():
-                result.setdefault("reason", f"at {at or 'the start'}: {fault}")
+            for name, round_ in message.get("times", {}).items():
+                times.setdefault(name, []).append(round_)
+        if not fault or interrupted or at is None or at.startswith("round "):
             break
         results[at] = {"reason": fault}
+    if fault:
+        for name, result in results.items():
+            if len(times.get(name, [])) < LEAST_ROUNDS:
+                result.setdefault("reason", f"at {at or 'the start'}: {fault}")
     ours = times.get("plumbline")
     for name, rounds in times.items():
         result = results[name]
+        if "reason" in result:
+            continue
         for i, what in enumerate(("forward", "step", "backward")):
             middle, low, high = median_interval([values[i] for values in rounds])
             result[f"{what}_ms"], result[f"{what}_ms_interval"] = round(middle, 3), [round(low, 3), round(high, 3)]
@@ -304,8 +319,8 @@ def main():
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.rounds < 6:
-        parser.error(f"--rounds {arguments.rounds}: fewer than 6 have no 95 % interval")
+    if arguments.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     if arguments.worker:
         return work(arguments)
     if arguments.table:
@@ -332,11 +347,15 @@ def main():
     context = dict(pair.split("=", 1) for pair in arguments.context)
     report = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
               "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     for shape in shapes:
         report["shapes"][shape] = measure(shape, arguments)
         print(table(shape, report["shapes"][shape]), flush=True)
         if arguments.out:  # anew after each shape: what is measured is kept
             arguments.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        if interrupted:
+            return 5
     return 0
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator behind a C interface, for bench/peers.py: bf16, contiguous, reduction none, int64
-// labels, T = 1, on whichever stream the caller names. Each function returns 0, or 1 + kernel::Code
+// The CUDA operator behind a C interface, for bench/peers.py: bf16, contiguous, int64 labels, T = 1, on
+// whichever stream the caller names. Each function returns 0, or 1 + kernel::Code
 // with the reason in `message` (cut to `room` bytes, ended with 0).
 
 #include <cstddef>
@@ -15,10 +15,11 @@ namespace {
 namespace kernel = plumbline::kernel;
 using kernel::DType;
 
-// Laid out as bench/peer_list.py's Call. Without gradients grad_hidden and grad_weight are null.
+// Laid out as bench/peer_list.py's Call.
 struct Call {
   int64_t n, h, v;
   int64_t gradients;  // 0 or 1: whether both are asked for
+  int64_t mean;  // 1: reduction mean; logprob is the loss and grad_logprob its gradient, of one element
   const void* hidden;
   const void* weight;
   const void* labels;
@@ -45,10 +46,19 @@ Asked Of(const Call& call) {
   asked.problem.hidden = {call.hidden, DType::kBf16, 2, {n, h}, {h, 1}};
   asked.problem.weight = {call.weight, DType::kBf16, 2, {v, h}, {h, 1}};
   asked.problem.labels = {call.labels, DType::kI64, 1, {n, 1}, {1, 1}};
-  asked.problem.grad_logprob = kernel::ConstTensor{call.grad_logprob, DType::kF32, 1, {n, 1}, {1, 1}};
-  asked.problem.grad_entropy = kernel::ConstTensor{call.grad_entropy, DType::kF32, 1, {n, 1}, {1, 1}};
-  asked.results.logprob = kernel::Tensor{call.logprob, DType::kF32, 1, {n, 1}, {1, 1}};
-  asked.results.entropy = kernel::Tensor{call.entropy, DType::kF32, 1, {n, 1}, {1, 1}};
+  const int rank = call.mean != 0 ? 0 : 1;
+  const int64_t one_or_n = rank == 0 ? 1 : n;
+  const kernel::Tensor of_rows = {call.logprob, DType::kF32, rank, {one_or_n, 1}, {1, 1}};
+  asked.problem.grad_logprob =
+      kernel::ConstTensor{call.grad_logprob, DType::kF32, rank, {one_or_n, 1}, {1, 1}};
+  if (call.mean != 0) {
+    asked.problem.reduction = kernel::Reduction::kMean;
+    asked.results.loss = of_rows;
+  } else {
+    asked.problem.grad_entropy = kernel::ConstTensor{call.grad_entropy, DType::kF32, 1, {n, 1}, {1, 1}};
+    asked.results.logprob = of_rows;
+    asked.results.entropy = kernel::Tensor{call.entropy, DType::kF32, 1, {n, 1}, {1, 1}};
+  }
   if (call.gradients != 0) {
     asked.results.grad_hidden = kernel::Tensor{call.grad_hidden, DType::kBf16, 2, {n, h}, {h, 1}};
     asked.results.grad_weight = kernel::Tensor{call.grad_weight, DType::kBf16, 2, {v, h}, {h, 1}};
@@ -91,6 +101,21 @@ int plumbline_backward(const Call* call, char* message, size_t room) {
   const Asked asked = Of(*call);
   return Answer(
       kernel::Backward(asked.problem, asked.results, asked.execution, call->workspace, call->saved),
+      message, room);
+}
+
+// Gradients in forward: what one call for both passes needs, and the call.
+int plumbline_at_once_size(const Call* call, size_t* workspace, char* message, size_t room) {
+  const Asked asked = Of(*call);
+  return Answer(
+      kernel::GetForwardBackwardSize(asked.problem, asked.results, asked.execution, workspace), message,
+      room);
+}
+
+int plumbline_at_once(const Call* call, char* message, size_t room) {
+  const Asked asked = Of(*call);
+  return Answer(
+      kernel::ForwardBackward(asked.problem, asked.results, asked.execution, {}, call->workspace),
       message, room);
 }
 

@@ -26,9 +26,9 @@ using portable::kTile;
 struct PlantedSoftmax : ForwardEpilogue {
   int active = 0;
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     const PlantedDefect plan{active};
     const bool ragged = column + BN > columns;
     if (ragged && plan.Has(Defect::kPartialUnwritten)) return;
@@ -49,9 +49,9 @@ struct PlantedSoftmax : ForwardEpilogue {
 struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   int active = 0;
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     DLogitsEpilogue<__nv_bfloat16> told = *this;
     if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
     told.Store<BN>(d, row, column, live_rows, scratch);

@@ -66,9 +66,9 @@ struct DLogitsEpilogue {
   int64_t allocated_rows = 0;
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     if (column + BN > columns) {  // their p, and so their dz, is 0
       const int last = static_cast<int>(columns - column) - lane % 4 * 2;

@@ -8,6 +8,7 @@
 #include "kernel/cuda/finish_rows.cuh"
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/launch.h"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -34,11 +35,35 @@ __global__ void __launch_bounds__(kLossThreads)
 
 constexpr int kStoreThreads = 256;
 
+// 8 columns at a time where they lie together in 16 bytes.
+template <class Element>
+__device__ void StoreLines(const float* sums, Element* to, int64_t columns) {
+  for (int64_t c = threadIdx.x * 8; c < columns; c += kStoreThreads * 8) {
+    const float4 a = *reinterpret_cast<const float4*>(sums + c);
+    const float4 b = *reinterpret_cast<const float4*>(sums + c + 4);
+    *reinterpret_cast<uint4*>(to + c) = {PackPair<Element>(a.x, a.y), PackPair<Element>(a.z, a.w),
+                                         PackPair<Element>(b.x, b.y), PackPair<Element>(b.z, b.w)};
+  }
+}
+
 __global__ void __launch_bounds__(kStoreThreads)
     FinishGradHiddenKernel(const float* sums, int64_t ld, const int32_t* slot,
                            const GradHiddenOutput output) {
+  const bool lines = output.stored != Stored::kF32 && output.column_stride == 1 &&
+                     output.row_stride % 8 == 0 && output.columns % 8 == 0 &&
+                     reinterpret_cast<uintptr_t>(output.data) % 16 == 0;
   for (int64_t i = blockIdx.x; i < output.rows; i += gridDim.x) {
     const int32_t place = slot[i];
+    if (lines && place >= 0) {
+      const float* const from = sums + place * ld;
+      const int64_t at = i * output.row_stride;
+      if (output.stored == Stored::kBf16) {
+        StoreLines(from, static_cast<__nv_bfloat16*>(output.data) + at, output.columns);
+      } else {
+        StoreLines(from, static_cast<__half*>(output.data) + at, output.columns);
+      }
+      continue;
+    }
     for (int64_t c = threadIdx.x; c < output.columns; c += kStoreThreads) {
       const float x = place >= 0 ? sums[place * ld + c] : place == kInvalidRow ? QuietNaN() : 0.0f;
       StoreAs(output.stored, output.data, i * output.row_stride + c * output.column_stride, x);

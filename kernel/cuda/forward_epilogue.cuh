@@ -19,11 +19,11 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   int64_t kept_ld = 0;
   int64_t first_kept = 0;  // column of the vocabulary, a multiple of kKeptGroup
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t = 0) const {
+                        Scratch scratch) const {
     if (kept_logits != nullptr) Keep<BN>(d, row, first_column + column - first_kept, live_rows);
-    SoftmaxEpilogue::Store<BN>(d, row, column, live_rows);
+    SoftmaxEpilogue::Store<BN>(d, row, column, live_rows, scratch);
   }
 
  private:

@@ -37,9 +37,9 @@ struct AccumulateEpilogue {
     }
   }
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t = 0) const {
+                        Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
@@ -77,9 +77,9 @@ struct GradWeightEpilogue {
   int64_t rows = 0, columns = 0;              // of the chunk
 
   // live_rows bounds the depth here, which the caller has seen to.
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t,
-                        uint32_t scratch = 0) const {
+                        Scratch scratch) const {
     if (column + BN <= columns && InLines()) {
       switch (stored) {
         case Stored::kBf16:
@@ -108,9 +108,9 @@ struct GradWeightEpilogue {
            reinterpret_cast<uintptr_t>(grad_weight) % 16 == 0;
   }
 
-  template <class Element, int BN>
+  template <class Element, int BN, class Scratch>
   __device__ void StoreLines(const float (&d)[BN / 2], int64_t row, int64_t column,
-                             uint32_t scratch) const {
+                             Scratch scratch) const {
     StoreWide<Element, BN>(static_cast<Element*>(grad_weight) + row * row_stride + column, row_stride,
                            rows - row, scratch, [&](int, int i) { return d[i]; });
   }

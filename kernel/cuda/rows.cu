@@ -2,6 +2,8 @@
 
 #include "kernel/cuda/rows.h"
 
+#include <algorithm>
+
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/launch.h"
 
@@ -40,35 +42,6 @@ __device__ RowView Look(const RowInputs& inputs, int64_t i) {
   return {valid ? Kind::kNormal : Kind::kInvalid, valid ? label : -1, temperature};
 }
 
-// Positions of the rows that are taken, in the order of the threads, and how many there are before
-// them.
-class Scan {
- public:
-  __device__ explicit Scan(int* shared) : shared_(shared) {}
-
-  // All threads call; returns this thread's place, or -1 where it takes nothing.
-  __device__ int64_t Place(bool taken) {
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-    const unsigned votes = __ballot_sync(kAllLanes, taken);
-    if (lane == 0) shared_[warp] = __popc(votes);
-    __syncthreads();
-    int before = 0, all = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      before += w < warp ? shared_[w] : 0;
-      all += shared_[w];
-    }
-    __syncthreads();
-    const int64_t place = total_ + before + __popc(votes & ((1u << lane) - 1));
-    total_ += all;
-    return taken ? place : -1;
-  }
-  __device__ int64_t total() const { return total_; }
-
- private:
-  int* shared_;
-  int64_t total_ = 0;
-};
-
 struct Counts {
   int64_t counted, first_invalid;
 };
@@ -82,39 +55,93 @@ __device__ Counts CountRows(const RowInputs& inputs) {
     first = kNone;
   }
   __syncthreads();
-  unsigned long long mine = 0, lowest = kNone;
-  for (int64_t i = threadIdx.x; i < inputs.rows; i += kThreads) {
-    const Kind kind = Look(inputs, i).kind;
-    mine += kind == Kind::kIgnored ? 0 : 1;
+  unsigned long long of_warp = 0, lowest = kNone;
+#pragma unroll 4
+  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    const Kind kind = i < inputs.rows ? Look(inputs, i).kind : Kind::kIgnored;
+    of_warp += __popc(__ballot_sync(kAllLanes, kind != Kind::kIgnored));
     if (kind == Kind::kInvalid && lowest == kNone) lowest = static_cast<unsigned long long>(i);
   }
   // Integers: no order of these changes the result.
-  if (mine > 0) atomicAdd(&counted, mine);
+  if (threadIdx.x % 32 == 0 && of_warp > 0) atomicAdd(&counted, of_warp);
   if (lowest != kNone) atomicMin(&first, lowest);
   __syncthreads();
   return {static_cast<int64_t>(counted), first == kNone ? -1 : static_cast<int64_t>(first)};
 }
 
-// Walks over the rows in their order and lists those that `list` takes. All threads call; List has
+// Of all rows and of those before `end`, how many `list` takes; every thread gets the answer.
+template <class List>
+__device__ int2 CountTaken(const RowInputs& inputs, List list, const Counts& counts, int64_t end) {
+  __shared__ int all, before;
+  if (threadIdx.x == 0) all = before = 0;
+  __syncthreads();
+  int all_of_warp = 0, before_of_warp = 0;
+#pragma unroll 4
+  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    const bool taken = i < inputs.rows && list.Takes(i, Look(inputs, i), counts);
+    const int votes = __popc(__ballot_sync(kAllLanes, taken));
+    all_of_warp += votes;
+    if (base < end) before_of_warp += votes;
+  }
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(&all, all_of_warp);
+    atomicAdd(&before, before_of_warp);
+  }
+  __syncthreads();
+  return {all, before};
+}
+
+// Where the taken rows of a round of kThreads lie, in the order of the threads.
+__device__ int PlaceInRound(bool taken, int (&of_warps)[kWarps], int* in_round) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const unsigned votes = __ballot_sync(kAllLanes, taken);
+  if (lane == 0) of_warps[warp] = __popc(votes);
+  __syncthreads();
+  int before = 0;
+  *in_round = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    before += w < warp ? of_warps[w] : 0;
+    *in_round += of_warps[w];
+  }
+  __syncthreads();
+  return before + __popc(votes & ((1u << lane) - 1));
+}
+
+// Lists the rows that `list` takes, in their order. Each block looks at all rows to count those before
+// its own, rounds of kThreads, and lists its own: one block alone took 80 us for 8192 rows, for want of
+// loads in flight. All threads of the grid call; List has
 //   bool Takes(int64_t i, const RowView& row, const Counts& counts)   whether row i is on the list
 //   void Put(int64_t i, const RowView& row, int64_t place)            of every row; -1: it is not
 template <class List>
 __device__ Counts ListRows(const RowInputs& inputs, List list, Census* census) {
-  __shared__ int shared[kWarps];
-  Scan scan(shared);
+  __shared__ int of_warps[kWarps];
+  const int64_t rounds = (inputs.rows + kThreads - 1) / kThreads;
+  const int64_t of_block = (rounds + gridDim.x - 1) / gridDim.x * kThreads;
+  const int64_t first = blockIdx.x * of_block, end = min(first + of_block, inputs.rows);
   const Counts counts = CountRows(inputs);
-  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+  const int2 taken_rows = CountTaken(inputs, list, counts, first);
+  int64_t next = taken_rows.y;
+  for (int64_t base = first; base < end; base += kThreads) {
     const int64_t i = base + threadIdx.x;
-    const bool there = i < inputs.rows;
+    const bool there = i < end;
     const RowView row = there ? Look(inputs, i) : RowView{Kind::kIgnored, -1, 1};
-    const int64_t place = scan.Place(there && list.Takes(i, row, counts));
-    if (there) list.Put(i, row, place);
+    const bool taken = there && list.Takes(i, row, counts);
+    int in_round = 0;
+    const int place = PlaceInRound(taken, of_warps, &in_round);
+    if (there) list.Put(i, row, taken ? next + place : -1);
+    next += in_round;
   }
-  if (threadIdx.x == 0) {
-    *census = {static_cast<int32_t>(scan.total()), scan.total() != inputs.rows ? 1 : 0, counts.counted,
-               counts.first_invalid};
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    *census = {taken_rows.x, taken_rows.x != inputs.rows ? 1 : 0, counts.counted, counts.first_invalid};
   }
   return counts;
+}
+
+int64_t Blocks(int64_t rows) {
+  constexpr int64_t kMost = 128;
+  return std::clamp<int64_t>((rows + kThreads - 1) / kThreads, 1, kMost);
 }
 
 struct ForwardRows {
@@ -146,7 +173,7 @@ struct ForwardRows {
 __global__ void __launch_bounds__(kThreads)
     ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
   const Counts counts = ListRows(inputs, ForwardRows{list, outputs}, list.census);
-  if (threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
+  if (blockIdx.x == 0 && threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
     *outputs.first_invalid_row = counts.first_invalid;
   }
 }
@@ -235,12 +262,14 @@ RowInputs RowInputsOf(const Problem& problem) {
 
 Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
                    cudaStream_t stream) {
-  return LaunchKernel("ListForward", ListForwardKernel, 1, kThreads, 0, stream, inputs, list, outputs);
+  return LaunchKernel("ListForward", ListForwardKernel, Blocks(inputs.rows), kThreads, 0, stream,
+                      inputs, list, outputs);
 }
 
 Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const BackwardList& list,
                     cudaStream_t stream) {
-  return LaunchKernel("ListBackward", ListBackwardKernel, 1, kThreads, 0, stream, inputs, saved, list);
+  return LaunchKernel("ListBackward", ListBackwardKernel, Blocks(inputs.rows), kThreads, 0, stream,
+                      inputs, saved, list);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which rows take part, decided on the device: labels, temperatures and upstream gradients live there,
-// and a call may not wait for them. One block walks over the rows in order, so that the list of those
-// that take part is in the order of the rows, whatever the device.
+// and a call may not wait for them. The list of those that take part is in
+// the order of the rows, whatever the device.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_ROWS_H_
 #define PLUMBLINE_KERNEL_CUDA_ROWS_H_

@@ -35,9 +35,9 @@ struct SoftmaxEpilogue {
   int64_t columns = 0;       // of this launch
   int64_t first_column = 0;  // of the vocabulary, where this launch begins; a multiple of the tile
 
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t = 0) const {
+                        Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int64_t first_row = row + lane / 4;
     const int offset = lane % 4 * 2;

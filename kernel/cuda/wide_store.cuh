@@ -12,12 +12,19 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/fragment.cuh"
 
 namespace plumbline::kernel::cuda {
 
-inline constexpr int kWarpScratchBytes = 16 * 128;  // 16 rows of 64 elements; aligned to 128 bytes
+// Shared memory of a warp for 16 rows of 64 elements, aligned to 128 bytes: an address in the shared
+// window. A path without any passes NoScratch.
+inline constexpr int kWarpScratchBytes = 16 * 128;
+struct WarpScratch {
+  uint32_t address;
+};
+struct NoScratch {};
 
 // Two elements in a register, the first in its lower half.
 template <class Element>
@@ -35,56 +42,54 @@ __device__ inline uint32_t PackPair<__half>(float a, float b) {
 
 // What `value(h, i)` says of accumulator d[i], of the upper rows (h = 0) or the lower, to row r of `to`
 // for r < rows; all 32 lanes call. `to` is the fragment's first element; it and ld are multiples of 8
-// elements from a 16-byte aligned address. scratch: the warp's, in the shared window; 0: there is none,
-// and every lane stores its own pairs.
-template <class Element, int BN, class Value>
-__device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, uint32_t scratch,
+// elements from a 16-byte aligned address. Without scratch every lane stores its own pairs.
+template <class Element, int BN, class Scratch, class Value>
+__device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch scratch,
                                  const Value& value) {
   static_assert(BN % 64 == 0);
   const int lane = static_cast<int>(threadIdx.x % 32);
-  if (scratch == 0) {
+  if constexpr (std::is_same_v<Scratch, NoScratch>) {
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
       const int h = i / 2 % 2, row = lane / 4 + 8 * h;
       const uint32_t pair = PackPair<Element>(value(h, i), value(h, i + 1));
       if (row < rows) *reinterpret_cast<uint32_t*>(to + row * ld + i / 4 * 8 + lane % 4 * 2) = pair;
     }
-    return;
-  }
-#if __CUDA_ARCH__ >= 900
-  // Chunks of 16 bytes are exchanged by the row, so that eight rows of a column meet no bank twice.
-  const int written = lane % 16;
-  const uint32_t row_written = scratch + static_cast<uint32_t>(written * 128);
+  } else {
+    // Chunks of 16 bytes are exchanged by the row, so that eight rows of a column meet no bank twice.
+    const int written = lane % 16;
+    const uint32_t row_written = scratch.address + static_cast<uint32_t>(written * 128);
 #pragma unroll
-  for (int first = 0; first < BN / 8; first += 8) {
+    for (int first = 0; first < BN / 8; first += 8) {
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-      uint32_t v[4];
+      for (int j = 0; j < 8; j += 2) {
+        uint32_t v[4];
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        const int i = 4 * (first + j + m / 2) + 2 * (m % 2);
-        v[m] = PackPair<Element>(value(m % 2, i), value(m % 2, i + 1));
+        for (int m = 0; m < 4; ++m) {
+          const int i = 4 * (first + j + m / 2) + 2 * (m % 2);
+          v[m] = PackPair<Element>(value(m % 2, i), value(m % 2, i + 1));
+        }
+        const int chunk = (j + lane / 16) ^ (written % 8);
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         row_written + static_cast<uint32_t>(chunk * 16)),
+                     "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                     : "memory");
       }
-      const int chunk = (j + lane / 16) ^ (written % 8);
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                       row_written + static_cast<uint32_t>(chunk * 16)),
-                   "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
-                   : "memory");
-    }
-    __syncwarp();
+      __syncwarp();
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      const int row = part * 4 + lane / 8, chunk = lane % 8;
-      uint4 line;
-      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(line.x), "=r"(line.y), "=r"(line.z), "=r"(line.w)
-                   : "r"(scratch + static_cast<uint32_t>(row * 128 + (chunk ^ (row % 8)) * 16))
-                   : "memory");
-      if (row < rows) *reinterpret_cast<uint4*>(to + row * ld + 8 * (first + chunk)) = line;
+      for (int part = 0; part < 4; ++part) {
+        const int row = part * 4 + lane / 8, chunk = lane % 8;
+        uint4 line;
+        asm volatile(
+            "ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(line.x), "=r"(line.y), "=r"(line.z), "=r"(line.w)
+            : "r"(scratch.address + static_cast<uint32_t>(row * 128 + (chunk ^ (row % 8)) * 16))
+            : "memory");
+        if (row < rows) *reinterpret_cast<uint4*>(to + row * ld + 8 * (first + chunk)) = line;
+      }
+      __syncwarp();
     }
-    __syncwarp();
   }
-#endif
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -30,18 +30,19 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
 }
 
 // Estimated time of backward's products with chunks of that many columns, in cycles of a
-// multiprocessor: tiles of 128 x 192 (d_logits) and 192 x 128 take 768 for 64 of the depth, and 66
-// clusters of two take them in turn. The gradients' products of a chunk run into each other; d_logits
-// wait. It decides how well a chunk fills the device, and no bit.
+// multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (grad_weight) takes
+// 768, one of 256 x 128 (grad_hidden) 1024, and 66 clusters of two take them in turn. The gradients'
+// products of a chunk run into each other; d_logits wait. It decides how well a chunk fills the device,
+// and no bit.
 double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   constexpr int64_t kClusters = 66;
   constexpr double kBlock = 768, kLaunches = 12000;
   const auto chunk = [&](int64_t c) {
     const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
-    const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
+    const int64_t hidden = CeilDiv(n, 256) * CeilDiv(h, 256),
                   weight = CeilDiv(c, 192) * CeilDiv(h, 256);
     const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
-    const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
+    const double of_hidden = 1024 * static_cast<double>(CeilDiv(c, 64));
     const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
     const double short_end = of_hidden * static_cast<double>(hidden / kClusters) +
                              of_weight * static_cast<double>(CeilDiv(weight, kClusters));

@@ -4,6 +4,7 @@
 
 import argparse
 import sys
+import time
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -20,10 +21,10 @@ def measured(name, contract="rows", **more):
             **more}
 
 
-def times(**of):
-    """{peer: rounds} of six rounds at (forward, step, backward) times 1, 1.01, …"""
-    return {"times": {name: [tuple(value * (1 + i / 100) for value in values) for i in range(6)]
-                      for name, values in of.items()}}
+def times(rounds=6, **of):
+    """Messages of rounds at (forward, step, backward) times 1, 1.01, …"""
+    return [{"times": {name: [value * (1 + i / 100) for value in values] for name, values in of.items()}}
+            for i in range(rounds)]
 
 
 class Listen(Scratch):
@@ -46,8 +47,16 @@ class Listen(Scratch):
         self.assertIn("ended with status 0", self.listen("say('{\"starts\": \"a\"}')")[1])
 
     def test_a_hang(self):
-        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)", limit=0.4)
-        self.assertEqual((messages, fault), ([{"starts": "a"}], "said nothing for 0.4 s"))
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)", limit=2.0)
+        self.assertEqual((messages, fault), ([{"starts": "a"}], "said nothing for 2 s"))
+
+    def test_interrupted(self):
+        begun = time.monotonic()
+        self.addCleanup(setattr, peers, "interrupted", False)
+        peers.interrupt()
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)")
+        self.assertEqual(fault, "interrupted")
+        self.assertLess(time.monotonic() - begun, 30)  # the worker does not outlive it
 
 
 class Measure(Scratch):
@@ -66,7 +75,7 @@ class Measure(Scratch):
         found = self.measure(
             ([{"starts": "plumbline"}, measured("plumbline"), {"starts": "bad"}], "ended with status -6: abort"),
             ([{"starts": "plumbline"}, measured("plumbline"), {"starts": "late"}, measured("late"),
-              {"starts": "round 0"}, times(plumbline=(1.0, 4.0, 2.0), late=(2.0, 8.0, 6.0)), {"done": True}], ""))
+              {"starts": "round 0"}, *times(plumbline=(1.0, 4.0, 2.0), late=(2.0, 8.0, 6.0)), {"done": True}], ""))
         self.assertEqual(self.skipped, [[], ["bad"]])
         self.assertEqual(found["bad"], {"name": "bad", "reason": "ended with status -6: abort"})
         self.assertEqual(found["late"]["over_ours"], [2.0, 2.0, 2.0])
@@ -78,15 +87,19 @@ class Measure(Scratch):
         self.measure(([refused, {"starts": "bad"}], "said nothing for 1 s"), ([measured("plumbline"), {"done": True}], ""))
         self.assertEqual(self.skipped[1], ["no", "bad"])
 
-    def test_a_fault_in_the_rounds_is_nobodys_result(self):
-        found = self.measure(([measured("plumbline"), {"starts": "round 3"}], "ended with status 1: lost"))
-        self.assertEqual(found["plumbline"]["reason"], "at round 3: ended with status 1: lost")
-        self.assertNotIn("step_ms", found["plumbline"])
+    def test_a_fault_in_the_rounds_leaves_those_that_were_enough(self):
+        def run(rounds):
+            return self.measure(([measured("plumbline"), *times(rounds, plumbline=(1.0, 4.0, 2.0)),
+                                  {"starts": "round 9"}], "ended with status 1: lost"))["plumbline"]
+        self.assertEqual(run(5)["reason"], "at round 9: ended with status 1: lost")
+        self.assertNotIn("step_ms", run(5))
+        self.assertEqual(run(6)["step_ms"], 4.1)
+        self.assertNotIn("reason", run(6))
 
     def test_table(self):
         found = self.measure(([measured("plumbline"), measured("slow", note="a note"),
                                {"peer": "no", "contract": "rows", "reason": "absent"},
-                               times(plumbline=(1.0, 4.0, 2.0), slow=(2.0, 8.0, 6.0)), {"done": True}], ""))
+                               *times(plumbline=(1.0, 4.0, 2.0), slow=(2.0, 8.0, 6.0)), {"done": True}], ""))
         lines = peers.table("8x8x8", list(found.values())).splitlines()
         self.assertEqual(lines[4], "| plumbline | rows | 1.02 | 4.10 | 2.05 | 1.000 | 73 | 408 | 1.0e-04 | 1.0e-04 "
                                    "| 2.0e-03 | 2.0e-03 |")

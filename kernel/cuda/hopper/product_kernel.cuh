@@ -5,8 +5,8 @@
 // Blocks are persistent and come in clusters, which compute neighbouring tiles of C together: what two
 // blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
 // thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
-// what their registers hold. They take turns, each having every other tile, so that the epilogue of one
-// lies under the products of the other. A ring of stages lies between them:
+// what their registers hold. They share every tile or take turns (Work). A ring of stages lies between
+// them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
 //   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
 //     that multiplied it arrived
@@ -106,12 +106,13 @@ struct Issuer {
     const uint32_t barrier = full + 8 * stage;
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to = stages + stage * Tile::kStageBytes;
-    const int part = int(place.row);
-    Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(
-        to, a, barrier, row, depth, planes.a, int(place.column), int(place.column), place.SharingA());
-    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(
-        to + Tile::kABytes, b, barrier, column, depth, planes.b, part,
-        plan.Has(Defect::kHopperMulticastRankIgnored) ? 0 : part, place.SharingB());
+    const bool first_share = plan.Has(Defect::kHopperMulticastRankIgnored);
+    const int part_a = int(place.column), part_b = int(place.row);
+    Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(to, a, barrier, row, depth, planes.a, part_a,
+                                                        first_share ? 0 : part_a, place.SharingA());
+    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(to + Tile::kABytes, b, barrier, column, depth,
+                                                        planes.b, part_b, first_share ? 0 : part_b,
+                                                        place.SharingB());
     if (++stage == Tile::kStages) {
       stage = 0;
       parity ^= 1;
@@ -147,10 +148,11 @@ __device__ __forceinline__ void GiveTurn(int warpgroup) {
   }
 }
 
-// What the multiplying warpgroups do.
+// What the multiplying warpgroups do. `a_rows` is the offset in a stage of this warpgroup's rows of A.
 template <class Element, class Tile, class Plan>
 struct Multiplier {
   uint32_t stages, full, empty;
+  uint32_t a_rows;
   Place<Tile> place;
   uint32_t peer;  // of this lane
   Plan plan;
@@ -186,12 +188,12 @@ struct Multiplier {
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) ||
-            (plan.Has(Defect::kHopperPeerNotAwaited) && place.row == 1))
+            (plan.Has(Defect::kHopperPeerNotAwaited) && place.row + place.column != 0))
           __nanosleep(3000);
         __syncwarp();
       }
       const uint32_t base = stages + stage * Tile::kStageBytes;
-      const uint64_t a = Descriptor<Tile::kA>(base);
+      const uint64_t a = Descriptor<Tile::kA>(base + a_rows);
       const uint64_t b = Descriptor<Tile::kB>(base + Tile::kABytes);
 #pragma unroll
       for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
@@ -245,7 +247,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Tile::kStages; ++i) {
       BarrierInit(full + 8 * i, 1);
-      BarrierInit(empty + 8 * i, 4 * (lone ? 1 : Tile::kPeers));
+      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kPeers));
     }
     BarrierInitFence();
   }
@@ -294,17 +296,20 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
-    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, place.Peer(threadIdx.x % 32),
-                                               plan};
-    const uint32_t own_scratch = scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes;
+    constexpr bool kTurns = Tile::kWork == Work::kTurns;
+    const int first_group = kTurns ? 0 : (warpgroup - 1) * Tile::kGroups;
+    Multiplier<Element, Tile, Plan> multiplier{
+        stages, full, empty, uint32_t(first_group) * 8192, place, place.Peer(threadIdx.x % 32), plan};
+    const WarpScratch own_scratch = {scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes};
     const int steps = product.passes * blocks;
-    const int turn = warpgroup - 1;
-    multiplier.Skip(turn * steps);
-    if (turn == 1 && first < schedule.tiles()) GiveTurn(0);
-    for (int tile = first + turn * clusters; tile < schedule.tiles(); tile += kMultipliers * clusters) {
+    const int turn = kTurns ? warpgroup - 1 : 0;
+    if (kTurns) multiplier.Skip(turn * steps);
+    if (kTurns && turn == 1 && first < schedule.tiles()) GiveTurn(0);
+    for (int tile = first + turn * clusters; tile < schedule.tiles();
+         tile += (kTurns ? kMultipliers : 1) * clusters) {
       int unit_row, unit_column;
       schedule.At(tile, &unit_row, &unit_column);
-      const int64_t row = row_of(unit_row) + threadIdx.x % 128 / 32 * 16;
+      const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
       const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
       if constexpr (Epilogue::kLoads) {
@@ -318,11 +323,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[g][i] = 0;
         }
       }
-      AwaitTurn(turn);
+      if (kTurns) AwaitTurn(turn);
       multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first + turn * clusters);
-      if (tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
+      if (kTurns && tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
       multiplier.Finish(d, steps);
-      multiplier.Skip(steps);
+      if (kTurns) multiplier.Skip(steps);
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g) {
         if (row + g * 64 < product.m && column < product.n)

@@ -31,17 +31,24 @@ struct Share {
   static_assert(extent % sharers == 0 && kBoxRows % 8 == 0 && kBoxRows <= 256);
 };
 
-// 64 * kGroups rows, all of one multiplying warpgroup. Registers a thread are those of the issuing
+enum class Work {
+  kTurns,   // each multiplying warpgroup has every other tile: its epilogue lies under the other's
+            // products
+  kHalves,  // each has one half of every tile's rows: larger tiles, so fewer bytes for a product
+};
+
+// 64 * kGroups rows a multiplying warpgroup. Registers a thread are those of the issuing
 // warpgroup and of the others: 128 (p + 2 m) <= 64512.
-template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
+template <Work work, int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
           int cluster_columns = 1>
 struct TileShape {
   // Tiles below each other in a cluster, which share B, and side by side, which share A.
   static constexpr int kClusterRows = cluster_rows;
   static constexpr int kClusterColumns = cluster_columns;
   static constexpr int kClusterBlocks = cluster_rows * cluster_columns;
+  static constexpr Work kWork = work;
   static constexpr int kGroups = groups;
-  static constexpr int kRows = 64 * groups;
+  static constexpr int kRows = 64 * groups * (work == Work::kHalves ? kMultipliers : 1);
   static constexpr int kColumns = columns;
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
@@ -58,6 +65,7 @@ struct TileShape {
   // The stages, the epilogue's scratch, the stages' barriers, and what aligning to 1024 bytes may cost.
   static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
   static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + kScratchBytes + 1024;
+  static constexpr int kWarpsAStage = work == Work::kHalves ? 4 * kMultipliers : 4;
   // Blocks whose copies reach a block, and so the blocks to which it gives a stage back.
   static constexpr int kPeers = cluster_rows + cluster_columns - 1;
   static_assert(kSharedBytes <= 227 * 1024);

@@ -14,6 +14,7 @@
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/portable/staging.cuh"
 #include "kernel/cuda/product.h"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda::portable {
 
@@ -149,7 +150,7 @@ class MainLoop {
     __syncthreads();
 #pragma unroll
     for (int f = 0; f < 2; ++f) {
-      epilogue_.template Store<kTile>(c[f], row + f * kFragmentRows, column, live_, 0);
+      epilogue_.template Store<kTile>(c[f], row + f * kFragmentRows, column, live_, NoScratch());
     }
   }
 

@@ -33,9 +33,9 @@ struct StoreSums {
       d[i] = r < live_rows && v < columns ? c[r * ld + v] : 0;
     }
   }
-  template <int BN>
+  template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        uint32_t) const {
+                        Scratch) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
