@@ -44,7 +44,7 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
   const float lse = defined ? max / temperature + log_sum : QuietNaN();
   if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = lse;
   if (outputs.row_lse != nullptr) outputs.row_lse[i] = lse;
-  if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, 0};
+  if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, label_logit};
 }
 
 template <class Plan>
