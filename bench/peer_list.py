@@ -109,6 +109,11 @@ def load_ours(library):
     return call
 
 
+def load_ours_without_entropy(library):
+    call = load_ours(library)
+    return lambda hidden, weight, labels: {"nll": -call(hidden, weight, labels)["logprob"]}
+
+
 def load_ours_at_once(library):
     """The mean nll, whose gradient is 1: known, so that no gradient is scaled afterwards."""
     ours = Ours(library)
@@ -262,6 +267,8 @@ def peers(library):
     once = "gradients in the forward pass"
     listed = [
         Peer("plumbline", "rows", lambda: load_ours(library)),
+        Peer("plumbline, no entropy", "nll", lambda: load_ours_without_entropy(library),
+             note="the same, its entropy not used"),
         Peer("plumbline, gradients in forward", "mean", lambda: load_ours_at_once(library), note=once),
         Peer("verl", "rows", load_verl, ("verl",), ignores=False),
         Peer("Liger scaled CE, CuTe DSL", "rows", lambda: load_liger_scaled(scaled, dispatching), dsl,

@@ -3,12 +3,13 @@
 """Time, memory and error of this operator and of its peers, side by side in one run on one GPU.
 
 usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
-                      [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
+                      [--together J] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
        bench/peers.py --table FILE.json        the Markdown of a stored result
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
-others go on. Every shape is measured in a process of its own.
+others go on. Every shape is measured in a process of its own. J of them (default 1)
+are prepared side by side, which saves time where there is memory for all; never is one timed meanwhile.
 
 Time: CUDA events, median of R rounds (default 10) in each of which every peer runs once, in turns. forward is
 without gradients (torch.no_grad); step is forward and backward; backward is the part of the step after its forward,
@@ -23,21 +24,19 @@ import argparse
 import datetime
 import gc
 import json
-import os
 import re
-import selectors
 import signal
-import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from median_interval import median_interval
+from peer_process import Turns, interrupted, listen, tell, wait_for_turn
 
 HERE = Path(__file__).resolve().parent
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
-MARK = "PEERS "  # begins a line from a worker
 IGNORED = -100
 LEAST_ROUNDS = 6
 
@@ -50,10 +49,6 @@ def shape_of(name):
 
 
 # ---- one shape, in a process of its own
-
-
-def tell(**message):
-    print(MARK + json.dumps(message), flush=True)
 
 
 class Worker:
@@ -167,6 +162,7 @@ class Worker:
             self.torch.cuda.empty_cache()
         del right
         names = list(calls)
+        wait_for_turn()
         for i in range(self.rounds + 1):  # the first fills the allocator again
             tell(starts=f"round {i}")
             times = {}
@@ -188,45 +184,7 @@ def work(arguments):
 # ---- the driver
 
 
-interrupted = False
-
-
-def interrupt(*_):
-    global interrupted
-    interrupted = True
-
-
-def listen(command, limit):
-    """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '')."""
-    messages, errors, rest = [], [], b""
-    with (subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child,
-          selectors.DefaultSelector() as selector):
-        for stream in (child.stdout, child.stderr):
-            os.set_blocking(stream.fileno(), False)
-            selector.register(stream, selectors.EVENT_READ)
-        heard = time.monotonic()
-        while selector.get_map():
-            for key, _ in selector.select(timeout=min(1, limit)):
-                data = key.fileobj.read()
-                if not data:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is child.stderr:
-                    errors = (errors + data.decode(errors="replace").splitlines())[-20:]
-                else:
-                    *lines, rest = (rest + data).split(b"\n")
-                    for line in lines:
-                        if line.startswith(MARK.encode()):
-                            messages.append(json.loads(line[len(MARK):]))
-                            heard = time.monotonic()
-            if interrupted or time.monotonic() - heard > limit:
-                child.kill()
-                return messages, "interrupted" if interrupted else f"said nothing for {limit:g} s"
-    if child.returncode == 0 and messages and messages[-1].get("done"):
-        return messages, ""
-    return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
-
-
-def measure(shape, arguments):
+def measure(shape, arguments, turns):
     """One result a peer. A worker that dies is started again without the peer at which it died."""
     results = {}
     for _ in range(20):
@@ -234,7 +192,12 @@ def measure(shape, arguments):
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(HERE / "peers.py"), "--worker", shape, "--rounds", str(arguments.rounds),
                    "--peers", arguments.peers, "--library", str(arguments.library)]
-        messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit)
+        turns.prepare(shape)
+        try:
+            messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
+                                     lambda: turns.begin(shape))
+        finally:
+            turns.end(shape)
         at, times = None, {}
         for message in messages:
             at = message.get("starts", at)
@@ -242,7 +205,7 @@ def measure(shape, arguments):
                 results[message.pop("peer")] = message
             for name, round_ in message.get("times", {}).items():
                 times.setdefault(name, []).append(round_)
-        if not fault or interrupted or at is None or at.startswith("round "):
+        if not fault or interrupted.is_set() or at is None or at.startswith("round "):
             break
         results[at] = {"reason": fault}
     if fault:
@@ -312,6 +275,7 @@ def main():
     parser.add_argument("--peers", default="", metavar="REGEX")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
+    parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side")
     parser.add_argument("--library", type=Path, default=HERE / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
@@ -348,15 +312,16 @@ def main():
     report = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
               "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
-    for shape in shapes:
-        report["shapes"][shape] = measure(shape, arguments)
-        print(table(shape, report["shapes"][shape]), flush=True)
-        if arguments.out:  # anew after each shape: what is measured is kept
-            arguments.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        if interrupted:
-            return 5
-    return 0
+        signal.signal(number, lambda *_: interrupted.set())
+    turns = Turns()
+    with ThreadPoolExecutor(max(1, arguments.together)) as pool:
+        measured = [pool.submit(measure, shape, arguments, turns) for shape in shapes]
+        for shape, result in zip(shapes, measured):
+            report["shapes"][shape] = result.result()
+            print(table(shape, report["shapes"][shape]), flush=True)
+            if arguments.out:  # anew after each shape: what is measured is kept
+                arguments.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return 5 if interrupted.is_set() else 0
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@
 
 import argparse
 import sys
+import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from unittest import mock
 
 from results import Scratch
 
-import peers  # results.py names the folder
+import peer_process  # results.py names the folder
+import peers
 
 ERRORS = {name: {"max": 1e-4, "rms": 2e-3} for name in ("logprob", "entropy", "grad_hidden", "grad_weight")}
 
@@ -29,7 +32,7 @@ def times(rounds=6, **of):
 
 class Listen(Scratch):
     def listen(self, script, limit=20.0):
-        return peers.listen([sys.executable, "-c", "import os, sys, time\nsay = lambda text: print('PEERS ' + text, "
+        return peer_process.listen([sys.executable, "-c", "import os, sys, time\nsay = lambda text: print('PEERS ' + text, "
                              "flush=True)\n" + script], limit)
 
     def test_messages_among_other_output(self):
@@ -46,17 +49,59 @@ class Listen(Scratch):
     def test_an_end_without_the_last_message_is_a_fault(self):
         self.assertIn("ended with status 0", self.listen("say('{\"starts\": \"a\"}')")[1])
 
+    def hang(self, limit):
+        return peer_process.listen(["sh", "-c", f"echo '{peer_process.MARK}{{\"starts\": \"a\"}}'; exec sleep 60"], limit)
+
     def test_a_hang(self):
-        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)", limit=2.0)
-        self.assertEqual((messages, fault), ([{"starts": "a"}], "said nothing for 2 s"))
+        self.assertEqual(self.hang(0.5), ([{"starts": "a"}], "said nothing for 0.5 s"))
 
     def test_interrupted(self):
         begun = time.monotonic()
-        self.addCleanup(setattr, peers, "interrupted", False)
-        peers.interrupt()
-        messages, fault = self.listen("say('{\"starts\": \"a\"}')\ntime.sleep(60)")
-        self.assertEqual(fault, "interrupted")
+        self.addCleanup(peer_process.interrupted.clear)
+        peer_process.interrupted.set()
+        self.assertEqual(self.hang(0.5)[1], "interrupted")
         self.assertLess(time.monotonic() - begun, 30)  # the worker does not outlive it
+
+    def test_a_worker_waits_for_its_turn(self):
+        told = []
+        messages, fault = peer_process.listen(
+            ["sh", "-c", f"echo '{peer_process.MARK}{{\"ready\": true}}'; read line; echo '{peer_process.MARK}{{\"at\": "
+             "\"'$line'\"}'; echo '" + peer_process.MARK + "{\"done\": true}'"], 20, lambda: told.append(1))
+        self.assertEqual((messages, fault, told), ([{"at": "go"}, {"done": True}], "", [1]))
+
+
+class TurnsTest(unittest.TestCase):
+    def test_none_is_timed_while_another_prepares_or_is_timed(self):
+        turns, log, both = peer_process.Turns(), [], threading.Barrier(2)
+
+        def shape(name, preparing, timing):
+            turns.prepare(name)
+            if name != "c":
+                both.wait(20)
+            time.sleep(preparing)
+            log.append((name, "ready"))
+            turns.begin(name)
+            log.append((name, "timed"))
+            time.sleep(timing)
+            log.append((name, "end"))
+            turns.end(name)
+        with ThreadPoolExecutor(2) as pool:  # c may prepare only when a or b has ended
+            running = [pool.submit(shape, *what) for what in (("a", 0, 0.1), ("b", 0.2, 0.1), ("c", 0.1, 0))]
+        for future in running:
+            future.result()
+        places = {entry: i for i, entry in enumerate(log)}
+        self.assertEqual(len(places), 9)
+        for name in "ab":  # next to each other: nothing between the begin and the end of a timing
+            self.assertEqual(places[name, "end"], places[name, "timed"] + 1)
+        self.assertLess(places["b", "ready"], places["a", "timed"])
+
+    def test_one_that_died_keeps_nobody_waiting(self):
+        turns = peer_process.Turns()
+        turns.prepare("a")
+        turns.prepare("b")
+        turns.end("a")
+        turns.begin("b")
+        self.assertEqual(turns.timing, "b")
 
 
 class Measure(Scratch):
@@ -64,12 +109,12 @@ class Measure(Scratch):
         """peers.measure where the worker's runs go as scripted; what each was told to skip is in self.skipped."""
         self.skipped, runs = [], list(runs)
 
-        def listen(command, _):
+        def listen(command, *_):
             self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
             return runs.pop(0)
         arguments = SimpleNamespace(rounds=6, peers="", library="x.so", limit=1.0)
         with mock.patch.object(peers, "listen", listen):
-            return {result["name"]: result for result in peers.measure("8x8x8", arguments)}
+            return {result["name"]: result for result in peers.measure("8x8x8", arguments, peer_process.Turns())}
 
     def test_a_peer_that_kills_the_process_costs_no_other(self):
         found = self.measure(

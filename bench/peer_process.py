@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes in which peers are measured: a peer may crash, hang or leave the GPU unusable.
+
+A worker prints messages, a line of JSON each. It prepares (imports, compiles, examines), says {"ready": true}, waits
+for a line of input and is timed. Several may prepare side by side; one at a time is timed, and none prepares
+meanwhile.
+"""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+
+MARK = "PEERS "  # begins a message
+interrupted = threading.Event()
+
+
+def tell(**message):
+    print(MARK + json.dumps(message), flush=True)
+
+
+def wait_for_turn():
+    tell(ready=True)
+    sys.stdin.readline()
+
+
+class Turns:
+    def __init__(self):
+        self.condition, self.preparing, self.timing = threading.Condition(), set(), None
+
+    def wait(self, until):
+        while not until() and not interrupted.is_set():
+            self.condition.wait(1)
+
+    def prepare(self, who):
+        with self.condition:
+            self.wait(lambda: self.timing is None)
+            self.preparing.add(who)
+
+    def begin(self, who):
+        with self.condition:
+            self.preparing.discard(who)
+            self.condition.notify_all()
+            self.wait(lambda: not self.preparing and self.timing is None)
+            self.timing = who
+
+    def end(self, who):
+        with self.condition:
+            self.preparing.discard(who)
+            if self.timing == who:
+                self.timing = None
+            self.condition.notify_all()
+
+
+def listen(command, limit, turn=lambda: None):
+    """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
+    turn() returns when it may be timed."""
+    messages, errors, rest = [], [], b""
+    pipe = subprocess.PIPE
+    with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child,
+          selectors.DefaultSelector() as selector):
+        for stream in (child.stdout, child.stderr):
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ)
+        heard = time.monotonic()
+        while selector.get_map():
+            for key, _ in selector.select(timeout=min(1, limit)):
+                data = key.fileobj.read()
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is child.stderr:
+                    errors = (errors + data.decode(errors="replace").splitlines())[-20:]
+                else:
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        if line.startswith(MARK.encode()):
+                            messages.append(json.loads(line[len(MARK):]))
+                            heard = time.monotonic()
+            if messages and messages[-1].get("ready"):
+                messages.pop()
+                turn()
+                try:
+                    child.stdin.write(b"go\n")
+                    child.stdin.flush()
+                except BrokenPipeError:
+                    pass  # its end is seen above
+                heard = time.monotonic()
+            if interrupted.is_set() or time.monotonic() - heard > limit:
+                child.kill()
+                return messages, "interrupted" if interrupted.is_set() else f"said nothing for {limit:g} s"
+    if child.returncode == 0 and messages and messages[-1].get("done"):
+        return messages, ""
+    return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
