@@ -23,14 +23,16 @@ struct AccumulateEpilogue {
   int64_t columns = 0;
   bool first = true;  // nothing is there yet
 
-  // Without branches around accumulators, which would make the compiler serialise the products.
   template <int BN>
   __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
-    const Place place = PlaceOf<BN>(row, column, live_rows);
+    const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
+      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
       float2 was = {0, 0};
-      if (!first && place.Has(i)) was = *place.Pair(i);
+      // ld is even, so a pair that begins inside of a row is inside of memory.
+      if (!first && r < live_rows && c < columns)
+        was = *reinterpret_cast<const float2*>(&sums[r * ld + c]);
       d[i] = was.x;
       d[i + 1] = was.y;
     }
@@ -39,33 +41,14 @@ struct AccumulateEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
-    const Place place = PlaceOf<BN>(row, column, live_rows);
+    const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
-      if (place.Has(i)) *place.Pair(i) = {d[i], d[i + 1]};
+      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
+      if (r < live_rows && c < columns) {
+        *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
+      }
     }
-  }
-
- private:
-  // Where this lane's accumulators lie, in pairs. ld is even, so a pair that begins inside of a row is
-  // inside of memory.
-  struct Place {
-    float* rows[2];
-    int columns[2];  // how many of the row there are from the lane's first on; 0: the row does not live
-
-    __device__ bool Has(int i) const { return i / 4 * 8 < columns[i / 2 % 2]; }
-    __device__ float2* Pair(int i) const {
-      return reinterpret_cast<float2*>(rows[i / 2 % 2] + i / 4 * 8);
-    }
-  };
-
-  template <int BN>
-  __device__ Place PlaceOf(int64_t row, int64_t column, int64_t live_rows) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int64_t r = row + lane / 4, c = column + lane % 4 * 2, left = columns - c;
-    const int there = left < BN ? static_cast<int>(left) : BN;
-    return {{sums + r * ld + c, sums + (r + 8) * ld + c},
-            {r < live_rows ? there : 0, r + 8 < live_rows ? there : 0}};
   }
 };
 

@@ -177,15 +177,18 @@ struct Multiplier {
     parity ^= at / Tile::kStages & 1;
   }
 
-  // d = or += the tile's sums over `steps` stages of the ring.
+  // d = or += the tile's sums over `steps` stages of the ring. The turn goes to warpgroup next_turn, if
+  // it is not negative, as soon as the last stage is there: its first products then queue up behind.
   template <bool accumulate>
-  __device__ void Run(float (&d)[Tile::kGroups][Tile::kColumns / 2], int steps, bool first_tile) {
+  __device__ void Run(float (&d)[Tile::kGroups][Tile::kColumns / 2], int steps, bool first_tile,
+                      int next_turn) {
     int previous = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       // Waited for after all, behind the products: a phase passed over would be misuse of the barrier.
       const bool late = plan.Has(Defect::kHopperFullBarrierNotAwaited) && stage == 0;
       if (!late) BarrierWait(full + 8 * stage, parity);
+      if (next_turn >= 0 && step == steps - 1) GiveTurn(next_turn);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) ||
@@ -325,8 +328,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         }
       }
       if (kTurns) AwaitTurn(turn);
-      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first + turn * clusters);
-      if (kTurns && tile + clusters < schedule.tiles()) GiveTurn(1 - turn);
+      const int next_turn = kTurns && tile + clusters < schedule.tiles() ? 1 - turn : -1;
+      if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
+      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first + turn * clusters, next_turn);
       multiplier.Finish(d, steps);
       if (kTurns) multiplier.Skip(steps);
 #pragma unroll
