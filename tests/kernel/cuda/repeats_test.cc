@@ -3,6 +3,7 @@
 // A thousand times the same call while the device is busy with other work: the same bits every time. A
 // race, an atomic in the wrong place or an order that depends on scheduling changes some of them.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -49,7 +50,7 @@ void Repeat(const Execution& execution, const Stream& stream, DType dtype, int64
   PlacedProblem neighbour(TestValues::Random(DType::kBf16, 200, 5000, 128, 12));
   DeviceProblem beside(neighbour.problem(), neighbour.results());
   DeviceCall beside_call(beside, OnDevice(execution.path, other.get()));
-  DeviceBuffer differ(sizeof(int));
+  DeviceBuffer differ(sizeof(int) * 8);
   differ.Fill(0);
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   for (int round = 0; round < repeats; ++round) {
@@ -69,16 +70,16 @@ void Repeat(const Execution& execution, const Stream& stream, DType dtype, int64
     ASSERT_TRUE(call.Backward().ok());
     size_t i = 0;
     for (const Tensor& t : Outputs(device.results())) {
-      const DeviceBuffer& want = *first[i++];
+      const DeviceBuffer& want = *first[i];
       Compare(t.data, want.data(), static_cast<int64_t>(want.size()),
-              reinterpret_cast<int*>(differ.data()), stream.get());
+              reinterpret_cast<int*>(differ.data()) + i++, stream.get());
       Check(cudaMemsetAsync(t.data, 0xff, want.size(), stream.get()), "cudaMemsetAsync");
     }
     if (round % 50 != 49) continue;
     stream.Wait();
-    int seen = 0;
-    std::memcpy(&seen, differ.Get().data(), sizeof seen);
-    ASSERT_EQ(seen, 0) << "within repeats " << round - 49 << " to " << round;
+    int seen[8] = {};  // of each output
+    std::memcpy(seen, differ.Get().data(), sizeof seen);
+    ASSERT_THAT(seen, testing::Each(0)) << "within repeats " << round - 49 << " to " << round;
   }
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   EXPECT_TRUE(call.GuardsIntact());

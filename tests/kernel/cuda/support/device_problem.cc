@@ -60,9 +60,13 @@ DeviceBuffer::DeviceBuffer(size_t bytes, bool filled) : bytes_(bytes) {
   base_ = static_cast<std::byte*>(memory);
   Check(cudaMemset(base_, 0xff, filled ? bytes + 2 * kGuard : kGuard), "cudaMemset");
   if (!filled) Check(cudaMemset(data() + bytes, 0xff, kGuard), "cudaMemset");
+  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 DeviceBuffer::~DeviceBuffer() { (void)cudaFree(base_); }
-void DeviceBuffer::Fill(int byte) { Check(cudaMemset(data(), byte, bytes_), "cudaMemset"); }
+void DeviceBuffer::Fill(int byte) {
+  Check(cudaMemset(data(), byte, bytes_), "cudaMemset");
+  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
 void DeviceBuffer::Put(const void* from, size_t bytes) {
   Check(cudaMemcpy(data(), from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
 }

@@ -29,7 +29,9 @@ std::string WhyNoDevice();
 void Check(cudaError_t error, const char* call);
 
 // Device memory with a guard band on either side, all of it 0xff at first, or, unfilled, the guard
-// bands alone: initcheck then sees what is read before it is written. Throws as Check.
+// bands alone: initcheck then sees what is read before it is written. Filled when the call returns: a
+// cudaMemset has only been enqueued by then, on a stream that non-blocking ones do not wait for. Throws
+// as Check.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes, bool filled = true);
