@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thousand times the same call while the device is busy with other work: the same bits every time. A
-// race, an atomic in the wrong place or an order that depends on scheduling changes some of them.
+// A thousand times the same call while the device is busy with other work, of this process or another:
+// the same bits every time. A race, an atomic in the wrong place or an order that depends on scheduling
+// changes some of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kernel/cuda/support/busy_process.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 #include "tests/kernel/cuda/support/on_each_path.h"
 #include "tests/kernel/cuda/support/reference.h"
@@ -96,6 +98,16 @@ TEST_P(GpuRepeats, AThousandOfFp16) {
 TEST_P(GpuRepeats, AThousandOfFp32) {
   const Stream stream;
   Repeat(On(stream.get()), stream, DType::kF32, 300, 5000, 72, 1000);
+}
+
+// Two times: the second finds all kernels loaded, so that its first call starts at once.
+TEST_P(GpuRepeats, BesideAProcessThatTakesTurnsOnTheGpu) {
+  const Stream stream;
+  const BusyProcess busy;
+  for (int i = 0; i < 2; ++i) {
+    Repeat(On(stream.get()), stream, DType::kBf16, 700, 20001, 264, 100);
+    Repeat(On(stream.get()), stream, DType::kF16, 333, 9000, 100, 100);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuRepeats, FastPaths(), PathName);
