@@ -52,9 +52,13 @@ struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
-    DLogitsEpilogue<__nv_bfloat16> told = *this;
+    DLogitsStore<__nv_bfloat16> told = *this;
     if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
-    told.Store<BN>(d, row, column, live_rows, scratch);
+    if (told.plane_stride == 0) {
+      DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    } else {
+      DLogitsEpilogue<__nv_bfloat16, true>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    }
   }
 };
 

@@ -12,6 +12,7 @@
 #include "kernel/cuda/defects.h"
 #include "kernel/cuda/finish.h"
 #include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/grid_order.cuh"
 #include "kernel/cuda/launch.h"
 
 namespace plumbline::kernel::cuda {
@@ -43,7 +44,7 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
   const float lse = defined ? max / temperature + log_sum : QuietNaN();
   if (outputs.lse != nullptr) outputs.lse[i * outputs.lse_stride] = lse;
   if (outputs.row_lse != nullptr) outputs.row_lse[i] = lse;
-  if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, 0};
+  if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, label_logit};
 }
 
 template <class Plan>
@@ -53,21 +54,25 @@ __global__ void __launch_bounds__(kRows* kChains)
   // One column more than rows: a chain writes along rows, the tree reads along chains.
   __shared__ float a[kChains][kRows + 1], b[kChains][kRows + 1];
   const int lane = static_cast<int>(threadIdx.x % kRows), chain = static_cast<int>(threadIdx.x / kRows);
+  AwaitPreviousGrid();
   const int64_t live = list.census->live;
   for (int64_t block = blockIdx.x; block * kRows < partial.rows; block += gridDim.x) {
     const int64_t row = block * kRows + lane, place = partial.first + row;
     const bool there = row < partial.rows && place < live;
     if (block * kRows + partial.first >= live) return;  // for all threads alike
     const float scale = there ? list.scale[place] : 0.0f;
+    const int64_t tiles = there ? partial.tiles : 0;
     float max = MinusInfinity();
-    for (int64_t tile = chain; there && tile < partial.tiles; tile += kChains) {
+#pragma unroll 8
+    for (int64_t tile = chain; tile < tiles; tile += kChains) {
       max = MaxNaN(max, partial.max[tile * partial.stride + row]);
     }
     a[chain][lane] = max;
     __syncthreads();
     for (int c = 0; c < kChains; ++c) max = MaxNaN(max, a[c][lane]);
     float sum = 0, moment = 0;
-    for (int64_t tile = chain; there && tile < partial.tiles; tile += kChains) {
+#pragma unroll 8
+    for (int64_t tile = chain; tile < tiles; tile += kChains) {
       const int64_t at = tile * partial.stride + row;
       const float y = Exponent(partial.max[at], max, scale), factor = Exp2(y), s = partial.sum[at];
       sum = fmaf(factor, s, sum);
@@ -107,8 +112,8 @@ Status LaunchFinishRows(const PartialSums& partial, const ForwardList& list,
   using finish_rows::kRows, finish_rows::kChains;
   const int64_t blocks = std::min((partial.rows + kRows - 1) / kRows, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
-  return LaunchKernel("FinishRows", finish_rows::FinishRowsKernel<Plan>, blocks, kRows * kChains, 0,
-                      stream, partial, list, outputs, saved, plan);
+  return LaunchKernelEarly("FinishRows", finish_rows::FinishRowsKernel<Plan>, blocks, kRows * kChains,
+                           0, stream, partial, list, outputs, saved, plan);
 }
 
 }  // namespace plumbline::kernel::cuda

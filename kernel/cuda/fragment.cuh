@@ -11,12 +11,12 @@
 //   static constexpr bool kLoads;  // whether accumulators start from Load instead of from 0
 //   template <int BN> __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column,
 //                                          int64_t live_rows) const;
-//   template <int BN, class Scratch> __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t
-//   column,
-//                                           int64_t live_rows, Scratch scratch) const;
+//   template <int BN, class Scratch>
+//   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+//                         Scratch scratch) const;
 // row and column are those of the fragment's first element in C; all 32 lanes call; Store may destroy d
-// and keeps to the bounds itself. column is a multiple of BN. Scratch:
-// WarpScratch or NoScratch (wide_store.cuh).
+// and keeps to the bounds itself. column is a multiple of BN. Scratch: WarpScratch or NoScratch
+// (wide_store.cuh).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
 #define PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_

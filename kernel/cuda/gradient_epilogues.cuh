@@ -8,6 +8,7 @@
 #define PLUMBLINE_KERNEL_CUDA_GRADIENT_EPILOGUES_CUH_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/wide_store.cuh"
@@ -22,16 +23,14 @@ struct AccumulateEpilogue {
   int64_t columns = 0;
   bool first = true;  // nothing is there yet
 
+  // Without branches around accumulators, which would make the compiler serialise the products.
   template <int BN>
   __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+    const Place place = PlaceOf<BN>(row, column, live_rows);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
       float2 was = {0, 0};
-      // ld is even, so a pair that begins inside of a row is inside of memory.
-      if (!first && r < live_rows && c < columns)
-        was = *reinterpret_cast<const float2*>(&sums[r * ld + c]);
+      if (!first && place.Has(i)) was = *place.Pair(i);
       d[i] = was.x;
       d[i + 1] = was.y;
     }
@@ -40,14 +39,33 @@ struct AccumulateEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+    const Place place = PlaceOf<BN>(row, column, live_rows);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
-      if (r < live_rows && c < columns) {
-        *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
-      }
+      if (place.Has(i)) *place.Pair(i) = {d[i], d[i + 1]};
     }
+  }
+
+ private:
+  // Where this lane's accumulators lie, in pairs. ld is even, so a pair that begins inside of a row is
+  // inside of memory.
+  struct Place {
+    float* rows[2];
+    int columns[2];  // how many of the row there are from the lane's first on; 0: the row does not live
+
+    __device__ bool Has(int i) const { return i / 4 * 8 < columns[i / 2 % 2]; }
+    __device__ float2* Pair(int i) const {
+      return reinterpret_cast<float2*>(rows[i / 2 % 2] + i / 4 * 8);
+    }
+  };
+
+  template <int BN>
+  __device__ Place PlaceOf(int64_t row, int64_t column, int64_t live_rows) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int64_t r = row + lane / 4, c = column + lane % 4 * 2, left = columns - c;
+    const int there = left < BN ? static_cast<int>(left) : BN;
+    return {{sums + r * ld + c, sums + (r + 8) * ld + c},
+            {r < live_rows ? there : 0, r + 8 < live_rows ? there : 0}};
   }
 };
 
@@ -78,18 +96,7 @@ struct GradWeightEpilogue {
 
   // live_rows bounds the depth here, which the caller has seen to.
   template <int BN, class Scratch>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t,
-                        Scratch scratch) const {
-    if (column + BN <= columns && InLines()) {
-      switch (stored) {
-        case Stored::kBf16:
-          return StoreLines<__nv_bfloat16, BN>(d, row, column, scratch);
-        case Stored::kF16:
-          return StoreLines<__half, BN>(d, row, column, scratch);
-        case Stored::kF32:
-          return StorePairs<BN>(d, row, column);
-      }
-    }
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t, Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
@@ -99,34 +106,54 @@ struct GradWeightEpilogue {
         StoreAs(stored, grad_weight, r * row_stride + c * column_stride, d[i]);
     }
   }
+};
 
- private:
-  // Whether 8 columns from a multiple of 8 on can be stored as 16 bytes, or pairs of floats as 8.
-  __device__ bool InLines() const {
-    const int64_t bytes = stored == Stored::kF32 ? 4 : 2;
-    return column_stride == 1 && row_stride * bytes % 16 == 0 &&
-           reinterpret_cast<uintptr_t>(grad_weight) % 16 == 0;
-  }
+// The same where rows are contiguous, 16-byte aligned and whole tiles wide: a kernel of its own, since
+// beside the code for anything else it took 1.05 times as long (bench/NOTES.md).
+template <class Output>
+struct GradWeightLines {
+  static constexpr bool kLoads = false;
 
-  template <class Element, int BN, class Scratch>
-  __device__ void StoreLines(const float (&d)[BN / 2], int64_t row, int64_t column,
-                             Scratch scratch) const {
-    StoreWide<Element, BN>(static_cast<Element*>(grad_weight) + row * row_stride + column, row_stride,
-                           rows - row, scratch, [&](int, int i) { return d[i]; });
-  }
+  Output* grad_weight = nullptr;
+  int64_t row_stride = 0;
+  int64_t rows = 0;
 
-  template <int BN>
-  __device__ void StorePairs(const float (&d)[BN / 2], int64_t row, int64_t column) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+  template <int BN, class Scratch>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t,
+                        Scratch scratch) const {
+    Output* const to = grad_weight + row * row_stride + column;
+    if constexpr (sizeof(Output) == 2) {
+      StoreWide<Output, BN>(to, row_stride, rows - row, scratch, [&](int, int i) { return d[i]; });
+    } else {
+      const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
-    for (int i = 0; i < BN / 2; i += 2) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
-      if (r < rows)
-        *reinterpret_cast<float2*>(static_cast<float*>(grad_weight) + r * row_stride + c) = {d[i],
-                                                                                             d[i + 1]};
+      for (int i = 0; i < BN / 2; i += 2) {
+        const int r = lane / 4 + i / 2 % 2 * 8;
+        if (r < rows - row)
+          *reinterpret_cast<float2*>(to + r * row_stride + i / 4 * 8 + lane % 4 * 2) = {d[i], d[i + 1]};
+      }
     }
   }
 };
+
+// Calls `launch` with the narrowest epilogue that does for tiles of that many columns.
+template <class Element, class Launch>
+auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
+  const int64_t bytes = epilogue.stored == Stored::kF32 ? 4 : 2;
+  const bool lines = epilogue.column_stride == 1 && epilogue.row_stride * bytes % 16 == 0 &&
+                     epilogue.columns % tile_columns == 0 &&
+                     reinterpret_cast<uintptr_t>(epilogue.grad_weight) % 16 == 0;
+  if (lines && epilogue.stored == Stored::kF32) {
+    return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
+                                         epilogue.rows});
+  }
+  constexpr Stored kOwn = std::is_same_v<Element, __half> ? Stored::kF16 : Stored::kBf16;
+  if (lines && epilogue.stored == kOwn) {
+    return launch(GradWeightLines<Element>{static_cast<Element*>(epilogue.grad_weight),
+                                           epilogue.row_stride, epilogue.rows});
+  }
+  return launch(epilogue);
+}
 
 }  // namespace plumbline::kernel::cuda
 

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, 4)
       if (label >= column && label < column + kColumns) {
 #pragma unroll
         for (int i = 0; i < kColumns; ++i) {
-          if (column + i == label) dz[i] = LabelGradient(row, z[i]);
+          if (column + i == label) dz[i] = row.label_gradient;
         }
       }
       StoreGradients<kInPlanes>(dz, epilogue.d_logits + r * epilogue.ld + column,

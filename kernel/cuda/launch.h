@@ -24,16 +24,40 @@ inline Status FromCuda(cudaError_t error, const char* what) {
 }
 
 #ifdef __CUDACC__
-// Kernels of `shared` > 48 KiB must have been allowed it (AllowShared).
 template <class... Parameters, class... Arguments>
-Status LaunchKernel(const char* name, void (*kernel)(Parameters...), int64_t blocks, int threads,
-                    size_t shared, cudaStream_t stream, const Arguments&... arguments) {
+Status LaunchWith(unsigned attributes, cudaLaunchAttribute* attribute, const char* name,
+                  void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared,
+                  cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared;
   config.stream = stream;
+  config.attrs = attribute;
+  config.numAttrs = attributes;
   return FromCuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
+}
+
+// Kernels of `shared` > 48 KiB must have been allowed it (AllowShared).
+template <class... Parameters, class... Arguments>
+Status LaunchKernel(const char* name, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                    size_t shared, cudaStream_t stream, const Arguments&... arguments) {
+  return LaunchWith(0, nullptr, name, kernel, blocks, threads, shared, stream, arguments...);
+}
+
+// Of a kernel that begins with AwaitPreviousGrid: its launch lies under the end of what is before it,
+// where the device can.
+template <class... Parameters, class... Arguments>
+Status LaunchKernelEarly(const char* name, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                         size_t shared, cudaStream_t stream, const Arguments&... arguments) {
+  int capability = 0;
+  Status status = GetComputeCapability(&capability);
+  if (!status.ok()) return status;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  return LaunchWith(capability >= 90 ? 1 : 0, &early, name, kernel, blocks, threads, shared, stream,
+                    arguments...);
 }
 #endif
 

@@ -192,25 +192,26 @@ __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted
   return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
 }
 
+// The formulas of d_logits_epilogue.cuh.
 __device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float g, float k) {
   constexpr float kLn2 = 0.693147180559945309f;
-  const float inverse_temperature = 1.0f / row.temperature;
+  const float scale = fminf(kLog2E / row.temperature, kLargest);
+  const float inverse_temperature = 1.0f / row.temperature, inverse_sum = 1.0f / was.sum;
   const float g_t = g * inverse_temperature, k_t = k * inverse_temperature;
   // Powers of two: exact, and nothing of p (level + slope y) passes the largest float, y being at least
   // -200.
   const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
   const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
-  const float inverse_sum = 1.0f / was.sum;
+  const float y = Exponent(was.label_logit, was.max, scale), p = Exp2(y) * inverse_sum;
+  // A label whose logit is -infinity has dz = 0 (OPERATION.md, decision 5).
+  const float one = was.label_logit != MinusInfinity() ? 1.0f : 0.0f;
+  const float of_logprob = g * (one - p), of_entropy = k * (p * fmaf(y, kLn2, was.mean_gap));
   return {was.max,
-          fminf(kLog2E / row.temperature, kLargest),
+          scale,
           inverse_sum * unit,
           level,
           slope,
-          inverse_sum,
-          was.mean_gap,
-          g,
-          k,
-          inverse_temperature,
+          (of_logprob - of_entropy) * inverse_temperature,
           static_cast<int32_t>(row.label)};
 }
 
@@ -230,8 +231,8 @@ struct BackwardRows {
     list.slot[i] = invalid ? kInvalidRow : place >= 0 ? static_cast<int32_t>(place) : kZeroRow;
     if (place < 0) return;
     list.source[place] = static_cast<int32_t>(i);
-    list.rows[place] = invalid ? RowGradient{0, 0, QuietNaN(), 0, 0, QuietNaN(), 0, g, k, 1, -1}
-                               : GradientOf(row, saved[i], g, k);
+    list.rows[place] =
+        invalid ? RowGradient{.weight = QuietNaN(), .label = -1} : GradientOf(row, saved[i], g, k);
   }
 };
 

@@ -68,7 +68,7 @@ Status ListForward(const RowInputs& inputs, const ForwardList& list, const Forwa
 
 // What forward leaves of a row for backward. A row without a softmax has a NaN sum.
 struct SavedRow {
-  float max, sum, mean_gap, unused;
+  float max, sum, mean_gap, label_logit;
 };
 
 // Backward: the rows that have a gradient, invalid ones (it is NaN) among them.

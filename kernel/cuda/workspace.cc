@@ -72,7 +72,7 @@ int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
   return std::max(best, kColumnStep);
 }
 
-constexpr size_t kCensusBytes = 64, kRowGradientBytes = 48, kSavedRowBytes = 16;
+constexpr size_t kCensusBytes = 64, kRowGradientBytes = 32, kSavedRowBytes = 16;
 
 Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_columns) {
   Layout layout;

@@ -20,7 +20,9 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
 
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
-  return LaunchProduct<Element, GradWeightTile>(product, epilogue, kGroup, stream);
+  return KnowingLines<Element>(epilogue, GradWeightTile::kColumns, [&](const auto& known) {
+    return LaunchProduct<Element, GradWeightTile>(product, known, kGroup, stream);
+  });
 }
 
 template Status GradHidden<__nv_bfloat16>(const Product&, const AccumulateEpilogue&, cudaStream_t);

@@ -23,7 +23,8 @@ Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStre
 
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  return Launch<Element>(product, epilogue, stream);
+  return KnowingPlanes(epilogue,
+                       [&](const auto& known) { return Launch<Element>(product, known, stream); });
 }
 
 template Status Forward<__nv_bfloat16>(const Product&, const ForwardEpilogue&, cudaStream_t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits for what. Barriers in shared memory on which threads and asynchronous copies meet (PTX
+// Barriers in shared memory on which threads and asynchronous copies meet (PTX
 // ISA, "mbarrier"), and the barrier of a cluster. A barrier goes through phases; a phase ends when its
 // arrivals and its announced bytes are complete, and Wait(parity) returns once the phase of that parity
 // is over: parity 0 for the first use, then alternating. Addresses are those of the shared window
@@ -62,16 +62,6 @@ __device__ __forceinline__ uint32_t ClusterRank() {
 // All threads of all blocks of the cluster.
 __device__ __forceinline__ void ClusterSync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-// Grids enqueued with programmatic stream serialization may begin once every block of the grid before
-// them has called AllowNextGrid. AwaitPreviousGrid returns when that grid is complete and its writes
-// are visible, at once in a grid enqueued without (PTX ISA, griddepcontrol).
-__device__ __forceinline__ void AllowNextGrid() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-__device__ __forceinline__ void AwaitPreviousGrid() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 }  // namespace plumbline::kernel::cuda::hopper

@@ -25,6 +25,7 @@
 
 #include "kernel/cuda/defects.h"
 #include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/grid_order.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/tile_shape.cuh"

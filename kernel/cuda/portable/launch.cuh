@@ -38,7 +38,9 @@ struct Kernels {
   }
   static Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,
                         cudaStream_t stream) {
-    return Launch<Arithmetic<Element>, false, false>("d_logits", product, epilogue, stream);
+    return KnowingPlanes(epilogue, [&](const auto& known) {
+      return Launch<Arithmetic<Element>, false, false>("d_logits", product, known, stream);
+    });
   }
   static Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue,
                            cudaStream_t stream) {

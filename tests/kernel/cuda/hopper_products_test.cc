@@ -91,7 +91,7 @@ TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
       }
     }
   }
-  EXPECT_EQ(expect.runs(), 3 * 14 * 14);
+  EXPECT_EQ(expect.runs(), int64_t{kLoops.size()} * 14 * 14);
 }
 
 // A depth of 0 stores zeros, or what was there.

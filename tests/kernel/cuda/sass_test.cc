@@ -69,7 +69,9 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
       continue;
     }
     if (copies == 0) report("no UTMALDG");
-    if (multicasts == 0) report("no UTMALDG.MULTICAST");
+    // The mangled end of TileShape: its cluster is one block.
+    const bool alone = Contains(function.name, "ELi1ELi1EEE");
+    if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
     size_t waits = 0;
     for (size_t i = first; i <= last; ++i) {
       const std::string& text = function.instructions[i];
@@ -109,7 +111,8 @@ std::string Disassembled(const std::string& program, const std::string& object) 
 }
 
 // Fails on a kernel that breaks a rule, and if kernels are not found any more: there are
-// four products in two dtypes, and three with planted defects.
+// forward (with and without kept logits), d_logits (and in planes) and grad_hidden in two tiles each,
+// grad_weight in three forms, all in two dtypes but the planes, and three with planted defects.
 TEST(HopperSass, MainLoopsAreAsTheyWereMeant) {
   const std::string program = PLUMBLINE_CUOBJDUMP;
   if (!std::filesystem::exists(program))
@@ -122,7 +125,7 @@ TEST(HopperSass, MainLoopsAreAsTheyWereMeant) {
     sass += Disassembled(program, object);
   }
   const std::vector<Function> loops = MainLoops(Parse(sass));
-  EXPECT_EQ(loops.size(), 11u);
+  EXPECT_EQ(loops.size(), 27u);
   EXPECT_THAT(FindViolations(loops), testing::IsEmpty());
 }
 
