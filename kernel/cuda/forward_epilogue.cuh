@@ -10,6 +10,7 @@
 
 #include "kernel/cuda/kept.h"
 #include "kernel/cuda/softmax_epilogue.cuh"
+#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -22,35 +23,71 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
-    if (kept_logits != nullptr) Keep<BN>(d, row, first_column + column - first_kept, live_rows);
+    if (kept_logits != nullptr) {
+      Keep<BN>(d, row, first_column + column - first_kept, live_rows - row, scratch);
+    }
     SoftmaxEpilogue::Store<BN>(d, row, column, live_rows, scratch);
   }
 
  private:
-  // `column` counts from the first that is kept; negative: not all of the tile is. What lies past the
-  // vocabulary is stored up to the end of a group.
-  template <int BN>
-  __device__ void Keep(const float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  // `column` counts from the first that is kept; negative: not all of the tile is. Stored are whole
+  // groups of columns, also where one reaches past the vocabulary.
+  template <int BN, class Scratch>
+  __device__ void Keep(const float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows,
+                       Scratch scratch) const {
     static_assert(BN % kKeptGroup == 0);
-    const int lane = static_cast<int>(threadIdx.x % 32);
     const int64_t left = kept_ld - column;
     const int begin = column < -BN ? BN : column < 0 ? static_cast<int>(-column) : 0;
     const int end = left < BN ? static_cast<int>(left) : BN;
-    if (begin >= end) return;
+    float* const to = kept_logits + row * kept_ld + column;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int64_t r = row + lane / 4 + 8 * h;
-      if (r >= live_rows) continue;
-      float* const to = kept_logits + r * kept_ld + column + lane % 4 * 4;
-#pragma unroll
-      for (int c = 0; c < BN; c += kKeptGroup) {
-        if (c < begin || c >= end) continue;
-        const int j = c / 8;
-        // Not read again before everything else has gone by: out of the caches first.
-        __stcs(reinterpret_cast<float4*>(to + c),
-               {d[4 * j + 2 * h], d[4 * j + 2 * h + 1], d[4 * j + 4 + 2 * h], d[4 * j + 5 + 2 * h]});
-      }
+    for (int first = 0; first < BN; first += kKeptGroup) {
+      if (first >= begin && first < end) StoreGroup<BN>(d, first, to + first, rows, scratch);
     }
+  }
+
+  template <int BN>
+  __device__ void StoreGroup(const float (&d)[BN / 2], int first, float* to, int64_t rows,
+                             NoScratch) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < kKeptGroup / 2; i += 2) {
+      const int r = lane / 4 + i / 2 % 2 * 8;
+      const float2 pair = {d[first / 2 + i], d[first / 2 + i + 1]};
+      if (r < rows) *reinterpret_cast<float2*>(to + r * kept_ld + i / 4 * 8 + lane % 4 * 2) = pair;
+    }
+  }
+
+  // A line of 128 bytes a row. Its pieces of 16 bytes are exchanged by the row, so that neither way two
+  // lanes meet in a bank.
+  template <int BN>
+  __device__ void StoreGroup(const float (&d)[BN / 2], int first, float* to, int64_t rows,
+                             WarpScratch scratch) const {
+    static_assert(kFragmentRows * kKeptGroup * sizeof(float) == kWarpScratchBytes);
+    const auto piece = [scratch](int r, int at) {
+      return scratch.address + static_cast<uint32_t>(r * 128 + (at ^ (r % 4 * 2)) * 16);
+    };
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < kKeptGroup / 2; i += 2) {
+      const uint32_t at = piece(lane / 4 + i / 2 % 2 * 8, i / 4 * 2 + lane % 4 / 2);
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at + static_cast<uint32_t>(lane % 2 * 8)),
+                   "f"(d[first / 2 + i]), "f"(d[first / 2 + i + 1])
+                   : "memory");
+    }
+    __syncwarp();
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+      const int r = part * 4 + lane / 8;
+      float4 four;
+      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                   : "r"(piece(r, lane % 8))
+                   : "memory");
+      // Not read again before everything else has gone by: out of the caches first.
+      if (r < rows) __stcs(reinterpret_cast<float4*>(to + r * kept_ld + lane % 8 * 4), four);
+    }
+    __syncwarp();
   }
 };
 

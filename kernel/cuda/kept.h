@@ -5,9 +5,7 @@
 // for them again; the saved state; and rows as the function of upstream gradients sees them.
 //
 // Logits are fp32, from forward's accumulators: those that backward's product would have, whose chains
-// are the same. They lie by forward's place in [place][ld], and within 16 columns in the order in
-// which a fragment's quad of lanes holds them, so that each lane stores 16 bytes: columns 2q, 2q + 1,
-// 2q + 8, 2q + 9 of lane q of the four.
+// are the same. They lie by forward's place in [place][ld].
 
 #ifndef PLUMBLINE_KERNEL_CUDA_KEPT_H_
 #define PLUMBLINE_KERNEL_CUDA_KEPT_H_
@@ -23,8 +21,8 @@ namespace plumbline::kernel::cuda {
 
 struct SavedRow;
 
-// Columns that are stored together.
-inline constexpr int kKeptGroup = 16;
+// Columns that are stored together: a line of 128 bytes.
+inline constexpr int kKeptGroup = 32;
 
 // As a pass of the driver sees it. Kept columns begin at a multiple of 64, of fp32 problems at one of
 // backward's chunk, so that the blocks of every chain in depth lie as they would without it.

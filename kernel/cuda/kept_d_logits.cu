@@ -17,7 +17,7 @@ constexpr int kColumns = 8;  // of a thread at a time: 16 bytes of d_logits
 constexpr int kStride = kThreads * kColumns;
 constexpr int64_t kRowBlock = 64;
 constexpr int64_t kMostBlocks = 1 << 20;
-static_assert(kKeptGroup == 2 * kColumns);
+static_assert(kKeptGroup % kColumns == 0);
 
 struct Chunk {
   const float* logits;  // at the chunk's first column
@@ -25,31 +25,6 @@ struct Chunk {
   const int32_t* slot;
   BackwardList list;
 };
-
-// What a thread takes of its own piece and of the other one's.
-__device__ void Exchange(const float4& piece, bool odd, float* out) {
-  const float x = __shfl_xor_sync(kAllLanes, odd ? piece.x : piece.z, 1);
-  const float y = __shfl_xor_sync(kAllLanes, odd ? piece.y : piece.w, 1);
-  out[0] = odd ? x : piece.x;
-  out[1] = odd ? y : piece.y;
-  out[2] = odd ? piece.z : x;
-  out[3] = odd ? piece.w : y;
-}
-
-// Two threads share a group of 16 columns: the even one has its first half, the odd one its second, and
-// each piece of four floats holds two of either. Each thread loads two pieces and hands half of them
-// over. `z` is where the group begins.
-__device__ void LoadColumns(const float* z, bool there, float (&out)[kColumns]) {
-  const bool odd = threadIdx.x % 2 != 0;
-  float4 near = {0, 0, 0, 0}, far = {0, 0, 0, 0};
-  if (there) {
-    const auto* const pieces = reinterpret_cast<const float4*>(z) + (odd ? 1 : 0);
-    near = __ldcs(pieces);
-    far = __ldcs(pieces + 2);
-  }
-  Exchange(near, odd, out);
-  Exchange(far, odd, out + 4);
-}
 
 template <class Element>
 __device__ void StoreColumns(const Element (&x)[kColumns], Element* to) {
@@ -96,10 +71,19 @@ __global__ void __launch_bounds__(kThreads, 4)
     const int64_t label = row.label - epilogue.first_column;
 #pragma unroll 2
     for (int64_t base = 0; base < epilogue.columns; base += kStride) {
-      const int64_t column = base + threadIdx.x * kColumns, group = column / kKeptGroup * kKeptGroup;
-      const bool there = group < epilogue.columns;  // for both threads of a group alike
-      float z[kColumns], dz[kColumns];
-      LoadColumns(logits + group, there && place >= 0, z);
+      const int64_t column = base + threadIdx.x * kColumns;
+      if (column >= epilogue.columns) break;
+      float z[kColumns] = {}, dz[kColumns];
+      if (place >= 0) {
+#pragma unroll
+        for (int i = 0; i < kColumns; i += 4) {
+          const float4 four = __ldcs(reinterpret_cast<const float4*>(logits + column + i));
+          z[i] = four.x;
+          z[i + 1] = four.y;
+          z[i + 2] = four.z;
+          z[i + 3] = four.w;
+        }
+      }
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) {
         const bool exists = alive && column + i < epilogue.columns;
@@ -111,10 +95,8 @@ __global__ void __launch_bounds__(kThreads, 4)
           if (column + i == label) dz[i] = row.label_gradient;
         }
       }
-      if (there) {
-        StoreGradients<kInPlanes>(dz, epilogue.d_logits + r * epilogue.ld + column,
-                                  epilogue.plane_stride);
-      }
+      StoreGradients<kInPlanes>(dz, epilogue.d_logits + r * epilogue.ld + column,
+                                epilogue.plane_stride);
     }
   }
 }

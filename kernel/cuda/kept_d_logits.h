@@ -20,7 +20,7 @@ namespace plumbline::kernel::cuda {
 
 // `rows` bounds the list. The epilogue says where d_logits lie and which columns they are; all of them
 // have been kept. Written are the rows on the list, and zeros up to a multiple of 64 rows; in columns,
-// zeros up to a multiple of 16.
+// zeros up to a multiple of 8.
 template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
