@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kTile = 32;
-constexpr int64_t kStep = 64;  // of the depth, in the widest main loop
-constexpr int64_t kMostBlocks = 65536;
+constexpr int64_t kStep = 64;          // of the depth, in the widest main loop
+constexpr int64_t kMostBlocks = 2112;  // most calls pack nothing: 8192 empty blocks took 7 us
 
 struct Task {
   const void* from;

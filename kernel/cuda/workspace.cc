@@ -44,11 +44,14 @@ double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
     const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
     const double of_hidden = 1024 * static_cast<double>(CeilDiv(c, 64));
     const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
-    const double short_end = of_hidden * static_cast<double>(hidden / kClusters) +
-                             of_weight * static_cast<double>(CeilDiv(weight, kClusters));
-    const double long_end =
-        of_hidden * static_cast<double>(CeilDiv(hidden, kClusters)) +
-        of_weight * static_cast<double>(weight / kClusters + (weight % kClusters > early ? 1 : 0));
+    // The free ones take as many tiles of grad_weight first as that last one takes time for.
+    const auto head = early == kClusters ? 0 : static_cast<int64_t>(of_hidden / of_weight + 0.5);
+    const int64_t rest = std::max<int64_t>(weight - head * early, 0);
+    const auto tiles = [](int64_t count) { return static_cast<double>(count); };
+    const double short_end =
+        of_hidden * tiles(hidden / kClusters) + of_weight * tiles(head + CeilDiv(rest, kClusters));
+    const double long_end = of_hidden * tiles(CeilDiv(hidden, kClusters)) +
+                            of_weight * tiles(rest / kClusters + (rest % kClusters > early ? 1 : 0));
     return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
            std::max(short_end, long_end) + kLaunches;
   };

@@ -268,8 +268,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   constexpr int kUnitColumns = Tile::kColumns * Tile::kClusterColumns;
   const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
                              (int(product.n) + kUnitColumns - 1) / kUnitColumns, group};
-  const int clusters = int(gridDim.x) / Tile::kClusterBlocks;
-  const int first = int(blockIdx.x) / Tile::kClusterBlocks;
+  const Deal deal = {int(blockIdx.x) / Tile::kClusterBlocks, int(gridDim.x) / Tile::kClusterBlocks,
+                     product.head_clusters, product.head_rounds};
   const auto row_of = [&](int unit) {
     return (int64_t{unit} * Tile::kClusterRows + place.row) * Tile::kRows;
   };
@@ -292,9 +292,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                                 plan};
       PrefetchTensorMap(issuer.a);
       PrefetchTensorMap(issuer.b);
-      for (int tile = first; tile < schedule.tiles(); tile += clusters) {
+      for (int round = deal.first_round(); deal.Tile(round) < schedule.tiles(); ++round) {
         int row, column;
-        schedule.At(tile, &row, &column);
+        schedule.At(deal.Tile(round), &row, &column);
         issuer.FillTile(row_of(row), column_of(column));
       }
     }
@@ -308,11 +308,12 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     const int steps = product.passes * blocks;
     const int turn = kTurns ? warpgroup - 1 : 0;
     if (kTurns) multiplier.Skip(turn * steps);
-    if (kTurns && turn == 1 && first < schedule.tiles()) GiveTurn(0);
-    for (int tile = first + turn * clusters; tile < schedule.tiles();
-         tile += (kTurns ? kMultipliers : 1) * clusters) {
+    const int first = deal.first_round();
+    if (kTurns && turn == 1 && deal.Tile(first) < schedule.tiles()) GiveTurn(0);
+    for (int round = first + turn; deal.Tile(round) < schedule.tiles();
+         round += kTurns ? kMultipliers : 1) {
       int unit_row, unit_column;
-      schedule.At(tile, &unit_row, &unit_column);
+      schedule.At(deal.Tile(round), &unit_row, &unit_column);
       const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
       const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
@@ -328,9 +329,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         }
       }
       if (kTurns) AwaitTurn(turn);
-      const int next_turn = kTurns && tile + clusters < schedule.tiles() ? 1 - turn : -1;
+      const int next_turn = kTurns && deal.Tile(round + 1) < schedule.tiles() ? 1 - turn : -1;
       if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
-      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == first + turn * clusters, next_turn);
+      multiplier.template Run<Epilogue::kLoads>(d, steps, round == first + turn, next_turn);
       multiplier.Finish(d, steps);
       if (kTurns) multiplier.Skip(steps);
 #pragma unroll

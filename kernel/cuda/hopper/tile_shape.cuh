@@ -71,6 +71,18 @@ struct TileShape {
   static_assert(kSharedBytes <= 227 * 1024);
 };
 
+// Which tiles a cluster takes, one after another: every `clusters`-th, but for a head of as many rounds
+// that the first head_clusters deal among themselves.
+struct Deal {
+  int cluster, clusters, head_clusters, head_rounds;
+
+  __device__ int first_round() const { return cluster < head_clusters ? 0 : head_rounds; }
+  __device__ int Tile(int round) const {
+    if (round < head_rounds) return round * head_clusters + cluster;
+    return head_rounds * head_clusters + (round - head_rounds) * clusters + cluster;
+  }
+};
+
 // The order of tiles: groups of a few rows of clusters sweep all columns, so that what concurrent
 // clusters read of A stays in L2 while B streams by.
 struct Schedule {
