@@ -58,7 +58,7 @@ class Turns:
 def listen(command, limit, turn=lambda: None):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
     turn() returns when it may be timed."""
-    messages, errors, rest = [], [], b""
+    messages, errors, rest = [], b"", b""
     pipe = subprocess.PIPE
     with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child,
           selectors.DefaultSelector() as selector):
@@ -72,7 +72,7 @@ def listen(command, limit, turn=lambda: None):
                 if not data:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is child.stderr:
-                    errors = (errors + data.decode(errors="replace").splitlines())[-20:]
+                    errors = (errors + data)[-10000:]  # a read may end within a line
                 else:
                     *lines, rest = (rest + data).split(b"\n")
                     for line in lines:
@@ -93,4 +93,5 @@ def listen(command, limit, turn=lambda: None):
                 return messages, "interrupted" if interrupted.is_set() else f"said nothing for {limit:g} s"
     if child.returncode == 0 and messages and messages[-1].get("done"):
         return messages, ""
-    return messages, f"ended with status {child.returncode}: " + (errors[-1] if errors else "no word")
+    said = errors.decode(errors="replace").strip().splitlines() or ["no word"]
+    return messages, f"ended with status {child.returncode}: {said[-1]}"
