@@ -69,6 +69,8 @@ void DeviceBuffer::Fill(int byte) {
 }
 void DeviceBuffer::Put(const void* from, size_t bytes) {
   Check(cudaMemcpy(data(), from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+  // It may return before all has arrived, and other streams do not wait for this one.
+  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 std::vector<std::byte> DeviceBuffer::Get() const {
   std::vector<std::byte> out(bytes_);
