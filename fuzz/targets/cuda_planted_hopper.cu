@@ -17,7 +17,7 @@ using kernel::Status;
 
 template <class Tile, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
-  return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, 8, stream,
+  return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, stream,
                                                     CurrentPlantedCall().plan());
 }
 

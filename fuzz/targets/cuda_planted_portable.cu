@@ -89,9 +89,10 @@ Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epi
 
 // The chunk's columns of d_logits by the first columns of the vocabulary.
 Status StaleWeight(const PlantedCall& call, const Product& product, cudaStream_t stream, Operand* b) {
-  const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results, portable::kTile);
-  return MakeWeight(call.problem->weight, 0, product.k, layout->packed_chunk, layout->packed_ld,
-                    call.workspace + layout->backward_regions.packed_weight, stream, b);
+  const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results);
+  const BackwardLayout& backward = layout->backward;
+  return MakeWeight(call.problem->weight, 0, product.k, backward.packed_chunk, layout->packed_ld,
+                    call.workspace + backward.packed_weight, stream, b);
 }
 
 template <class Element>

@@ -19,7 +19,7 @@ struct Memory {
 };
 
 Memory MemoryOf(const Call& call) {
-  const Regions& r = call.layout.backward_regions;
+  const BackwardLayout& r = call.layout.backward;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
            static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows))},
@@ -34,7 +34,8 @@ Stored StoredAs(DType dtype) {
 }
 
 int64_t ChunkColumns(const Call& call) {
-  return IsPacked(call.problem.weight) ? call.layout.direct_chunk : call.layout.packed_chunk;
+  const BackwardLayout& layout = call.layout.backward;
+  return IsPacked(call.problem.weight) ? layout.direct_chunk : layout.packed_chunk;
 }
 
 // d_logits of one chunk of the vocabulary, and what it adds to either gradient.
@@ -47,6 +48,7 @@ class Chunk {
         layout_(call.layout),
         memory_(memory),
         hidden_(hidden),
+        padded_rows_(call.layout.backward.padded_rows),
         chunk_(ChunkColumns(call)),
         first_(first),
         columns_(columns) {}
@@ -70,9 +72,9 @@ class Chunk {
   }
 
   Operand StoredDLogits() const {
-    return {memory_.d_logits, layout_.padded_rows, columns_, chunk_, PlaneStride(), layout_.planes};
+    return {memory_.d_logits, padded_rows_, columns_, chunk_, PlaneStride(), layout_.planes};
   }
-  int64_t PlaneStride() const { return layout_.padded_rows * chunk_; }
+  int64_t PlaneStride() const { return padded_rows_ * chunk_; }
 
   DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
@@ -81,7 +83,7 @@ class Chunk {
     epilogue.ld = chunk_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
-    epilogue.allocated_rows = layout_.padded_rows;
+    epilogue.allocated_rows = padded_rows_;
     epilogue.first_column = first_;
     return epilogue;
   }
@@ -112,7 +114,7 @@ class Chunk {
     product.k = columns_;
     AccumulateEpilogue epilogue;
     epilogue.sums = memory_.sums;
-    epilogue.ld = layout_.sums_ld;
+    epilogue.ld = layout_.packed_ld;
     epilogue.columns = layout_.h;
     epilogue.first = first_ == 0;
     return KernelsOf<Element>(call_.path).grad_hidden(product, epilogue, call_.stream);
@@ -146,7 +148,7 @@ class Chunk {
   const Layout& layout_;
   const Memory& memory_;
   const HiddenOperand& hidden_;
-  int64_t chunk_, first_, columns_;
+  int64_t padded_rows_, chunk_, first_, columns_;
   Operand weight_;
 };
 
@@ -154,7 +156,7 @@ Status StoreGradHidden(const Call& call, const Memory& memory) {
   const Tensor& grad = *call.results.grad_hidden;
   const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
                                    grad.stride[1], call.layout.n,        call.layout.h};
-  return call.path.finish_grad_hidden(memory.sums, call.layout.sums_ld, memory.list.slot, output,
+  return call.path.finish_grad_hidden(memory.sums, call.layout.packed_ld, memory.list.slot, output,
                                       call.stream);
 }
 
@@ -167,7 +169,8 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   if (!status.ok()) return status;
   HiddenOperand hidden;
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
-                      layout.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
+                      layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream,
+                      &hidden);
   const int64_t chunk = ChunkColumns(call);
   const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
   for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {

@@ -24,12 +24,15 @@ Status CheckExtent(const char* name, int64_t extent) {
                                                ": the CUDA implementation goes up to 2^31 - 1");
 }
 
-Status PlanFor(const Problem& problem, const Results& results, int64_t tile_columns, Layout* layout) {
-  Status status = CheckExtent("hidden.shape[0]", problem.rows());
+// Refuses what can be refused without a device, and plans the rest.
+Status CheckAndPlan(const Problem& problem, const Results& results, const Checks& checks,
+                    Layout* layout) {
+  Status status = Check(problem, results, checks);
+  if (status.ok()) status = CheckExtent("hidden.shape[0]", problem.rows());
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
   if (!status.ok()) return status;
-  const std::optional<Layout> made = MakeLayout(problem, results, tile_columns);
+  const std::optional<Layout> made = MakeLayout(problem, results);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
   return Status::Ok();
@@ -46,40 +49,41 @@ Status PlanKept(const Layout& layout, const Execution& execution, KeptLayout* ke
   return Status::Ok();
 }
 
-Status CheckDevice(int* capability) {
-  Status status = GetComputeCapability(capability);
-  if (!status.ok() || *capability >= 75) return status;
-  return Status::Error(Code::kUnsupported, "the current CUDA device has compute capability " +
-                                               std::to_string(*capability / 10) + "." +
-                                               std::to_string(*capability % 10) + "; 7.5 is the least");
-}
-
 const Path& BestPath(CudaPath asked, int capability) {
   if (asked == CudaPath::kSimt || capability < 80) return kSimtPath;
   return asked == CudaPath::kBest && capability == 90 ? kHopperPath : kPortablePath;
 }
 
-// What comes before either pass: everything is refused here, or `run` is called.
-template <class Run>
-Status CheckedCall(const Checks& checks, PathChoice choose, const Problem& problem,
-                   const Results& results, const Execution& execution, void* workspace,
-                   const void* saved, Run run) {
-  Layout layout;
+Status ChoosePath(PathChoice choose, CudaPath asked, const Path** path) {
   int capability = 0;
-  Status status = Check(problem, results, checks);
-  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
-  if (checks.backward_results && !layout.backward) return status;  // nothing is asked for
+  const Status status = GetComputeCapability(&capability);
+  if (!status.ok()) return status;
+  if (capability < 75) {
+    return Status::Error(Code::kUnsupported, "the current CUDA device has compute capability " +
+                                                 std::to_string(capability / 10) + "." +
+                                                 std::to_string(capability % 10) +
+                                                 "; 7.5 is the least");
+  }
+  *path = &choose(asked, capability);
+  return status;
+}
+
+// One pass: everything is refused here, or `run` is called.
+template <class Run>
+Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, const Results& results,
+               const Execution& execution, void* workspace, const void* saved, Run run) {
+  Layout layout;
+  const Path* path = nullptr;
+  Status status = CheckAndPlan(problem, results, checks, &layout);
+  if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
   if (status.ok()) status = CheckMemory("saved", saved, layout.saved_bytes);
-  if (status.ok()) status = CheckDevice(&capability);
-  if (!status.ok()) return status;
-  const Path& path = choose(execution.path, capability);
-  status = PlanFor(problem, results, TileColumns(path), &layout);
+  if (status.ok()) status = ChoosePath(choose, execution.path, &path);
   if (!status.ok()) return status;
   return run(Call{.problem = problem,
                   .results = results,
                   .layout = layout,
-                  .path = path,
+                  .path = *path,
                   .stream = static_cast<cudaStream_t>(execution.stream),
                   .workspace = static_cast<std::byte*>(workspace)});
 }
@@ -112,10 +116,9 @@ Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g
 bool Built() { return true; }
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution&, Sizes* sizes) {
+  constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
-  Status status = Check(problem, results,
-                        {.forward_results = true, .backward_results = true, .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
+  Status status = CheckAndPlan(problem, results, kChecks, &layout);
   if (status.ok()) *sizes = {layout.workspace_bytes, layout.saved_bytes};
   return status;
 }
@@ -124,9 +127,9 @@ Status ForwardOn(PathChoice choose, const Problem& problem, const Results& resul
                  const Execution& execution, void* workspace, void* saved) {
   constexpr Checks kChecks = {
       .forward_results = true, .input_data = true, .result_data = true, .host_memory = false};
-  return CheckedCall(
+  return OnePass(
       kChecks, choose, problem, results, execution, workspace, saved, [saved](const Call& call) {
-        return RunForward(call, call.layout.backward ? static_cast<SavedRow*>(saved) : nullptr);
+        return RunForward(call, call.layout.has_backward ? static_cast<SavedRow*>(saved) : nullptr);
       });
 }
 
@@ -137,18 +140,17 @@ Status BackwardOn(PathChoice choose, const Problem& problem, const Results& resu
                               .gradient_data = true,
                               .result_data = true,
                               .host_memory = false};
-  return CheckedCall(
+  return OnePass(
       kChecks, choose, problem, results, execution, workspace, saved,
       [saved](const Call& call) { return RunBackward(call, static_cast<const SavedRow*>(saved)); });
 }
 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
+  constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
   KeptLayout regions;
-  Status status = Check(problem, results,
-                        {.forward_results = true, .backward_results = true, .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
+  Status status = CheckAndPlan(problem, results, kChecks, &layout);
   if (status.ok()) status = PlanKept(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
@@ -157,23 +159,19 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
 Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Results& results,
                          const Execution& execution, const UpstreamGradients& upstream,
                          void* workspace) {
+  constexpr Checks kChecks = {.forward_results = true,
+                              .backward_results = true,
+                              .input_data = true,
+                              .gradient_data = true,
+                              .result_data = true,
+                              .host_memory = false};
   Layout layout;
   KeptLayout regions;
-  int capability = 0;
-  Status status = Check(problem, results,
-                        {.forward_results = true,
-                         .backward_results = true,
-                         .input_data = true,
-                         .gradient_data = true,
-                         .result_data = true,
-                         .host_memory = false});
-  if (status.ok()) status = PlanFor(problem, results, kTileColumns[0], &layout);
+  const Path* path = nullptr;
+  Status status = CheckAndPlan(problem, results, kChecks, &layout);
   if (status.ok()) status = PlanKept(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
-  if (status.ok()) status = CheckDevice(&capability);
-  if (!status.ok()) return status;
-  const Path& path = choose(execution.path, capability);
-  status = PlanFor(problem, results, TileColumns(path), &layout);
+  if (status.ok()) status = ChoosePath(choose, execution.path, &path);
   if (!status.ok()) return status;
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
@@ -181,7 +179,7 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
                .ld = regions.ld,
                .logits = floats(regions.logits),
                .slot = reinterpret_cast<int32_t*>(memory + regions.slot)};
-  const bool asks = upstream.function != nullptr && layout.backward && layout.n > 0;
+  const bool asks = upstream.function != nullptr && layout.has_backward && layout.n > 0;
   if (asks) {
     kept.logprob = floats(regions.logprob);
     kept.entropy = floats(regions.entropy);
@@ -191,17 +189,18 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
   const Call call = {.problem = known,
                      .results = results,
                      .layout = layout,
-                     .path = path,
+                     .path = *path,
                      .stream = static_cast<cudaStream_t>(execution.stream),
                      .workspace = memory + regions.passes,
-                     .kept = layout.backward ? &kept : nullptr};
-  auto* const saved = layout.backward ? reinterpret_cast<SavedRow*>(memory + regions.saved) : nullptr;
+                     .kept = layout.has_backward ? &kept : nullptr};
+  auto* const saved =
+      layout.has_backward ? reinterpret_cast<SavedRow*>(memory + regions.saved) : nullptr;
   status = RunForward(call, saved);
   if (status.ok() && asks) {
     status = AskUpstream(upstream, kept, floats(regions.grad_logprob), floats(regions.grad_entropy),
                          layout.n, call.stream, &known);
   }
-  return status.ok() && layout.backward ? RunBackward(call, saved) : status;
+  return status.ok() && layout.has_backward ? RunBackward(call, saved) : status;
 }
 
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,

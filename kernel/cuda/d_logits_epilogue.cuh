@@ -98,11 +98,7 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     if constexpr (!in_planes) {
       to[at] = Narrow<Element>(row.label_gradient);
     } else {
-      const Planes planes = SplitPlanes(row.label_gradient);
-      to[at] = planes.lo;
-      to[at + plane_stride] = planes.mid;
-      to[at + 2 * plane_stride] = planes.hi;
-      to[at + 3 * plane_stride] = planes.raw;
+      StorePlanes(SplitPlanes(row.label_gradient), to + at, plane_stride);
     }
   }
 

@@ -25,9 +25,6 @@ extern const Path kPortablePath;
 extern const Path kSimtPath;
 extern const Path kHopperPath;
 
-// Of its partial sums: one of kTileColumns.
-int64_t TileColumns(const Path& path);
-
 // A call whose arguments have been checked.
 struct Call {
   const Problem& problem;

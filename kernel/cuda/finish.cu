@@ -48,10 +48,7 @@ __device__ void StoreLines(const float* sums, Element* to, int64_t columns) {
 
 __global__ void __launch_bounds__(kStoreThreads)
     FinishGradHiddenKernel(const float* sums, int64_t ld, const int32_t* slot,
-                           const GradHiddenOutput output) {
-  const bool lines = output.stored != Stored::kF32 && output.column_stride == 1 &&
-                     output.row_stride % 8 == 0 && output.columns % 8 == 0 &&
-                     reinterpret_cast<uintptr_t>(output.data) % 16 == 0;
+                           const GradHiddenOutput output, bool lines) {
   for (int64_t i = blockIdx.x; i < output.rows; i += gridDim.x) {
     const int32_t place = slot[i];
     if (lines && place >= 0) {
@@ -88,8 +85,10 @@ Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
                         const GradHiddenOutput& output, cudaStream_t stream) {
   const int64_t blocks = std::min(output.rows, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
+  const bool lines = output.stored != Stored::kF32 && output.column_stride == 1 &&
+                     output.columns % 8 == 0 && RowsAligned(output.data, output.row_stride, 2);
   return LaunchKernel("FinishGradHidden", FinishGradHiddenKernel, blocks, kStoreThreads, 0, stream,
-                      sums, ld, slot, output);
+                      sums, ld, slot, output, lines);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -18,8 +18,12 @@ struct Memory {
   void *packed_hidden, *packed_weight;
 };
 
+const ForwardLayout& LayoutOf(const Call& call) {
+  return call.layout.ForwardOf(call.path.partial_columns);
+}
+
 Memory MemoryOf(const Call& call) {
-  const Regions& r = call.layout.forward_regions;
+  const ForwardLayout& r = LayoutOf(call);
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
   const auto floats = [&](size_t offset) { return static_cast<float*>(at(offset)); };
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
@@ -57,15 +61,16 @@ ForwardOutputs OutputsOf(const Results& results, float* row_logprob, const Kept&
 template <class Element>
 Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_t rows) {
   const Layout& layout = call.layout;
+  const ForwardLayout& own = LayoutOf(call);
   HiddenOperand hidden;
   Status status =
       MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, first, rows,
-                 layout.row_block, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
-  const int64_t chunk = IsPacked(call.problem.weight) ? layout.v : layout.forward_chunk;
+                 own.row_block, layout.packed_ld, memory.packed_hidden, call.stream, &hidden);
+  const int64_t chunk = IsPacked(call.problem.weight) ? layout.v : own.weight_chunk;
   for (int64_t column = 0; status.ok() && column < layout.v; column += chunk) {
     Product product;
     product.n = std::min(chunk, layout.v - column);
-    status = MakeWeight(call.problem.weight, column, product.n, layout.forward_chunk, layout.packed_ld,
+    status = MakeWeight(call.problem.weight, column, product.n, own.weight_chunk, layout.packed_ld,
                         memory.packed_weight, call.stream, &product.b);
     if (!status.ok()) return status;
     product.a = hidden.itself;
@@ -83,7 +88,7 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     epilogue.max = memory.max;
     epilogue.sum = memory.sum;
     epilogue.moment = memory.moment;
-    epilogue.stride = layout.row_block;
+    epilogue.stride = own.row_block;
     epilogue.columns = product.n;
     epilogue.first_column = column;
     const bool keeps = call.kept != nullptr && call.kept->first_column < layout.v;
@@ -99,28 +104,25 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
 
 }  // namespace
 
-int64_t TileColumns(const Path& path) { return path.softmax_columns; }
-
 Status RunForward(const Call& call, SavedRow* saved) {
-  const Layout& layout = call.layout;
+  const int64_t n = call.layout.n;
+  const ForwardLayout& own = LayoutOf(call);
   const Memory memory = MemoryOf(call);
   const ForwardOutputs outputs =
       OutputsOf(call.results, memory.row_logprob, call.kept != nullptr ? *call.kept : Kept());
   Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.stream);
-  for (int64_t first = 0; status.ok() && first < layout.n; first += layout.row_block) {
-    const int64_t rows = std::min(layout.row_block, layout.n - first);
+  for (int64_t first = 0; status.ok() && first < n; first += own.row_block) {
+    const int64_t rows = std::min(own.row_block, n - first);
     status = call.problem.hidden.dtype == DType::kF16
                  ? BlockOfRows<__half>(call, memory, first, rows)
                  : BlockOfRows<__nv_bfloat16>(call, memory, first, rows);
     if (!status.ok()) return status;
-    const int64_t tile = call.path.softmax_columns;
-    const PartialSums partial = {
-        memory.max, memory.sum, memory.moment,     layout.row_block, (layout.v + tile - 1) / tile,
-        first,      rows,       memory.label_logit};
+    const PartialSums partial = {memory.max,   memory.sum, memory.moment, own.row_block,
+                                 own.partials, first,      rows,          memory.label_logit};
     status = call.path.finish_rows(partial, memory.list, outputs, saved, call.stream);
   }
   if (status.ok() && call.results.loss) {
-    status = FinishLoss(memory.row_logprob, layout.n, memory.list.census,
+    status = FinishLoss(memory.row_logprob, n, memory.list.census,
                         call.problem.reduction == Reduction::kMean,
                         static_cast<float*>(call.results.loss->data), call.stream);
   }

@@ -115,6 +115,13 @@ __device__ inline Planes SplitPlanes(float x) {
   return {lo, mid, hi, raw};
 }
 
+__device__ inline void StorePlanes(const Planes& x, __nv_bfloat16* to, int64_t plane_stride) {
+  to[0] = x.lo;
+  to[plane_stride] = x.mid;
+  to[2 * plane_stride] = x.hi;
+  to[3 * plane_stride] = x.raw;
+}
+
 }  // namespace plumbline::kernel::cuda
 
 #endif  // PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_

@@ -122,10 +122,9 @@ struct GradWeightLines {
 // Calls `launch` with the narrowest epilogue that does for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
-  const int64_t bytes = epilogue.stored == Stored::kF32 ? 4 : 2;
-  const bool lines = epilogue.column_stride == 1 && epilogue.row_stride * bytes % 16 == 0 &&
-                     epilogue.columns % tile_columns == 0 &&
-                     reinterpret_cast<uintptr_t>(epilogue.grad_weight) % 16 == 0;
+  const bool lines =
+      epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
+      RowsAligned(epilogue.grad_weight, epilogue.row_stride, epilogue.stored == Stored::kF32 ? 4 : 2);
   if (lines && epilogue.stored == Stored::kF32) {
     return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
                                          epilogue.rows});

@@ -16,7 +16,7 @@ int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
   const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
   const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
   if (layout.v <= most) return 0;
-  const int64_t unit = layout.planes > 1 ? layout.packed_chunk : kDepthBlock;
+  const int64_t unit = layout.planes > 1 ? layout.backward.packed_chunk : kDepthBlock;
   return std::min(RoundUp(layout.v - most, unit), layout.v);
 }
 
@@ -24,10 +24,10 @@ int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
 
 std::optional<KeptLayout> MakeKeptLayout(const Layout& layout, size_t limit) {
   KeptLayout kept;
-  kept.first_column = layout.backward ? FirstKeptColumn(layout, limit) : layout.v;
+  kept.first_column = layout.has_backward ? FirstKeptColumn(layout, limit) : layout.v;
   kept.ld = RoundUp(layout.v - kept.first_column, kKeptGroup);
   Cutter cutter;
-  if (layout.backward) {
+  if (layout.has_backward) {
     kept.saved = cutter.Take(static_cast<int64_t>(layout.saved_bytes), 1);
     kept.slot = cutter.Take(layout.n, sizeof(int32_t));
     for (size_t* region :

@@ -47,11 +47,7 @@ __device__ int64_t SourceRow(const Task& task, int64_t r) {
 __device__ void Put(const Task& task, int64_t at, uint16_t bits) { task.to[at] = bits; }
 
 __device__ void Put(const Task& task, int64_t at, float x) {
-  const Planes planes = SplitPlanes(x);
-  task.to[at] = __bfloat16_as_ushort(planes.lo);
-  task.to[at + task.plane_stride] = __bfloat16_as_ushort(planes.mid);
-  task.to[at + 2 * task.plane_stride] = __bfloat16_as_ushort(planes.hi);
-  task.to[at + 3 * task.plane_stride] = __bfloat16_as_ushort(planes.raw);
+  StorePlanes(SplitPlanes(x), reinterpret_cast<__nv_bfloat16*>(task.to) + at, task.plane_stride);
 }
 
 // Rows are contiguous: threads walk along them.
@@ -115,12 +111,12 @@ bool RowsContiguous(const ConstTensor& matrix) { return matrix.shape[1] <= 1 || 
 }  // namespace
 
 bool IsPacked(const ConstTensor& matrix) {
-  constexpr int64_t kAlignment = 16, kMostBytes = int64_t{1} << 40;  // TMA's limit on a stride
+  constexpr int64_t kMostBytes = int64_t{1} << 40;  // TMA's limit on a stride
   if (SizeOf(matrix.dtype) != 2 || !RowsContiguous(matrix)) return false;
-  if (reinterpret_cast<uintptr_t>(matrix.data) % kAlignment != 0) return false;
-  if (matrix.shape[0] <= 1) return true;
-  const int64_t stride = matrix.stride[0];
-  return stride >= std::max<int64_t>(matrix.shape[1], 1) && stride % 8 == 0 && stride < kMostBytes / 2;
+  const int64_t stride = matrix.shape[0] <= 1 ? 0 : matrix.stride[0];  // of one row, any will do
+  if (!RowsAligned(matrix.data, stride, 2)) return false;
+  return matrix.shape[0] <= 1 ||
+         (stride >= std::max<int64_t>(matrix.shape[1], 1) && stride < kMostBytes / 2);
 }
 
 Operand OperandOf(const ConstTensor& matrix, int64_t first, int64_t rows) {

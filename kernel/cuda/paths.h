@@ -33,7 +33,7 @@ struct ProductKernels {
 
 // Declared in kernel/cuda/driver.h, which host code can include: one constant a path.
 struct Path {
-  int softmax_columns;  // of a tile whose softmax is kept as one partial sum
+  int partial_columns;  // of a partial sum of a row: one of kPartialColumns (kernel/cuda/workspace.h)
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
   // The last steps are the same on all paths; a path of the harness may have its own.

@@ -27,6 +27,13 @@ struct PassPlanes {
   int a, b;
 };
 
+// Whether rows that begin at `data`, `stride` elements of `width` bytes apart, all begin at a multiple
+// of 16 bytes: what copies and wide stores need.
+inline bool RowsAligned(const void* data, int64_t stride, int64_t width) {
+  constexpr int64_t kLine = 16;
+  return reinterpret_cast<uintptr_t>(data) % kLine == 0 && stride % (kLine / width) == 0;
+}
+
 // A matrix in device memory: rows of contiguous elements, from a 16-byte aligned address, each row a
 // multiple of 16 bytes after the one before. Nothing beyond rows and columns is read; it counts as 0.
 struct Operand {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernel/cuda/cutter.h"
+#include "kernel/cuda/product.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -77,82 +78,87 @@ int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
 
 constexpr size_t kCensusBytes = 64, kRowGradientBytes = 32, kSavedRowBytes = 16;
 
-Layout LayoutOf(const Problem& problem, const Results& results, int64_t tile_columns) {
-  Layout layout;
-  layout.n = problem.rows();
-  layout.h = problem.hidden_size();
-  layout.v = problem.vocab();
-  const bool wide = problem.hidden.dtype == DType::kF32;
-  layout.planes = wide ? 4 : 1;
-  layout.passes = wide ? 6 : 1;
-  layout.backward = results.grad_hidden.has_value() || results.grad_weight.has_value();
-  layout.packed_ld = RoundUp(layout.h, 8);
-  layout.padded_rows = RoundUp(layout.n, kRowStep);
-  layout.sums_ld = layout.packed_ld;
-  const int64_t tiles = CeilDiv(layout.v, tile_columns);
-  const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
-
-  layout.row_block =
-      EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * tiles + row_bytes, 1), kRowStep);
-  layout.forward_chunk =
+ForwardLayout MakeForward(const Layout& layout, int64_t row_bytes, int columns) {
+  ForwardLayout f;
+  f.columns = columns;
+  f.partials = CeilDiv(layout.v, columns);
+  f.row_block =
+      EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * f.partials + row_bytes, 1), kRowStep);
+  f.weight_chunk =
       EvenPiece(layout.v, kForwardWeightBytes / std::max<int64_t>(row_bytes, 1), kColumnStep);
-  const int64_t backward_bytes =
-      std::clamp(HeldProduct(3 * layout.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
+  Cutter cutter;
+  f.census = cutter.Take(1, kCensusBytes);
+  f.source = cutter.Take(layout.n, 4);
+  f.label = cutter.Take(layout.n, 8);
+  f.scale = cutter.Take(layout.n, 4);
+  f.temperature = cutter.Take(layout.n, 4);
+  f.label_logit = cutter.Take(layout.n, 4);
+  f.row_logprob = cutter.Take(layout.n, 4);
+  f.partial_max = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.partial_sum = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.partial_moment = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.packed_hidden = cutter.Take(HeldProduct(f.row_block, row_bytes), 1);
+  f.packed_weight = cutter.Take(HeldProduct(f.weight_chunk, row_bytes), 1);
+  f.bytes = cutter.bytes();
+  return f;
+}
+
+BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) {
+  BackwardLayout b;
+  b.padded_rows = RoundUp(layout.n, kRowStep);
+  const int64_t most =
+      std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
-    if (wide) return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
-    return BestChunk(layout.n, layout.h, layout.v, backward_bytes / column_bytes);
+    if (layout.planes > 1)
+      return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
+    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes);
   };
-  layout.direct_chunk = chunk(std::max<int64_t>(2 * layout.padded_rows, 1));
-  layout.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, layout.padded_rows) + row_bytes, 1));
-
-  Cutter forward;
-  Regions& f = layout.forward_regions;
-  f.census = forward.Take(1, kCensusBytes);
-  f.source = forward.Take(layout.n, 4);
-  f.label = forward.Take(layout.n, 8);
-  f.scale = forward.Take(layout.n, 4);
-  f.temperature = forward.Take(layout.n, 4);
-  f.label_logit = forward.Take(layout.n, 4);
-  f.row_logprob = forward.Take(layout.n, 4);
-  f.partial_max = forward.Take(HeldProduct(tiles, layout.row_block), 4);
-  f.partial_sum = forward.Take(HeldProduct(tiles, layout.row_block), 4);
-  f.partial_moment = forward.Take(HeldProduct(tiles, layout.row_block), 4);
-  f.packed_hidden = forward.Take(HeldProduct(layout.row_block, row_bytes), 1);
-  f.packed_weight = forward.Take(HeldProduct(layout.forward_chunk, row_bytes), 1);
-  f.bytes = forward.bytes();
-  layout.workspace_bytes = f.bytes;
-
-  if (layout.backward) {
-    Cutter backward;
-    Regions& b = layout.backward_regions;
-    b.census = backward.Take(1, kCensusBytes);
-    b.source = backward.Take(layout.n, 4);
-    b.slot = backward.Take(layout.n, 4);
-    b.rows = backward.Take(layout.n, kRowGradientBytes);
-    if (results.grad_hidden) b.sums = backward.Take(HeldProduct(layout.padded_rows, layout.sums_ld), 4);
-    b.packed_hidden = backward.Take(HeldProduct(layout.padded_rows, row_bytes), 1);
-    const auto take_d_logits = [&](Cutter& cutter, int64_t columns) {
-      return cutter.Take(HeldProduct(HeldProduct(layout.padded_rows, columns), layout.planes), 2);
-    };
-    Cutter packed = backward;
-    b.d_logits = take_d_logits(packed, layout.packed_chunk);
-    b.packed_weight = packed.Take(HeldProduct(layout.packed_chunk, row_bytes), 1);
-    take_d_logits(backward, layout.direct_chunk);  // at b.d_logits too
-    b.bytes = std::max(backward.bytes(), packed.bytes());
-    layout.workspace_bytes = std::max(layout.workspace_bytes, b.bytes);
-    layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;
-  }
-  return layout;
+  b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
+  b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
+  Cutter direct;
+  b.census = direct.Take(1, kCensusBytes);
+  b.source = direct.Take(layout.n, 4);
+  b.slot = direct.Take(layout.n, 4);
+  b.rows = direct.Take(layout.n, kRowGradientBytes);
+  if (sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
+  b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
+  const auto take_d_logits = [&](Cutter& cutter, int64_t columns) {
+    return cutter.Take(HeldProduct(HeldProduct(b.padded_rows, columns), layout.planes), 2);
+  };
+  Cutter packed = direct;
+  b.d_logits = take_d_logits(packed, b.packed_chunk);
+  b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
+  take_d_logits(direct, b.direct_chunk);  // at b.d_logits too
+  b.bytes = std::max(direct.bytes(), packed.bytes());
+  return b;
 }
 
 }  // namespace
 
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, int64_t tile_columns) {
-  Layout layout = LayoutOf(problem, results, tile_columns);
-  for (const int64_t columns : kTileColumns) {
-    layout.workspace_bytes =
-        std::max(layout.workspace_bytes, LayoutOf(problem, results, columns).workspace_bytes);
+const ForwardLayout& Layout::ForwardOf(int columns) const {
+  return *std::ranges::find(forward, columns, &ForwardLayout::columns);
+}
+
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results) {
+  const bool wide = problem.hidden.dtype == DType::kF32;
+  Layout layout;
+  layout.n = problem.rows();
+  layout.h = problem.hidden_size();
+  layout.v = problem.vocab();
+  layout.planes = wide ? kPlanes : 1;
+  layout.passes = wide ? kPlanePasses : 1;
+  layout.has_backward = results.grad_hidden.has_value() || results.grad_weight.has_value();
+  layout.packed_ld = RoundUp(layout.h, 8);
+  const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
+  for (size_t i = 0; i < std::size(kPartialColumns); ++i) {
+    layout.forward[i] = MakeForward(layout, row_bytes, kPartialColumns[i]);
+    layout.workspace_bytes = std::max(layout.workspace_bytes, layout.forward[i].bytes);
+  }
+  if (layout.has_backward) {
+    layout.backward = MakeBackward(layout, row_bytes, results.grad_hidden.has_value());
+    layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
+    layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;
   }
   if (layout.workspace_bytes > kMostBytes) return std::nullopt;
   return layout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a problem is cut into pieces, and where each piece of the workspace lies. Host arithmetic on
-// shapes and dtypes, and on the width of a path's tiles; nothing is asked of a device.
+// shapes and dtypes, for every width of tiles that a path may have; nothing is asked of a device.
 //
 // Forward takes blocks of rows, so that partial sums and moved rows stay bounded; backward takes chunks
 // of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: tiles are summed
@@ -13,44 +13,54 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
 
-inline constexpr int64_t kTileColumns[] = {128, 192};  // of a partial sum: what paths may have
+// Columns of the vocabulary that one partial sum of a row is over: what paths may have.
+inline constexpr int kPartialColumns[] = {128, 192};
 
-struct Regions {
-  // Both passes.
-  size_t census = 0, source = 0, packed_hidden = 0, packed_weight = 0;
-  // Forward.
-  size_t label = 0, scale = 0, temperature = 0, label_logit = 0, row_logprob = 0;
-  size_t partial_max = 0, partial_sum = 0, partial_moment = 0;
-  // Backward.
-  size_t slot = 0, rows = 0, sums = 0, d_logits = 0;
+// Of a path whose partial sums are over `columns` each.
+struct ForwardLayout {
+  int columns = 0;           // one of kPartialColumns
+  int64_t partials = 0;      // of a row
+  int64_t row_block = 0;     // rows at a time, a multiple of 256
+  int64_t weight_chunk = 0;  // columns of a packed weight
+  // Offsets.
+  size_t census = 0, source = 0, label = 0, scale = 0, temperature = 0, label_logit = 0,
+         row_logprob = 0, partial_max = 0, partial_sum = 0, partial_moment = 0, packed_hidden = 0,
+         packed_weight = 0;
+  size_t bytes = 0;
+};
+
+struct BackwardLayout {
+  // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
+  // each chunk of it is packed first, into what the shorter d_logits leave.
+  int64_t direct_chunk = 0, packed_chunk = 0;
+  int64_t padded_rows = 0;  // n up to a multiple of 256
+  // Offsets.
+  size_t census = 0, source = 0, slot = 0, rows = 0, sums = 0, packed_hidden = 0, d_logits = 0,
+         packed_weight = 0;
   size_t bytes = 0;
 };
 
 struct Layout {
   int64_t n = 0, h = 0, v = 0;
   int planes = 1, passes = 1;
-  bool backward = false;      // some gradient is asked for
-  int64_t packed_ld = 0;      // elements of a packed row of hidden or weight
-  int64_t row_block = 0;      // forward: rows a block, a multiple of 256
-  int64_t forward_chunk = 0;  // forward: columns of a packed weight
-  // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
-  // each chunk of it is packed first, into what the shorter d_logits leave.
-  int64_t direct_chunk = 0, packed_chunk = 0;
-  int64_t padded_rows = 0;  // n up to a multiple of 256
-  int64_t sums_ld = 0;
-  Regions forward_regions, backward_regions;
-  size_t workspace_bytes = 0, saved_bytes = 0;
+  bool has_backward = false;  // some gradient is asked for
+  int64_t packed_ld = 0;      // elements of a packed row of hidden or weight, and of a row of sums
+  ForwardLayout forward[std::size(kPartialColumns)];
+  BackwardLayout backward;
+  size_t workspace_bytes = 0, saved_bytes = 0;  // enough for any path
+
+  const ForwardLayout& ForwardOf(int columns) const;
 };
 
-// Of a path whose partial sums are over tile_columns, one of kTileColumns. workspace_bytes is enough
-// for any path; nullopt where it would pass 2^62.
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, int64_t tile_columns);
+// nullopt where workspace_bytes would pass 2^62.
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results);
 
 }  // namespace plumbline::kernel::cuda
 

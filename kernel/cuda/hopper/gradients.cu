@@ -6,8 +6,6 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Of clusters' rows (bench/NOTES.md).
-constexpr int kGroup = 8;
 constexpr int64_t kManyTiles = 132;  // multiprocessors of an H100 or H200
 
 bool OfFewRows(int64_t rows, int64_t hidden_size) {
@@ -20,8 +18,8 @@ bool OfFewRows(int64_t rows, int64_t hidden_size) {
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
   if (OfFewRows(product.m, product.n))
-    return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, kGroup, stream);
-  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, kGroup, stream);
+    return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, stream);
+  return LaunchProduct<Element, GradHiddenTile>(product, epilogue, stream);
 }
 
 template <class Tile>
@@ -61,7 +59,7 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
     if (!status.ok()) return status;
   }
   return KnowingLines<Element>(epilogue, GradWeightTile::kColumns, [&](const auto& known) {
-    return LaunchProduct<Element, GradWeightTile>(dealt, known, kGroup, stream);
+    return LaunchProduct<Element, GradWeightTile>(dealt, known, stream);
   });
 }
 

@@ -31,9 +31,8 @@ using GradWeightTile = TileShape<Work::kTurns, 3, 128, 5, Major::kMN, Major::kMN
 // the device.
 using FewRowsGradHiddenTile = TileShape<Work::kTurns, 1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
-// group: see Schedule.
 template <class Element, class Tile, class Epilogue, class Plan = NoDefects>
-Status LaunchProduct(const Product& product, const Epilogue& epilogue, int group, cudaStream_t stream,
+Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStream_t stream,
                      const Plan& plan = {}) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
   Maps maps = {};
@@ -70,19 +69,12 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, int group
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  // Clusters of four do not fill every part of the chip.
-  int resident = multiprocessors / Tile::kClusterBlocks;
-  if constexpr (Tile::kClusterBlocks > 2) {
-    config.gridDim = dim3(Tile::kClusterBlocks * unsigned(resident));
-    Status known = FromCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config),
-                            "clusters of a matrix product");
-    if (!known.ok()) return known;
-  }
   // A defect of a block's second tile shows on small problems too where there is one cluster alone.
-  const int64_t most = plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : resident;
+  const int64_t most =
+      plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / Tile::kClusterBlocks;
   const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
-  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, group, epilogue, plan),
+  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, epilogue, plan),
                   "launch of a matrix product");
 }
 

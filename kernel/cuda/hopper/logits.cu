@@ -4,14 +4,12 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-constexpr int kGroup = 8;  // of clusters' rows (bench/NOTES.md)
-
 // Either shape gives the same bits.
 template <class Element, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   if (product.m <= FewRowsTile::kRows)
-    return LaunchProduct<Element, FewRowsTile>(product, epilogue, kGroup, stream);
-  return LaunchProduct<Element, ForwardTile>(product, epilogue, kGroup, stream);
+    return LaunchProduct<Element, FewRowsTile>(product, epilogue, stream);
+  return LaunchProduct<Element, ForwardTile>(product, epilogue, stream);
 }
 
 template <class Element>

@@ -5,7 +5,7 @@
 namespace plumbline::kernel::cuda {
 
 const Path kHopperPath = {
-    .softmax_columns = hopper::kSoftmaxColumns,
+    .partial_columns = hopper::kSoftmaxColumns,
     .bf16 = {hopper::Forward<__nv_bfloat16>, hopper::DLogits<__nv_bfloat16>,
              hopper::GradHidden<__nv_bfloat16>, hopper::GradWeight<__nv_bfloat16>},
     .f16 = {hopper::Forward<__half>, hopper::DLogits<__half>, hopper::GradHidden<__half>,

@@ -35,31 +35,19 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Where a block stands in its cluster. Ranks go down the rows first.
+// Where a block stands in its cluster of one or two.
 template <class Tile>
 struct Place {
-  uint32_t row, column;
+  uint32_t rank;
 
-  __device__ explicit Place(uint32_t rank)
-      : row(rank % Tile::kClusterRows), column(rank / Tile::kClusterRows) {}
-  __device__ static uint32_t Rank(uint32_t row, uint32_t column) {
-    return column * Tile::kClusterRows + row;
-  }
-  // The blocks that share its rows of A, and those that share its columns of B, itself among either.
-  __device__ uint16_t SharingA() const {
-    uint16_t blocks = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < Tile::kClusterColumns; ++i) blocks |= uint16_t(1u << Rank(row, i));
-    return blocks;
-  }
-  __device__ uint16_t SharingB() const {
-    return uint16_t(((1u << Tile::kClusterRows) - 1) << Rank(0, column));
-  }
-  // The rank of one of the kPeers blocks that share anything.
-  __device__ uint32_t Peer(uint32_t i) const {
-    constexpr uint32_t kRows = Tile::kClusterRows, kColumns = Tile::kClusterColumns;
-    return i < kRows ? Rank(i, column) : Rank(row, (column + 1 + i - kRows) % kColumns);
-  }
+  __device__ uint32_t row() const { return Tile::kClusterRows > 1 ? rank : 0; }
+  __device__ uint32_t column() const { return Tile::kClusterColumns > 1 ? rank : 0; }
+  // The blocks that have its rows of A, and those that have its columns of B: a bit each.
+  __device__ uint16_t SharingA() const { return Sharing(Tile::kClusterColumns); }
+  __device__ uint16_t SharingB() const { return Sharing(Tile::kClusterRows); }
+
+ private:
+  __device__ uint16_t Sharing(int sharers) const { return uint16_t(sharers > 1 ? 3u : 1u << rank); }
 };
 
 // What the issuing thread does.
@@ -108,7 +96,7 @@ struct Issuer {
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to = stages + stage * Tile::kStageBytes;
     const bool first_share = plan.Has(Defect::kHopperMulticastRankIgnored);
-    const int part_a = int(place.column), part_b = int(place.row);
+    const int part_a = int(place.column()), part_b = int(place.row());
     Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(to, a, barrier, row, depth, planes.a, part_a,
                                                         first_share ? 0 : part_a, place.SharingA());
     Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(to + Tile::kABytes, b, barrier, column, depth,
@@ -155,18 +143,17 @@ struct Multiplier {
   uint32_t stages, full, empty;
   uint32_t a_rows;
   Place<Tile> place;
-  uint32_t peer;  // of this lane
   Plan plan;
   int stage = 0;
   uint32_t parity = 0;
 
-  // One arrival a warp, at the barrier of each block that fetches for this one.
+  // One arrival a warp, at the barrier of each block of the cluster: all of them fetch for this one.
   __device__ void Release(int released) const {
     const uint32_t lane = threadIdx.x % 32;
     if (plan.Has(Defect::kHopperPeerNotAwaited)) {
-      if (lane == place.row) BarrierArriveAt(empty + 8 * released, peer);
-    } else if (lane < Tile::kPeers) {
-      BarrierArriveAt(empty + 8 * released, peer);
+      if (lane == place.rank) BarrierArriveAt(empty + 8 * released, lane);
+    } else if (lane < Tile::kClusterBlocks) {
+      BarrierArriveAt(empty + 8 * released, lane);
     }
   }
 
@@ -192,7 +179,7 @@ struct Multiplier {
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
         if (plan.Has(Defect::kHopperStageReleasedEarly)) Release(stage);
         if (plan.Has(Defect::kHopperStageReleasedEarly) ||
-            (plan.Has(Defect::kHopperPeerNotAwaited) && place.row + place.column != 0))
+            (plan.Has(Defect::kHopperPeerNotAwaited) && place.rank != 0))
           __nanosleep(3000);
         __syncwarp();
       }
@@ -238,20 +225,20 @@ struct Multiplier {
 
 template <class Element, class Tile, class Epilogue, class Plan>
 __global__ void __launch_bounds__(kBlockThreads, 1)
-    ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Product product, int group,
+    ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Product product,
                   const __grid_constant__ Epilogue epilogue, const __grid_constant__ Plan plan) {
   extern __shared__ uint8_t shared[];
   const uint32_t stages = (SharedAddress(shared) + 1023) & ~1023u;
   const uint32_t scratch = stages + Tile::kStages * Tile::kStageBytes;
   const uint32_t full = scratch + Tile::kScratchBytes;
   const uint32_t empty = full + 8 * Tile::kStages;
-  const Place<Tile> place(ClusterRank());
+  const Place<Tile> place{ClusterRank()};
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   const bool lone = plan.Has(Defect::kHopperPeerNotAwaited);
   if (threadIdx.x == 0) {
     for (int i = 0; i < Tile::kStages; ++i) {
       BarrierInit(full + 8 * i, 1);
-      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kPeers));
+      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kClusterBlocks));
     }
     BarrierInitFence();
   }
@@ -267,14 +254,14 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   constexpr int kUnitRows = Tile::kRows * Tile::kClusterRows;
   constexpr int kUnitColumns = Tile::kColumns * Tile::kClusterColumns;
   const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
-                             (int(product.n) + kUnitColumns - 1) / kUnitColumns, group};
+                             (int(product.n) + kUnitColumns - 1) / kUnitColumns};
   const Deal deal = {int(blockIdx.x) / Tile::kClusterBlocks, int(gridDim.x) / Tile::kClusterBlocks,
                      product.head_clusters, product.head_rounds};
   const auto row_of = [&](int unit) {
-    return (int64_t{unit} * Tile::kClusterRows + place.row) * Tile::kRows;
+    return (int64_t{unit} * Tile::kClusterRows + place.row()) * Tile::kRows;
   };
   const auto column_of = [&](int unit) {
-    return (int64_t{unit} * Tile::kClusterColumns + place.column) * Tile::kColumns;
+    return (int64_t{unit} * Tile::kClusterColumns + place.column()) * Tile::kColumns;
   };
 
   if (warpgroup == 0) {
@@ -302,8 +289,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
     constexpr bool kTurns = Tile::kWork == Work::kTurns;
     const int first_group = kTurns ? 0 : (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{
-        stages, full, empty, uint32_t(first_group) * 8192, place, place.Peer(threadIdx.x % 32), plan};
+    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, uint32_t(first_group) * 8192,
+                                               place,  plan};
     const WarpScratch own_scratch = {scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes};
     const int steps = product.passes * blocks;
     const int turn = kTurns ? warpgroup - 1 : 0;

@@ -66,8 +66,9 @@ struct TileShape {
   static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
   static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + kScratchBytes + 1024;
   static constexpr int kWarpsAStage = work == Work::kHalves ? 4 * kMultipliers : 4;
-  // Blocks whose copies reach a block, and so the blocks to which it gives a stage back.
-  static constexpr int kPeers = cluster_rows + cluster_columns - 1;
+  // Two blocks of a cluster have all rows of A in common, or all columns of B. Clusters of four leave
+  // 12 of 132 multiprocessors idle (bench/NOTES.md).
+  static_assert(kClusterBlocks <= 2);
   static_assert(kSharedBytes <= 227 * 1024);
 };
 
@@ -86,12 +87,13 @@ struct Deal {
 // The order of tiles: groups of a few rows of clusters sweep all columns, so that what concurrent
 // clusters read of A stays in L2 while B streams by.
 struct Schedule {
-  int rows, columns, group;  // of clusters
+  static constexpr int kGroup = 8;
+  int rows, columns;  // of clusters
 
   __device__ int tiles() const { return rows * columns; }
   __device__ void At(int tile, int* row, int* column) const {
-    const int first = tile / (group * columns) * group;
-    const int height = min(group, rows - first);
+    const int first = tile / (kGroup * columns) * kGroup;
+    const int height = min(kGroup, rows - first);
     const int within = tile - first * columns;
     *column = within / height;
     *row = first + within - *column * height;

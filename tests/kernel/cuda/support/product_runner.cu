@@ -179,11 +179,11 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
   switch (loop) {
     case Loop::kLogits:
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
-          product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
+          product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
     case Loop::kFewRowsLogits:
       if constexpr (std::is_same_v<Plan, NoDefects>) {
         return hopper::LaunchProduct<Element, hopper::FewRowsTile>(
-            product, StoreSums<false>{c, ld, product.n}, 2, nullptr, plan);
+            product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
       }
       break;
     case Loop::kGradHidden:
@@ -193,15 +193,15 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
           cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
         if (loop == Loop::kFewRowsGradHidden) {
           return hopper::LaunchProduct<Element, hopper::FewRowsGradHiddenTile>(
-              product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+              product, StoreSums<true>{c, ld, product.n}, nullptr, plan);
         }
         return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
-            product, StoreSums<true>{c, ld, product.n}, 4, nullptr, plan);
+            product, StoreSums<true>{c, ld, product.n}, nullptr, plan);
       }
       break;
     case Loop::kGradWeight:
       return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
-          product, StoreSums<false>{c, ld, product.n}, 4, nullptr, plan);
+          product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
   }
   return Status::Error(Code::kFailed, "no such loop");
 }
