@@ -31,21 +31,18 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
 }
 
 // Estimated time of backward's products with chunks of that many columns, in cycles of a
-// multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (grad_weight) takes
-// 768, one of 256 x 128 (grad_hidden) 1024, and 66 clusters of two take them in turn. The gradients'
-// products of a chunk run into each other; d_logits wait. All tiles of a round of grad_hidden read and
-// write their sums at the same time, as fast as device memory goes: 24 bytes a cycle for each of 132
-// multiprocessors. It decides how well a chunk fills the device, and no bit.
+// multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes
+// 768, and 66 clusters of two take them in turn. The gradients'
+// products of a chunk run into each other; d_logits wait. It decides how well a chunk fills the device, and no bit.
 double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   constexpr int64_t kClusters = 66;
   constexpr double kBlock = 768, kLaunches = 12000;
-  const double of_sums = 8 * static_cast<double>(n) * static_cast<double>(h) / (24 * 2 * kClusters);
   const auto chunk = [&](int64_t c) {
     const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
-    const int64_t hidden = CeilDiv(n, 256) * CeilDiv(h, 256),
+    const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
                   weight = CeilDiv(c, 192) * CeilDiv(h, 256);
     const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
-    const double of_hidden = 1024 * static_cast<double>(CeilDiv(c, 64));
+    const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
     const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
     // The free ones take as many tiles of grad_weight first as that last one takes time for.
     const auto head = early == kClusters ? 0 : static_cast<int64_t>(of_hidden / of_weight + 0.5);
@@ -56,7 +53,7 @@ double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
     const double long_end = of_hidden * tiles(CeilDiv(hidden, kClusters)) +
                             of_weight * tiles(rest / kClusters + (rest % kClusters > early ? 1 : 0));
     return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
-           std::max(short_end, long_end) + of_sums + kLaunches;
+           std::max(short_end, long_end) + kLaunches;
   };
   const int64_t whole = v / columns, rest = v % columns;
   return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);

@@ -25,7 +25,7 @@ using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
 // Gradients: 128 columns, since hidden sizes are multiples of 128 rather than of 192; neighbours share
 // A.
-using GradHiddenTile = TileShape<Work::kHalves, 2, 128, 4, Major::kK, Major::kMN, 1, 2>;
+using GradHiddenTile = TileShape<Work::kTurns, 3, 128, 5, Major::kK, Major::kMN, 1, 2>;
 using GradWeightTile = TileShape<Work::kTurns, 3, 128, 5, Major::kMN, Major::kMN, 1, 2>;
 // grad_hidden of few rows: its chains over the vocabulary may not be cut, so small tiles have to fill
 // the device.
