@@ -27,6 +27,7 @@
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/grid_order.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
+#include "kernel/cuda/hopper/schedule.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/tile_shape.cuh"
 #include "kernel/cuda/hopper/tma.cuh"
@@ -255,8 +256,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   constexpr int kUnitColumns = Tile::kColumns * Tile::kClusterColumns;
   const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
                              (int(product.n) + kUnitColumns - 1) / kUnitColumns};
-  const Deal deal = {int(blockIdx.x) / Tile::kClusterBlocks, int(gridDim.x) / Tile::kClusterBlocks,
-                     product.head_clusters, product.head_rounds};
+  const int clusters = int(gridDim.x) / Tile::kClusterBlocks;
+  const Deal deal = {int(blockIdx.x) / Tile::kClusterBlocks, clusters,
+                     min(product.head_clusters, clusters), product.head_rounds};
   const auto row_of = [&](int unit) {
     return (int64_t{unit} * Tile::kClusterRows + place.row()) * Tile::kRows;
   };

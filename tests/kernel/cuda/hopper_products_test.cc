@@ -130,6 +130,11 @@ TEST_F(GpuHopperProducts, ManyTilesAreExact) {
       c.n = 2304;
       c.k = 776;
       expect.Exact(c);
+      for (const int rounds : {1, 2}) {  // as on a device of 132 multiprocessors, and wide of any
+        c.head_clusters = rounds == 1 ? 16 : 300;
+        c.head_rounds = rounds;
+        expect.Exact(c);
+      }
     }
   }
 }

@@ -238,6 +238,8 @@ std::string Describe(const ProductCase& c) {
   add("accumulate", c.accumulate);
   add("live", c.live);
   add("live_first", c.live_first);
+  add("head_clusters", c.head_clusters);
+  add("head_rounds", c.head_rounds);
   add("alternative", c.alternative);
   add("of_a", c.a_has_alternative);
   add("of_b", c.b_has_alternative);
@@ -300,6 +302,8 @@ Outcome RunProduct(const ProductCase& c) {
   product.passes = c.passes;
   product.live_is_depth = live_is_depth;
   product.live_first = c.live_first;
+  product.head_clusters = c.head_clusters;
+  product.head_rounds = c.head_rounds;
   if (c.live >= 0) {
     int32_t* count = memory.New<int32_t>(1);
     FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(count), 1, uint32_t(c.live));
