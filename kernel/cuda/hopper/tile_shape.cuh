@@ -53,6 +53,8 @@ struct TileShape {
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
   static constexpr Major kB = b;
+  static constexpr int kUnitRows = kRows * cluster_rows;  // of a cluster
+  static constexpr int kUnitColumns = kColumns * cluster_columns;
   using ShareA = Share<a, kRows, cluster_columns>;
   using ShareB = Share<b, kColumns, cluster_rows>;
   // More accumulators than these leave no room for an epilogue beside 232 registers.
