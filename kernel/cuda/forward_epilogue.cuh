@@ -30,8 +30,9 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   }
 
  private:
-  // `column` counts from the first that is kept; negative: not all of the tile is. Stored are whole
-  // groups of columns, also where one reaches past the vocabulary.
+  // Kept logits are not read again before everything else has gone by: stored so that they are out of
+  // the caches first. `column` counts from the first that is kept; negative: not all of the tile is.
+  // Stored are whole groups of columns, also where one reaches past the vocabulary.
   template <int BN, class Scratch>
   __device__ void Keep(const float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows,
                        Scratch scratch) const {
@@ -54,7 +55,8 @@ struct ForwardEpilogue : SoftmaxEpilogue {
     for (int i = 0; i < kKeptGroup / 2; i += 2) {
       const int r = lane / 4 + i / 2 % 2 * 8;
       const float2 pair = {d[first / 2 + i], d[first / 2 + i + 1]};
-      if (r < rows) *reinterpret_cast<float2*>(to + r * kept_ld + i / 4 * 8 + lane % 4 * 2) = pair;
+      if (r < rows)
+        __stcs(reinterpret_cast<float2*>(to + r * kept_ld + i / 4 * 8 + lane % 4 * 2), pair);
     }
   }
 
@@ -84,7 +86,6 @@ struct ForwardEpilogue : SoftmaxEpilogue {
                    : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
                    : "r"(piece(r, lane % 8))
                    : "memory");
-      // Not read again before everything else has gone by: out of the caches first.
       if (r < rows) __stcs(reinterpret_cast<float4*>(to + r * kept_ld + lane % 8 * 4), four);
     }
     __syncwarp();

@@ -10,6 +10,7 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 constexpr int64_t kDepthBlock = 64;  // the largest of any path
+static_assert(kDepthBlock % kKeptGroup == 0);
 
 int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
   if (layout.n == 0 || layout.v == 0) return layout.v;

@@ -59,9 +59,6 @@ struct Product {
   // Whether nothing that it reads or overwrites is touched by the launch before it, only by those that
   // had ended when that one began: it may then run beside it. A path may ignore this.
   bool beside_previous = false;
-  // How uneven the launch before it ends: blocks of all but the first head_clusters clusters are free
-  // only when those have had time for head_rounds tiles of this one. A path may ignore this too.
-  int head_clusters = 0, head_rounds = 0;
   int passes = 1;  // or kPlanePasses
 };
 

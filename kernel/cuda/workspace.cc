@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernel/cuda/cutter.h"
+#include "kernel/cuda/hopper/schedule.h"
 #include "kernel/cuda/product.h"
 
 namespace plumbline::kernel::cuda {
@@ -32,26 +33,29 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
 
 // Estimated time of backward's products with chunks of that many columns, in cycles of a
 // multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes
-// 768, and 66 clusters of two take them in turn. The gradients'
-// products of a chunk run into each other; d_logits wait. It decides how well a chunk fills the device, and no bit.
+// 768, and 66 clusters of two take them in turn. The gradients' products of a chunk run into each
+// other; d_logits wait. It decides how well a chunk fills the device, and no bit.
 double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
-  constexpr int64_t kClusters = 66;
+  constexpr int kClusters = 66;
+  constexpr int64_t kMostTiles = int64_t{1} << 30;
   constexpr double kBlock = 768, kLaunches = 12000;
   const auto chunk = [&](int64_t c) {
     const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
     const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
                   weight = CeilDiv(c, 192) * CeilDiv(h, 256);
-    const int64_t early = kClusters - hidden % kClusters;  // clusters without the last of grad_hidden
     const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
     const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
-    // The free ones take as many tiles of grad_weight first as that last one takes time for.
-    const auto head = early == kClusters ? 0 : static_cast<int64_t>(of_hidden / of_weight + 0.5);
-    const int64_t rest = std::max<int64_t>(weight - head * early, 0);
+    const hopper::Head head = hopper::HeadBeside(
+        kClusters, {static_cast<int>(hidden % kClusters), static_cast<float>(of_hidden)},
+        {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
+    const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
     const auto tiles = [](int64_t count) { return static_cast<double>(count); };
-    const double short_end =
-        of_hidden * tiles(hidden / kClusters) + of_weight * tiles(head + CeilDiv(rest, kClusters));
-    const double long_end = of_hidden * tiles(CeilDiv(hidden, kClusters)) +
-                            of_weight * tiles(rest / kClusters + (rest % kClusters > early ? 1 : 0));
+    // Of a cluster of the head, and of one that grad_hidden keeps longest.
+    const double short_end = of_hidden * tiles(hidden / kClusters) +
+                             of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
+    const double long_end =
+        of_hidden * tiles(CeilDiv(hidden, kClusters)) +
+        of_weight * tiles(rest / kClusters + (rest % kClusters > head.clusters ? 1 : 0));
     return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
            std::max(short_end, long_end) + kLaunches;
   };

@@ -31,9 +31,15 @@ using GradWeightTile = TileShape<Work::kTurns, 3, 128, 5, Major::kMN, Major::kMN
 // the device.
 using FewRowsGradHiddenTile = TileShape<Work::kTurns, 1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
+template <class Tile>
+int64_t Units(int64_t m, int64_t n) {
+  return ((m + Tile::kUnitRows - 1) / Tile::kUnitRows) *
+         ((n + Tile::kUnitColumns - 1) / Tile::kUnitColumns);
+}
+
 template <class Element, class Tile, class Epilogue, class Plan = NoDefects>
 Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStream_t stream,
-                     const Plan& plan = {}) {
+                     const Plan& plan = {}, const Transposed& before = {}) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
   Maps maps = {};
   Status mapped =
@@ -42,10 +48,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   int multiprocessors = 0;
   Status counted = CountMultiprocessors(&multiprocessors);
   if (!counted.ok()) return counted;
-  constexpr int64_t kUnitRows = int64_t{Tile::kRows} * Tile::kClusterRows;
-  constexpr int64_t kUnitColumns = int64_t{Tile::kColumns} * Tile::kClusterColumns;
-  const int64_t tiles =
-      ((product.m + kUnitRows - 1) / kUnitRows) * ((product.n + kUnitColumns - 1) / kUnitColumns);
+  const int64_t tiles = Units<Tile>(product.m, product.n);
   if (tiles > int64_t{1} << 30) {
     return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) +
                                                  " x " + std::to_string(product.n) + " has " +
@@ -74,7 +77,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
       plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / Tile::kClusterBlocks;
   const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
-  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, epilogue, plan),
+  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, before, epilogue, plan),
                   "launch of a matrix product");
 }
 

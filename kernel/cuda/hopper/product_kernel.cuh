@@ -27,6 +27,7 @@
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/grid_order.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
+#include "kernel/cuda/hopper/schedule.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/tile_shape.cuh"
 #include "kernel/cuda/hopper/tma.cuh"
@@ -223,10 +224,28 @@ struct Multiplier {
   }
 };
 
+// What grad_hidden is to a grad_weight that begins beside it (Product::beside_previous): a product with
+// its depth for rows, its rows for depth and its columns. How that one's clusters cut it; 0: there is
+// none.
+struct Transposed {
+  int unit_rows = 0, unit_columns = 0;
+
+  // m, n and k are this one's.
+  __device__ Load Of(int m, int n, int k) const {
+    return {(k + unit_rows - 1) / unit_rows * ((n + unit_columns - 1) / unit_columns),
+            TimeOfUnit(unit_rows, unit_columns, m)};
+  }
+  // Of a cluster's tile with that depth, up to a factor.
+  __device__ static float TimeOfUnit(int rows, int columns, int depth) {
+    return float(rows * columns) * float((depth + kDepthBlock - 1) / kDepthBlock);
+  }
+};
+
 template <class Element, class Tile, class Epilogue, class Plan>
 __global__ void __launch_bounds__(kBlockThreads, 1)
     ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Product product,
-                  const __grid_constant__ Epilogue epilogue, const __grid_constant__ Plan plan) {
+                  const __grid_constant__ Transposed before, const __grid_constant__ Epilogue epilogue,
+                  const __grid_constant__ Plan plan) {
   extern __shared__ uint8_t shared[];
   const uint32_t stages = (SharedAddress(shared) + 1023) & ~1023u;
   const uint32_t scratch = stages + Tile::kStages * Tile::kStageBytes;
@@ -251,12 +270,16 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   const int k = product.live_is_depth ? live : int(product.k);
   const int blocks =
       plan.Has(Defect::kHopperDepthTailDropped) ? k / kDepthBlock : (k + kDepthBlock - 1) / kDepthBlock;
-  constexpr int kUnitRows = Tile::kRows * Tile::kClusterRows;
-  constexpr int kUnitColumns = Tile::kColumns * Tile::kClusterColumns;
-  const Schedule schedule = {(m + kUnitRows - 1) / kUnitRows,
-                             (int(product.n) + kUnitColumns - 1) / kUnitColumns};
-  const Deal deal = {int(blockIdx.x) / Tile::kClusterBlocks, int(gridDim.x) / Tile::kClusterBlocks,
-                     product.head_clusters, product.head_rounds};
+  const int n = int(product.n);
+  const Schedule schedule = {(m + Tile::kUnitRows - 1) / Tile::kUnitRows,
+                             (n + Tile::kUnitColumns - 1) / Tile::kUnitColumns};
+  Deal deal = {int(gridDim.x) / Tile::kClusterBlocks, {}};
+  if (before.unit_rows > 0) {
+    deal.head =
+        HeadBeside(deal.clusters, before.Of(m, n, k),
+                   {schedule.tiles(), Transposed::TimeOfUnit(Tile::kUnitRows, Tile::kUnitColumns, k)});
+  }
+  const int first = deal.First(int(blockIdx.x) / Tile::kClusterBlocks);
   const auto row_of = [&](int unit) {
     return (int64_t{unit} * Tile::kClusterRows + place.row()) * Tile::kRows;
   };
@@ -279,9 +302,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                                 plan};
       PrefetchTensorMap(issuer.a);
       PrefetchTensorMap(issuer.b);
-      for (int round = deal.first_round(); deal.Tile(round) < schedule.tiles(); ++round) {
+      for (int tile = first; tile < schedule.tiles(); tile = deal.After(tile)) {
         int row, column;
-        schedule.At(deal.Tile(round), &row, &column);
+        schedule.At(tile, &row, &column);
         issuer.FillTile(row_of(row), column_of(column));
       }
     }
@@ -295,12 +318,13 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     const int steps = product.passes * blocks;
     const int turn = kTurns ? warpgroup - 1 : 0;
     if (kTurns) multiplier.Skip(turn * steps);
-    const int first = deal.first_round();
-    if (kTurns && turn == 1 && deal.Tile(first) < schedule.tiles()) GiveTurn(0);
-    for (int round = first + turn; deal.Tile(round) < schedule.tiles();
-         round += kTurns ? kMultipliers : 1) {
+    if (kTurns && turn == 1 && first < schedule.tiles()) GiveTurn(0);
+    const int own_first = turn == 0 ? first : deal.After(first);
+    for (int tile = own_first, next = 0; tile < schedule.tiles();
+         tile = kTurns ? deal.After(next) : next) {
+      next = deal.After(tile);
       int unit_row, unit_column;
-      schedule.At(deal.Tile(round), &unit_row, &unit_column);
+      schedule.At(tile, &unit_row, &unit_column);
       const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
       const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
@@ -316,9 +340,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         }
       }
       if (kTurns) AwaitTurn(turn);
-      const int next_turn = kTurns && deal.Tile(round + 1) < schedule.tiles() ? 1 - turn : -1;
+      const int next_turn = kTurns && next < schedule.tiles() ? 1 - turn : -1;
       if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
-      multiplier.template Run<Epilogue::kLoads>(d, steps, round == first + turn, next_turn);
+      multiplier.template Run<Epilogue::kLoads>(d, steps, tile == own_first, next_turn);
       multiplier.Finish(d, steps);
       if (kTurns) multiplier.Skip(steps);
 #pragma unroll

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a product is cut: the tile of a block, the cluster of blocks that share operands, the stages of
-// shared memory, the registers; and the order in which clusters take tiles. Everything that is chosen
-// by measurement (bench/NOTES.md), at compile time.
+// shared memory, the registers. Everything that is chosen by measurement (bench/NOTES.md), at compile
+// time.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
@@ -53,6 +53,8 @@ struct TileShape {
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
   static constexpr Major kB = b;
+  static constexpr int kUnitRows = kRows * cluster_rows;  // of a cluster
+  static constexpr int kUnitColumns = kColumns * cluster_columns;
   using ShareA = Share<a, kRows, cluster_columns>;
   using ShareB = Share<b, kColumns, cluster_rows>;
   // More accumulators than these leave no room for an epilogue beside 232 registers.
@@ -70,34 +72,6 @@ struct TileShape {
   // 12 of 132 multiprocessors idle (bench/NOTES.md).
   static_assert(kClusterBlocks <= 2);
   static_assert(kSharedBytes <= 227 * 1024);
-};
-
-// Which tiles a cluster takes, one after another: every `clusters`-th, but for a head of as many rounds
-// that the first head_clusters deal among themselves.
-struct Deal {
-  int cluster, clusters, head_clusters, head_rounds;
-
-  __device__ int first_round() const { return cluster < head_clusters ? 0 : head_rounds; }
-  __device__ int Tile(int round) const {
-    if (round < head_rounds) return round * head_clusters + cluster;
-    return head_rounds * head_clusters + (round - head_rounds) * clusters + cluster;
-  }
-};
-
-// The order of tiles: groups of a few rows of clusters sweep all columns, so that what concurrent
-// clusters read of A stays in L2 while B streams by.
-struct Schedule {
-  static constexpr int kGroup = 8;
-  int rows, columns;  // of clusters
-
-  __device__ int tiles() const { return rows * columns; }
-  __device__ void At(int tile, int* row, int* column) const {
-    const int first = tile / (kGroup * columns) * kGroup;
-    const int height = min(kGroup, rows - first);
-    const int within = tile - first * columns;
-    *column = within / height;
-    *row = first + within - *column * height;
-  }
 };
 
 }  // namespace plumbline::kernel::cuda::hopper

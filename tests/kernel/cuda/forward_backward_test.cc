@@ -155,7 +155,7 @@ TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Several blocks of rows and chunks of the vocabulary, gradients known before the call.
+// Several chunks of the vocabulary, gradients known before the call.
 TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
     TestValues values = Ragged(DType::kBf16, 700, 6000, 2);
@@ -175,6 +175,23 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
       EXPECT_TRUE(placed.Outputs() == apart) << limit;
     }
   }
+}
+
+// Several blocks of rows: 72 MiB of partial sums hold no more than 5888. Fails if those after the first
+// keep their logits over the first ones'.
+TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) {
+  const TestValues values = Ragged(DType::kBf16, 6400, 200000, 4);
+  const TestOutputs apart = Apart(values, {}, On());
+  PlacedProblem placed(values);
+  DeviceProblem device(placed.problem(), placed.results());
+  Execution execution = On();
+  execution.kept_logits_bytes = size_t{1} << 30;
+  OneCall call(device, device.problem(), execution, 0xff);
+  const Status status = call.Run({});
+  ASSERT_TRUE(status.ok()) << status.message;
+  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  EXPECT_THAT(device.Fetch(), IsEmpty());
+  EXPECT_TRUE(placed.Outputs() == apart);
 }
 
 // Fails if the call allocates, waits or reads back, or remembers what it was first called on.

@@ -134,6 +134,27 @@ TEST_F(GpuHopperProducts, ManyTilesAreExact) {
   }
 }
 
+// Fails if a tile that a head has is dealt again or one is left out, by any of those that have to
+// agree: the thread that fetches and the two warpgroups. With all rows and 132 multiprocessors the
+// heads are 9 clusters of 7 rounds and 60 of 19, and twice more than the 1281 tiles there are; without
+// a depth none.
+TEST_F(GpuHopperProducts, DealtUnevenlyTheyAreExact) {
+  Expectation expect;
+  ProductCase c;
+  c.loop = Loop::kGradWeight;
+  c.m = 192 * 61;
+  c.n = 256 * 21;
+  c.k = 2100;
+  for (const auto& [rows, columns] : {std::pair{256, 256}, {90, 1900}, {700, 4000}, {2100, 5376}}) {
+    c.unit_rows = rows;
+    c.unit_columns = columns;
+    for (const int64_t live : {2100, 1050, 0}) {
+      c.live = live;
+      expect.Exact(c);
+    }
+  }
+}
+
 // More than 2^31 elements in an operand, and a row whose offset is past 2^32 bytes.
 ProductCase Huge() {
   ProductCase c;

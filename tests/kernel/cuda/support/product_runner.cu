@@ -175,7 +175,7 @@ Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
 // Each combination is a kernel to compile: the loops of grad_hidden, which loads, are never planted.
 template <class Element, class Plan>
 Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
-                  const Plan& plan) {
+                  const Plan& plan, const hopper::Transposed& beside = {}) {
   switch (loop) {
     case Loop::kLogits:
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
@@ -201,15 +201,16 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
       break;
     case Loop::kGradWeight:
       return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
-          product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
+          product, StoreSums<false>{c, ld, product.n}, nullptr, plan, beside);
   }
   return Status::Error(Code::kFailed, "no such loop");
 }
 
 Status Launch(const ProductCase& c, const Product& product, float* sums, int64_t ld) {
-  if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoDefects());
+  const hopper::Transposed beside = {c.unit_rows, c.unit_columns};
+  if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoDefects(), beside);
   if (c.planted == 0)
-    return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoDefects());
+    return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoDefects(), beside);
   return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, PlantedDefect{c.planted});
 }
 
@@ -238,6 +239,8 @@ std::string Describe(const ProductCase& c) {
   add("accumulate", c.accumulate);
   add("live", c.live);
   add("live_first", c.live_first);
+  add("unit_rows", c.unit_rows);
+  add("unit_columns", c.unit_columns);
   add("alternative", c.alternative);
   add("of_a", c.a_has_alternative);
   add("of_b", c.b_has_alternative);

@@ -29,6 +29,8 @@ struct ProductCase {
   bool accumulate = false;       // grad_hidden only: C holds sums before
   int64_t live = -1;             // -1: no live_rows
   int64_t live_first = 0;
+  // kGradWeight: as if beside a grad_hidden in such units, which decides how tiles are dealt; 0: not.
+  int unit_rows = 0, unit_columns = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
   int planted = 0;                                          // bf16 only, kLogits and kGradWeight

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tile a persistent cluster computes when. Every tile is computed once, whatever the numbers
+// here, and no result depends on by whom.
+
+#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
+#define PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
+
+#include <cuda_runtime_api.h>
+
+namespace plumbline::kernel::cuda::hopper {
+
+// Tiles that the first `clusters` of a grid, not more than it has, deal among themselves before the
+// others begin: one each in every round.
+struct Head {
+  int clusters = 0, rounds = 0;
+};
+
+// The tiles of a product and the time of one, in any unit that two products share.
+struct Load {
+  int tiles;
+  float time;
+};
+
+// The head of a product that begins while the last round of the one before it still keeps some of the
+// `clusters`: a grid's blocks are placed in their order, so that those that are free are its first.
+// They take as many rounds as that last one takes time for.
+__host__ __device__ inline Head HeadBeside(int clusters, const Load& before, const Load& own) {
+  const int late = before.tiles % clusters;
+  if (late == 0 || own.tiles < clusters || !(own.time > 0)) return {};
+  const int free = clusters - late, most = own.tiles / free + 1;  // more would deal nothing
+  const float rounds = before.time / own.time + 0.5f;
+  return {free, rounds < static_cast<float>(most) ? static_cast<int>(rounds) : most};
+}
+
+// The numbers of the tiles that a cluster takes, ascending: after the head every clusters-th.
+struct Deal {
+  int clusters;
+  Head head;
+
+  __host__ __device__ int First(int cluster) const {
+    return cluster < head.clusters ? cluster : head.clusters * head.rounds + cluster;
+  }
+  __host__ __device__ int After(int tile) const {
+    return tile + (tile < head.clusters * head.rounds ? head.clusters : clusters);
+  }
+};
+
+// Where the tile of a number lies: groups of a few rows sweep all columns, so that what concurrent
+// clusters read of A stays in L2 while B streams by (bench/NOTES.md, 7). Rows and columns are
+// clusters'.
+struct Schedule {
+  static constexpr int kGroup = 8;
+  int rows, columns;
+
+  __host__ __device__ int tiles() const { return rows * columns; }
+  __host__ __device__ void At(int tile, int* row, int* column) const {
+    const int first = tile / (kGroup * columns) * kGroup;
+    const int height = rows - first < kGroup ? rows - first : kGroup;
+    const int within = tile - first * columns;
+    *column = within / height;
+    *row = first + within - *column * height;
+  }
+};
+
+}  // namespace plumbline::kernel::cuda::hopper
+
+#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
