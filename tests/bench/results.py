@@ -35,7 +35,7 @@ def repeated(name, times):
 
 def result(*benchmarks, executable="./cuda_bench", **context):
     return {"context": {"executable": executable, "date": "2026-11-22T01:00:00+00:00", "device": "NVIDIA H200",
-                        "cuda": "13.0", "cublas": "13.0.2", "kernel": "0123456789ab", **context},
+                        "cuda": "13.0", "cublas": "13.0.2", "git": "ba9876543210", "kernel": "0123456789ab", **context},
             "benchmarks": list(benchmarks)}
 
 
@@ -52,5 +52,6 @@ class Scratch(unittest.TestCase):
     def run_script(self, script, *words):
         """(exit status, stdout, stderr)."""
         done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUTF8": "1"})
+                              stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONUTF8": "1", "MPLCONFIGDIR": str(self.root)})
         return done.returncode, done.stdout, done.stderr
