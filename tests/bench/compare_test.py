@@ -89,7 +89,10 @@ class Compare(Scratch):
 
     def test_every_stored_result_can_be_compared_with(self):
         slowed = {"real_time", "ratio", "ratio_low", "ratio_high"}
-        for path in sorted((BENCH / "results").glob("*_bench-*.json")):
+        paths = sorted((BENCH / "results").glob("*_bench-*.json"))
+        if not paths:
+            self.skipTest("none is stored")
+        for path in paths:
             with self.subTest(path.name):
                 stored = json.loads(path.read_text(encoding="utf-8"))
                 slower = copy.deepcopy(stored)

@@ -49,6 +49,20 @@ class Scratch(unittest.TestCase):
         path.write_text(what if isinstance(what, str) else json.dumps(what), encoding="utf-8")
         return path
 
+    def program(self, name, text):
+        """A program in bash, of the scratch folder."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/usr/bin/env bash\n" + text, encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def copy(self, *names):
+        """Files of the tree, named from its root, where they lie in a tree of the scratch folder."""
+        for name in names:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(BENCH.parent / name, self.root / name)
+
     def run_script(self, script, *words):
         """(exit status, stdout, stderr)."""
         done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], stdout=subprocess.PIPE,
