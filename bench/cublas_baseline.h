@@ -39,8 +39,6 @@ class CublasBaseline {
   std::string choices() const;  // which cuBLAS call each product is done by
 
  private:
-  double SumOfSquares(const DeviceArray<Bf16>& array);
-
   cudaStream_t stream_;
   int64_t n_, h_, v_;  // of rows, those that are not ignored
   DeviceArray<int64_t> rows_, labels_;
