@@ -81,7 +81,7 @@ def listen(command, limit, turn=lambda: None):
             # now. Such a process may write on, so that there is an end to this as well.
             if ended is None and child.poll() is not None:
                 ended = time.monotonic()
-            events = selector.select(timeout=min(1, limit) if ended is None else 0)
+            events = selector.select(timeout=min(0.2, limit) if ended is None else 0)
             if ended is not None and (not events or time.monotonic() - ended > AFTERWARDS):
                 break
             for key, _ in events:
@@ -106,7 +106,7 @@ def listen(command, limit, turn=lambda: None):
                 messages.pop()
                 turn()
                 try:
-                    os.write(child.stdin.fileno(), b"go\n")  # nothing is buffered, which closing would try to send again
+                    os.write(child.stdin.fileno(), b"go\n")  # past the buffer, which closing would send again
                 except BrokenPipeError:
                     pass  # its end is seen above
                 heard = time.monotonic()

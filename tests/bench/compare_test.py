@@ -70,7 +70,8 @@ class Compare(Scratch):
         self.assertIn("arbiter  2 ms -> 2 ms: no verdict", out)
 
     def test_another_reference_is_said(self):
-        one, other = ({**pair("a", 1.0), "label": f"logits: {name}"} for name in ("cublasGemmEx", "cublasLt heuristic 3"))
+        one, other = ({**pair("a", 1.0), "label": f"logits: {name}"}
+                      for name in ("cublasGemmEx", "cublasLt heuristic 3"))
         _, out, _ = self.compare(result(one, pair("b", 1.0)), result(other, pair("b", 1.0)))
         self.assertIn("against another reference: logits: cublasGemmEx -> logits: cublasLt heuristic 3", out)
         self.assertEqual(out.splitlines()[-1], "verdict: 0 of 2 slower or failed; 1 against another reference")

@@ -58,9 +58,10 @@ class History(Scratch):
         good = self.store("good.json", result(pair("forward/a", 1.0), kernel=tree))
         self.assertEqual(self.run_script("history", "--folder", kept, "--store", good)[0], 0)
         self.assertEqual([path.name for path in kept.iterdir()], [f"cuda_bench-h200-{tree}.json"])
-        for what, why in [(result(pair("forward/a", 1.0), kernel=tree + "-modified"), "kernel is '" + tree + "-modified'"),
+        changed = tree + "-modified"
+        for what, why in [(result(pair("forward/a", 1.0), kernel=changed), f"kernel is '{changed}'"),
                           (result(pair("forward/a", 1.0), git="unknown"), "git is 'unknown'"),
-                          (result(pair("forward/a", 1.0), git=tree + "-modified"), "git is '" + tree + "-modified'"),
+                          (result(pair("forward/a", 1.0), git=changed), f"git is '{changed}'"),
                           (result(pair("forward/a", 1.0), failed("backward/a", "x"), kernel="f" * 12), "backward/a"),
                           (result(kernel="f" * 12), "no benchmark")]:
             status, _, err = self.run_script("history", "--folder", kept, "--store", self.store("bad.json", what))

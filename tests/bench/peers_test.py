@@ -80,7 +80,8 @@ class Listen(Scratch):
 
     def test_what_is_no_message_is_a_fault(self):
         messages, fault = self.listen("say('{\"starts\": \"a\"}')\nsay('{\"peer\": warning: slow}')\ntime.sleep(60)")
-        self.assertEqual((messages, fault), ([{"starts": "a"}], 'said what is no message: PEERS {"peer": warning: slow}'))
+        self.assertEqual((messages, fault),
+                         ([{"starts": "a"}], 'said what is no message: PEERS {"peer": warning: slow}'))
 
     def leaves_behind(self, command, ending):
         """listen() to a worker that starts a process, which keeps its pipes, and ends."""
@@ -244,6 +245,7 @@ class Arguments(Scratch):
                    "class cuda:\n  is_available = staticmethod(lambda: True)\n  get_device_name = staticmethod(str)\n"
                    "class backends:\n  class cuda:\n    class matmul:\n      pass\n"
                    "def device(name):\n  raise RuntimeError('CUDA error: out of memory')\n")
+        self.store("triton.py", "raise ImportError('none here')")
         with mock.patch.dict("os.environ", {"PYTHONPATH": str(self.root)}):
             return self.run_script("peers.py", "--shapes", "8x8x8", *words)
 

@@ -35,7 +35,8 @@ def repeated(name, times):
 
 def result(*benchmarks, executable="./cuda_bench", **context):
     return {"context": {"executable": executable, "date": "2026-11-22T01:00:00+00:00", "device": "NVIDIA H200",
-                        "cuda": "13.0", "cublas": "13.0.2", "git": "ba9876543210", "kernel": "0123456789ab", **context},
+                        "cuda": "13.0", "cublas": "13.0.2", "git": "ba9876543210",
+                        "kernel": "0123456789ab", **context},
             "benchmarks": list(benchmarks)}
 
 

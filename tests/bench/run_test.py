@@ -20,7 +20,8 @@ exit "$(cat "$0.status")"
 class Run(Scratch):
     def setUp(self):
         super().setUp()
-        self.copy("bench/run", "bench/compare", "bench/benchmark_entry.py", "bench/median_interval.py", "fuzz/setup.sh")
+        self.copy("bench/run", "bench/compare", "bench/benchmark_entry.py", "bench/median_interval.py",
+                  "fuzz/setup.sh")
         self.program("bin/cmake", "")
 
     def give(self, name, status, what=None):
@@ -31,8 +32,8 @@ class Run(Scratch):
 
     def run_it(self, *words):
         """(status, stdout, stderr, names of the programs whose results are kept)."""
-        done = subprocess.run([self.root / "bench/run", "--build", self.root / "built", *words], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([self.root / "bench/run", "--build", self.root / "built", *words],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}"})
         kept = sorted(path.name.split("-")[0] for path in (self.root / "build/bench").glob("*.json"))
         return done.returncode, done.stdout, done.stderr, kept

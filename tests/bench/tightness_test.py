@@ -31,7 +31,8 @@ class Tightness(Scratch):
         without = [{"targets": [{name: value for name, value in whole["targets"][0].items() if name != key}]}
                    for key in whole["targets"][0]]
         for what in ("[]", '["x"]', "no json", "{}", {"targets": ["x"]}, campaign(3, "high"), campaign("many", 0.5),
-                     campaign(3, 0.5, classes=[]), campaign(3, 0.5, aims={"sharp": {"logprob": {"pass": 1}}}), *without):
+                     campaign(3, 0.5, classes=[]), campaign(3, 0.5, aims={"sharp": {"logprob": {"pass": 1}}}),
+                     *without):
             status, out, err = self.run_script("tightness", self.store("x.json", what))
             self.assertEqual((status, out), (2, ""), what)
             self.assertIn("x.json: no result of a campaign", err)
