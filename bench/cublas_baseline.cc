@@ -93,8 +93,10 @@ double CublasBaseline::flop_of_a_product() const {
   return 2 * static_cast<double>(n_) * static_cast<double>(h_) * static_cast<double>(v_);
 }
 
+std::string CublasBaseline::choices_of_forward() const { return "logits: " + of_logits_.name; }
+
 std::string CublasBaseline::choices() const {
-  return "logits: " + of_logits_.name + "; grad_hidden: " + of_hidden_.name +
+  return choices_of_forward() + "; grad_hidden: " + of_hidden_.name +
          "; grad_weight: " + of_weight_.name;
 }
 

@@ -36,7 +36,9 @@ class CublasBaseline {
   void ForwardBackward();
 
   double flop_of_a_product() const;
-  std::string choices() const;  // which cuBLAS call each product is done by
+  // Which cuBLAS call each product is done by: of Forward, or of all.
+  std::string choices_of_forward() const;
+  std::string choices() const;
 
  private:
   cudaStream_t stream_;

@@ -8,6 +8,8 @@
 //   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, products as cuBLAS does them
 //   workspace_MiB, saved_MiB       what the operator asks for
 //
+// and its label which cuBLAS calls were chosen, where theirs is those.
+//
 // <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cublas_baseline.h), one for
 // forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
 // which may keep as many logits as kernel/linear_cross_entropy.h says by default. Three more have
@@ -126,7 +128,8 @@ void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass&
   if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
   if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
   Report(state, times, 1, pass, bench.ours, flop, flop);
-  state.SetLabel(bench.theirs.choices());
+  state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
+                                             : bench.theirs.choices());
 }
 
 double Flop(const OperatorRun& run) {

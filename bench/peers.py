@@ -317,7 +317,7 @@ def main():
         try:
             stored = json.loads(arguments.table.read_text(encoding="utf-8"))
             print("\n".join(table(shape, results) for shape, results in stored["shapes"].items()))
-        except (OSError, ValueError, KeyError, TypeError) as fault:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
             parser.error(f"--table {arguments.table}: {fault!r}")
         return 0
     shapes = arguments.shapes.split(",")

@@ -107,6 +107,7 @@ class Compare(Scratch):
     def test_what_cannot_be_compared(self):
         once = result(pair("a", 1.0))
         for before, now in [(once, result(pair("b", 1.0))), (once, "no json"), (once, {"benchmarks": []}),
+                            (once, "[]"), (once, {"benchmarks": [1]}), ({"benchmarks": {}, "context": []}, once),
                             (once, result(pair("a", 1.0), executable="./host_bench"))]:
             status, out, err = self.compare(before, now)
             self.assertEqual(status, 2)
