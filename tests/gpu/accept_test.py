@@ -389,6 +389,8 @@ class Stage(Scratch):
         run = subprocess.run([SCRIPT, "--stage", mine.parent, "--root", self.root], stdout=subprocess.PIPE, text=True)
         self.assertEqual(run.returncode, 2)
         self.assertTrue(mine.exists())
+        run = subprocess.run([SCRIPT, "--stage", mine, "--root", self.root], stdout=subprocess.PIPE, text=True)
+        self.assertEqual((run.returncode, run.stdout), (2, f"accept: {mine} is no folder\n"))
         run = subprocess.run([SCRIPT, "--stage", self.root / "new", "--root", self.root], stdout=subprocess.PIPE,
                              text=True)
         self.assertEqual(run.returncode, 3)
