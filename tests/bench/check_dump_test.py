@@ -34,6 +34,17 @@ class CheckDump(Scratch):
         self.assertIn("plumb check: status 4, no result", self.check(4, check="", doctor="")[2])
         self.assertIn(": why: check", self.check(4, check="", doctor="")[2])
 
+    def test_stored(self):
+        path = self.root / "x.json"
+        self.assertEqual(self.check(1, "--store", path, **SAYS)[:2], (1, ""))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        self.assertEqual([run["gradients"] for run in found["runs"]], [False, True])
+        self.assertEqual((found["machine"], set(found["trees"])), ({"cpu": "x"}, {"kernel", "oracle", "fuzz"}))
+        path.unlink()
+        self.assertEqual(self.check(1, "--store", path, **{**SAYS, "doctor": {}})[0], 3)
+        self.assertFalse(path.exists())
+        self.assertEqual(self.check(1, "--store", path, "--gradients", **SAYS)[0], 2)
+
     def test_sizes(self):
         status, _, err = self.check(0, "--v", "0", **SAYS)
         self.assertEqual(status, 2)

@@ -67,7 +67,11 @@ class Record(Scratch):
         words = ["says", CLEAN, "0", 'a"b', "c\\d", "e f"]
         self.assertEqual(self.record("x", "--", *words)[0], 0)
         self.assertEqual(shlex.split(self.stored()["command"]), ["plumb", *words])
-        self.record("x", "--", "says", CLEAN, "0", str(self.root / "build/campaigns/x"))
+
+    def test_where_a_folder_lies_is_not_stored(self):
+        said = json.dumps({"out": "/a/b/x", "host": {"out": f"{self.root}/y"}, "z": 0.5})
+        self.record("x", "--", "says", said, "0", str(self.root / "build/campaigns/x"))
+        self.assertEqual(self.stored()["result"], {"out": "x", "host": {"out": "y"}, "z": 0.5})
         self.assertEqual(shlex.split(self.stored()["command"])[-1], "build/campaigns/x")
 
     def test_what_did_not_come_to_its_end_is_not_stored(self):
