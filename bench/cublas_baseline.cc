@@ -67,21 +67,13 @@ void CublasBaseline::CheckLogprob(const OperatorRun& run) {
 void CublasBaseline::CheckGradients(const OperatorRun& run) {
   const auto compare = [&](const char* name, const DeviceArray<Bf16>& ours,
                            const DeviceArray<Bf16>& theirs) {
-    const double ratio = std::sqrt(SumOfSquares(ours) / SumOfSquares(theirs));
+    const double ratio = std::sqrt(SumOfSquares(ours, stream_) / SumOfSquares(theirs, stream_));
     if (!(ratio > 0.9 && ratio < 1.1))
       throw std::runtime_error(std::string(name) + ": its norm is " + std::to_string(ratio) +
                                " of that of the products");
   };
   compare("grad_hidden", run.grad_hidden(), grad_hidden_);
   compare("grad_weight", run.grad_weight(), grad_weight_);
-}
-
-double CublasBaseline::SumOfSquares(const DeviceArray<Bf16>& array) {
-  DeviceArray<double> sum(1);
-  sum.Put({0});
-  AddSquares(array.data(), array.size(), sum.data(), stream_);
-  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  return sum.Get()[0];
 }
 
 void CublasBaseline::Forward() { cublas_.Enqueue(of_logits_); }
@@ -101,8 +93,10 @@ double CublasBaseline::flop_of_a_product() const {
   return 2 * static_cast<double>(n_) * static_cast<double>(h_) * static_cast<double>(v_);
 }
 
+std::string CublasBaseline::choices_of_forward() const { return "logits: " + of_logits_.name; }
+
 std::string CublasBaseline::choices() const {
-  return "logits: " + of_logits_.name + "; grad_hidden: " + of_hidden_.name +
+  return choices_of_forward() + "; grad_hidden: " + of_hidden_.name +
          "; grad_weight: " + of_weight_.name;
 }
 

@@ -36,11 +36,11 @@ class CublasBaseline {
   void ForwardBackward();
 
   double flop_of_a_product() const;
-  std::string choices() const;  // which cuBLAS call each product is done by
+  // Which cuBLAS call each product is done by: of Forward, or of all.
+  std::string choices_of_forward() const;
+  std::string choices() const;
 
  private:
-  double SumOfSquares(const DeviceArray<Bf16>& array);
-
   cudaStream_t stream_;
   int64_t n_, h_, v_;  // of rows, those that are not ignored
   DeviceArray<int64_t> rows_, labels_;

@@ -5,6 +5,10 @@
 #include <array>
 #include <memory>
 #include <stdexcept>
+#include <vector>
+
+#include "bench/device_events.h"
+#include "bench/fastest.h"
 
 namespace plumbline::bench {
 namespace {
@@ -98,26 +102,8 @@ void CublasProducts::Light(const Product& p, const cublasLtMatmulAlgo_t& algorit
         "cublasLtMatmul");
 }
 
-template <class Call>
-float CublasProducts::Time(const Call& call) {
-  cudaEvent_t from = nullptr, to = nullptr;
-  bench::Check(cudaEventCreate(&from), "cudaEventCreate");
-  bench::Check(cudaEventCreate(&to), "cudaEventCreate");
-  call();
-  bench::Check(cudaEventRecord(from, stream_), "cudaEventRecord");
-  call();
-  bench::Check(cudaEventRecord(to, stream_), "cudaEventRecord");
-  bench::Check(cudaEventSynchronize(to), "cudaEventSynchronize");
-  float ms = 0;
-  bench::Check(cudaEventElapsedTime(&ms, from, to), "cudaEventElapsedTime");
-  bench::Check(cudaEventDestroy(from), "cudaEventDestroy");
-  bench::Check(cudaEventDestroy(to), "cudaEventDestroy");
-  return ms;
-}
-
 CublasProducts::Choice CublasProducts::Choose(const Product& product) {
-  Choice best{product, false, {}, "cublasGemmEx"};
-  float least = Time([&] { Common(product); });
+  std::vector<Choice> candidates = {{product, false, {}, "cublasGemmEx"}};
 
   const Description d(product);
   cublasLtMatmulPreference_t made = nullptr;
@@ -134,14 +120,25 @@ CublasProducts::Choice CublasProducts::Choose(const Product& product) {
                                      d.out.get(), d.out.get(), made, kHeuristics, found.data(), &count),
       "cublasLtMatmulAlgoGetHeuristic");
   for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulHeuristicResult_t& candidate = found[static_cast<size_t>(i)];
-    if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
-    const float ms = Time([&] { Light(product, candidate.algo); });
-    if (ms >= least) continue;
-    least = ms;
-    best = {product, true, candidate.algo, "cublasLt heuristic " + std::to_string(i)};
+    const cublasLtMatmulHeuristicResult_t& heuristic = found[static_cast<size_t>(i)];
+    if (heuristic.state != CUBLAS_STATUS_SUCCESS) continue;
+    candidates.push_back({product, true, heuristic.algo, "cublasLt heuristic " + std::to_string(i)});
   }
-  return best;
+
+  Events events(candidates.size() + 1);
+  return candidates[Fastest(candidates.size(), [&](const std::vector<size_t>& order) {
+    // Not timed: while it runs the others are enqueued, so that the first does not wait for the host.
+    Enqueue(candidates[order.back()]);
+    events.Record(0, stream_);
+    for (size_t k = 0; k < order.size(); ++k) {
+      Enqueue(candidates[order[k]]);
+      events.Record(k + 1, stream_);
+    }
+    bench::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    std::vector<double> times;
+    for (size_t k = 0; k < order.size(); ++k) times.push_back(events.Between(k, k + 1));
+    return times;
+  })];
 }
 
 void CublasProducts::Enqueue(const Choice& choice) {

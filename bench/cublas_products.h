@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The products that the operator is measured against, by cuBLAS: bf16 in, bf16 out, fp32 accumulate.
-// Each is done by whichever was faster on these very operands: cublasGemmEx, or the best of cublasLt's
-// first eight heuristics. Both may use the same 64 MiB of workspace.
+// Each is done by whatever was fastest on these very operands, here and now (bench/fastest.h):
+// cublasGemmEx, or one of cublasLt's first eight heuristics. Both may use the same 64 MiB of workspace.
 
 #ifndef PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
 #define PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
@@ -45,15 +45,14 @@ class CublasProducts {
     cublasLtMatmulAlgo_t algorithm = {};
     std::string name;  // "cublasGemmEx" or "cublasLt heuristic 3"
   };
-  // Times every candidate once, after a call that is not timed.
+  // Waits for the device. At most 9 candidates in 8 rounds, each begun by one more: 80 times the
+  // product.
   Choice Choose(const Product& product);
   void Enqueue(const Choice& choice);
 
  private:
   void Common(const Product& product);
   void Light(const Product& product, const cublasLtMatmulAlgo_t& algorithm);
-  template <class Call>
-  float Time(const Call& call);
 
   cudaStream_t stream_;
   cublasHandle_t common_ = nullptr;

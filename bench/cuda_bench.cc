@@ -8,11 +8,17 @@
 //   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, products as cuBLAS does them
 //   workspace_MiB, saved_MiB       what the operator asks for
 //
+// and its label which cuBLAS calls were chosen, where theirs is those.
+//
 // <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cublas_baseline.h), one for
 // forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
 // which may keep as many logits as kernel/linear_cross_entropy.h says by default. Three more have
 // another reference: per_token (four times 8192 rows for 32768), weight_once (a device-to-device copy
 // that moves as many bytes as weight has) and half_ignored (no row ignored).
+//
+// Outputs are poisoned before each measurement and checked after it: beside cuBLAS against what its
+// products say, elsewhere for being numbers (bench/operator_run.h). A benchmark that fails is an error
+// in the results. Exit status: 0; 1 a benchmark failed; 2 usage.
 
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
@@ -122,12 +128,19 @@ void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass&
   if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
   if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
   Report(state, times, 1, pass, bench.ours, flop, flop);
-  state.SetLabel(bench.theirs.choices());
+  state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
+                                             : bench.theirs.choices());
 }
 
 double Flop(const OperatorRun& run) {
   return 2 * static_cast<double>(run.live_rows().size()) * static_cast<double>(run.shape().h) *
          static_cast<double>(run.shape().v);
+}
+
+// That a pass wrote what it is asked for, all of it numbers, since PoisonOutputs.
+void CheckOutputs(const OperatorRun& run, const Pass& pass) {
+  if (pass.kind != Pass::kBackward) run.CheckForward();
+  if (pass.kind != Pass::kForward) run.CheckGradients();
 }
 
 // Two problems of our own in turn. Backward alone reads what Forward saved, so that runs first.
@@ -137,8 +150,12 @@ void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const De
   OperatorRun a(shape, TheStream()), b(reference, TheStream());
   a.Forward();
   b.Forward();
+  a.PoisonOutputs();
+  b.PoisonOutputs();
   const PairedTimes times =
       TimePairs(pass.Of(&a), pass.Of(&b), Pairs(pass.products * (Flop(a) + Flop(b))), TheStream());
+  CheckOutputs(a, pass);
+  CheckOutputs(b, pass);
   Report(state, times, scale, pass, a, Flop(a), scale * Flop(b));
 }
 
@@ -153,11 +170,15 @@ void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& p
     Check(cudaMemcpyAsync(to.data(), from.data(), kCopied, cudaMemcpyDeviceToDevice, TheStream()),
           "cudaMemcpyAsync");
   };
+  ours.PoisonOutputs();
   const PairedTimes times = TimePairs(pass.Of(&ours), copy, 100, TheStream());
+  CheckOutputs(ours, pass);
   const auto weight = static_cast<double>(ours.weight().size()) * 2;
   Report(state, times, weight / (2 * static_cast<double>(kCopied)), pass, ours, Flop(ours), 0);
   state.counters["copy_GB/s"] = 2 * static_cast<double>(kCopied) / times.b * 1e-6;
 }
+
+int failures = 0;  // benchmarks that were skipped with an error
 
 void Register(const std::string& name, std::function<void(benchmark::State&)> run) {
   benchmark::RegisterBenchmark(name.c_str(),
@@ -166,6 +187,7 @@ void Register(const std::string& name, std::function<void(benchmark::State&)> ru
                                    run(state);
                                  } catch (const std::exception& fault) {
                                    current.reset();
+                                   ++failures;
                                    state.SkipWithError(fault.what());
                                  }
                                })
@@ -234,5 +256,5 @@ int main(int argc, char** argv) {
   plumbline::bench::RegisterAll();
   benchmark::RunSpecifiedBenchmarks();
   plumbline::bench::current.reset();
-  return 0;
+  return plumbline::bench::failures == 0 ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 
 #include "bench/operator_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -109,10 +110,41 @@ void OperatorRun::PoisonOutputs() {
   poison(grad_weight_);
 }
 
+void OperatorRun::CheckForward() const {
+  bench::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  const auto check = [](const char* name, const std::vector<float>& values) {
+    const auto at = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+    if (at != values.end())
+      throw std::runtime_error(std::string(name) + " of row " + std::to_string(at - values.begin()) +
+                               ": " + std::to_string(*at));
+  };
+  check("logprob", logprob_.Get());
+  check("entropy", entropy_.Get());
+}
+
+void OperatorRun::CheckGradients() const {
+  const auto check = [&](const char* name, const DeviceArray<Bf16>& array) {
+    const double sum = SumOfSquares(array, stream_);
+    if (!(sum > 0 && std::isfinite(sum)))
+      throw std::runtime_error(std::string(name) + ": the sum of its squares is " +
+                               std::to_string(sum));
+  };
+  check("grad_hidden", grad_hidden_);
+  check("grad_weight", grad_weight_);
+}
+
 void OperatorRun::ForwardBackward() {
   if (at_once_.data() == nullptr)
     at_once_ = DeviceArray<std::byte>(static_cast<int64_t>(forward_backward_workspace_));
   Check(kernel::ForwardBackward(problem_, results_, execution_, {}, at_once_.data()));
+}
+
+double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream) {
+  DeviceArray<double> sum(1);
+  sum.Put({0});
+  AddSquares(array.data(), array.size(), sum.data(), stream);
+  bench::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return sum.Get()[0];
 }
 
 }  // namespace plumbline::bench

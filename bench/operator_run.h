@@ -40,6 +40,10 @@ class OperatorRun {
   void Backward();
   // Writes NaN over every output, so that what is there afterwards was written since.
   void PoisonOutputs();
+  // Wait for the device, and throw where PoisonOutputs is still seen, or anything else that is no
+  // number: a logprob or an entropy of any row; a gradient, by its norm, which may not be 0 either.
+  void CheckForward() const;
+  void CheckGradients() const;
   // Gradients in forward: both at once. Its workspace is allocated at the first call.
   void ForwardBackward();
 
@@ -76,6 +80,9 @@ class OperatorRun {
   size_t forward_backward_workspace_ = 0;
   DeviceArray<std::byte> workspace_, saved_, at_once_;
 };
+
+// Of all elements, enqueued on `stream` and waited for.
+double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream);
 
 }  // namespace plumbline::bench
 

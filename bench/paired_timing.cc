@@ -6,8 +6,12 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "bench/device_events.h"
 #include "bench/device_memory.h"
+#include "bench/median.h"
 
 namespace plumbline::bench {
 namespace {
@@ -15,37 +19,7 @@ namespace {
 constexpr double kWarmUp = 250;  // ms
 constexpr int kMostWarmUps = 200, kLeastPairs = 20, kMostPairs = 1000;
 
-class Events {
- public:
-  explicit Events(size_t count) : events_(count) {
-    for (cudaEvent_t& event : events_) Check(cudaEventCreate(&event), "cudaEventCreate");
-  }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  ~Events() {
-    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
-  }
-  void Record(size_t i, cudaStream_t stream) {
-    Check(cudaEventRecord(events_[i], stream), "cudaEventRecord");
-  }
-  // After the stream has been waited for.
-  double Between(size_t from, size_t to) const {
-    float ms = 0;
-    Check(cudaEventElapsedTime(&ms, events_[from], events_[to]), "cudaEventElapsedTime");
-    return ms;
-  }
-
- private:
-  std::vector<cudaEvent_t> events_;
-};
-
 }  // namespace
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()>& b, int pairs,
                       cudaStream_t stream) {
@@ -70,10 +44,11 @@ PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()
   const auto n = static_cast<size_t>(pairs);
   Events events(2 * n + 1);
   events.Record(0, stream);
+  const auto a_is_first = [](size_t i) { return i % 2 == 0; };
   for (size_t i = 0; i < n; ++i) {
-    a();
+    a_is_first(i) ? a() : b();
     events.Record(2 * i + 1, stream);
-    b();
+    a_is_first(i) ? b() : a();
     events.Record(2 * i + 2, stream);
   }
   wait();
@@ -81,6 +56,7 @@ PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()
   for (size_t i = 0; i < n; ++i) {
     times_a[i] = events.Between(2 * i, 2 * i + 1);
     times_b[i] = events.Between(2 * i + 1, 2 * i + 2);
+    if (!a_is_first(i)) std::swap(times_a[i], times_b[i]);
     ratios[i] = times_a[i] / times_b[i];
   }
   std::ranges::sort(ratios);

@@ -15,11 +15,13 @@ import threading
 import time
 
 MARK = "PEERS "  # begins a message
+AFTERWARDS = 2.0  # seconds for which the pipes of a worker that has ended are read at most
 interrupted = threading.Event()
 
 
 def tell(**message):
-    print(MARK + json.dumps(message), flush=True)
+    # A line of its own, also where a peer has printed without ending its line.
+    print("\n" + MARK + json.dumps(message), flush=True)
 
 
 def wait_for_turn():
@@ -55,10 +57,18 @@ class Turns:
             self.condition.notify_all()
 
 
+def arrived(descriptor):
+    """What has come through a pipe that does not block: None if nothing has, b"" at its end."""
+    try:
+        return os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return None
+
+
 def listen(command, limit, turn=lambda: None):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
     turn() returns when it may be timed."""
-    messages, errors, rest = [], b"", b""
+    messages, errors, rest, ended = [], b"", b"", None
     pipe = subprocess.PIPE
     with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child,
           selectors.DefaultSelector() as selector):
@@ -67,8 +77,17 @@ def listen(command, limit, turn=lambda: None):
             selector.register(stream, selectors.EVENT_READ)
         heard = time.monotonic()
         while selector.get_map():
-            for key, _ in selector.select(timeout=min(1, limit)):
-                data = key.fileobj.read()
+            # Its end is not that of its pipes, which a process that it started may hold: what it wrote is in them by
+            # now. Such a process may write on, so that there is an end to this as well.
+            if ended is None and child.poll() is not None:
+                ended = time.monotonic()
+            events = selector.select(timeout=min(0.2, limit) if ended is None else 0)
+            if ended is not None and (not events or time.monotonic() - ended > AFTERWARDS):
+                break
+            for key, _ in events:
+                data = arrived(key.fd)
+                if data is None:
+                    continue
                 if not data:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is child.stderr:
@@ -77,14 +96,17 @@ def listen(command, limit, turn=lambda: None):
                     *lines, rest = (rest + data).split(b"\n")
                     for line in lines:
                         if line.startswith(MARK.encode()):
-                            messages.append(json.loads(line[len(MARK):]))
+                            try:
+                                messages.append(json.loads(line[len(MARK):]))
+                            except ValueError:  # another's output has come into its line
+                                child.kill()
+                                return messages, f"said what is no message: {line[:200].decode(errors='replace')}"
                             heard = time.monotonic()
             if messages and messages[-1].get("ready"):
                 messages.pop()
                 turn()
                 try:
-                    child.stdin.write(b"go\n")
-                    child.stdin.flush()
+                    os.write(child.stdin.fileno(), b"go\n")  # past the buffer, which closing would send again
                 except BrokenPipeError:
                     pass  # its end is seen above
                 heard = time.monotonic()

@@ -17,13 +17,15 @@ next to nothing for a peer that computes gradients in the forward pass. over_our
 rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs and gradients.
 Error: against float64 (bench/peer_oracle.py).
 
-Exit status: 0 measured, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was measured is written).
+Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
+measured is written).
 """
 
 import argparse
 import datetime
 import gc
 import json
+import math
 import re
 import signal
 import sys
@@ -39,10 +41,11 @@ SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 IGNORED = -100
 LEAST_ROUNDS = 6
+OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
 
 
 def shape_of(name):
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)(_half_ignored)?", name)
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_half_ignored)?", name)
     if not match:
         raise argparse.ArgumentTypeError(f"'{name}' is no NxHxV or NxHxV_half_ignored")
     return (*map(int, match.groups()[:3]), bool(match[4]))
@@ -162,6 +165,8 @@ class Worker:
             self.torch.cuda.empty_cache()
         del right
         names = list(calls)
+        if not names:
+            return
         wait_for_turn()
         for i in range(self.rounds + 1):  # the first fills the allocator again
             tell(starts=f"round {i}")
@@ -182,6 +187,20 @@ def work(arguments):
 
 
 # ---- the driver
+
+
+def plain(value):
+    """`value` as JSON has it: a number in an object that is not finite becomes null, with the word beside it."""
+    if isinstance(value, dict):
+        found = {}
+        for name, entry in value.items():
+            found[name] = plain(entry)
+            if isinstance(entry, float) and not math.isfinite(entry):
+                found[f"{name}_is"] = str(entry)
+        return found
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def measure(shape, arguments, turns):
@@ -209,6 +228,8 @@ def measure(shape, arguments, turns):
             break
         results[at] = {"reason": fault}
     if fault:
+        if at is None:
+            results["the worker"] = {"reason": f"before its first peer: {fault}"}
         for name, result in results.items():
             if len(times.get(name, [])) < LEAST_ROUNDS:
                 result.setdefault("reason", f"at {at or 'the start'}: {fault}")
@@ -224,7 +245,7 @@ def measure(shape, arguments, turns):
             for i, what in ((0, "forward_over_ours"), (1, "over_ours")):
                 middle, low, high = median_interval([a[i] / b[i] for a, b in zip(rounds, ours)])
                 result[what] = [round(value, 4) for value in (middle, low, high)]
-    return [{"name": name, **result} for name, result in results.items()]
+    return [{"name": name, **plain(result)} for name, result in results.items()]
 
 
 def table(shape, results):
@@ -233,7 +254,8 @@ def table(shape, results):
         return "" if value is None else format(value, form)
 
     def of_error(result, name, kind):
-        return figure(result["errors"].get(name, {}).get(kind), ".1e")
+        found = result["errors"].get(name, {})
+        return found.get(f"{kind}_is") or figure(found.get(kind), ".1e")
     lines = [f"### {shape}", "",
              "| | contract | forward ms | step ms | backward ms | step ÷ ours | forward MiB | step MiB "
              "| logprob, largest error | entropy | grad_hidden, RMS | grad_weight |",
@@ -283,6 +305,10 @@ def main():
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    try:
+        wanted = re.compile(arguments.peers)
+    except re.error as fault:
+        parser.error(f"--peers '{arguments.peers}': {fault}")
     if arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     if arguments.worker:
@@ -291,7 +317,7 @@ def main():
         try:
             stored = json.loads(arguments.table.read_text(encoding="utf-8"))
             print("\n".join(table(shape, results) for shape, results in stored["shapes"].items()))
-        except (OSError, ValueError, KeyError, TypeError) as fault:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
             parser.error(f"--table {arguments.table}: {fault!r}")
         return 0
     shapes = arguments.shapes.split(",")
@@ -300,6 +326,16 @@ def main():
             shape_of(shape)
     except argparse.ArgumentTypeError as fault:
         parser.error(f"--shapes: {fault}")
+    for shape in shapes:
+        if shapes.count(shape) > 1:
+            parser.error(f"--shapes: {shape} stands there {shapes.count(shape)} times")
+    context = {}
+    for pair in arguments.context:
+        key, equals, value = pair.partition("=")
+        if not equals or key in (*OF_A_REPORT, *context, ""):
+            parser.error(f"--context '{pair}': " + ("KEY=VALUE is needed" if not equals or not key else
+                                                    f"'{key}' is taken"))
+        context[key] = value
     try:
         import torch
         why = "" if torch.cuda.is_available() else f"torch {torch.__version__} sees no CUDA device"
@@ -308,9 +344,17 @@ def main():
     if why:
         print(f"peers.py: {why}", file=sys.stderr)
         return 4
-    context = dict(pair.split("=", 1) for pair in arguments.context)
-    report = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-              "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
+    from peer_list import peers
+    listed = [peer.name for peer in peers(arguments.library)]
+    if not any(map(wanted.search, listed)):
+        parser.error(f"--peers '{arguments.peers}': matches none of {', '.join(listed)}")
+    if arguments.out:
+        try:
+            arguments.out.open("a", encoding="utf-8").close()  # what is there stays until there is something new
+        except OSError as fault:
+            parser.error(f"--out {arguments.out}: {fault.strerror}")
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    report = {"date": now, "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
     turns = Turns()
@@ -320,8 +364,13 @@ def main():
             report["shapes"][shape] = result.result()
             print(table(shape, report["shapes"][shape]), flush=True)
             if arguments.out:  # anew after each shape: what is measured is kept
-                arguments.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return 5 if interrupted.is_set() else 0
+                arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    if interrupted.is_set():
+        return 5
+    nothing = [shape for shape, results in report["shapes"].items() if not any("step_ms" in each for each in results)]
+    if nothing:
+        print(f"peers.py: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
+    return 1 if nothing else 0
 
 
 if __name__ == "__main__":

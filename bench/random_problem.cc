@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "fuzz/philox.h"
 #include "kernel/dtype.h"
 
 namespace plumbline::bench {
@@ -11,13 +12,17 @@ namespace {
 
 using kernel::DType;
 
+constexpr uint64_t kSeed = 20261122;
+enum Purpose : uint32_t { kHidden = 1, kWeight };  // each has a stream of its own: no row is another's
+
 // Values between -scale and scale in the tensor's own type, from a counter.
-std::vector<std::byte> RandomTensor(DType dtype, int64_t count, float scale) {
+std::vector<std::byte> RandomTensor(DType dtype, int64_t count, float scale, Purpose purpose) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * kernel::SizeOf(dtype));
-  uint64_t state = 1;
+  const fuzz::Stream stream(kSeed, purpose);
+  fuzz::PhiloxBlock four;
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    const float value = scale * (static_cast<float>(state >> 40) * 0x1p-23f - 1);
+    if (i % 4 == 0) four = stream.At(static_cast<int64_t>(i / 4));
+    const float value = scale * (static_cast<float>(four[i % 4] >> 8) * 0x1p-23f - 1);
     std::byte* const at = bytes.data() + i * kernel::SizeOf(dtype);
     if (dtype == DType::kBf16) {
       const kernel::BFloat16 narrow = kernel::ToBFloat16(value);
@@ -35,8 +40,8 @@ std::vector<std::byte> RandomTensor(DType dtype, int64_t count, float scale) {
 }  // namespace
 
 RandomProblem::RandomProblem(const Shape& shape, bool backward)
-    : hidden_(RandomTensor(shape.dtype, shape.n * shape.h, 1)),
-      weight_(RandomTensor(shape.dtype, shape.v * shape.h, 0.2f)),
+    : hidden_(RandomTensor(shape.dtype, shape.n * shape.h, 1, kHidden)),
+      weight_(RandomTensor(shape.dtype, shape.v * shape.h, 0.2f, kWeight)),
       grad_hidden_(backward ? hidden_.size() : 0),
       grad_weight_(backward ? weight_.size() : 0),
       labels_(static_cast<size_t>(shape.n)),

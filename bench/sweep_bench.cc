@@ -83,8 +83,8 @@ void ArbiterPerElement(benchmark::State& state, const Shape& shape) {
     benchmark::DoNotOptimize(arbiter.Evaluate(oracle::Output::kLogprob, 0, 0).high);
     arbiter_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  state.counters["ratio"] = arbiter_seconds / static_cast<double>(state.iterations()) /
-                            (sweep / static_cast<double>(shape.n));
+  state.counters["arbiter_per_element"] = arbiter_seconds / static_cast<double>(state.iterations()) /
+                                          (sweep / static_cast<double>(shape.n));
 }
 
 const bool kRegistered = [] {

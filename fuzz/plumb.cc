@@ -310,7 +310,7 @@ struct Line {
     sub = Add("doctor", "Describe this machine and check its arithmetic", "plumb doctor --json", true,
               [this] { return CommandDoctor(console, "CLI11 " CLI11_VERSION, doctor_probe); });
     sub->add_flag("--probe", doctor_probe,
-                  "also measure whether the GPU keeps what the CUDA targets declare, about a minute");
+                  "also measure whether the GPU keeps what the CUDA targets declare, under a minute");
 
     // What CommandProduction starts.
     sub = app.add_subcommand("production-worker", "")->group("");

@@ -22,6 +22,12 @@ namespace plumbline::kernel::cuda {
 
 // Columns of the vocabulary that one partial sum of a row is over: what paths may have.
 inline constexpr int kPartialColumns[] = {128, 192};
+constexpr bool HasLayout(int columns) {
+  for (const int known : kPartialColumns) {
+    if (columns == known) return true;
+  }
+  return false;
+}
 
 // Of a path whose partial sums are over `columns` each.
 struct ForwardLayout {

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/compare: what is slower beyond its noise, and what cannot be told."""
 
+import copy
+import json
 import unittest
 
-from results import Scratch, failed, pair, repeated, result
+from results import BENCH, Scratch, failed, pair, repeated, result
 
 from median_interval import median_interval  # results.py names the folder
 
@@ -61,9 +63,51 @@ class Compare(Scratch):
                                       "--filter", "^b")
         self.assertEqual((status, out.splitlines()[-1]), (0, "verdict: 0 of 1 slower or failed"))
 
+    def test_a_ratio_without_an_interval_is_a_counter_like_any_other(self):
+        entry = {**repeated("arbiter", [2.0])[0], "ratio": 100.0}
+        status, out, _ = self.compare(result(entry), result({**entry, "ratio": 900.0}))
+        self.assertEqual(status, 0)
+        self.assertIn("arbiter  2 ms -> 2 ms: no verdict", out)
+
+    def test_another_reference_is_said(self):
+        one, other = ({**pair("a", 1.0), "label": f"logits: {name}"}
+                      for name in ("cublasGemmEx", "cublasLt heuristic 3"))
+        _, out, _ = self.compare(result(one, pair("b", 1.0)), result(other, pair("b", 1.0)))
+        self.assertIn("against another reference: logits: cublasGemmEx -> logits: cublasLt heuristic 3", out)
+        self.assertEqual(out.splitlines()[-1], "verdict: 0 of 2 slower or failed; 1 against another reference")
+        self.assertNotIn("another reference", self.compare(result(one), result(one))[1])
+
+    def test_no_number_is_no_figure(self):
+        status, out, _ = self.compare(result(pair("a", 1.0)), result(pair("a", float("nan"))))
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED", out)
+
+    def test_a_wrong_filter_is_named(self):
+        for words, named in [(["--filter", "("], "--filter '('"), (["--filter"], "--filter needs a value")]:
+            status, _, err = self.compare(result(pair("a", 1.0)), result(pair("a", 1.0)), *words)
+            self.assertEqual(status, 2)
+            self.assertIn(named, err)
+
+    def test_every_stored_result_can_be_compared_with(self):
+        slowed = {"real_time", "ratio", "ratio_low", "ratio_high"}
+        paths = sorted((BENCH / "results").glob("*_bench-*.json"))
+        if not paths:
+            self.skipTest("none is stored")
+        for path in paths:
+            with self.subTest(path.name):
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                slower = copy.deepcopy(stored)
+                for entry in slower["benchmarks"]:
+                    entry.update({name: 3 * value for name, value in entry.items() if name in slowed})
+                status, out, err = self.compare(stored, slower)
+                told = "without a verdict" if "ratio_low" not in stored["benchmarks"][0] else "slower or failed: "
+                self.assertIn(told, out, err)
+                self.assertEqual(status, 0 if told == "without a verdict" else 1)
+
     def test_what_cannot_be_compared(self):
         once = result(pair("a", 1.0))
         for before, now in [(once, result(pair("b", 1.0))), (once, "no json"), (once, {"benchmarks": []}),
+                            (once, "[]"), (once, {"benchmarks": [1]}), ({"benchmarks": {}, "context": []}, once),
                             (once, result(pair("a", 1.0), executable="./host_bench"))]:
             status, out, err = self.compare(before, now)
             self.assertEqual(status, 2)

@@ -3,6 +3,9 @@
 """bench/peers.py without PyTorch or a GPU: what is said of a peer that fails, and that the others are kept."""
 
 import argparse
+import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -11,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from unittest import mock
 
-from results import Scratch
+from results import BENCH, Scratch
 
 import peer_process  # results.py names the folder
 import peers
@@ -69,6 +72,45 @@ class Listen(Scratch):
         peer_process.interrupted.set()
         self.assertEqual(self.hang(0.5)[1], "interrupted")
         self.assertLess(time.monotonic() - begun, 30)  # the worker does not outlive it
+
+    def test_a_message_after_a_line_that_does_not_end(self):
+        said = self.listen(f"sys.path.insert(0, {str(BENCH)!r})\nfrom peer_process import tell\n"
+                           "sys.stdout.write('100 %'); tell(starts='a'); sys.stdout.write('more'); tell(done=True)")
+        self.assertEqual(said, ([{"starts": "a"}, {"done": True}], ""))
+
+    def test_what_is_no_message_is_a_fault(self):
+        messages, fault = self.listen("say('{\"starts\": \"a\"}')\nsay('{\"peer\": warning: slow}')\ntime.sleep(60)")
+        self.assertEqual((messages, fault),
+                         ([{"starts": "a"}], 'said what is no message: PEERS {"peer": warning: slow}'))
+
+    def leaves_behind(self, command, ending):
+        """listen() to a worker that starts a process, which keeps its pipes, and ends."""
+        messages, fault = self.listen("import subprocess\n"
+                                      f"say('{{\"child\": %d}}' % subprocess.Popen({command!r}).pid)\n" + ending, 30)
+        os.kill(messages[0]["child"], signal.SIGKILL)
+        return messages[1:], fault
+
+    def test_its_end_is_not_that_of_a_process_that_it_started(self):
+        self.assertEqual(self.leaves_behind(["sleep", "60"], "say('{\"done\": true}')"), ([{"done": True}], ""))
+        with mock.patch.object(peer_process, "AFTERWARDS", 0.2):
+            self.assertEqual(self.leaves_behind(["sh", "-c", "while :; do echo noise; done"],
+                                                "print('lost', file=sys.stderr, flush=True)\nsys.exit(3)"),
+                             ([], "ended with status 3: lost"))
+
+    def test_nothing_there_is_not_the_end(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(reader, False)
+        self.assertIsNone(peer_process.arrived(reader))
+        os.write(writer, b"x")
+        self.assertEqual(peer_process.arrived(reader), b"x")
+        os.close(writer)
+        self.assertEqual(peer_process.arrived(reader), b"")
+
+    def test_one_that_ends_before_its_turn(self):
+        messages, fault = peer_process.listen(
+            ["sh", "-c", f"exec <&-; echo '{peer_process.MARK}{{\"ready\": true}}'; exit 3"], 20)
+        self.assertEqual((messages, fault), ([], "ended with status 3: no word"))
 
     def test_a_worker_waits_for_its_turn(self):
         told = []
@@ -149,6 +191,22 @@ class Measure(Scratch):
         self.assertEqual(run(6)["step_ms"], 4.1)
         self.assertNotIn("reason", run(6))
 
+    def test_a_worker_that_dies_before_its_first_peer_is_a_result(self):
+        found = self.measure(([], "ended with status 1: CUDA error: out of memory"))
+        self.assertEqual(found["the worker"]["reason"],
+                         "before its first peer: ended with status 1: CUDA error: out of memory")
+        self.assertIn("* the worker: not measured: before its first peer: ended",
+                      peers.table("8x8x8", list(found.values())))
+
+    def test_what_is_no_number_is_null_and_a_word(self):
+        nowhere = {**ERRORS, "logprob": {"max": float("nan"), "rms": float("inf")}}
+        found = self.measure(([{**measured("plumbline"), "errors": nowhere}, *times(plumbline=(1.0, 4.0, 2.0)),
+                               {"done": True}], ""))["plumbline"]
+        self.assertEqual(found["errors"]["logprob"], {"max": None, "max_is": "nan", "rms": None, "rms_is": "inf"})
+        self.assertEqual(found["errors"]["entropy"], ERRORS["entropy"])
+        json.dumps(found, allow_nan=False)
+        self.assertIn("| nan | 1.0e-04 |", peers.table("8x8x8", [found]))
+
     def test_table(self):
         found = self.measure(([measured("plumbline"), measured("slow", note="a note"),
                                {"peer": "no", "contract": "rows", "reason": "absent"},
@@ -166,14 +224,44 @@ class Arguments(Scratch):
     def test_shapes(self):
         self.assertEqual(peers.shape_of("8192x4096x151936"), (8192, 4096, 151936, False))
         self.assertEqual(peers.shape_of("8x16x32_half_ignored"), (8, 16, 32, True))
-        for wrong in ("8192x4096", "axbxc", "8x8x8_ignored", ""):
+        for wrong in ("8192x4096", "axbxc", "8x8x8_ignored", "", "8x0x8"):
             with self.assertRaises(argparse.ArgumentTypeError):
                 peers.shape_of(wrong)
 
     def test_refusals(self):
-        for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5")]:
+        for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5"),
+                             (["--shapes", "8x8x8,8x8x9,8x8x8"], "8x8x8 stands there 2 times"),
+                             (["--peers", "("], "--peers '('"), (["--context", "x"], "--context 'x'"),
+                             (["--context", "shapes=1"], "--context 'shapes=1'")]:
             status, _, err = self.run_script("peers.py", *words)
             self.assertEqual(status, 2)
+            self.assertIn(named, err)
+            self.assertNotIn("Traceback", err)
+
+    def with_a_torch(self, *words):
+        """peers.py beside a PyTorch that has a GPU and nothing else: its workers die at once."""
+        (self.root / "torch").mkdir(exist_ok=True)
+        self.store("torch/__init__.py", "__version__ = 'none'\nclass version:\n  cuda = 'none'\n"
+                   "class cuda:\n  is_available = staticmethod(lambda: True)\n  get_device_name = staticmethod(str)\n"
+                   "class backends:\n  class cuda:\n    class matmul:\n      pass\n"
+                   "def device(name):\n  raise RuntimeError('CUDA error: out of memory')\n")
+        self.store("triton.py", "raise ImportError('none here')")
+        with mock.patch.dict("os.environ", {"PYTHONPATH": str(self.root)}):
+            return self.run_script("peers.py", "--shapes", "8x8x8", *words)
+
+    def test_nothing_measured_is_no_success(self):
+        out = self.root / "peers.json"
+        status, _, err = self.with_a_torch("--out", out)
+        self.assertEqual((status, err), (1, "peers.py: nothing was measured of 8x8x8\n"))
+        self.assertEqual(json.loads(out.read_text(encoding="utf-8"))["shapes"]["8x8x8"], [
+            {"name": "the worker", "reason": "before its first peer: ended with status 1: RuntimeError: CUDA error: "
+                                             "out of memory"}])
+
+    def test_what_is_known_before_anything_is_measured(self):
+        for words, named in [(["--peers", "^nobody$"], "--peers '^nobody$': matches none of plumbline, "),
+                             (["--out", self.root / "no" / "x.json"], f"--out {self.root}/no/x.json: No such file")]:
+            status, out, err = self.with_a_torch(*words)
+            self.assertEqual((status, out), (2, ""))
             self.assertIn(named, err)
 
     def test_without_pytorch_or_a_gpu(self):

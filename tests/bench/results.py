@@ -35,7 +35,8 @@ def repeated(name, times):
 
 def result(*benchmarks, executable="./cuda_bench", **context):
     return {"context": {"executable": executable, "date": "2026-11-22T01:00:00+00:00", "device": "NVIDIA H200",
-                        "cuda": "13.0", "cublas": "13.0.2", "kernel": "0123456789ab", **context},
+                        "cuda": "13.0", "cublas": "13.0.2", "git": "ba9876543210",
+                        "kernel": "0123456789ab", **context},
             "benchmarks": list(benchmarks)}
 
 
@@ -49,8 +50,23 @@ class Scratch(unittest.TestCase):
         path.write_text(what if isinstance(what, str) else json.dumps(what), encoding="utf-8")
         return path
 
+    def program(self, name, text):
+        """A program in bash, of the scratch folder."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/usr/bin/env bash\n" + text, encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def copy(self, *names):
+        """Files of the tree, named from its root, where they lie in a tree of the scratch folder."""
+        for name in names:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(BENCH.parent / name, self.root / name)
+
     def run_script(self, script, *words):
         """(exit status, stdout, stderr)."""
         done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUTF8": "1"})
+                              stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONUTF8": "1", "MPLCONFIGDIR": str(self.root)})
         return done.returncode, done.stdout, done.stderr

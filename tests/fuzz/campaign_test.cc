@@ -45,6 +45,9 @@ class Watcher : public CampaignObserver {
   std::vector<std::string> seen, stored, notes;
 };
 
+// What only a machine on which nothing works reaches.
+constexpr std::chrono::minutes kAmple{10};
+
 class CampaignTest : public ::testing::Test {
  protected:
   CampaignOptions Options(const std::string& target, int64_t cases, const std::string& out) const {
@@ -54,7 +57,18 @@ class CampaignTest : public ::testing::Test {
     options.budget = Budget{.time = 0ms, .cases = cases};
     options.out = work_ / out;
     options.program = PLUMB_PROGRAM;
-    options.case_timeout = 120s;
+    options.case_timeout = kAmple;
+    options.shrink_time = kAmple;
+    options.jobs = 1;
+    return options;
+  }
+  // Goes on with the campaign in `out`.
+  CampaignOptions Resumed(const std::string& out) const {
+    CampaignOptions options;
+    options.resume = true;
+    options.out = work_ / out;
+    options.program = PLUMB_PROGRAM;
+    options.shrink_time = kAmple;
     options.jobs = 1;
     return options;
   }
@@ -138,11 +152,7 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
   EXPECT_LT(first.targets[0].second.cases, 60);
   EXPECT_FALSE(first.sightings.at(0).kept);
 
-  CampaignOptions resume;
-  resume.resume = true;
-  resume.out = work_ / "parts";
-  resume.program = PLUMB_PROGRAM;
-  resume.jobs = 1;
+  const CampaignOptions resume = Resumed("parts");
   Watcher resuming;
   const CampaignSummary second = RunCampaign(resume, resuming.interrupt, &resuming);
   EXPECT_EQ(second.status, ExitStatus::kFindings) << second.error;
@@ -196,11 +206,7 @@ TEST_F(CampaignTest, KeptCasesComeFirst) {
   EXPECT_EQ(RunCampaign(options, watcher_.interrupt, &watcher_).status, ExitStatus::kClean);
 
   std::filesystem::remove_all(find.out / "findings");
-  CampaignOptions resume;
-  resume.resume = true;
-  resume.out = work_ / "out";
-  resume.program = PLUMB_PROGRAM;
-  EXPECT_EQ(RunCampaign(resume, watcher_.interrupt, &watcher_).status, ExitStatus::kUsage);
+  EXPECT_EQ(RunCampaign(Resumed("out"), watcher_.interrupt, &watcher_).status, ExitStatus::kUsage);
 }
 
 // Kills: a campaign that goes on until the disk is full and loses what it then finds.
@@ -316,10 +322,7 @@ TEST_F(SlowCampaignTest, TheSearchIsTheSameInPartsAndWithJobs) {
   CampaignOptions options = Options("host", 2 * kGeneration + 100, "parts");
   options.jobs = 3;
   RunCampaign(options, watcher_.interrupt, &watcher_);
-  CampaignOptions resume;
-  resume.resume = true;
-  resume.out = options.out;
-  resume.program = PLUMB_PROGRAM;
+  CampaignOptions resume = Resumed("parts");
   resume.jobs = 2;
   resume.budget = Budget{.time = 0ms, .cases = cases};
   const CampaignSummary parts = RunCampaign(resume, watcher_.interrupt, &watcher_);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -30,16 +31,40 @@ using ::testing::StartsWith;
 
 class Cli : public testing::Program {
  protected:
-  // Until the journal in `dir` holds `count` of `text`; for as long as the test may take.
-  void AwaitJournal(const std::string& dir, const std::string& text, int count) const {
+  // Until `seen`. Fails where the child `pid` ends before, or after ten minutes; then the child is
+  // gone.
+  ::testing::AssertionResult Await(pid_t pid, const std::function<bool()>& seen) const {
+    const auto last = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     for (;;) {
+      siginfo_t info{};
+      // Looked at before `seen`, which may be true of the child's last deed; not reaped.
+      const bool ours = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+      const bool ended = ours && info.si_pid == pid;
+      if (seen()) return ::testing::AssertionSuccess();
+      if (ended || std::chrono::steady_clock::now() > last) {
+        if (ours) {
+          kill(pid, SIGKILL);
+          waitpid(pid, nullptr, 0);
+        }
+        return ::testing::AssertionFailure()
+               << (ended ? "the program has ended: " + std::to_string(info.si_status)
+                         : "not seen within ten minutes")
+               << "\n"
+               << Slurp(work_ / "started");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  // Until the journal in `dir` holds `count` of `text`.
+  ::testing::AssertionResult AwaitJournal(pid_t pid, const std::string& dir, const std::string& text,
+                                          int count) const {
+    return Await(pid, [&] {
       const std::string journal = Slurp(work_ / dir / "journal.jsonl");
       int seen = 0;
       for (size_t at = journal.find(text); at != std::string::npos; at = journal.find(text, at + 1))
         ++seen;
-      if (seen >= count) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+      return seen >= count;
+    });
   }
 };
 
@@ -231,7 +256,7 @@ TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
 TEST_F(Cli, ASignalSavesAndSaysHowToGoOn) {
   const pid_t pid = Start(
       {"fuzz", "--target", "host", "--budget", "1000000cases", "--seed", "1", "--out", work_ / "i"});
-  AwaitJournal("i", "\"done\"", 5);
+  ASSERT_TRUE(AwaitJournal(pid, "i", "\"done\"", 5));
   kill(pid, SIGINT);
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
@@ -252,7 +277,7 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   ASSERT_EQ(Run("fuzz " + what + " --budget 80cases --out whole").status, 1) << Err();
   const pid_t pid = Start({"fuzz", "--target", "mutant:max-from-zero", "--seed", "5", "--budget",
                            "80cases", "--out", work_ / "parts"});
-  AwaitJournal("parts", "\"done\"", 20);
+  ASSERT_TRUE(AwaitJournal(pid, "parts", "\"done\"", 20));
   kill(pid, SIGKILL);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
   const Outcome o = Run("fuzz --resume parts");
@@ -275,7 +300,7 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
   const std::string target = work_.Misbehaving("HANG");
   const pid_t pid = Start({"fuzz", "--target", target, "--recipe", "v1 v=5", "--case-timeout", "1h",
                            "--jobs", "1", "--out", work_ / "h"});
-  AwaitJournal("h", "\"start\"", 1);
+  ASSERT_TRUE(AwaitJournal(pid, "h", "\"start\"", 1));
   const auto find_worker = [&]() -> std::string {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string stat = Slurp(entry.path() / "stat");
@@ -290,15 +315,38 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
     return {};
   };
   std::string worker;
-  while ((worker = find_worker()).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(Await(pid, [&] { return !(worker = find_worker()).empty(); }));
   kill(pid, SIGKILL);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
-  // Gone, or a zombie that nobody has reaped yet. A worker that lives on keeps the test here for ever.
-  for (;;) {
+  // Gone, or a zombie that nobody has reaped yet. It is no child of ours.
+  const pid_t worker_pid = std::stoi(std::filesystem::path(worker).filename());
+  const auto gone = Await(worker_pid, [&] {
     const std::string stat = Slurp(std::filesystem::path(worker) / "stat");
-    if (stat.find(") ") == std::string::npos || stat.substr(stat.rfind(") ") + 2, 1) == "Z") break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+    return stat.find(") ") == std::string::npos || stat.substr(stat.rfind(") ") + 2, 1) == "Z";
+  });
+  EXPECT_TRUE(gone);
+  if (!gone) kill(worker_pid, SIGKILL);
+}
+
+// Kills: a test that waits for ever for what a dead program no longer does, or that gives up on one
+// that did it and ended.
+TEST_F(Cli, AwaitingADeadProgramFails) {
+  const auto result = AwaitJournal(Start({"targets", "nil"}), "nowhere", "done", 1);
+  EXPECT_FALSE(result);
+  EXPECT_THAT(result.message(), HasSubstr("the program has ended: 4"));
+  const pid_t pid = Start({"fuzz", "--target", "host", "--budget", "3cases", "--out", work_ / "o"});
+  EXPECT_TRUE(AwaitJournal(pid, "o", "\"done\"", 3));
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+// Kills: a sound case that a slow machine makes a hang of, in the tests of all that is no hang.
+TEST_F(Cli, TestsGiveACaseAmpleTime) {
+  Run("fuzz --target host --budget 1cases --out ample");
+  EXPECT_THAT(Slurp(work_ / "ample" / "journal.jsonl"), HasSubstr("\"case_timeout_ms\":600000"));
+  const pid_t pid = Start({"fuzz", "--target", "host", "--budget", "1cases", "--case-timeout", "7s",
+                           "--out", work_ / "own"});
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  EXPECT_THAT(Slurp(work_ / "own" / "journal.jsonl"), HasSubstr("\"case_timeout_ms\":7000"));
 }
 
 // Kills: a quote that ends early; the shell itself is the judge.

@@ -19,7 +19,7 @@ function(plumbline_harness_mutant defect source test)
     plumbline_flags plumbline::fuzz nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)
   add_dependencies(${program} plumb)
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${test}")
-  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT 120
+  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT}
     PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . ${test}")
 endfunction()
 

@@ -37,6 +37,7 @@ TEST(Pursuit, KeepsToTheFindingThatItBeganWith) {
   start.finding = *found;
 
   PursuitOptions options;
+  options.shrink_time = 10min;
   options.explain_time = 0ms;
   const Pursued pursued = Pursue(start, &runner, options);
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;

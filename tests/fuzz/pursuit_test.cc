@@ -23,6 +23,13 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// Limits that only a machine on which nothing works reaches.
+PursuitOptions Unhurried() {
+  PursuitOptions options;
+  options.shrink_time = options.explain_time = std::chrono::minutes(10);
+  return options;
+}
+
 class Pursuits : public ::testing::Test {
  protected:
   CaseRunner Runner(const std::string& target) const {
@@ -63,7 +70,7 @@ class Pursuits : public ::testing::Test {
 TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   CaseRunner runner = Runner(work_.Plugin("fickle.c", "sometimes", "-DSOMETIMES"));
   const FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
-  const Pursued pursued = Pursue(start, &runner, {});
+  const Pursued pursued = Pursue(start, &runner, Unhurried());
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
   EXPECT_EQ(pursued.stored.finding.Signature(), "status");
   EXPECT_LE(ValueCount(pursued.stored.problem), 12);
@@ -77,7 +84,7 @@ TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
 TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   CaseRunner runner = Runner(work_.Plugin("fickle.c", "slips", ""));
   const FailingProblem start = Failing("v1 seed=1 n=2 v=37 h=3", &runner);
-  PursuitOptions options;
+  PursuitOptions options = Unhurried();
   options.explain_time = milliseconds(0);
   const Pursued pursued = Pursue(start, &runner, options);
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
@@ -95,7 +102,7 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
   CaseRunner runner = Runner("mutant:tail-unmasked");
   const FailingProblem start =
       Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &runner);
-  const Pursued pursued = Pursue(start, &runner, {});
+  const Pursued pursued = Pursue(start, &runner, Unhurried());
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
   EXPECT_EQ(pursued.kept.note, "");
   EXPECT_LE(ValueCount(pursued.stored.problem), 5);
@@ -118,7 +125,7 @@ TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
   CaseRunner host = Runner("host"), mutant = Runner("mutant:tail-unmasked");
   const FailingProblem start =
       Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &mutant);
-  const Pursued pursued = Pursue(start, &host, {});
+  const Pursued pursued = Pursue(start, &host, Unhurried());
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
   EXPECT_TRUE(pursued.stored.problem == start.problem);
   EXPECT_THAT(pursued.kept.note, StartsWith("fails 0 of 5; not seen again"));
@@ -135,7 +142,7 @@ TEST_F(Pursuits, ShrinkingAShrunkCaseTakesNoStep) {
         "v1 regime=all-negative values=all-negative exp=9 n=4 v=300 h=11 grads=random "
         "entropy_grads=random seed=5",
         &runner);
-    PursuitOptions options;
+    PursuitOptions options = Unhurried();
     options.explain_time = milliseconds(0);
     const Pursued once = Pursue(start, &runner, options);
     ASSERT_EQ(once.kind, Pursued::Kind::kCase) << once.error;

@@ -71,9 +71,10 @@ TEST(MajorityFails, HoldsOnToWhatFailsNowAndThen) {
       const auto sometimes = [&](const OwnedProblem& p) {
         return Mix(seed, draws++) % 10 < (really(p) ? 7u : 1u);
       };
-      const ShrinkResult r = Shrink(start, {"logprob", 2, -1}, [&](const OwnedProblem& p) {
+      const auto fails = [&](const OwnedProblem& p) {
         return by_majority ? MajorityFails(kRepeats, [&] { return sometimes(p); }) : sometimes(p);
-      });
+      };
+      const ShrinkResult r = Shrink(start, {"logprob", 2, -1}, fails, Unhurried());
       (by_majority ? right_by_majority : right_by_one) += really(r.problem) ? 1 : 0;
     }
   }

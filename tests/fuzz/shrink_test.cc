@@ -145,7 +145,7 @@ TEST(Shrink, TimeLimitIsHeld) {
 TEST(Shrink, StepLimitIsHeld) {
   OwnedProblem start = Busy(40, 60, 10);
   start.hidden.SetFloat(5, 7);
-  ShrinkOptions options;
+  ShrinkOptions options = Unhurried();
   options.max_accepted = 2;
   const ShrinkResult r = Checked(
       start, {}, [](const OwnedProblem& p) { return Largest(p.hidden) > 3; }, options);
@@ -158,7 +158,7 @@ TEST(Shrink, StepLimitIsHeld) {
 TEST(Shrink, StopsWhenAsked) {
   for (const int64_t limit : {5, 150}) {
     int64_t calls = 0;
-    ShrinkOptions options;
+    ShrinkOptions options = Unhurried();
     options.should_stop = [&] { return calls >= limit; };
     const ShrinkResult r = Shrink(
         Busy(40, 60, 10), {}, [&](const OwnedProblem&) { return ++calls == 1; }, options);
@@ -175,10 +175,11 @@ TEST(Shrink, Deterministic) {
   };
   std::vector<std::string> first, second;
   const auto run = [&](std::vector<std::string>* offered) {
-    return Shrink(start, {"lse", 3, -1}, [&](const OwnedProblem& p) {
+    const auto watched = [&](const OwnedProblem& p) {
       offered->push_back(Everything(p));
       return fails(p);
-    });
+    };
+    return Shrink(start, {"lse", 3, -1}, watched, Unhurried());
   };
   const ShrinkResult a = run(&first), b = run(&second);
   EXPECT_TRUE(a.problem == b.problem);
@@ -189,7 +190,7 @@ TEST(Shrink, Deterministic) {
 // unasked, or if an objection ends shrinking.
 TEST(Shrink, EveryTwentiethStepIsAudited) {
   int64_t accepted = 0, asked = 0;
-  ShrinkOptions options;
+  ShrinkOptions options = Unhurried();
   options.on_accept = [&](const OwnedProblem&) { ++accepted; };
   options.audit = [&](const OwnedProblem&) {
     EXPECT_EQ(accepted % kAuditEvery, kAuditEvery - 1);
@@ -261,11 +262,11 @@ RC_GTEST_PROP(ShrinkProperty, ShrinkingAShrunkProblemTakesNoStep, ()) {
   const auto fails = [&](const OwnedProblem& p) { return Holds(need, p); };
   RC_PRE(fails(start));
   const ShrinkHint hint{"lse", *rc::gen::inRange<int64_t>(-1, 5), -1};
-  const ShrinkResult once = Shrink(start, hint, fails);
+  const ShrinkResult once = Shrink(start, hint, fails, Unhurried());
   RC_ASSERT(once.complete);
   RC_ASSERT(fails(once.problem));
   RC_ASSERT(Cost(once.problem) <= Cost(start));
-  const ShrinkResult twice = Shrink(once.problem, {}, fails);
+  const ShrinkResult twice = Shrink(once.problem, {}, fails, Unhurried());
   RC_ASSERT(twice.accepted == 0);
 }
 

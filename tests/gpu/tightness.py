@@ -13,7 +13,7 @@ people write it,
     logprob, entropy = logp.gather(-1, labels), -(logp.exp() * logp).sum(-1)
 
 with autograd's gradients. Prints one Markdown table and, last, one JSON object. Exit status: 0 no element of cuda or
-cuda-portable is beyond its bound, 1 one is, 3 `plumb check` failed otherwise, 4 no GPU or no PyTorch.
+cuda-portable is beyond its bound, 1 one is, 3 anything else went wrong, 4 no GPU or no PyTorch.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import os
 import struct
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,11 +78,16 @@ def by_torch(torch, given, wide):
 
 
 def check(plumb, dump, words, threads):
-    command = [plumb, "check", str(dump), "--rows", "all", "--threads", str(threads), "--arbiter", "1ms", "--json", *words]
+    command = [plumb, "check", str(dump), "--rows", "all", "--threads", str(threads), "--arbiter", "1ms", "--json",
+               *words]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if run.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(command)}: status {run.returncode}: {run.stderr[-400:]}")
-    return json.loads(run.stdout.splitlines()[-1])["dumps"][0]
+    try:
+        return json.loads(run.stdout.splitlines()[-1])["dumps"][0]
+    except (ValueError, KeyError, IndexError, TypeError) as fault:
+        raise RuntimeError(f"{' '.join(command)}: status {run.returncode}, and no JSON object with a dump last: "
+                           f"{fault!r}: {run.stdout[-400:]}") from fault
 
 
 def rows_of(kind, dtype, way, dump):
@@ -151,11 +157,8 @@ def main():
     torch.cuda.empty_cache()
     at_once = max(1, min(4, options.threads // 4))
     with ThreadPoolExecutor(at_once) as crew:
-        try:
-            dumps = list(crew.map(lambda j: check(options.plumb, j[3], j[4], max(1, options.threads // at_once)), jobs))
-        except RuntimeError as fault:
-            print(f"tightness.py: {fault}", file=sys.stderr)
-            return 3
+        threads = max(1, options.threads // at_once)
+        dumps = list(crew.map(lambda j: check(options.plumb, j[3], j[4], threads), jobs))
     figures = [row for job, dump in zip(jobs, dumps) for row in rows_of(*job[:3], dump)]
     text = table(figures)
     (options.folder / "table.md").write_text(text + "\n", encoding="utf-8")
@@ -169,4 +172,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception:  # Python would end with status 1, which says that an element is beyond its bound
+        traceback.print_exc()
+        sys.exit(3)

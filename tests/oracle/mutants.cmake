@@ -15,7 +15,7 @@ function(plumbline_mutant defect source suite)
   target_link_libraries(${program} PRIVATE
     plumbline_flags plumbline::oracle hwy::hwy GTest::gmock GTest::gtest_main)
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${suite}.*:*/${suite}.*")
-  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT 120
+  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT}
     PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . [A-Za-z/]*${suite}\\.")
 endfunction()
 

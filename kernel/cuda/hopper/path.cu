@@ -4,6 +4,8 @@
 
 namespace plumbline::kernel::cuda {
 
+static_assert(HasLayout(hopper::kSoftmaxColumns));
+
 const Path kHopperPath = {
     .partial_columns = hopper::kSoftmaxColumns,
     .bf16 = {hopper::Forward<__nv_bfloat16>, hopper::DLogits<__nv_bfloat16>,

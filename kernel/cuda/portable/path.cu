@@ -5,6 +5,8 @@
 
 namespace plumbline::kernel::cuda {
 
+static_assert(HasLayout(portable::kTile));  // of kSimtPath too
+
 const Path kPortablePath = {portable::kTile,
                             portable::Kernels<portable::TensorCore, __nv_bfloat16>::Table(),
                             portable::Kernels<portable::TensorCore, __half>::Table()};

@@ -24,8 +24,28 @@ std::string Slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
+namespace {
+
+// The time limits of a command that it has not been given.
+std::vector<std::string> AmpleLimits(const std::string& command, const std::string& arguments) {
+  std::vector<std::string> words;
+  const auto give = [&](const char* limit) {
+    if (arguments.find(limit) == std::string::npos) words.insert(words.end(), {limit, "10m"});
+  };
+  for (const char* of_cases : {"fuzz", "merge", "replay", "shrink"}) {
+    if (command == of_cases) give("--case-timeout");
+  }
+  if (command == "shrink") give("--time");
+  return words;
+}
+
+}  // namespace
+
 Outcome Program::Run(const std::string& arguments, const std::string& before) const {
-  return RunCommand(before + " " + LocatedProgram(PLUMB_PROGRAM) + " " + arguments);
+  const std::string command = arguments.substr(0, arguments.find(' '));
+  std::string line = before + " " + LocatedProgram(PLUMB_PROGRAM) + " " + command;
+  for (const std::string& word : AmpleLimits(command, arguments)) line += " " + word;
+  return RunCommand(line + arguments.substr(command.size()));
 }
 
 Outcome Program::RunCommand(const std::string& command) const {
@@ -45,6 +65,10 @@ Outcome Program::RunCommand(const std::string& command) const {
 }
 
 pid_t Program::Start(std::vector<std::string> words) const {
+  std::string line;
+  for (const std::string& word : words) line += word + " ";
+  const std::vector<std::string> limits = AmpleLimits(words.at(0), line);
+  words.insert(words.begin() + 1, limits.begin(), limits.end());
   words.insert(words.begin(), "plumb");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

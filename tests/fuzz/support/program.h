@@ -27,7 +27,9 @@ std::string Slurp(const std::filesystem::path& path);
 class Program : public ::testing::Test {
  protected:
   // `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
-  // program's name: variables, `ulimit … &&`.
+  // program's name: variables, `ulimit … &&`. Here and in Start, a command that has time limits of its
+  // own is given ten minutes for each that is not among the arguments: on a slow machine the defaults
+  // would make a hang of a sound case, and leave a finding half shrunk.
   Outcome Run(const std::string& arguments, const std::string& before = "") const;
   // The same for any command line.
   Outcome RunCommand(const std::string& command) const;

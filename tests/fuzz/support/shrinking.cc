@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <set>
@@ -73,6 +74,12 @@ std::string Everything(const OwnedProblem& p) {
     all += std::to_string(x) + ",";
   }
   return all;
+}
+
+ShrinkOptions Unhurried() {
+  ShrinkOptions options;
+  options.time_limit = std::chrono::minutes(10);
+  return options;
 }
 
 ShrinkResult Checked(const OwnedProblem& start, const ShrinkHint& hint, const StillFails& still_fails,

@@ -22,10 +22,13 @@ OwnedProblem Busy(int64_t n, int64_t v, int64_t h, kernel::DType dtype = kernel:
 // All bytes that a predicate can see, for telling candidates apart without the shrinker's hash.
 std::string Everything(const OwnedProblem& problem);
 
+// The default limit is for targets of people who wait; no test that is not about it may reach it.
+ShrinkOptions Unhurried();
+
 // Shrinks, and holds every run to what any run must keep: candidates are consistent and none is judged
 // twice, what is accepted fails, the counts and the result are those of the calls that were seen.
 ShrinkResult Checked(const OwnedProblem& start, const ShrinkHint& hint, const StillFails& still_fails,
-                     ShrinkOptions options = {});
+                     ShrinkOptions options = Unhurried());
 
 std::vector<float> Floats(const HostTensor& tensor);
 float Largest(const HostTensor& tensor);  // minus infinity if it has no elements
