@@ -26,7 +26,7 @@ CLEAN = '{"verdict": "clean", "cases": 3}\n'
 class Record(Scratch):
     def setUp(self):
         super().setUp()
-        self.copy("bench/record")
+        self.copy("bench/record", "bench/stored_result.py")
         self.program("build/release/fuzz/plumb", PLUMB)
         (self.root / "bench/results").mkdir()
         for room in ("kernel", "oracle", "fuzz"):

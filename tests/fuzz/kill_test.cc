@@ -93,14 +93,16 @@ class Kill : public testing::Program {
         // Sooner more often than later: the begin of a run is where a journal is read and cut.
         const milliseconds pause(Below(2) == 0 ? Below(40) : Below(250));
         // However slow the machine is, there comes a worker, or the end.
-        bool ended = waitpid(pid, &status, WNOHANG) == pid;
+        bool ended = false;
         while (worker && !ended && Children(pid).empty()) {
           std::this_thread::sleep_for(milliseconds(2));
           ended = waitpid(pid, &status, WNOHANG) == pid;
         }
+        if (!ended) {
+          std::this_thread::sleep_for(pause);
+          ended = waitpid(pid, &status, WNOHANG) == pid;
+        }
         if (ended) break;
-        std::this_thread::sleep_for(pause);
-        if (waitpid(pid, &status, WNOHANG) == pid) break;
         const std::vector<pid_t> workers = Children(pid);
         ++done;
         if (worker && !workers.empty()) {

@@ -39,6 +39,10 @@ void ForEachElement(const ConstTensor& tensor, const Visit& visit) {
   }
 }
 
+// A fill or a copy to the device may return before it is done, and other streams do not wait for the
+// default one.
+void AwaitDefaultStream() { Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); }
+
 }  // namespace
 
 std::string WhyNoDevice() {
@@ -60,17 +64,16 @@ DeviceBuffer::DeviceBuffer(size_t bytes, bool filled) : bytes_(bytes) {
   base_ = static_cast<std::byte*>(memory);
   Check(cudaMemset(base_, 0xff, filled ? bytes + 2 * kGuard : kGuard), "cudaMemset");
   if (!filled) Check(cudaMemset(data() + bytes, 0xff, kGuard), "cudaMemset");
-  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  AwaitDefaultStream();
 }
 DeviceBuffer::~DeviceBuffer() { (void)cudaFree(base_); }
 void DeviceBuffer::Fill(int byte) {
   Check(cudaMemset(data(), byte, bytes_), "cudaMemset");
-  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  AwaitDefaultStream();
 }
 void DeviceBuffer::Put(const void* from, size_t bytes) {
   Check(cudaMemcpy(data(), from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
-  // It may return before all has arrived, and other streams do not wait for this one.
-  Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  AwaitDefaultStream();
 }
 std::vector<std::byte> DeviceBuffer::Get() const {
   std::vector<std::byte> out(bytes_);

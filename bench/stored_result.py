@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is stored of plumb: the command, the date, the git trees of the rooms it speaks of, the machine, and what was
+found, a line each. bench/check_dump calls it; bench/record runs it as
+
+  stored_result.py trees                          prints them, to be handed to
+  stored_result.py store NAME SAID TREES WORD…    bench/results/NAME.json, of SAID/result and SAID/doctor, which hold
+                                                  what `plumb WORD…` and `plumb doctor` printed
+"""
+
+import datetime
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("kernel", "oracle", "fuzz")
+
+
+def trees():
+    """By room, abbreviated, "-modified" where something is not committed."""
+    def git(*words):
+        done = subprocess.run(["git", "-C", ROOT, *words], check=True, stdout=subprocess.PIPE, text=True)
+        return done.stdout.strip()
+    return {room: git("rev-parse", "--short=12", f"HEAD:{room}")
+            + ("-modified" if git("status", "--porcelain", "--", room) else "") for room in ROOMS}
+
+
+def last_object(text):
+    """(the last line, the JSON object that it holds); ValueError where it holds none, or an empty one."""
+    line = (text.splitlines() or [""])[-1]
+    found = json.loads(line)
+    if not isinstance(found, dict) or not found:
+        raise ValueError("no object, or an empty one")
+    return line, found
+
+
+def write(path, command, of_trees, machine, **found):
+    """Whole or not at all. `found` is JSON text, kept as it is."""
+    head = {"command": command, "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
+            "trees": of_trees, "machine": machine}
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    text = "{" + ",\n ".join(lines + [f"{json.dumps(key)}: {value}" for key, value in found.items()]) + "}\n"
+    json.loads(text)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def store(name, said, of_trees, *words):
+    objects = {}
+    for which in ("result", "doctor"):
+        text = (Path(said) / which).read_text(encoding="utf-8")
+        try:
+            objects[which] = last_object(text)
+        except ValueError as fault:
+            last = (text.splitlines() or [""])[-1][:200]
+            sys.exit(f"bench/record: nothing stored: plumb's {which} ends with {last!r}, no result: {fault}")
+    # Where a folder lies on this machine is nobody's business; numbers stay as plumb wrote them.
+    result = re.sub(r'("out": ?")[^"]*/', r"\1", objects["result"][0])
+    command = shlex.join(["plumb", *(word.removeprefix(f"{ROOT}/") for word in words)])
+    write(ROOT / f"bench/results/{name}.json", command, json.loads(of_trees), objects["doctor"][1]["machine"],
+          result=result)
+
+
+if __name__ == "__main__":
+    print(json.dumps(trees())) if sys.argv[1] == "trees" else store(*sys.argv[2:])
