@@ -352,10 +352,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   }
-  // What follows takes the end of this grid for the end of those before.
-  if (product.beside_previous) AwaitPreviousGrid();
   // A block that left could still be a multicast's destination, or be arrived at.
   ClusterSync();
+  // What follows takes the end of this grid for the end of those before. Not sooner: the issuing thread's
+  // neighbours come here at once, and would hold their warp, and it, until the grid before has ended.
+  if (product.beside_previous) AwaitPreviousGrid();
 }
 
 }  // namespace plumbline::kernel::cuda::hopper
