@@ -20,16 +20,16 @@ namespace plumbline::kernel::cuda::hopper {
 
 // Logits. One tile of rows alone leaves a cluster's second block nothing to do but multiply zeros.
 template <int cluster_rows>
-using LogitsTile = TileShape<Work::kTurns, 2, 192, 5, Major::kK, Major::kK, cluster_rows>;
+using LogitsTile = TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows>;
 using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
 // Gradients: 128 columns, since hidden sizes are multiples of 128 rather than of 192; neighbours share
 // A.
-using GradHiddenTile = TileShape<Work::kTurns, 3, 128, 5, Major::kK, Major::kMN, 1, 2>;
-using GradWeightTile = TileShape<Work::kTurns, 3, 128, 5, Major::kMN, Major::kMN, 1, 2>;
+using GradHiddenTile = TileShape<3, 128, 5, Major::kK, Major::kMN, 1, 2>;
+using GradWeightTile = TileShape<3, 128, 5, Major::kMN, Major::kMN, 1, 2>;
 // grad_hidden of few rows: its chains over the vocabulary may not be cut, so small tiles have to fill
 // the device.
-using FewRowsGradHiddenTile = TileShape<Work::kTurns, 1, 64, 8, Major::kK, Major::kMN, 2, 1>;
+using FewRowsGradHiddenTile = TileShape<1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
 template <class Tile>
 int64_t Units(int64_t m, int64_t n) {

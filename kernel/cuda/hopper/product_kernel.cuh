@@ -5,8 +5,8 @@
 // Blocks are persistent and come in clusters, which compute neighbouring tiles of C together: what two
 // blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
 // thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
-// what their registers hold. They share every tile or take turns (Work). A ring of stages lies between
-// them:
+// what their registers hold. They take turns, a tile each, so that one's epilogue lies under the
+// other's products. A ring of stages lies between them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
 //   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
 //     that multiplied it arrived
@@ -138,11 +138,10 @@ __device__ __forceinline__ void GiveTurn(int warpgroup) {
   }
 }
 
-// What the multiplying warpgroups do. `a_rows` is the offset in a stage of this warpgroup's rows of A.
+// What the multiplying warpgroups do.
 template <class Element, class Tile, class Plan>
 struct Multiplier {
   uint32_t stages, full, empty;
-  uint32_t a_rows;
   Place<Tile> place;
   Plan plan;
   int stage = 0;
@@ -185,7 +184,7 @@ struct Multiplier {
         __syncwarp();
       }
       const uint32_t base = stages + stage * Tile::kStageBytes;
-      const uint64_t a = Descriptor<Tile::kA>(base + a_rows);
+      const uint64_t a = Descriptor<Tile::kA>(base);
       const uint64_t b = Descriptor<Tile::kB>(base + Tile::kABytes);
 #pragma unroll
       for (int group = 0; group < Tile::kGroups; ++group) HoldAccumulators(d[group]);
@@ -257,7 +256,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Tile::kStages; ++i) {
       BarrierInit(full + 8 * i, 1);
-      BarrierInit(empty + 8 * i, Tile::kWarpsAStage * (lone ? 1 : Tile::kClusterBlocks));
+      BarrierInit(empty + 8 * i, kWarpsAStage * (lone ? 1 : Tile::kClusterBlocks));
     }
     BarrierInitFence();
   }
@@ -288,7 +287,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   };
 
   if (warpgroup == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kIssuingRegisters));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kIssuingRegisters));
     if (threadIdx.x == 0 && blocks > 0) {  // without a depth there may be no maps either
       const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
       Issuer<Tile, Plan> issuer{alternative ? &maps.a_alternative : &maps.a,
@@ -309,23 +308,19 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kMultiplyingRegisters));
-    constexpr bool kTurns = Tile::kWork == Work::kTurns;
-    const int first_group = kTurns ? 0 : (warpgroup - 1) * Tile::kGroups;
-    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, uint32_t(first_group) * 8192,
-                                               place,  plan};
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplyingRegisters));
+    Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, plan};
     const WarpScratch own_scratch = {scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes};
     const int steps = product.passes * blocks;
-    const int turn = kTurns ? warpgroup - 1 : 0;
-    if (kTurns) multiplier.Skip(turn * steps);
-    if (kTurns && turn == 1 && first < schedule.tiles()) GiveTurn(0);
+    const int turn = warpgroup - 1;
+    multiplier.Skip(turn * steps);
+    if (turn == 1 && first < schedule.tiles()) GiveTurn(0);
     const int own_first = turn == 0 ? first : deal.After(first);
-    for (int tile = own_first, next = 0; tile < schedule.tiles();
-         tile = kTurns ? deal.After(next) : next) {
+    for (int tile = own_first, next = 0; tile < schedule.tiles(); tile = deal.After(next)) {
       next = deal.After(tile);
       int unit_row, unit_column;
       schedule.At(tile, &unit_row, &unit_column);
-      const int64_t row = row_of(unit_row) + first_group * 64 + threadIdx.x % 128 / 32 * 16;
+      const int64_t row = row_of(unit_row) + threadIdx.x % 128 / 32 * 16;
       const int64_t column = column_of(unit_column);
       float d[Tile::kGroups][Tile::kColumns / 2];
       if constexpr (Epilogue::kLoads) {
@@ -339,12 +334,12 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[g][i] = 0;
         }
       }
-      if (kTurns) AwaitTurn(turn);
-      const int next_turn = kTurns && next < schedule.tiles() ? 1 - turn : -1;
+      AwaitTurn(turn);
+      const int next_turn = next < schedule.tiles() ? 1 - turn : -1;
       if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
       multiplier.template Run<Epilogue::kLoads>(d, steps, tile == own_first, next_turn);
       multiplier.Finish(d, steps);
-      if (kTurns) multiplier.Skip(steps);
+      multiplier.Skip(steps);
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g) {
         if (row + g * 64 < product.m && column < product.n)
@@ -354,8 +349,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   }
   // A block that left could still be a multicast's destination, or be arrived at.
   ClusterSync();
-  // What follows takes the end of this grid for the end of those before. Not sooner: the issuing thread's
-  // neighbours come here at once, and would hold their warp, and it, until the grid before has ended.
+  // What follows takes the end of this grid for the end of those before. Not sooner: the issuing
+  // thread's neighbours come here at once, and would hold their warp, and it, until the grid before has
+  // ended.
   if (product.beside_previous) AwaitPreviousGrid();
 }
 

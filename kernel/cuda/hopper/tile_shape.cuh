@@ -15,6 +15,12 @@ namespace plumbline::kernel::cuda::hopper {
 inline constexpr int kDepthBlock = 64;  // of the depth in a stage: 128 bytes, one row of the swizzle
 inline constexpr int kMultipliers = 2;  // warpgroups of a block
 inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
+inline constexpr int kWarpsAStage = 4;  // that multiply it
+
+// Of a thread of the issuing warpgroup, and of the others: a tile may take 192 accumulators, and its
+// epilogue has the rest. 128 (issuing + 2 multiplying) <= 64512.
+inline constexpr int kIssuingRegisters = 24;
+inline constexpr int kMultiplyingRegisters = 240;
 
 // The share of one operand's tile, `extent` rows or columns by a block of the depth, that one of
 // `sharers` blocks fetches: rows of it where memory runs along the depth, else whole boxes of 64 where
@@ -31,24 +37,16 @@ struct Share {
   static_assert(extent % sharers == 0 && kBoxRows % 8 == 0 && kBoxRows <= 256);
 };
 
-enum class Work {
-  kTurns,   // each multiplying warpgroup has every other tile: its epilogue lies under the other's
-            // products
-  kHalves,  // each has one half of every tile's rows: larger tiles, so fewer bytes for a product
-};
-
-// 64 * kGroups rows a multiplying warpgroup. Registers a thread are those of the issuing
-// warpgroup and of the others: 128 (p + 2 m) <= 64512.
-template <Work work, int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
+// 64 * kGroups rows, of one multiplying warpgroup.
+template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
           int cluster_columns = 1>
 struct TileShape {
   // Tiles below each other in a cluster, which share B, and side by side, which share A.
   static constexpr int kClusterRows = cluster_rows;
   static constexpr int kClusterColumns = cluster_columns;
   static constexpr int kClusterBlocks = cluster_rows * cluster_columns;
-  static constexpr Work kWork = work;
   static constexpr int kGroups = groups;
-  static constexpr int kRows = 64 * groups * (work == Work::kHalves ? kMultipliers : 1);
+  static constexpr int kRows = 64 * groups;
   static constexpr int kColumns = columns;
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
@@ -57,17 +55,12 @@ struct TileShape {
   static constexpr int kUnitColumns = kColumns * cluster_columns;
   using ShareA = Share<a, kRows, cluster_columns>;
   using ShareB = Share<b, kColumns, cluster_rows>;
-  // More accumulators than these leave no room for an epilogue beside 232 registers.
-  static constexpr bool kWide = groups * columns / 2 > 128;
-  static constexpr int kIssuingRegisters = kWide ? 24 : 40;
-  static constexpr int kMultiplyingRegisters = kWide ? 240 : 232;
   static constexpr int kABytes = kRows * kDepthBlock * 2;
   static constexpr int kBBytes = kColumns * kDepthBlock * 2;
   static constexpr int kStageBytes = kABytes + kBBytes;
   // The stages, the epilogue's scratch, the stages' barriers, and what aligning to 1024 bytes may cost.
   static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
   static constexpr int kSharedBytes = kStages * (kStageBytes + 16) + kScratchBytes + 1024;
-  static constexpr int kWarpsAStage = work == Work::kHalves ? 4 * kMultipliers : 4;
   // Two blocks of a cluster have all rows of A in common, or all columns of B. Clusters of four leave
   // 12 of 132 multiprocessors idle (bench/NOTES.md).
   static_assert(kClusterBlocks <= 2);

@@ -4,7 +4,7 @@
 // looked for changes no result, only speed, so that no other test would see it: products that are not
 // wgmma, or that wait for each other because the compiler could not prove that nothing else touches
 // their accumulators (ptxas C7510 and its kind), registers spilled inside of the main loop, fences in
-// it.
+// it, the grid before awaited by warps whose block is still at work.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plumbline::kernel::cuda {
@@ -55,10 +56,13 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
       violations.push_back(function.name + ": " + what);
     };
     size_t first = function.instructions.size(), last = 0, products = 0, copies = 0, multicasts = 0;
+    size_t last_barrier = 0, last_await = 0;
     for (size_t i = 0; i < function.instructions.size(); ++i) {
       const std::string& text = function.instructions[i];
       copies += Contains(text, "UTMALDG") ? 1 : 0;
       multicasts += Contains(text, "UTMALDG") && Contains(text, "MULTICAST") ? 1 : 0;
+      if (Contains(text, "UCGABAR_WAIT")) last_barrier = i;
+      if (Contains(text, "ACQBULK")) last_await = i;
       if (!Contains(text, "HGMMA")) continue;
       first = std::min(first, i);
       last = i;
@@ -72,6 +76,8 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
     // The mangled end of TileShape: its cluster is one block.
     const bool alone = Contains(function.name, "ELi1ELi1EEE");
     if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
+    // Else the issuing thread's neighbours hold its warp, and a grid that began early stands still.
+    if (last_await < last_barrier) report("ACQBULK before the cluster's last barrier");
     size_t waits = 0;
     for (size_t i = first; i <= last; ++i) {
       const std::string& text = function.instructions[i];
@@ -152,7 +158,9 @@ std::vector<std::string> Good() {
           "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24",
           "HGMMA.64x192x16.F32.BF16 R24, gdesc[UR8], R24, gsb0",
           "WARPGROUP.DEPBAR.LE gsb0, 0x1",
-          "LDL R4, [R1]"};
+          "LDL R4, [R1]",
+          "UCGABAR_WAIT",
+          "@P0 ACQBULK"};
 }
 
 // Each fails if its rule is gone, or fires on what is right.
@@ -173,6 +181,9 @@ TEST(HopperSass, EveryRuleCanFail) {
   EXPECT_THAT(FindViolations(Parse(Printed(serial))), only("3 waits among 4 products"));
   EXPECT_THAT(FindViolations(Parse(Printed({"HMMA.16816.F32.BF16 R4, R8, R12, R4"}))),
               only("no HGMMA"));
+  std::vector<std::string> early = Good();
+  std::swap(early[early.size() - 2], early.back());
+  EXPECT_THAT(FindViolations(Parse(Printed(early))), only("ACQBULK before"));
   std::vector<std::string> alone = Good();
   alone.erase(alone.begin() + 2);
   EXPECT_THAT(FindViolations(Parse(Printed(alone))), only("no UTMALDG.MULTICAST"));
