@@ -15,7 +15,7 @@ import threading
 import time
 
 MARK = "PEERS "  # begins a message
-AFTERWARDS = 2.0  # seconds for which the pipes of a worker that has ended are read at most
+HELD = 1 << 20  # more bytes than a pipe holds
 interrupted = threading.Event()
 
 
@@ -60,7 +60,7 @@ class Turns:
 def arrived(descriptor):
     """What has come through a pipe that does not block: None if nothing has, b"" at its end."""
     try:
-        return os.read(descriptor, 1 << 16)
+        return os.read(descriptor, HELD)
     except BlockingIOError:
         return None
 
@@ -68,7 +68,7 @@ def arrived(descriptor):
 def listen(command, limit, turn=lambda: None):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
     turn() returns when it may be timed."""
-    messages, errors, rest, ended = [], b"", b"", None
+    messages, errors, rest, ended = [], b"", b"", False
     pipe = subprocess.PIPE
     with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child,
           selectors.DefaultSelector() as selector):
@@ -77,14 +77,10 @@ def listen(command, limit, turn=lambda: None):
             selector.register(stream, selectors.EVENT_READ)
         heard = time.monotonic()
         while selector.get_map():
-            # Its end is not that of its pipes, which a process that it started may hold: what it wrote is in them by
-            # now. Such a process may write on, so that there is an end to this as well.
-            if ended is None and child.poll() is not None:
-                ended = time.monotonic()
-            events = selector.select(timeout=min(0.2, limit) if ended is None else 0)
-            if ended is not None and (not events or time.monotonic() - ended > AFTERWARDS):
-                break
-            for key, _ in events:
+            # Its end is not that of its pipes, which a process that it started may hold and write to: what it wrote
+            # itself is in them by now, and one read of each takes all of that.
+            ended = child.poll() is not None
+            for key, _ in selector.select(timeout=0 if ended else min(0.2, limit)):
                 data = arrived(key.fd)
                 if data is None:
                     continue
@@ -110,6 +106,8 @@ def listen(command, limit, turn=lambda: None):
                 except BrokenPipeError:
                     pass  # its end is seen above
                 heard = time.monotonic()
+            if ended:
+                break
             if interrupted.is_set() or time.monotonic() - heard > limit:
                 child.kill()
                 return messages, "interrupted" if interrupted.is_set() else f"said nothing for {limit:g} s"

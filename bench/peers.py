@@ -11,11 +11,12 @@ computes). One that is absent, refuses a shape, runs out of memory, crashes or h
 others go on. Every shape is measured in a process of its own. J of them (default 1)
 are prepared side by side, which saves time where there is memory for all; never is one timed meanwhile.
 
-Time: CUDA events, median of R rounds (default 10) in each of which every peer runs once, in turns. forward is
-without gradients (torch.no_grad); step is forward and backward; backward is the part of the step after its forward,
-next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our step, median over
-rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs and gradients.
-Error: against float64 (bench/peer_oracle.py).
+Time: CUDA events, median of R rounds (default 10) in each of which every peer is timed once, in turns, after 200 ms
+of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
+the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
+after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
+step, median over rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs
+and gradients. Error: against float64 (bench/peer_oracle.py).
 
 Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
 measured is written).
@@ -41,6 +42,7 @@ SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 IGNORED = -100
 LEAST_ROUNDS = 6
+SETTLE_MS = 200
 OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
 
 
@@ -115,11 +117,14 @@ class Worker:
         return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
                 "step_MiB": self.held(lambda: self.step(call))}
 
-    def round(self, calls, order, times):
-        cuda = self.torch.cuda
+    def round(self, calls, order, last):
+        """Times by name. `last`: those of the round before, by which is known how many steps take long enough."""
+        cuda, times = self.torch.cuda, {}
         for name in order:
             events = [cuda.Event(enable_timing=True) for _ in range(5)]
             call = calls[name]
+            for _ in range(math.ceil(SETTLE_MS / last[name][1]) if name in last else 0):
+                self.step(call)
             events[0].record()
             self.forward(call)
             events[1].record()
@@ -132,6 +137,7 @@ class Worker:
             del outputs, gradients
             forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
             times[name] = forward, step, backward
+        return times
 
     def run(self, listed, skip):
         from peer_list import versions
@@ -168,10 +174,10 @@ class Worker:
         if not names:
             return
         wait_for_turn()
+        times = {}
         for i in range(self.rounds + 1):  # the first fills the allocator again
             tell(starts=f"round {i}")
-            times = {}
-            self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
+            times = self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
             if i > 0:
                 tell(times=times)
 
