@@ -42,13 +42,13 @@ class Peer:
 
 class Call(ctypes.Structure):
     """Laid out as bench/peers_operator.cc's."""
-    _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean")]
+    _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean", "saved_logits")]
                 + [(name, ctypes.c_void_p) for name in
                    ("hidden", "weight", "labels", "grad_logprob", "grad_entropy", "logprob", "entropy", "grad_hidden",
                     "grad_weight", "workspace", "saved", "stream")])
 
-    def __init__(self, hidden, weight, gradients, mean=False, **tensors):
-        super().__init__(*hidden.shape, weight.shape[0], int(gradients), int(mean))
+    def __init__(self, hidden, weight, gradients, mean=False, saved_logits=False, **tensors):
+        super().__init__(*hidden.shape, weight.shape[0], int(gradients), int(mean), int(saved_logits))
         self.stream = torch.cuda.current_stream().cuda_stream
         self.give(hidden=hidden, weight=weight, **tensors)
 
@@ -69,14 +69,14 @@ class Ours:
         if getattr(self.code, function)(*arguments, message, ctypes.c_size_t(len(message))) != 0:
             raise RuntimeError(f"{function}: {message.value.decode()}")
 
-    def room(self, function, call, like, count):
-        """`count` buffers of the bytes that a function says the call needs."""
+    def room(self, function, call, like, count, made=None):
+        """Buffers of the `count` sizes that a function says the call needs, or of the first `made` of them."""
         sizes = [ctypes.c_size_t() for _ in range(count)]
         self.ask(function, ctypes.byref(call), *map(ctypes.byref, sizes))
-        return [torch.empty(size.value, dtype=torch.uint8, device=like.device) for size in sizes]
+        return [torch.empty(size.value, dtype=torch.uint8, device=like.device) for size in sizes[:made]]
 
 
-def load_ours(library):
+def load_ours(library, saved_logits=False):
     ours = Ours(library)
 
     class Operator(torch.autograd.Function):
@@ -84,7 +84,8 @@ def load_ours(library):
         def forward(ctx, hidden, weight, labels, training):
             logprob = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
             entropy = torch.empty_like(logprob)
-            call = Call(hidden, weight, training, labels=labels, logprob=logprob, entropy=entropy)
+            call = Call(hidden, weight, training, saved_logits=saved_logits, labels=labels, logprob=logprob,
+                        entropy=entropy)
             workspace, saved = ours.room("plumbline_sizes", call, hidden, 2)
             call.give(workspace=workspace, saved=saved)
             ours.ask("plumbline_forward", ctypes.byref(call))
@@ -96,9 +97,10 @@ def load_ours(library):
             hidden, weight, labels, saved = ctx.saved_tensors
             grad_hidden, grad_weight = torch.empty_like(hidden), torch.empty_like(weight)
             grad_logprob, grad_entropy = grad_logprob.contiguous(), grad_entropy.contiguous()
-            call = Call(hidden, weight, True, labels=labels, saved=saved, grad_logprob=grad_logprob,
-                        grad_entropy=grad_entropy, grad_hidden=grad_hidden, grad_weight=grad_weight)
-            workspace, _ = ours.room("plumbline_sizes", call, hidden, 2)
+            call = Call(hidden, weight, True, saved_logits=saved_logits, labels=labels, saved=saved,
+                        grad_logprob=grad_logprob, grad_entropy=grad_entropy, grad_hidden=grad_hidden,
+                        grad_weight=grad_weight)
+            workspace, = ours.room("plumbline_sizes", call, hidden, 2, 1)
             call.give(workspace=workspace)
             ours.ask("plumbline_backward", ctypes.byref(call))
             return grad_hidden, grad_weight, None, None
@@ -269,6 +271,8 @@ def peers(library):
         Peer("plumbline", "rows", lambda: load_ours(library)),
         Peer("plumbline, no entropy", "nll", lambda: load_ours_without_entropy(library),
              note="the same, its entropy not used"),
+        Peer("plumbline, logits saved", "rows", lambda: load_ours(library, saved_logits=True),
+             note="all logits, in fp32, from forward to backward"),
         Peer("plumbline, gradients in forward", "mean", lambda: load_ours_at_once(library), note=once),
         Peer("verl", "rows", load_verl, ("verl",), ignores=False),
         Peer("Liger scaled CE, CuTe DSL", "rows", lambda: load_liger_scaled(scaled, dispatching), dsl,

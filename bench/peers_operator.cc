@@ -20,6 +20,7 @@ struct Call {
   int64_t n, h, v;
   int64_t gradients;  // 0 or 1: whether both are asked for
   int64_t mean;  // 1: reduction mean; logprob is the loss and grad_logprob its gradient, of one element
+  int64_t saved_logits;  // 0 or 1: whether forward saves all logits for backward
   const void* hidden;
   const void* weight;
   const void* labels;
@@ -65,6 +66,7 @@ Asked Of(const Call& call) {
   }
   asked.execution.device = kernel::Device::kCuda;
   asked.execution.stream = call.stream;
+  asked.execution.saved_logits_bytes = call.saved_logits != 0 ? ~size_t{0} : 0;
   return asked;
 }
 

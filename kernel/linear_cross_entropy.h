@@ -44,6 +44,9 @@ struct Execution {
   CudaPath path = CudaPath::kBest;
   // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit.
   size_t kept_logits_bytes = size_t{8} << 30;
+  // CUDA, GetSizes, Forward and Backward, the same in all three: how much of `saved` forward's logits
+  // may be kept in, at most, so that Backward need not multiply for them again. Changes no bit.
+  size_t saved_logits_bytes = 0;
 };
 
 struct Sizes {

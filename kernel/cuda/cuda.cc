@@ -38,14 +38,23 @@ Status CheckAndPlan(const Problem& problem, const Results& results, const Checks
   return Status::Ok();
 }
 
-Status PlanKept(const Layout& layout, const Execution& execution, KeptLayout* kept) {
-  const std::optional<KeptLayout> made = MakeKeptLayout(layout, execution.kept_logits_bytes);
-  if (!made) {
-    return Status::Error(Code::kInvalidArgument, "execution.kept_logits_bytes = " +
-                                                     std::to_string(execution.kept_logits_bytes) +
-                                                     " makes a workspace of more than 2^62 bytes");
-  }
-  *kept = *made;
+Status TooManyLogits(const char* limit, size_t bytes) {
+  return Status::Error(Code::kInvalidArgument, std::string("execution.") + limit + " = " +
+                                                   std::to_string(bytes) +
+                                                   " makes more than 2^62 bytes of memory");
+}
+
+Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* state) {
+  const std::optional<SavedLayout> made = MakeSavedLayout(layout, execution.saved_logits_bytes);
+  if (!made) return TooManyLogits("saved_logits_bytes", execution.saved_logits_bytes);
+  *state = *made;
+  return Status::Ok();
+}
+
+Status PlanAtOnce(const Layout& layout, const Execution& execution, AtOnceLayout* regions) {
+  const std::optional<AtOnceLayout> made = MakeAtOnceLayout(layout, execution.kept_logits_bytes);
+  if (!made) return TooManyLogits("kept_logits_bytes", execution.kept_logits_bytes);
+  *regions = *made;
   return Status::Ok();
 }
 
@@ -73,19 +82,24 @@ template <class Run>
 Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, const Results& results,
                const Execution& execution, void* workspace, const void* saved, Run run) {
   Layout layout;
+  SavedLayout state;
   const Path* path = nullptr;
   Status status = CheckAndPlan(problem, results, checks, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
+  if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
-  if (status.ok()) status = CheckMemory("saved", saved, layout.saved_bytes);
+  if (status.ok()) status = CheckMemory("saved", saved, state.bytes);
   if (status.ok()) status = ChoosePath(choose, execution.path, &path);
   if (!status.ok()) return status;
+  // Backward only reads it.
+  const Kept kept = state.At(static_cast<std::byte*>(const_cast<void*>(saved)));
   return run(Call{.problem = problem,
                   .results = results,
                   .layout = layout,
                   .path = *path,
                   .stream = static_cast<cudaStream_t>(execution.stream),
-                  .workspace = static_cast<std::byte*>(workspace)});
+                  .workspace = static_cast<std::byte*>(workspace),
+                  .kept = state.KeepsLogits() ? &kept : nullptr});
 }
 
 // All rows as one block, put to the function: `problem` then has its gradients.
@@ -115,11 +129,14 @@ Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g
 
 bool Built() { return true; }
 
-Status GetSizes(const Problem& problem, const Results& results, const Execution&, Sizes* sizes) {
+Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
+                Sizes* sizes) {
   constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
+  SavedLayout state;
   Status status = CheckAndPlan(problem, results, kChecks, &layout);
-  if (status.ok()) *sizes = {layout.workspace_bytes, layout.saved_bytes};
+  if (status.ok()) status = PlanSaved(layout, execution, &state);
+  if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
 }
 
@@ -149,9 +166,9 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
   constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
-  KeptLayout regions;
+  AtOnceLayout regions;
   Status status = CheckAndPlan(problem, results, kChecks, &layout);
-  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
 }
@@ -166,19 +183,16 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
                               .result_data = true,
                               .host_memory = false};
   Layout layout;
-  KeptLayout regions;
+  AtOnceLayout regions;
   const Path* path = nullptr;
   Status status = CheckAndPlan(problem, results, kChecks, &layout);
-  if (status.ok()) status = PlanKept(layout, execution, &regions);
+  if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = ChoosePath(choose, execution.path, &path);
   if (!status.ok()) return status;
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
-  Kept kept = {.first_column = regions.first_column,
-               .ld = regions.ld,
-               .logits = floats(regions.logits),
-               .slot = reinterpret_cast<int32_t*>(memory + regions.slot)};
+  Kept kept = regions.state.At(memory + regions.saved);
   const bool asks = upstream.function != nullptr && layout.has_backward && layout.n > 0;
   if (asks) {
     kept.logprob = floats(regions.logprob);

@@ -33,7 +33,7 @@ struct Call {
   const Path& path;
   cudaStream_t stream;
   std::byte* workspace;
-  const Kept* kept = nullptr;  // gradients in forward: what one pass leaves to the other
+  const Kept* kept = nullptr;  // logits that forward leaves for backward, and what else it is to leave
 };
 
 Status RunForward(const Call& call, SavedRow* saved);

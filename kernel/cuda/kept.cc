@@ -23,23 +23,45 @@ int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
 
 }  // namespace
 
-std::optional<KeptLayout> MakeKeptLayout(const Layout& layout, size_t limit) {
-  KeptLayout kept;
-  kept.first_column = layout.has_backward ? FirstKeptColumn(layout, limit) : layout.v;
-  kept.ld = RoundUp(layout.v - kept.first_column, kKeptGroup);
+Kept SavedLayout::At(std::byte* saved) const {
+  Kept kept = {.first_column = first_column, .ld = ld};
+  if (KeepsLogits()) {
+    kept.logits = reinterpret_cast<float*>(saved + logits);
+    kept.slot = reinterpret_cast<int32_t*>(saved + slot);
+  }
+  return kept;
+}
+
+std::optional<SavedLayout> MakeSavedLayout(const Layout& layout, size_t limit) {
+  SavedLayout state;
+  state.first_column = layout.has_backward ? FirstKeptColumn(layout, limit) : layout.v;
+  state.ld = RoundUp(layout.v - state.first_column, kKeptGroup);
+  state.bytes = layout.saved_bytes;
+  if (!state.KeepsLogits()) return state;
+  Cutter cutter;
+  cutter.Take(static_cast<int64_t>(layout.saved_bytes), 1);
+  state.slot = cutter.Take(layout.n, sizeof(int32_t));
+  state.logits = cutter.Take(HeldProduct(layout.n, state.ld), sizeof(float));
+  state.bytes = cutter.bytes();
+  if (state.bytes > kMostBytes) return std::nullopt;
+  return state;
+}
+
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout, size_t limit) {
+  const std::optional<SavedLayout> state = MakeSavedLayout(layout, limit);
+  if (!state) return std::nullopt;
+  AtOnceLayout regions = {.state = *state};
   Cutter cutter;
   if (layout.has_backward) {
-    kept.saved = cutter.Take(static_cast<int64_t>(layout.saved_bytes), 1);
-    kept.slot = cutter.Take(layout.n, sizeof(int32_t));
-    for (size_t* region :
-         {&kept.logprob, &kept.entropy, &kept.lse, &kept.grad_logprob, &kept.grad_entropy})
+    regions.saved = cutter.Take(static_cast<int64_t>(state->bytes), 1);
+    for (size_t* region : {&regions.logprob, &regions.entropy, &regions.lse, &regions.grad_logprob,
+                           &regions.grad_entropy})
       *region = cutter.Take(layout.n, sizeof(float));
-    kept.logits = cutter.Take(HeldProduct(layout.n, kept.ld), sizeof(float));
   }
-  kept.passes = cutter.Take(static_cast<int64_t>(layout.workspace_bytes), 1);
-  kept.bytes = cutter.bytes();
-  if (kept.bytes > kMostBytes) return std::nullopt;
-  return kept;
+  regions.passes = cutter.Take(static_cast<int64_t>(layout.workspace_bytes), 1);
+  regions.bytes = cutter.bytes();
+  if (regions.bytes > kMostBytes) return std::nullopt;
+  return regions;
 }
 
 }  // namespace plumbline::kernel::cuda

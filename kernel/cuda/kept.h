@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients in forward: what the first pass leaves to the second in the workspace. Logits of the last
-// columns of the vocabulary, as many as a limit of memory allows, so that backward need not multiply
-// for them again; the saved state; and rows as the function of upstream gradients sees them.
+// What forward leaves for backward: a row's numbers and, where the caller has memory for them, logits
+// of the last columns of the vocabulary, as many as a limit allows, so that backward need not multiply
+// for them again. Gradients in forward have it in the workspace, with the rows as the function of
+// upstream gradients sees them.
 //
 // Logits are fp32, from forward's accumulators: those that backward's product would have, whose chains
 // are the same. They lie by forward's place in [place][ld].
@@ -35,16 +36,28 @@ struct Kept {
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
 };
 
-// Offsets in the workspace. The passes share one region after it.
-struct KeptLayout {
+// Offsets in the saved state, which begins with the rows' numbers.
+struct SavedLayout {
   int64_t first_column = 0, ld = 0;
-  size_t saved = 0, slot = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0;
-  size_t logits = 0, passes = 0;
+  size_t slot = 0, logits = 0;  // where columns are kept
+  size_t bytes = 0;
+
+  bool KeepsLogits() const { return ld > 0; }
+  // What lies at `saved`; only a forward pass writes there.
+  Kept At(std::byte* saved) const;
+};
+
+// Of logits `limit` bytes at most. nullopt where it would pass 2^62 bytes.
+std::optional<SavedLayout> MakeSavedLayout(const Layout& layout, size_t limit);
+
+// Gradients in forward: offsets in the workspace. The passes share one region after it.
+struct AtOnceLayout {
+  SavedLayout state;
+  size_t saved = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0, passes = 0;
   size_t bytes = 0;  // of all, the passes' included
 };
 
-// Of logits `limit` bytes at most. nullopt where the workspace would pass 2^62 bytes.
-std::optional<KeptLayout> MakeKeptLayout(const Layout& layout, size_t limit);
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout, size_t limit);
 
 }  // namespace plumbline::kernel::cuda
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients in forward on a device: one call, with all, some or none of the logits kept, against
-// Forward and Backward apart. Whether the bits are right is the oracle's business.
+// Logits kept for backward, in one call (gradients in forward) or from one call to the other: all, some
+// or none of them, against Forward and Backward that keep none. Whether the bits are right is the
+// oracle's business.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -177,6 +178,28 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
   }
 }
 
+// Fails if what is saved is not what backward would have multiplied for, or is read before it is
+// written (saved memory is full of NaN at first), or if sizes do not cover it.
+TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
+  const TestLayout odd{
+      .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
+  for (const DType dtype : kDTypes) {
+    for (const int64_t v : {37, 1003, 4100}) {
+      for (const TestLayout& layout : {TestLayout{}, odd}) {
+        const TestValues values = Ragged(dtype, 77, v, 5);
+        const TestOutputs without = Apart(values, layout, On());
+        for (const size_t limit : Limits(values)) {
+          Execution execution = On();
+          execution.saved_logits_bytes = limit;
+          EXPECT_TRUE(Apart(values, layout, execution) == without)
+              << Name(dtype) << " v " << v << " limit " << limit << " padding "
+              << layout.hidden_padding;
+        }
+      }
+    }
+  }
+}
+
 // Several blocks of rows: 72 MiB of partial sums hold no more than 5888. Fails if those after the first
 // keep their logits over the first ones'.
 TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) {
@@ -229,14 +252,27 @@ TEST_P(GpuForwardBackward, IsCapturedAndReplayedOnOtherGradients) {
 INSTANTIATE_TEST_SUITE_P(Paths, GpuForwardBackward, EachPath(), PathName);
 
 // Sizes need no device.
-size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
+Problem OfSize(int64_t n, int64_t h, int64_t v, DType dtype) {
   Problem problem;
   problem.hidden = {nullptr, dtype, 2, {n, h}, {h, 1}};
   problem.weight = {nullptr, dtype, 2, {v, h}, {h, 1}};
   problem.labels = {nullptr, DType::kI64, 1, {n, 1}, {1, 1}};
+  return problem;
+}
+
+Results ResultsFor(const Problem& problem, bool gradients) {
   Results results;
-  results.logprob = Tensor{nullptr, DType::kF32, 1, {n, 1}, {1, 1}};
-  if (gradients) results.grad_weight = Tensor{nullptr, dtype, 2, {v, h}, {h, 1}};
+  results.logprob = Tensor{nullptr, DType::kF32, 1, {problem.rows(), 1}, {1, 1}};
+  if (gradients) {
+    const int64_t v = problem.vocab(), h = problem.hidden_size();
+    results.grad_weight = Tensor{nullptr, problem.weight.dtype, 2, {v, h}, {h, 1}};
+  }
+  return results;
+}
+
+size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
+  const Problem problem = OfSize(n, h, v, dtype);
+  const Results results = ResultsFor(problem, gradients);
   size_t bytes = 0;
   const Status status = GetForwardBackwardSize(
       problem, results, {.device = Device::kCuda, .kept_logits_bytes = limit}, &bytes);
@@ -250,15 +286,38 @@ TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
   constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
   for (const DType dtype : kDTypes) {
     const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
-    const size_t column = kRows * 4, step = dtype == DType::kF32 ? 1536 : 64;
+    const size_t column = kRows * 4, places = kRows * 4, step = dtype == DType::kF32 ? 1536 : 64;
     for (const size_t limit : {size_t{1} << 28, size_t{1} << 30, size_t{3} << 30}) {
-      const size_t kept = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing;
+      const size_t kept = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing - places;
       EXPECT_LE(kept, limit);
       EXPECT_GT(kept + (step + 32) * column, limit);
     }
-    EXPECT_EQ(SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing, column * kVocab);
+    EXPECT_EQ(SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing,
+              places + column * kVocab);
   }
   EXPECT_LT(SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30, false), size_t{96} << 20);
+}
+
+size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients) {
+  const Problem problem = OfSize(n, 64, v, DType::kBf16);
+  Sizes sizes;
+  const Status status = GetSizes(problem, ResultsFor(problem, gradients),
+                                 {.device = Device::kCuda, .saved_logits_bytes = limit}, &sizes);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return sizes.saved;
+}
+
+// 16 bytes a row; with logits 4 more, and 4 a logit. Fails if a caller who gives no memory for logits
+// is asked for some, or one who wants no gradient.
+TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
+  constexpr size_t kRows = 8192, kVocab = 151936;
+  for (const size_t limit : {size_t{0}, size_t{kRows * 64 * 4 - 1}}) {
+    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), kRows * 16);
+  }
+  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), kRows * (20 + 64 * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), kRows * (20 + kVocab * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, false), 0u);
+  EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
 }
 
 TEST(CudaForwardBackwardSizes, OfNothing) {
