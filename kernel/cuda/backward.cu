@@ -33,9 +33,12 @@ Stored StoredAs(DType dtype) {
   return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
 }
 
-int64_t ChunkColumns(const Call& call) {
+// Of a chunk that begins at column `first`.
+int64_t ChunkColumns(const Call& call, int64_t first) {
   const BackwardLayout& layout = call.layout.backward;
-  return IsPacked(call.problem.weight) ? layout.direct_chunk : layout.packed_chunk;
+  if (!IsPacked(call.problem.weight)) return layout.packed_chunk;
+  return call.kept != nullptr && first >= call.kept->first_column ? layout.kept_chunk
+                                                                  : layout.direct_chunk;
 }
 
 // d_logits of one chunk of the vocabulary, and what it adds to either gradient.
@@ -49,7 +52,7 @@ class Chunk {
         memory_(memory),
         hidden_(hidden),
         padded_rows_(call.layout.backward.padded_rows),
-        chunk_(ChunkColumns(call)),
+        chunk_(ChunkColumns(call, first)),
         first_(first),
         columns_(columns) {}
 
@@ -171,11 +174,10 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream,
                       &hidden);
-  const int64_t chunk = ChunkColumns(call);
   const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
   for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {
     // A chunk is multiplied for or kept, never half of either.
-    columns = std::min(chunk, (first < first_kept ? first_kept : layout.v) - first);
+    columns = std::min(ChunkColumns(call, first), (first < first_kept ? first_kept : layout.v) - first);
     status = call.problem.hidden.dtype == DType::kF16
                  ? Chunk<__half>(call, memory, hidden, first, columns).Run()
                  : Chunk<__nv_bfloat16>(call, memory, hidden, first, columns).Run();

@@ -26,13 +26,13 @@ Status CheckExtent(const char* name, int64_t extent) {
 
 // Refuses what can be refused without a device, and plans the rest.
 Status CheckAndPlan(const Problem& problem, const Results& results, const Checks& checks,
-                    Layout* layout) {
+                    size_t kept_logits_bytes, Layout* layout) {
   Status status = Check(problem, results, checks);
   if (status.ok()) status = CheckExtent("hidden.shape[0]", problem.rows());
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
   if (!status.ok()) return status;
-  const std::optional<Layout> made = MakeLayout(problem, results);
+  const std::optional<Layout> made = MakeLayout(problem, results, kept_logits_bytes);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
   return Status::Ok();
@@ -45,14 +45,14 @@ Status TooManyLogits(const char* limit, size_t bytes) {
 }
 
 Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* state) {
-  const std::optional<SavedLayout> made = MakeSavedLayout(layout, execution.saved_logits_bytes);
+  const std::optional<SavedLayout> made = MakeSavedLayout(layout);
   if (!made) return TooManyLogits("saved_logits_bytes", execution.saved_logits_bytes);
   *state = *made;
   return Status::Ok();
 }
 
 Status PlanAtOnce(const Layout& layout, const Execution& execution, AtOnceLayout* regions) {
-  const std::optional<AtOnceLayout> made = MakeAtOnceLayout(layout, execution.kept_logits_bytes);
+  const std::optional<AtOnceLayout> made = MakeAtOnceLayout(layout);
   if (!made) return TooManyLogits("kept_logits_bytes", execution.kept_logits_bytes);
   *regions = *made;
   return Status::Ok();
@@ -84,7 +84,7 @@ Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, 
   Layout layout;
   SavedLayout state;
   const Path* path = nullptr;
-  Status status = CheckAndPlan(problem, results, checks, &layout);
+  Status status = CheckAndPlan(problem, results, checks, execution.saved_logits_bytes, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
@@ -134,7 +134,7 @@ Status GetSizes(const Problem& problem, const Results& results, const Execution&
   constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
   SavedLayout state;
-  Status status = CheckAndPlan(problem, results, kChecks, &layout);
+  Status status = CheckAndPlan(problem, results, kChecks, execution.saved_logits_bytes, &layout);
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
@@ -167,7 +167,7 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
   constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
   AtOnceLayout regions;
-  Status status = CheckAndPlan(problem, results, kChecks, &layout);
+  Status status = CheckAndPlan(problem, results, kChecks, execution.kept_logits_bytes, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
@@ -185,7 +185,7 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
   Layout layout;
   AtOnceLayout regions;
   const Path* path = nullptr;
-  Status status = CheckAndPlan(problem, results, kChecks, &layout);
+  Status status = CheckAndPlan(problem, results, kChecks, execution.kept_logits_bytes, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = ChoosePath(choose, execution.path, &path);

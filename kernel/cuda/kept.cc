@@ -2,27 +2,9 @@
 
 #include "kernel/cuda/kept.h"
 
-#include <algorithm>
-
 #include "kernel/cuda/cutter.h"
 
 namespace plumbline::kernel::cuda {
-namespace {
-
-constexpr int64_t kDepthBlock = 64;  // the largest of any path
-static_assert(kDepthBlock % kKeptGroup == 0);
-
-int64_t FirstKeptColumn(const Layout& layout, size_t limit) {
-  if (layout.n == 0 || layout.v == 0) return layout.v;
-  const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
-  const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
-  if (layout.v <= most) return 0;
-  const int64_t unit = layout.planes > 1 ? layout.backward.packed_chunk : kDepthBlock;
-  return std::min(RoundUp(layout.v - most, unit), layout.v);
-}
-
-}  // namespace
-
 Kept SavedLayout::At(std::byte* saved) const {
   Kept kept = {.first_column = first_column, .ld = ld};
   if (KeepsLogits()) {
@@ -32,9 +14,9 @@ Kept SavedLayout::At(std::byte* saved) const {
   return kept;
 }
 
-std::optional<SavedLayout> MakeSavedLayout(const Layout& layout, size_t limit) {
+std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
   SavedLayout state;
-  state.first_column = layout.has_backward ? FirstKeptColumn(layout, limit) : layout.v;
+  state.first_column = layout.first_kept;
   state.ld = RoundUp(layout.v - state.first_column, kKeptGroup);
   state.bytes = layout.saved_bytes;
   if (!state.KeepsLogits()) return state;
@@ -47,8 +29,8 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout, size_t limit) {
   return state;
 }
 
-std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout, size_t limit) {
-  const std::optional<SavedLayout> state = MakeSavedLayout(layout, limit);
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout) {
+  const std::optional<SavedLayout> state = MakeSavedLayout(layout);
   if (!state) return std::nullopt;
   AtOnceLayout regions = {.state = *state};
   Cutter cutter;

@@ -22,11 +22,7 @@ namespace plumbline::kernel::cuda {
 
 struct SavedRow;
 
-// Columns that are stored together: a line of 128 bytes.
-inline constexpr int kKeptGroup = 32;
-
-// As a pass of the driver sees it. Kept columns begin at a multiple of 64, of fp32 problems at one of
-// backward's chunk, so that the blocks of every chain in depth lie as they would without it.
+// As a pass of the driver sees it.
 struct Kept {
   int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
   int64_t ld = 0;            // floats from row to row, a multiple of kKeptGroup
@@ -47,8 +43,8 @@ struct SavedLayout {
   Kept At(std::byte* saved) const;
 };
 
-// Of logits `limit` bytes at most. nullopt where it would pass 2^62 bytes.
-std::optional<SavedLayout> MakeSavedLayout(const Layout& layout, size_t limit);
+// nullopt where it would pass 2^62 bytes.
+std::optional<SavedLayout> MakeSavedLayout(const Layout& layout);
 
 // Gradients in forward: offsets in the workspace. The passes share one region after it.
 struct AtOnceLayout {
@@ -57,7 +53,7 @@ struct AtOnceLayout {
   size_t bytes = 0;  // of all, the passes' included
 };
 
-std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout, size_t limit);
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout);
 
 }  // namespace plumbline::kernel::cuda
 

@@ -34,13 +34,14 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
 // Estimated time of backward's products with chunks of that many columns, in cycles of a
 // multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes
 // 768, and 66 clusters of two take them in turn. The gradients' products of a chunk run into each
-// other; d_logits wait. It decides how well a chunk fills the device, and no bit.
-double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
+// other; d_logits wait, where they are a product at all. It decides how well a chunk fills the device,
+// and no bit.
+double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns, bool kept) {
   constexpr int kClusters = 66;
   constexpr int64_t kMostTiles = int64_t{1} << 30;
   constexpr double kBlock = 768, kLaunches = 12000;
   const auto chunk = [&](int64_t c) {
-    const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
+    const int64_t logits = kept ? 0 : CeilDiv(n, 256) * CeilDiv(c, 192);
     const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
                   weight = CeilDiv(c, 192) * CeilDiv(h, 256);
     const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
@@ -63,14 +64,14 @@ double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
 }
 
-// The columns up to `most` that cost least.
-int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
+// The columns up to `most` that cost least; of v whose logits have to be multiplied for, or are kept.
+int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most, bool kept) {
   most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
   if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
   int64_t best = most;
-  double least = BackwardCost(n, h, v, most);
+  double least = BackwardCost(n, h, v, most, kept);
   for (int64_t c = most - kColumnStep; c >= most / 2; c -= kColumnStep) {
-    const double cost = BackwardCost(n, h, v, c);
+    const double cost = BackwardCost(n, h, v, c, kept);
     if (cost < least) {
       least = cost;
       best = c;
@@ -106,6 +107,33 @@ ForwardLayout MakeForward(const Layout& layout, int64_t row_bytes, int columns) 
   return f;
 }
 
+// Of an fp32 problem.
+int64_t PlaneChunk(const Layout& layout) {
+  return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
+}
+
+// The first column whose logits `limit` bytes hold, with all behind it. Kept columns begin at a
+// multiple of 64, of fp32 problems at one of backward's chunk, so that the blocks of every chain in
+// depth lie as they would without it.
+int64_t FirstKept(const Layout& layout, size_t limit) {
+  constexpr int64_t kDepthBlock = 64;  // the largest of any path
+  static_assert(kDepthBlock % kKeptGroup == 0);
+  if (layout.n == 0 || layout.v == 0) return layout.v;
+  const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
+  const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
+  if (layout.v <= most) return 0;
+  const int64_t unit = layout.planes > 1 ? PlaneChunk(layout) : kDepthBlock;
+  return std::min(RoundUp(layout.v - most, unit), layout.v);
+}
+
+// A quarter of what is kept at most, and 1 GiB.
+int64_t KeptChunk(const Layout& layout, const BackwardLayout& b) {
+  const int64_t columns = layout.v - layout.first_kept;
+  if (layout.planes > 1 || columns == 0) return b.direct_chunk;
+  const int64_t most = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
+  return std::max(b.direct_chunk, BestChunk(layout.n, layout.h, columns, most, true));
+}
+
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) {
   BackwardLayout b;
   b.padded_rows = RoundUp(layout.n, kRowStep);
@@ -113,12 +141,12 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
       std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
-    if (layout.planes > 1)
-      return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
-    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes);
+    if (layout.planes > 1) return PlaneChunk(layout);
+    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes, false);
   };
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
+  b.kept_chunk = KeptChunk(layout, b);
   Cutter direct;
   b.census = direct.Take(1, kCensusBytes);
   b.source = direct.Take(layout.n, 4);
@@ -132,7 +160,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   Cutter packed = direct;
   b.d_logits = take_d_logits(packed, b.packed_chunk);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
-  take_d_logits(direct, b.direct_chunk);  // at b.d_logits too
+  take_d_logits(direct, b.kept_chunk);  // at b.d_logits too, and no shorter than direct_chunk
   b.bytes = std::max(direct.bytes(), packed.bytes());
   return b;
 }
@@ -143,7 +171,8 @@ const ForwardLayout& Layout::ForwardOf(int columns) const {
   return *std::ranges::find(forward, columns, &ForwardLayout::columns);
 }
 
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results) {
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
+                                 size_t kept_logits_bytes) {
   const bool wide = problem.hidden.dtype == DType::kF32;
   Layout layout;
   layout.n = problem.rows();
@@ -151,6 +180,7 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
   layout.v = problem.vocab();
   layout.planes = wide ? kPlanes : 1;
   layout.passes = wide ? kPlanePasses : 1;
+  layout.first_kept = layout.v;
   layout.has_backward = results.grad_hidden.has_value() || results.grad_weight.has_value();
   layout.packed_ld = RoundUp(layout.h, 8);
   const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
@@ -159,6 +189,7 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results)
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.forward[i].bytes);
   }
   if (layout.has_backward) {
+    layout.first_kept = FirstKept(layout, kept_logits_bytes);
     layout.backward = MakeBackward(layout, row_bytes, results.grad_hidden.has_value());
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
     layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;

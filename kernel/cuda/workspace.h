@@ -46,6 +46,9 @@ struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
   // each chunk of it is packed first, into what the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
+  // Of d_logits made of kept logits, where weight is read as it lies: no product waits for them, so
+  // that fewer and longer chunks cost memory alone.
+  int64_t kept_chunk = 0;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   // Offsets.
   size_t census = 0, source = 0, slot = 0, rows = 0, sums = 0, packed_hidden = 0, d_logits = 0,
@@ -57,6 +60,7 @@ struct Layout {
   int64_t n = 0, h = 0, v = 0;
   int planes = 1, passes = 1;
   bool has_backward = false;  // some gradient is asked for
+  int64_t first_kept = 0;     // column of the vocabulary from which on logits are kept; v: none are
   int64_t packed_ld = 0;      // elements of a packed row of hidden or weight, and of a row of sums
   ForwardLayout forward[std::size(kPartialColumns)];
   BackwardLayout backward;
@@ -65,8 +69,12 @@ struct Layout {
   const ForwardLayout& ForwardOf(int columns) const;
 };
 
-// nullopt where workspace_bytes would pass 2^62.
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results);
+// Columns of kept logits that are stored together: a line of 128 bytes.
+inline constexpr int kKeptGroup = 32;
+
+// Logits are kept in kept_logits_bytes at most. nullopt where workspace_bytes would pass 2^62.
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
+                                 size_t kept_logits_bytes = 0);
 
 }  // namespace plumbline::kernel::cuda
 
