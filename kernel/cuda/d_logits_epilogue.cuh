@@ -56,6 +56,7 @@ struct DLogitsStore {
 template <class Element, bool in_planes = false>
 struct DLogitsEpilogue : DLogitsStore<Element> {
   static constexpr bool kLoads = false;
+  static constexpr int kRowBytes = sizeof(RowGradient);
   using Fields = DLogitsStore<Element>;
   using Fields::allocated_rows, Fields::columns, Fields::d_logits, Fields::first_column, Fields::ld,
       Fields::plane_stride, Fields::rows;
@@ -67,8 +68,12 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     RowGradient gradient[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int64_t r = row + lane / 4 + 8 * h;
-      gradient[h] = r < live_rows ? rows[r] : RowGradient{.label = -1};
+      const int r = lane / 4 + 8 * h;
+      if constexpr (std::is_same_v<Scratch, NoScratch>) {
+        gradient[h] = row + r < live_rows ? rows[row + r] : RowGradient{.label = -1};
+      } else {
+        gradient[h] = RowAt(scratch.rows + static_cast<uint32_t>(r * kRowBytes));
+      }
     }
     const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
     Element* to = d_logits + row * ld + column;
@@ -90,6 +95,22 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
   }
 
  private:
+  // Of zeros, where a row does not live: its label's dz is 0, as all of it.
+  __device__ static RowGradient RowAt(uint32_t address) {
+    static_assert(kRowBytes == 32);
+    RowGradient row;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(row.max), "=f"(row.scale), "=f"(row.weight), "=f"(row.level)
+                 : "r"(address)
+                 : "memory");
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(row.slope), "=f"(row.label_gradient)
+                 : "r"(address + 16)
+                 : "memory");
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(row.label) : "r"(address + 24) : "memory");
+    return row;
+  }
+
   // Over what is there for any other column; the first of the four lanes of a row does it.
   template <int BN>
   __device__ void StoreLabel(const RowGradient& row, int64_t column, Element* to) const {

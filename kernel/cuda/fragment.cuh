@@ -16,7 +16,10 @@
 //                         Scratch scratch) const;
 // row and column are those of the fragment's first element in C; all 32 lanes call; Store may destroy d
 // and keeps to the bounds itself. column is a multiple of BN. Scratch: WarpScratch or NoScratch
-// (wide_store.cuh).
+// (wide_store.cuh). One that needs numbers of each row may have them brought into a warp's scratch
+// while the products run:
+//   static constexpr int kRowBytes;     // of a row, a multiple of 16; its rows lie densely at `rows`,
+//                                       // aligned to 16 bytes; rows that do not live are zeros
 
 #ifndef PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
 #define PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
@@ -31,6 +34,15 @@
 namespace plumbline::kernel::cuda {
 
 inline constexpr int kFragmentRows = 16;
+
+template <class Epilogue>
+constexpr int RowBytes() {
+  if constexpr (requires { Epilogue::kRowBytes; }) {
+    return Epilogue::kRowBytes;
+  } else {
+    return 0;
+  }
+}
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 __device__ inline PassPlanes PlanesOf(int passes, int pass) {

@@ -23,6 +23,7 @@ namespace plumbline::kernel::cuda {
 inline constexpr int kWarpScratchBytes = 16 * 128;
 struct WarpScratch {
   uint32_t address;
+  uint32_t rows = 0;  // what an epilogue knows of the fragment's rows (fragment.cuh), where it has that
 };
 struct NoScratch {};
 

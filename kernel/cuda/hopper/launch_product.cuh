@@ -55,10 +55,12 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
                                                  std::to_string(tiles) +
                                                  " clusters of tiles; at most 2^30 are counted");
   }
+  constexpr int kSharedBytes = Tile::template kSharedBytes<RowBytes<Epilogue>()>;
+  static_assert(kSharedBytes <= 227 * 1024);
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
-  Status allowed = FromCuda(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),
-      "shared memory of a matrix product");
+  Status allowed =
+      FromCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+               "shared memory of a matrix product");
   if (!allowed.ok()) return allowed;
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -68,7 +70,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.blockDim = dim3(kBlockThreads);
-  config.dynamicSmemBytes = Tile::kSharedBytes;
+  config.dynamicSmemBytes = kSharedBytes;
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;

@@ -223,6 +223,31 @@ struct Multiplier {
   }
 };
 
+// What the epilogue knows of this warp's rows, kFragmentRows of each group from `row` on, into its
+// scratch: enqueued, each lane for its own. Zeros where a row does not live.
+template <class Tile, class Epilogue>
+__device__ __forceinline__ void FetchRows(const Epilogue& epilogue, int64_t row, int64_t live_rows,
+                                          uint32_t to) {
+  constexpr int kBytes = RowBytes<Epilogue>(), kRows = Tile::kGroups * kFragmentRows;
+#pragma unroll
+  for (int i = int(threadIdx.x % 32); i < kRows; i += 32) {
+    const int64_t r = row + i / kFragmentRows * 64 + i % kFragmentRows;
+    const bool lives = r < live_rows;
+    const auto* const from = reinterpret_cast<const uint8_t*>(epilogue.rows + (lives ? r : 0));
+#pragma unroll
+    for (int at = 0; at < kBytes; at += 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + i * kBytes + at),
+                   "l"(from + at), "r"(lives ? 16 : 0)
+                   : "memory");
+    }
+  }
+}
+// Of the whole warp.
+__device__ __forceinline__ void AwaitRows() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncwarp();
+}
+
 // What grad_hidden is to a grad_weight that begins beside it (Product::beside_previous): a product with
 // its depth for rows, its rows for depth and its columns. How that one's clusters cut it; 0: there is
 // none.
@@ -310,7 +335,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplyingRegisters));
     Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, plan};
-    const WarpScratch own_scratch = {scratch + (threadIdx.x / 32 - 4) * kWarpScratchBytes};
+    constexpr int kRowBytes = RowBytes<Epilogue>();
+    const uint32_t warp = threadIdx.x / 32 - 4;
+    const uint32_t exchange = scratch + warp * kWarpScratchBytes;
+    const uint32_t own_rows =
+        empty + 8 * Tile::kStages + warp * (Tile::kGroups * kFragmentRows * kRowBytes);
     const int steps = product.passes * blocks;
     const int turn = warpgroup - 1;
     multiplier.Skip(turn * steps);
@@ -334,14 +363,17 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[g][i] = 0;
         }
       }
+      if constexpr (kRowBytes != 0) FetchRows<Tile>(epilogue, row, m, own_rows);
       AwaitTurn(turn);
       const int next_turn = next < schedule.tiles() ? 1 - turn : -1;
       if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
       multiplier.template Run<Epilogue::kLoads>(d, steps, tile == own_first, next_turn);
       multiplier.Finish(d, steps);
       multiplier.Skip(steps);
+      if constexpr (kRowBytes != 0) AwaitRows();
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g) {
+        const WarpScratch own_scratch = {exchange, own_rows + g * (kFragmentRows * kRowBytes)};
         if (row + g * 64 < product.m && column < product.n)
           epilogue.template Store<Tile::kColumns>(d[g], row + g * 64, column, m, own_scratch);
       }
