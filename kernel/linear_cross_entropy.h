@@ -42,10 +42,13 @@ struct Execution {
   // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
-  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit.
+  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit. Longer
+  // chunks of what is made of them add up to a quarter of it, and 1 GiB, to the workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
-  // CUDA, GetSizes, Forward and Backward, the same in all three: how much of `saved` forward's logits
-  // may be kept in, at most, so that Backward need not multiply for them again. Changes no bit.
+  // CUDA, GetSizes, Forward and Backward: how much of `saved` forward's logits may be kept in, at most,
+  // so that Backward need not multiply for them again. Changes no bit; the workspace grows likewise. It
+  // and the path must be the same in all three calls, which nothing can tell: `saved` is read as they
+  // say.
   size_t saved_logits_bytes = 0;
 };
 

@@ -34,7 +34,7 @@ std::string CudaDescription(std::string_view name, kernel::CudaPath path = kerne
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 
 // The same with logits saved from forward for backward, how much of them the shape alone decides: all
-// of a third, half of another, none of the rest.
+// of a third, half of another where that is a whole block of columns, none of the rest.
 kernel::Execution SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
 
 // Scratch memory for a call of `run`, which the ABI gives none: kept by this process from call to call.

@@ -5,6 +5,7 @@
 #include "kernel/cuda/cutter.h"
 
 namespace plumbline::kernel::cuda {
+
 Kept SavedLayout::At(std::byte* saved) const {
   Kept kept = {.first_column = first_column, .ld = ld};
   if (KeepsLogits()) {

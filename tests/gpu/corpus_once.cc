@@ -45,9 +45,12 @@ const char* NameOf(CudaPath path) {
 }
 
 // What went wrong, one line each.
-std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, int poison) {
+std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, size_t saved_logits_bytes,
+                                 int poison) {
   kernel::device::DeviceProblem device(placement->problem(), placement->results());
-  kernel::device::DeviceCall call(device, kernel::device::OnDevice(path), poison);
+  kernel::Execution execution = kernel::device::OnDevice(path);
+  execution.saved_logits_bytes = saved_logits_bytes;
+  kernel::device::DeviceCall call(device, execution, poison);
   const kernel::Status status = call.Run();
   std::vector<std::string> wrong;
   if (status.ok()) {
@@ -103,9 +106,12 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
     for (const CudaPath path : {CudaPath::kSimt, CudaPath::kPortable, CudaPath::kBest}) {
       ++runs;
       const auto start = std::chrono::steady_clock::now();
-      for (const std::string& line : RunOnce(&placement, path, poison)) {
-        ++wrong;
-        std::printf("%s on %s: %s\n", file.filename().c_str(), NameOf(path), line.c_str());
+      for (const size_t logits : {size_t{0}, ~size_t{0}}) {
+        for (const std::string& line : RunOnce(&placement, path, logits, poison)) {
+          ++wrong;
+          std::printf("%s on %s, logits %ssaved: %s\n", file.filename().c_str(), NameOf(path),
+                      logits == 0 ? "not " : "", line.c_str());
+        }
       }
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       if (took.count() > 2) {  // so that a run that is stopped says where its time went

@@ -201,6 +201,23 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   }
 }
 
+// Kept logits become d_logits in longer chunks than products wait for. Fails if memory does not reach
+// for them, or if their rows are as far apart as those of the others.
+TEST_P(GpuForwardBackward, OfLongChunksHasTheBitsOfForwardAndBackward) {
+  const TestValues values = Ragged(DType::kBf16, 2048, 140000, 8);
+  const TestOutputs apart = Apart(values, {}, On());
+  const auto logits = static_cast<size_t>(values.n * values.v) * 4;
+  for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
+    PlacedProblem placed(values);
+    DeviceProblem device(placed.problem(), placed.results());
+    Execution execution = On();
+    const size_t shorter = DeviceCall(device, execution).sizes().workspace;
+    execution.saved_logits_bytes = limit;
+    EXPECT_GT(DeviceCall(device, execution).sizes().workspace, shorter);
+    EXPECT_TRUE(Apart(values, {}, execution) == apart) << limit;
+  }
+}
+
 // Several blocks of rows: 72 MiB of partial sums hold no more than 5888. Fails if those after the first
 // keep their logits over the first ones'.
 TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) {

@@ -88,34 +88,39 @@ TEST_P(GpuMemory, StridesChangeNoBit) {
 
 using GpuSaved = OnEachPath;
 
-// Fails if Backward writes the saved state or takes an upstream gradient from it.
+// Fails if Backward writes the saved state, logits or not, or takes an upstream gradient from it.
 TEST_P(GpuSaved, OneForwardServesSeveralBackwards) {
   TestValues first = Ragged(DType::kBf16, 3), second = first;
   TestRandom random(9);
   for (float& g : second.g) g = random.Bell();
   for (float& k : second.k) k = random.Bell() * 8;
-  PlacedProblem one(first), two(second);
-  DeviceProblem device_one(one.problem(), one.results()), device_two(two.problem(), two.results());
-  DeviceCall call(device_one, On());
-  ASSERT_TRUE(call.Forward().ok());
-  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  const std::vector<std::byte> saved = call.saved().Get();
-  ASSERT_FALSE(saved.empty());
-  DeviceCall other(device_two, On());  // its own workspace, poisoned; the first one's saved state
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(Backward(device_two.problem(), device_two.results(), On(), other.workspace().data(),
-                         call.saved().data())
-                    .ok());
-    ASSERT_TRUE(call.Backward().ok());
+  for (const size_t logits : {size_t{0}, ~size_t{0}}) {
+    Execution execution = On();
+    execution.saved_logits_bytes = logits;
+    PlacedProblem one(first), two(second);
+    DeviceProblem device_one(one.problem(), one.results()), device_two(two.problem(), two.results());
+    DeviceCall call(device_one, execution);
+    ASSERT_TRUE(call.Forward().ok());
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    const std::vector<std::byte> saved = call.saved().Get();
+    ASSERT_FALSE(saved.empty());
+    DeviceCall other(device_two,
+                     execution);  // its own workspace, poisoned; the first one's saved state
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(Backward(device_two.problem(), device_two.results(), execution,
+                           other.workspace().data(), call.saved().data())
+                      .ok());
+      ASSERT_TRUE(call.Backward().ok());
+    }
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    EXPECT_TRUE(call.saved().Get() == saved);
+    EXPECT_THAT(device_one.Fetch(), IsEmpty());
+    EXPECT_THAT(device_two.Fetch(), IsEmpty());
+    EXPECT_TRUE(one.Outputs() == Once(first, {}, On()));
+    const TestOutputs want = Once(second, {}, On());
+    EXPECT_TRUE(two.Outputs().grad_hidden == want.grad_hidden);
+    EXPECT_TRUE(two.Outputs().grad_weight == want.grad_weight);
   }
-  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  EXPECT_TRUE(call.saved().Get() == saved);
-  EXPECT_THAT(device_one.Fetch(), IsEmpty());
-  EXPECT_THAT(device_two.Fetch(), IsEmpty());
-  EXPECT_TRUE(one.Outputs() == Once(first, {}, On()));
-  const TestOutputs want = Once(second, {}, On());
-  EXPECT_TRUE(two.Outputs().grad_hidden == want.grad_hidden);
-  EXPECT_TRUE(two.Outputs().grad_weight == want.grad_weight);
 }
 
 using GpuGraph = OnEachPath;
