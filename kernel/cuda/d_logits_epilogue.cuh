@@ -31,6 +31,7 @@ struct alignas(16) RowGradient {
   float slope;   // -k ln 2 / T / unit
   float label_gradient;  // dz of the label
   int32_t label;         // -1: none
+  int32_t unused = 0;    // written too: rows are copied as bytes
 };
 
 // dz of any column but the label.
