@@ -16,7 +16,6 @@ import time
 
 MARK = "PEERS "  # begins a message
 HELD = 1 << 20  # more bytes than a pipe holds
-AFTERWARDS = 2.0  # seconds for which the pipes of a worker that has ended are read at most, after the first read
 interrupted = threading.Event()
 
 
@@ -69,7 +68,7 @@ def arrived(descriptor):
 def listen(command, limit, turn=lambda: None):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
     turn() returns when it may be timed."""
-    messages, errors, rest, ended = [], b"", b"", None
+    messages, errors, rest = [], b"", b""
     pipe = subprocess.PIPE
     # Unbuffered, Python writes a line and its end apart, and another's output may come between.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -80,13 +79,10 @@ def listen(command, limit, turn=lambda: None):
             selector.register(stream, selectors.EVENT_READ)
         heard = time.monotonic()
         while selector.get_map():
-            # Its end is not that of its pipes, which a process that it started may hold. What it wrote itself is in
-            # them by now, and one read of each takes all of that; what others write on has an end.
-            if ended is None and child.poll() is not None:
-                ended = time.monotonic()
-            last = ended is not None and time.monotonic() - ended > AFTERWARDS
-            events = selector.select(timeout=min(0.2, limit) if ended is None else 0)
-            for key, _ in events:
+            # Its end is not that of its pipes, which a process that it started may hold and write to. What it wrote
+            # itself is in them by now, and one read of each takes all of that.
+            ended = child.poll() is not None
+            for key, _ in selector.select(timeout=0 if ended else min(0.2, limit)):
                 data = arrived(key.fd)
                 if data is None:
                     continue
@@ -112,7 +108,7 @@ def listen(command, limit, turn=lambda: None):
                 except BrokenPipeError:
                     pass  # its end is seen above
                 heard = time.monotonic()
-            if ended is not None and (last or not events):
+            if ended:
                 break
             if interrupted.is_set() or time.monotonic() - heard > limit:
                 child.kill()

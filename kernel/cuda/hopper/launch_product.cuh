@@ -25,8 +25,10 @@ using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
 // Gradients: 128 columns, since hidden sizes are multiples of 128 rather than of 192; neighbours share
 // A.
-using GradHiddenTile = TileShape<3, 128, 5, Major::kK, Major::kMN, 1, 2>;
-using GradWeightTile = TileShape<3, 128, 5, Major::kMN, Major::kMN, 1, 2>;
+template <Major of_d_logits>
+using GradientTile = TileShape<3, 128, 5, of_d_logits, Major::kMN, 1, 2>;
+using GradHiddenTile = GradientTile<Major::kK>;
+using GradWeightTile = GradientTile<Major::kMN>;
 // grad_hidden of few rows: its chains over the vocabulary may not be cut, so small tiles have to fill
 // the device.
 using FewRowsGradHiddenTile = TileShape<1, 64, 8, Major::kK, Major::kMN, 2, 1>;
