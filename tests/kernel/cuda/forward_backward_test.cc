@@ -204,7 +204,7 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
 // Kept logits become d_logits in longer chunks than products wait for. Fails if memory does not reach
 // for them, or if their rows are as far apart as those of the others.
 TEST_P(GpuForwardBackward, OfLongChunksHasTheBitsOfForwardAndBackward) {
-  const TestValues values = Ragged(DType::kBf16, 2048, 140000, 8);
+  const TestValues values = Ragged(DType::kBf16, 2048, 160000, 8);
   const TestOutputs apart = Apart(values, {}, On());
   const auto logits = static_cast<size_t>(values.n * values.v) * 4;
   for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
