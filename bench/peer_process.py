@@ -2,12 +2,14 @@
 """Processes in which peers are measured: a peer may crash, hang or leave the GPU unusable.
 
 A worker prints messages, a line of JSON each. It prepares (imports, compiles, examines), says {"ready": true}, waits
-for a line of input and is timed. Several may prepare side by side; one at a time is timed, and none prepares
+for a line of input and is timed. Several may prepare side by side; of a GPU one at a time is timed, and none prepares
 meanwhile.
 """
 
+import contextlib
 import json
 import os
+import queue
 import selectors
 import subprocess
 import sys
@@ -65,14 +67,34 @@ def arrived(descriptor):
         return None
 
 
-def listen(command, limit, turn=lambda: None):
+class Slots:
+    """For workers, `together` of each device at a time; None: whichever a worker finds."""
+
+    def __init__(self, devices, together):
+        self.free, self.count = queue.SimpleQueue(), len(devices) * together
+        turns = [Turns() for _ in devices]
+        for _ in range(together):
+            for slot in zip(devices, turns):
+                self.free.put(slot)
+
+    @contextlib.contextmanager
+    def take(self):
+        slot = self.free.get()
+        try:
+            yield slot
+        finally:
+            self.free.put(slot)
+
+
+def listen(command, limit, turn=lambda: None, environment=None):
     """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
     turn() returns when it may be timed."""
     messages, errors, rest = [], b"", b""
     pipe = subprocess.PIPE
     # Unbuffered, Python writes a line and its end apart, and another's output may come between.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as child,
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe,
+                           env={**inherited, **(environment or {})}) as child,
           selectors.DefaultSelector() as selector):
         for stream in (child.stdout, child.stderr):
             os.set_blocking(stream.fileno(), False)

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time, memory and error of this operator and of its peers, side by side in one run on one GPU.
+"""Time, memory and error of this operator and of its peers, side by side in one run.
 
 usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
-                      [--together J] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
-       bench/peers.py --table FILE.json        the Markdown of a stored result
+                      [--together J] [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…]
+                      [--out FILE.json]
+       bench/peers.py --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
+       bench/peers.py --steps FILE.json                 … and one of all shapes' steps
+       bench/peers.py --store FILE.json                 keeps a result in bench/results/
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
-others go on. Every shape is measured in a process of its own. J of them (default 1)
-are prepared side by side, which saves time where there is memory for all; never is one timed meanwhile.
+others go on. Every shape is measured in a process of its own, on one GPU: the first, or whichever of --devices is
+free, which have to be of one kind. J shapes a GPU (default 1) are prepared side by side, which saves time where there
+is memory for all; never is one timed meanwhile on the same GPU.
 
 Time: CUDA events, median of R rounds (default 10) in each of which every peer is timed once, in turns, after 200 ms
 of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
@@ -24,175 +28,25 @@ measured is written).
 
 import argparse
 import datetime
-import gc
 import json
 import math
+import os
 import re
 import signal
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from median_interval import median_interval
-from peer_process import Turns, interrupted, listen, tell, wait_for_turn
+from peer_process import Slots, interrupted, listen
+from peer_results import read, table
+from peer_worker import shape_of
 
 HERE = Path(__file__).resolve().parent
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
-IGNORED = -100
 LEAST_ROUNDS = 6
-SETTLE_MS = 200
 OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
-
-
-def shape_of(name):
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_half_ignored)?", name)
-    if not match:
-        raise argparse.ArgumentTypeError(f"'{name}' is no NxHxV or NxHxV_half_ignored")
-    return (*map(int, match.groups()[:3]), bool(match[4]))
-
-
-# ---- one shape, in a process of its own
-
-
-class Worker:
-    def __init__(self, name, rounds):
-        import torch
-        self.torch, self.rounds = torch, rounds
-        n, h, v, half_ignored = shape_of(name)
-        device = torch.device("cuda")
-        generator = torch.Generator(device).manual_seed(20261122)
-        normal = dict(generator=generator, device=device)
-        self.hidden = torch.randn(n, h, **normal).bfloat16()
-        self.weight = torch.empty(v, h, dtype=torch.bfloat16, device=device)
-        for first in range(0, v, 16384):
-            rows = self.weight[first:first + 16384]
-            rows.copy_(torch.randn(rows.shape, **normal) * (2 / h ** 0.5))
-        self.labels = torch.randint(v, (n,), **normal)
-        self.g, self.k = torch.randn(n, **normal), torch.randn(n, **normal)
-        self.half_ignored = half_ignored
-        if half_ignored:
-            self.labels[torch.rand(n, **normal) < 0.5] = IGNORED
-        self.hidden.requires_grad_()
-        self.weight.requires_grad_()
-
-    def upstream_of(self, outputs):
-        one = {"logprob": self.g, "nll": -self.g, "entropy": self.k}
-        return [one[name].to(tensor.dtype) if name in one else self.torch.ones_like(tensor)
-                for name, tensor in outputs.items()]
-
-    def backward(self, outputs):
-        return self.torch.autograd.grad(list(outputs.values()), [self.hidden, self.weight], self.upstream_of(outputs))
-
-    def held(self, work):
-        """MiB held at most while `work` runs, beyond what was held before and what it returns."""
-        cuda = self.torch.cuda
-        gc.collect()
-        cuda.synchronize()
-        cuda.reset_peak_memory_stats()
-        before = cuda.memory_allocated()
-        returned = work()
-        cuda.synchronize()
-        returned = sum(tensor.numel() * tensor.element_size() for tensor in returned)
-        return (cuda.max_memory_allocated() - before - returned) / 2 ** 20
-
-    def forward(self, call):
-        with self.torch.no_grad():
-            return list(call(self.hidden, self.weight, self.labels).values())
-
-    def step(self, call):
-        outputs = call(self.hidden, self.weight, self.labels)
-        return [*outputs.values(), *self.backward(outputs)]
-
-    def examine(self, call, peer, right):
-        """Errors and memory; what runs here also warms up."""
-        from peer_oracle import errors
-        outputs = call(self.hidden, self.weight, self.labels)
-        gradients = self.backward(outputs)
-        found = {"errors": errors({name: tensor.detach() for name, tensor in outputs.items()}, gradients, right,
-                                  peer.contract, self.labels, self.g, self.k)}
-        del outputs, gradients
-        self.forward(call)
-        return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
-                "step_MiB": self.held(lambda: self.step(call))}
-
-    def round(self, calls, order, last):
-        """Times by name. `last`: those of the round before, by which is known how many steps take long enough."""
-        cuda, times = self.torch.cuda, {}
-        for name in order:
-            events = [cuda.Event(enable_timing=True) for _ in range(5)]
-            call = calls[name]
-            for _ in range(math.ceil(SETTLE_MS / last[name][1]) if name in last else 0):
-                self.step(call)
-            events[0].record()
-            self.forward(call)
-            events[1].record()
-            events[2].record()
-            outputs = call(self.hidden, self.weight, self.labels)
-            events[3].record()
-            gradients = self.backward(outputs)
-            events[4].record()
-            cuda.synchronize()
-            del outputs, gradients
-            forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
-            times[name] = forward, step, backward
-        return times
-
-    def run(self, listed, skip):
-        from peer_list import versions
-        from peer_oracle import exact
-        right = exact(self.hidden.detach(), self.weight.detach(), self.labels)
-        self.torch.cuda.synchronize()
-        calls = {}
-        for peer in listed:
-            if peer.name in skip:
-                continue
-            tell(starts=peer.name)
-            try:
-                if self.half_ignored and not peer.ignores:
-                    raise RuntimeError("knows no ignored rows")
-                call, note = peer.load(), peer.note
-                if isinstance(call, tuple):
-                    call, note = call
-                began = time.monotonic()
-                found = self.examine(call, peer, right)
-            except Exception as fault:  # whatever it is, the others go on
-                reason = f"{type(fault).__name__}: {fault}".strip().splitlines()[0][:300]
-                tell(peer=peer.name, contract=peer.contract, reason=reason, versions=versions(peer))
-                del fault
-                gc.collect()
-                self.torch.cuda.empty_cache()
-                self.torch.cuda.synchronize()  # dies where the fault broke the context; the driver goes on
-                continue
-            calls[peer.name] = call
-            tell(peer=peer.name, contract=peer.contract, note=note, versions=versions(peer),
-                 first_seconds=round(time.monotonic() - began, 1), **found)
-            self.torch.cuda.empty_cache()
-        del right
-        names = list(calls)
-        if not names:
-            return
-        wait_for_turn()
-        times = {}
-        for i in range(self.rounds + 1):  # the first fills the allocator again
-            tell(starts=f"round {i}")
-            times = self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
-            if i > 0:
-                tell(times=times)
-
-
-def work(arguments):
-    import torch
-    sys.path.insert(0, str(HERE))
-    from peer_list import peers
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True  # torch's default, spelled out
-    listed = [peer for peer in peers(arguments.library) if re.search(arguments.peers, peer.name)]
-    Worker(arguments.worker, arguments.rounds).run(listed, set(arguments.skip))
-    tell(done=True)
-
-
-# ---- the driver
 
 
 def plain(value):
@@ -209,18 +63,23 @@ def plain(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def measure(shape, arguments, turns):
+def measure(shape, arguments, slots):
     """One result a peer. A worker that dies is started again without the peer at which it died."""
+    with slots.take() as (device, turns):
+        return measure_on(shape, arguments, turns, {} if device is None else {"CUDA_VISIBLE_DEVICES": device})
+
+
+def measure_on(shape, arguments, turns, environment):
     results = {}
     for _ in range(20):
         # A peer that has failed is not tried twice; one that has not must run again to be timed.
         skip = [name for name, result in results.items() if "reason" in result]
-        command = [sys.executable, str(HERE / "peers.py"), "--worker", shape, "--rounds", str(arguments.rounds),
+        command = [sys.executable, str(HERE / "peer_worker.py"), shape, "--rounds", str(arguments.rounds),
                    "--peers", arguments.peers, "--library", str(arguments.library)]
         turns.prepare(shape)
         try:
             messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
-                                     lambda: turns.begin(shape))
+                                     lambda: turns.begin(shape), environment)
         finally:
             turns.end(shape)
         at, times = None, {}
@@ -254,37 +113,14 @@ def measure(shape, arguments, turns):
     return [{"name": name, **plain(result)} for name, result in results.items()]
 
 
-def table(shape, results):
-    """Markdown; what failed below it."""
-    def figure(value, form):
-        return "" if value is None else format(value, form)
-
-    def of_error(result, name, kind):
-        found = result["errors"].get(name, {})
-        return found.get(f"{kind}_is") or figure(found.get(kind), ".1e")
-    lines = [f"### {shape}", "",
-             "| | contract | forward ms | step ms | backward ms | step ÷ ours | forward MiB | step MiB "
-             "| logprob, largest error | entropy | grad_hidden, RMS | grad_weight |",
-             "|---|---|" + "---:|" * 10]
-    measured = [result for result in results if "step_ms" in result]
-    for result in sorted(measured, key=lambda result: result["step_ms"]):
-        logprob = "loss" if result["contract"] == "mean" else "logprob"
-        lines.append("| " + " | ".join([
-            result["name"], result["contract"], figure(result["forward_ms"], ".2f"), figure(result["step_ms"], ".2f"),
-            figure(result["backward_ms"], ".2f"), figure(result.get("over_ours", [None])[0], ".3f"),
-            figure(result["forward_MiB"], ".0f"), figure(result["step_MiB"], ".0f"),
-            of_error(result, logprob, "max"), of_error(result, "entropy", "max"),
-            of_error(result, "grad_hidden", "rms"), of_error(result, "grad_weight", "rms")]) + " |")
-    lines += [""] + [f"* {result['name']}: {result['note']}" for result in measured if result.get("note")]
-    return "\n".join(lines + [f"* {result['name']}: not measured: {result['reason']}" for result in results
-                              if "reason" in result]) + "\n"
-
-
-def machine():
+def machine(devices):
     import torch
     import platform
+    names = {torch.cuda.get_device_name(*at) for at in ([(i,) for i in devices] if devices else [()])}
+    if len(names) > 1:
+        raise ValueError(f"these are {' and '.join(sorted(names))}; times of one kind alone can stand side by side")
     found = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
-             "device": torch.cuda.get_device_name(), "driver": None}
+             "device": names.pop(), "devices": max(len(devices), 1), "driver": None}
     try:
         import triton
         found["triton"] = triton.__version__
@@ -297,44 +133,57 @@ def machine():
     return found
 
 
-def main():
+def visible(devices):
+    """What CUDA_VISIBLE_DEVICES calls each, as numbered in this process."""
+    import torch
+    count = torch.cuda.device_count() if devices else 0
+    for i in devices:
+        if i >= count or devices.count(i) > 1:
+            raise ValueError(f"{i} stands there {devices.count(i)} times" if i < count else
+                             f"there is no {i}: torch sees {count}")
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = names.split(",") if names else [str(i) for i in range(count)]
+    return [names[i] for i in devices]
+
+
+def work_of(shape):
+    n, h, v, _ = shape_of(shape)
+    return n * h * v
+
+
+def parse():
+    """(parser, arguments), --context as an object; names are looked at later."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--shapes")
     parser.add_argument("--peers", default="", metavar="REGEX")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
-    parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side")
+    parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side, of a GPU")
+    parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
     parser.add_argument("--library", type=Path, default=HERE / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path, metavar="FILE.json")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
+    stored = parser.add_mutually_exclusive_group()
+    for name in ("--table", "--steps", "--store"):
+        stored.add_argument(name, type=Path, metavar="FILE.json")
+    parser.add_argument("--folder", type=Path, default=HERE / "results", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     try:
-        wanted = re.compile(arguments.peers)
+        re.compile(arguments.peers)
     except re.error as fault:
         parser.error(f"--peers '{arguments.peers}': {fault}")
     if arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
-    if arguments.worker:
-        return work(arguments)
-    if arguments.table:
+    arguments.shapes = arguments.shapes.split(",") if arguments.shapes is not None else []
+    for shape in arguments.shapes:
         try:
-            stored = json.loads(arguments.table.read_text(encoding="utf-8"))
-            print("\n".join(table(shape, results) for shape, results in stored["shapes"].items()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            parser.error(f"--table {arguments.table}: {fault!r}")
-        return 0
-    shapes = arguments.shapes.split(",")
-    try:
-        for shape in shapes:
             shape_of(shape)
-    except argparse.ArgumentTypeError as fault:
-        parser.error(f"--shapes: {fault}")
-    for shape in shapes:
-        if shapes.count(shape) > 1:
-            parser.error(f"--shapes: {shape} stands there {shapes.count(shape)} times")
+        except argparse.ArgumentTypeError as fault:
+            parser.error(f"--shapes: {fault}")
+        if arguments.shapes.count(shape) > 1:
+            parser.error(f"--shapes: {shape} stands there {arguments.shapes.count(shape)} times")
+    if arguments.devices is not None and not re.fullmatch(r"\d+(,\d+)*", arguments.devices):
+        parser.error(f"--devices '{arguments.devices}': numbers are needed")
     context = {}
     for pair in arguments.context:
         key, equals, value = pair.partition("=")
@@ -342,6 +191,20 @@ def main():
             parser.error(f"--context '{pair}': " + ("KEY=VALUE is needed" if not equals or not key else
                                                     f"'{key}' is taken"))
         context[key] = value
+    arguments.context = context
+    return parser, arguments
+
+
+def main():
+    parser, arguments = parse()
+    for name in ("table", "steps", "store"):
+        if getattr(arguments, name):
+            try:
+                print(read(arguments))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+                parser.error(f"--{name} {getattr(arguments, name)}: {fault!r}")
+            return 0
+    shapes = arguments.shapes or SHAPES
     try:
         import torch
         why = "" if torch.cuda.is_available() else f"torch {torch.__version__} sees no CUDA device"
@@ -352,23 +215,32 @@ def main():
         return 4
     from peer_list import peers
     listed = [peer.name for peer in peers(arguments.library)]
-    if not any(map(wanted.search, listed)):
+    if not any(re.search(arguments.peers, name) for name in listed):
         parser.error(f"--peers '{arguments.peers}': matches none of {', '.join(listed)}")
     if arguments.out:
         try:
             arguments.out.open("a", encoding="utf-8").close()  # what is there stays until there is something new
         except OSError as fault:
             parser.error(f"--out {arguments.out}: {fault.strerror}")
+    try:
+        devices = [int(number) for number in arguments.devices.split(",")] if arguments.devices else []
+        names, found = visible(devices), machine(devices)
+    except ValueError as fault:
+        parser.error(f"--devices {arguments.devices}: {fault}")
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report = {"date": now, "rounds": arguments.rounds, **context, "machine": machine(), "shapes": {}}
+    report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    turns = Turns()
-    with ThreadPoolExecutor(max(1, arguments.together)) as pool:
-        measured = [pool.submit(measure, shape, arguments, turns) for shape in shapes]
-        for shape, result in zip(shapes, measured):
-            report["shapes"][shape] = result.result()
-            print(table(shape, report["shapes"][shape]), flush=True)
+    slots = Slots(names or [None], max(1, arguments.together))
+    measured = {}
+    with ThreadPoolExecutor(slots.count) as pool:
+        # The longest first, so that no GPU has it alone at the end.
+        running = {pool.submit(measure, shape, arguments, slots): shape
+                   for shape in sorted(shapes, key=work_of, reverse=True)}
+        for done in as_completed(running):
+            measured[running[done]] = done.result()
+            print(table(running[done], measured[running[done]]), flush=True)
+            report["shapes"] = {shape: measured[shape] for shape in shapes if shape in measured}
             if arguments.out:  # anew after each shape: what is measured is kept
                 arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     if interrupted.is_set():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is stored of plumb: the command, the date, the git trees of the rooms it speaks of, the machine, and what was
-found, a line each. bench/check_dump calls it; bench/record runs it as
+found, a line each; and what other stored results share with it. bench/check_dump calls it; bench/record runs it as
 
   stored_result.py trees                          prints them, to be handed to
   stored_result.py store NAME SAID TREES WORD…    bench/results/NAME.json, of SAID/result and SAID/doctor, which hold
@@ -26,6 +26,20 @@ def trees():
         return done.stdout.strip()
     return {room: git("rev-parse", "--short=12", f"HEAD:{room}")
             + ("-modified" if git("status", "--porcelain", "--", room) else "") for room in ROOMS}
+
+
+def without_folders(value):
+    """The same with every absolute path cut to its last name: where a folder lies on a machine is nobody's business."""
+    if isinstance(value, dict):
+        return {key: without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_folders(inner) for inner in value]
+    return re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/(?=[\w.+-])", "", value) if isinstance(value, str) else value
+
+
+def slug_of(device):
+    """A GPU in a file's name."""
+    return re.sub("[^a-z0-9]+", "-", device.lower().removeprefix("nvidia ")).strip("-")
 
 
 def last_object(text):
@@ -58,7 +72,7 @@ def store(name, said, of_trees, *words):
         except ValueError as fault:
             last = (text.splitlines() or [""])[-1][:200]
             sys.exit(f"bench/record: nothing stored: plumb's {which} ends with {last!r}, no result: {fault}")
-    # Where a folder lies on this machine is nobody's business; numbers stay as plumb wrote them.
+    # Of text, not of what it says: numbers stay as plumb wrote them.
     result = re.sub(r'("out": ?")[^"]*/', r"\1", objects["result"][0])
     command = shlex.join(["plumb", *(word.removeprefix(f"{ROOT}/") for word in words)])
     write(ROOT / f"bench/results/{name}.json", command, json.loads(of_trees), objects["doctor"][1]["machine"],

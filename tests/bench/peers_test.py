@@ -3,6 +3,7 @@
 """bench/peers.py without PyTorch or a GPU: what is said of a peer that fails, and that the others are kept."""
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -153,17 +154,42 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(turns.timing, "b")
 
 
-class Measure(Scratch):
-    def measure(self, *runs):
-        """peers.measure where the worker's runs go as scripted; what each was told to skip is in self.skipped."""
-        self.skipped, runs = [], list(runs)
+class SlotsTest(unittest.TestCase):
+    def test_each_device_as_often_as_allowed_and_its_turns_its_own(self):
+        slots = peer_process.Slots(["a", "b"], 2)
+        with contextlib.ExitStack() as held:
+            taken = [held.enter_context(slots.take()) for _ in range(slots.count)]
+            self.assertTrue(slots.free.empty())
+        self.assertEqual([device for device, _ in taken], ["a", "b", "a", "b"])  # spread before it is shared
+        turns = [turn for _, turn in taken]
+        self.assertIs(turns[0], turns[2])
+        self.assertIsNot(turns[0], turns[1])
+        with self.assertRaises(OSError), slots.take():
+            raise OSError
+        self.assertEqual(slots.free.qsize(), 4)  # free again, whatever happened
 
-        def listen(command, *_):
+
+class Measure(Scratch):
+    def measure(self, *runs, device=None):
+        """peers.measure where the worker's runs go as scripted; what each was told to skip is in self.skipped, and what
+        its environment had to be in self.environments."""
+        self.skipped, self.environments, runs = [], [], list(runs)
+
+        def listen(command, _, __, environment):
             self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
+            self.environments.append(environment)
             return runs.pop(0)
         arguments = SimpleNamespace(rounds=6, peers="", library="x.so", limit=1.0)
         with mock.patch.object(peers, "listen", listen):
-            return {result["name"]: result for result in peers.measure("8x8x8", arguments, peer_process.Turns())}
+            return {result["name"]: result
+                    for result in peers.measure("8x8x8", arguments, peer_process.Slots([device], 1))}
+
+    def test_a_worker_sees_its_device_alone(self):
+        done = ([measured("plumbline"), {"done": True}], "")
+        self.measure(done)
+        self.assertEqual(self.environments, [{}])
+        self.measure(done, device="3")
+        self.assertEqual(self.environments, [{"CUDA_VISIBLE_DEVICES": "3"}])
 
     def test_a_peer_that_kills_the_process_costs_no_other(self):
         found = self.measure(
@@ -217,6 +243,33 @@ class Measure(Scratch):
         self.assertEqual(lines[7:], ["* slow: a note", "* no: not measured: absent"])
         stored = self.store("peers.json", {"shapes": {"8x8x8": list(found.values())}})
         self.assertEqual(self.run_script("peers.py", "--table", stored)[1].splitlines()[:len(lines)], lines)
+        status, _, err = self.run_script("peers.py", "--table", stored, "--shapes", "8x8x9")
+        self.assertEqual(status, 2)
+        self.assertIn("it has no 8x8x9", err)
+
+    def test_steps_of_all_shapes(self):
+        both = self.measure(([measured("plumbline"), measured("fast"), *times(plumbline=(1.0, 4.0, 2.0),
+                                                                            fast=(1.0, 2.0, 1.0)), {"done": True}], ""))
+        ours = self.measure(([measured("plumbline"), {"peer": "fast", "contract": "rows", "reason": "absent"},
+                              *times(plumbline=(1.0, 8.0, 2.0)), {"done": True}], ""))
+        stored = self.store("peers.json", {"shapes": {"8x8x8": list(both.values()),
+                                                      "8x8x9_half_ignored": list(ours.values())}})
+        self.assertEqual(self.run_script("peers.py", "--steps", stored)[1].splitlines()[:4],
+                         ["| step, ms | contract | 8x8x8 | 8x8x9, half ignored |", "|---|---|---:|---:|",
+                          "| fast | rows | **2.05** | — |", "| plumbline | rows | 4.10 | **8.20** |"])
+
+    def test_keeping_a_result(self):
+        found = self.measure(([measured("plumbline"), {"peer": "no", "contract": "rows", "reason": "no /tmp/x/y.so"},
+                               *times(plumbline=(1.0, 4.0, 2.0)), {"done": True}], ""))
+        for tree, shapes, why in [("0123456789ab", {"8x8x8": list(found.values())}, None),
+                                  ("0123456789ab-modified", {"8x8x8": list(found.values())}, "0123456789ab-modified"),
+                                  ("0123456789ab", {}, "no shape")]:
+            result = self.store("peers.json", {"kernel": tree, "machine": {"device": "NVIDIA H200"}, "shapes": shapes})
+            status, out, err = self.run_script("peers.py", "--store", result, "--folder", self.root)
+            kept = self.root / "peers-h200-0123456789ab.json"
+            self.assertEqual(status, 2 if why else 0)
+            self.assertIn(why or str(kept), err if why else out)
+        self.assertIn('"no y.so"', kept.read_text(encoding="utf-8"))  # where a folder lies is one machine's business
 
 
 class Arguments(Scratch):
@@ -231,17 +284,19 @@ class Arguments(Scratch):
         for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5"),
                              (["--shapes", "8x8x8,8x8x9,8x8x8"], "8x8x8 stands there 2 times"),
                              (["--peers", "("], "--peers '('"), (["--context", "x"], "--context 'x'"),
-                             (["--context", "shapes=1"], "--context 'shapes=1'")]:
+                             (["--context", "shapes=1"], "--context 'shapes=1'"), (["--devices", "0,"], "--devices '0,'"),
+                             (["--devices", "x"], "--devices 'x'")]:
             status, _, err = self.run_script("peers.py", *words)
             self.assertEqual(status, 2)
             self.assertIn(named, err)
             self.assertNotIn("Traceback", err)
 
     def with_a_torch(self, *words):
-        """peers.py beside a PyTorch that has a GPU and nothing else: its workers die at once."""
+        """peers.py beside a PyTorch that has two GPUs and nothing else: its workers die at once."""
         (self.root / "torch").mkdir(exist_ok=True)
         self.store("torch/__init__.py", "__version__ = 'none'\nclass version:\n  cuda = 'none'\n"
-                   "class cuda:\n  is_available = staticmethod(lambda: True)\n  get_device_name = staticmethod(str)\n"
+                   "class cuda:\n  is_available = staticmethod(lambda: True)\n"
+                   "  device_count = staticmethod(lambda: 2)\n  get_device_name = staticmethod(lambda i=0: f'GPU {i}')\n"
                    "class backends:\n  class cuda:\n    class matmul:\n      pass\n"
                    "def device(name):\n  raise RuntimeError('CUDA error: out of memory')\n")
         self.store("triton.py", "raise ImportError('none here')")
@@ -258,6 +313,9 @@ class Arguments(Scratch):
 
     def test_what_is_known_before_anything_is_measured(self):
         for words, named in [(["--peers", "^nobody$"], "--peers '^nobody$': matches none of plumbline, "),
+                             (["--devices", "0,2"], "--devices 0,2: there is no 2: torch sees 2"),
+                             (["--devices", "1,1"], "--devices 1,1: 1 stands there 2 times"),
+                             (["--devices", "0,1"], "--devices 0,1: these are GPU 0 and GPU 1"),
                              (["--out", self.root / "no" / "x.json"], f"--out {self.root}/no/x.json: No such file")]:
             status, out, err = self.with_a_torch(*words)
             self.assertEqual((status, out), (2, ""))

@@ -35,8 +35,9 @@ class Readme(Scratch):
         self.assertTrue(table in README, table)
 
     def test_peers(self):
-        for line in self.of_table("peers.py", "--table", "peers-h200-*.json"):
-            self.assertTrue(line in README, line)
+        for words in [("--table", "peers-h200-*.json", "--shapes", "8192x4096x151936"), ("--steps", "peers-h200-*.json")]:
+            table = "\n".join(self.of_table("peers.py", *words))
+            self.assertTrue(table in README, table)
 
     def test_no_selftest(self):
         for text in ["{}", "[]", "{", '{"result": {"statistics": {"mutants": [{}]}}}']:
