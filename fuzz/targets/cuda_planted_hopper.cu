@@ -2,8 +2,9 @@
 //
 // The Hopper path once more, for bf16 and so for fp32 in planes, with every defect that its main loop
 // can have; defects of epilogues are the portable path's. d_logits are sound: their main loop is
-// forward's, and they are the dearest kernel to compile. What they do beyond it, rows' numbers fetched
-// while the products run, nothing is planted in.
+// forward's, and they are the dearest kernel to compile. Nothing is planted in what they do beyond it,
+// rows' numbers fetched while the products run, nor in d_logits made beside the gradients' products,
+// which only problems larger than the harness's small ones have.
 
 #include "fuzz/targets/cuda_planted_paths.h"
 #include "kernel/cuda/driver.h"

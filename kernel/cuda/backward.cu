@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <utility>
 
 #include "kernel/cuda/driver.h"
 #include "kernel/cuda/finish.h"
@@ -15,7 +16,7 @@ namespace {
 struct Memory {
   BackwardList list;
   float* sums;
-  void *d_logits, *packed_hidden, *packed_weight;
+  void *d_logits, *other_kept, *packed_hidden, *packed_weight;
 };
 
 Memory MemoryOf(const Call& call) {
@@ -25,6 +26,7 @@ Memory MemoryOf(const Call& call) {
            static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows))},
           static_cast<float*>(at(r.sums)),
           at(r.d_logits),
+          at(r.other_kept),
           at(r.packed_hidden),
           at(r.packed_weight)};
 }
@@ -37,7 +39,7 @@ Stored StoredAs(DType dtype) {
 int64_t ChunkColumns(const Call& call, int64_t first) {
   const BackwardLayout& layout = call.layout.backward;
   if (!IsPacked(call.problem.weight)) return layout.packed_chunk;
-  return call.kept != nullptr && first >= call.kept->first_column ? layout.kept_chunk
+  return call.kept != nullptr && first >= call.kept->first_column ? layout.kept.most
                                                                   : layout.direct_chunk;
 }
 
@@ -46,7 +48,7 @@ template <class Element>
 class Chunk {
  public:
   Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first,
-        int64_t columns)
+        int64_t columns, void* d_logits)
       : call_(call),
         layout_(call.layout),
         memory_(memory),
@@ -54,12 +56,16 @@ class Chunk {
         padded_rows_(call.layout.backward.padded_rows),
         chunk_(ChunkColumns(call, first)),
         first_(first),
-        columns_(columns) {}
+        columns_(columns),
+        d_logits_(d_logits) {}
 
-  Status Run() {
+  // made: whether d_logits are there. next: a chunk whose d_logits are made beside the gradients'
+  // products.
+  Status Run(bool made, const Chunk* next) {
     Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
                                memory_.packed_weight, call_.stream, &weight_);
-    if (status.ok()) status = DLogits();
+    if (status.ok() && !made) status = DLogits();
+    next_ = next;
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     if (status.ok() && call_.results.grad_weight) status = GradWeight();
     return status;
@@ -74,15 +80,26 @@ class Chunk {
     return product;
   }
 
+  // A gradient's product, the number `part` of them.
+  Product Gradient(int part) const {
+    Product product = Common();
+    product.a = StoredDLogits();
+    if (next_ == nullptr) return product;
+    product.kept = KeptChunkOf(*call_.kept, memory_.list, next_->Epilogue());
+    product.kept_parts = call_.results.grad_hidden && call_.results.grad_weight ? 2 : 1;
+    product.kept_part = part % product.kept_parts;
+    return product;
+  }
+
   Operand StoredDLogits() const {
-    return {memory_.d_logits, padded_rows_, columns_, chunk_, PlaneStride(), layout_.planes};
+    return {d_logits_, padded_rows_, columns_, chunk_, PlaneStride(), layout_.planes};
   }
   int64_t PlaneStride() const { return padded_rows_ * chunk_; }
 
   DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
-    epilogue.d_logits = static_cast<Element*>(memory_.d_logits);
+    epilogue.d_logits = static_cast<Element*>(d_logits_);
     epilogue.ld = chunk_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
@@ -109,8 +126,7 @@ class Chunk {
   }
 
   Status GradHidden() {
-    Product product = Common();
-    product.a = StoredDLogits();
+    Product product = Gradient(0);
     product.b = weight_;
     product.m = layout_.n;
     product.n = layout_.h;
@@ -124,8 +140,7 @@ class Chunk {
   }
 
   Status GradWeight() {
-    Product product = Common();
-    product.a = StoredDLogits();
+    Product product = Gradient(1);
     product.b = hidden_.itself;
     product.b_alternative = hidden_.moved;
     product.use_alternative = hidden_.use_moved;
@@ -152,8 +167,45 @@ class Chunk {
   const Memory& memory_;
   const HiddenOperand& hidden_;
   int64_t padded_rows_, chunk_, first_, columns_;
+  void* d_logits_;
+  const Chunk* next_ = nullptr;
   Operand weight_;
 };
+
+template <class Element>
+Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hidden) {
+  const int64_t v = call.layout.v, first_kept = call.kept != nullptr ? call.kept->first_column : v;
+  const KeptChunks& kept_chunks = call.layout.backward.kept;
+  const bool direct = IsPacked(call.problem.weight);
+  const bool beside = call.path.makes_kept && kept_chunks.two && direct;
+  // A chunk is multiplied for or kept, never half of either.
+  const auto columns_at = [&](int64_t first) {
+    if (first < first_kept) return std::min(ChunkColumns(call, first), first_kept - first);
+    return std::min(direct ? kept_chunks.Columns(first - first_kept) : ChunkColumns(call, first),
+                    v - first);
+  };
+  const auto chunk_at = [&](int64_t first, void* d_logits) {
+    return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits);
+  };
+  void *own = memory.d_logits, *other = memory.other_kept;
+  bool made = false;
+  Status status = Status::Ok();
+  for (int64_t first = 0; status.ok() && first < v;) {
+    Chunk<Element> chunk = chunk_at(first, own);
+    const bool kept = first >= first_kept;
+    first += columns_at(first);
+    if (beside && kept && first < v) {
+      const Chunk<Element> next = chunk_at(first, other);
+      status = chunk.Run(made, &next);
+      made = true;
+      std::swap(own, other);
+    } else {
+      status = chunk.Run(made, nullptr);
+      made = false;
+    }
+  }
+  return status;
+}
 
 Status StoreGradHidden(const Call& call, const Memory& memory) {
   const Tensor& grad = *call.results.grad_hidden;
@@ -174,13 +226,9 @@ Status RunBackward(const Call& call, const SavedRow* saved) {
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream,
                       &hidden);
-  const int64_t first_kept = call.kept != nullptr ? call.kept->first_column : layout.v;
-  for (int64_t first = 0, columns = 0; status.ok() && first < layout.v; first += columns) {
-    // A chunk is multiplied for or kept, never half of either.
-    columns = std::min(ChunkColumns(call, first), (first < first_kept ? first_kept : layout.v) - first);
-    status = call.problem.hidden.dtype == DType::kF16
-                 ? Chunk<__half>(call, memory, hidden, first, columns).Run()
-                 : Chunk<__nv_bfloat16>(call, memory, hidden, first, columns).Run();
+  if (status.ok()) {
+    status = call.problem.hidden.dtype == DType::kF16 ? RunChunks<__half>(call, memory, hidden)
+                                                      : RunChunks<__nv_bfloat16>(call, memory, hidden);
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
   return status;

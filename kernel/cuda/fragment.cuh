@@ -20,6 +20,8 @@
 // while the products run:
 //   static constexpr int kRowBytes;     // of a row, a multiple of 16; its rows lie densely at `rows`,
 //                                       // aligned to 16 bytes; rows that do not live are zeros
+// One of a gradient, beside whose product d_logits of another chunk may be made (Product::kept), has
+//   static constexpr bool kIsGradient;
 
 #ifndef PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
 #define PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
@@ -42,6 +44,10 @@ constexpr int RowBytes() {
   } else {
     return 0;
   }
+}
+template <class Epilogue>
+constexpr bool IsGradient() {
+  return requires { Epilogue::kIsGradient; };
 }
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 

@@ -17,6 +17,7 @@ namespace plumbline::kernel::cuda {
 
 struct AccumulateEpilogue {
   static constexpr bool kLoads = true;
+  static constexpr bool kIsGradient = true;
 
   float* sums = nullptr;  // [row, column], in whole fragments' rows
   int64_t ld = 0;         // even
@@ -71,6 +72,7 @@ __device__ inline void StoreAs(Stored as, void* base, int64_t at, float x) {
 
 struct GradWeightEpilogue {
   static constexpr bool kLoads = false;
+  static constexpr bool kIsGradient = true;
 
   void* grad_weight = nullptr;  // at the chunk's first row
   Stored stored = Stored::kF32;
@@ -96,6 +98,7 @@ struct GradWeightEpilogue {
 template <class Output>
 struct GradWeightLines {
   static constexpr bool kLoads = false;
+  static constexpr bool kIsGradient = true;
 
   Output* grad_weight = nullptr;
   int64_t row_stride = 0;

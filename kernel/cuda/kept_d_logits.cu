@@ -5,122 +5,85 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/kept_row.cuh"
 #include "kernel/cuda/launch.h"
-#include "kernel/cuda/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kColumns = 8;  // of a thread at a time: 16 bytes of d_logits
-constexpr int kStride = kThreads * kColumns;
-constexpr int64_t kRowBlock = 64;
+constexpr int kStride = kThreads * kKeptColumns;
 constexpr int64_t kMostBlocks = 1 << 20;
-static_assert(kKeptGroup % kColumns == 0);
+static_assert(kKeptGroup % kKeptColumns == 0);
 
-struct Chunk {
-  const float* logits;  // at the chunk's first column
-  int64_t ld;
-  const int32_t* slot;
-  BackwardList list;
-};
-
-template <class Element>
-__device__ void StoreColumns(const Element (&x)[kColumns], Element* to) {
-  struct alignas(16) Line {
-    Element x[kColumns];
-  };
-  Line line;
+// Of a block, pieces of `n` strides; their loads are in flight together.
+template <bool kInPlanes, int n, class Element>
+__device__ __forceinline__ void MakePieces(const KeptRow& row, int first, Element* to,
+                                           int64_t plane_stride) {
+  const int column = first + static_cast<int>(threadIdx.x) * kKeptColumns;
+  float z[n][kKeptColumns];
 #pragma unroll
-  for (int i = 0; i < kColumns; ++i) line.x[i] = x[i];
-  *reinterpret_cast<Line*>(to) = line;
-}
-
-template <bool kInPlanes, class Element>
-__device__ void StoreGradients(const float (&dz)[kColumns], Element* to, int64_t plane_stride) {
-  if constexpr (kInPlanes) {
-    Element planes[kPlanes][kColumns];
+  for (int i = 0; i < n; ++i) LoadKept(row.logits + column + i * kStride, z[i]);
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      const Planes split = SplitPlanes(dz[i]);
-      planes[0][i] = split.lo;
-      planes[1][i] = split.mid;
-      planes[2][i] = split.hi;
-      planes[3][i] = split.raw;
-    }
-#pragma unroll
-    for (int p = 0; p < kPlanes; ++p) StoreColumns(planes[p], to + p * plane_stride);
-  } else {
-    *reinterpret_cast<uint4*>(to) = {PackPair<Element>(dz[0], dz[1]), PackPair<Element>(dz[2], dz[3]),
-                                     PackPair<Element>(dz[4], dz[5]), PackPair<Element>(dz[6], dz[7])};
+  for (int i = 0; i < n; ++i) {
+    row.Gradients(column + i * kStride, z[i]);
+    StoreKept<kInPlanes>(z[i], to + column + i * kStride, plane_stride);
   }
 }
 
-// A block takes a row at a time; whatever a thread does not load counts as a logit of 0.
+// A block takes a row at a time.
 template <bool kInPlanes, class Element>
-__global__ void __launch_bounds__(kThreads, 4)
-    KeptDLogitsKernel(const Chunk chunk, const DLogitsEpilogue<Element> epilogue) {
-  const int64_t live = chunk.list.census->live;
-  const int64_t rows = (live + kRowBlock - 1) / kRowBlock * kRowBlock;
+__global__ void __launch_bounds__(kThreads, 4) KeptDLogitsKernel(const KeptChunk chunk) {
+  const int64_t rows = KeptRows(chunk);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const bool alive = r < live;
-    const RowGradient row = alive ? epilogue.rows[r] : RowGradient{.label = -1};
-    const int64_t place = alive ? chunk.slot[chunk.list.source[r]] : -1;
-    const float* const logits = chunk.logits + place * chunk.ld;
-    const int64_t label = row.label - epilogue.first_column;
-#pragma unroll 2
-    for (int64_t base = 0; base < epilogue.columns; base += kStride) {
-      const int64_t column = base + threadIdx.x * kColumns;
-      if (column >= epilogue.columns) break;
-      float z[kColumns] = {}, dz[kColumns];
-      if (place >= 0) {
-#pragma unroll
-        for (int i = 0; i < kColumns; i += 4) {
-          const float4 four = __ldcs(reinterpret_cast<const float4*>(logits + column + i));
-          z[i] = four.x;
-          z[i + 1] = four.y;
-          z[i + 2] = four.z;
-          z[i + 3] = four.w;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kColumns; ++i) {
-        const bool exists = alive && column + i < epilogue.columns;
-        dz[i] = exists ? OtherGradient(row, z[i]) : 0.0f;
-      }
-      if (label >= column && label < column + kColumns) {
-#pragma unroll
-        for (int i = 0; i < kColumns; ++i) {
-          if (column + i == label) dz[i] = row.label_gradient;
-        }
-      }
-      StoreGradients<kInPlanes>(dz, epilogue.d_logits + r * epilogue.ld + column,
-                                epilogue.plane_stride);
-    }
+    const KeptRow row(chunk, r);
+    Element* const to = static_cast<Element*>(chunk.d_logits) + r * chunk.ld;
+    const int columns = row.logits != nullptr ? row.columns : 0;
+    int first = 0;
+    for (; first + 2 * kStride <= columns; first += 2 * kStride)
+      MakePieces<kInPlanes, 2>(row, first, to, chunk.plane_stride);
+    for (; first + kStride <= columns; first += kStride)
+      MakePieces<kInPlanes, 1>(row, first, to, chunk.plane_stride);
+    row.MakeFrom<kInPlanes>(first, chunk, to, static_cast<int>(threadIdx.x), kThreads);
   }
 }
 
 }  // namespace
 
 template <class Element>
+KeptChunk KeptChunkOf(const Kept& kept, const BackwardList& list,
+                      const DLogitsEpilogue<Element>& epilogue) {
+  return {.logits = kept.logits + epilogue.first_column - kept.first_column,
+          .logits_ld = kept.ld,
+          .slot = kept.slot,
+          .source = list.source,
+          .live = &list.census->live,
+          .rows = epilogue.rows,
+          .d_logits = epilogue.d_logits,
+          .ld = epilogue.ld,
+          .plane_stride = epilogue.plane_stride,
+          .first_column = epilogue.first_column,
+          .columns = static_cast<int32_t>(epilogue.columns)};
+}
+
+template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  const int64_t blocks = std::min((rows + kRowBlock - 1) / kRowBlock * kRowBlock, kMostBlocks);
+  const int64_t blocks =
+      std::min((rows + kKeptRowBlock - 1) / kKeptRowBlock * kKeptRowBlock, kMostBlocks);
   if (blocks == 0 || epilogue.columns == 0) return Status::Ok();
-  const Chunk chunk = {.logits = kept.logits + epilogue.first_column - kept.first_column,
-                       .ld = kept.ld,
-                       .slot = kept.slot,
-                       .list = list};
+  const KeptChunk chunk = KeptChunkOf(kept, list, epilogue);
   constexpr bool kIsHalf = std::is_same_v<Element, __half>;
   if (!kIsHalf && epilogue.plane_stride != 0) {
     return LaunchKernel("KeptDLogits", KeptDLogitsKernel<!kIsHalf, Element>, blocks, kThreads, 0,
-                        stream, chunk, epilogue);
+                        stream, chunk);
   }
   return LaunchKernel("KeptDLogits", KeptDLogitsKernel<false, Element>, blocks, kThreads, 0, stream,
-                      chunk, epilogue);
+                      chunk);
 }
 
+template KeptChunk KeptChunkOf(const Kept&, const BackwardList&, const DLogitsEpilogue<__nv_bfloat16>&);
+template KeptChunk KeptChunkOf(const Kept&, const BackwardList&, const DLogitsEpilogue<__half>&);
 template Status KeptDLogits(const Kept&, const BackwardList&, int64_t,
                             const DLogitsEpilogue<__nv_bfloat16>&, cudaStream_t);
 template Status KeptDLogits(const Kept&, const BackwardList&, int64_t, const DLogitsEpilogue<__half>&,

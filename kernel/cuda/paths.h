@@ -39,6 +39,7 @@ struct Path {
   // The last steps are the same on all paths; a path of the harness may have its own.
   decltype(&FinishRows) finish_rows = &FinishRows;
   decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
+  bool makes_kept = false;  // whether the gradients' products make Product::kept
 };
 
 template <class Element>

@@ -17,6 +17,8 @@
 
 #include <cstdint>
 
+#include "kernel/cuda/kept_chunk.h"
+
 namespace plumbline::kernel::cuda {
 
 inline constexpr int kPlanes = 4;  // of an fp32 operand
@@ -60,6 +62,10 @@ struct Product {
   // had ended when that one began: it may then run beside it. A path may ignore this.
   bool beside_previous = false;
   int passes = 1;  // or kPlanePasses
+  // d_logits of another chunk, which nothing before reads, to be made beside a gradient's product: the
+  // rows kept_part, kept_part + kept_parts, … Only for a path that says it does (Path::makes_kept).
+  KeptChunk kept;
+  int kept_part = 0, kept_parts = 1;
 };
 
 }  // namespace plumbline::kernel::cuda

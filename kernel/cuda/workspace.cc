@@ -31,53 +31,101 @@ int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
 }
 
-// Estimated time of backward's products with chunks of that many columns, in cycles of a
-// multiprocessor: for 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes
-// 768, and 66 clusters of two take them in turn. The gradients' products of a chunk run into each
-// other; d_logits wait, where they are a product at all. It decides how well a chunk fills the device,
-// and no bit.
-double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns, bool kept) {
-  constexpr int kClusters = 66;
+// Estimated times of backward, in cycles of a multiprocessor. They decide how well a chunk fills the
+// device, and no bit.
+//
+// For 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes 768, and 66
+// clusters of two take them in turn.
+constexpr int kClusters = 66;
+constexpr double kBlock = 768, kLaunches = 12000;
+
+// Of a chunk's two gradients, whose products run into each other.
+double GradientsCost(int64_t n, int64_t h, int64_t columns) {
   constexpr int64_t kMostTiles = int64_t{1} << 30;
-  constexpr double kBlock = 768, kLaunches = 12000;
+  const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
+                weight = CeilDiv(columns, 192) * CeilDiv(h, 256);
+  const double of_hidden = kBlock * static_cast<double>(CeilDiv(columns, 64));
+  const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
+  const hopper::Head head = hopper::HeadBeside(
+      kClusters, {static_cast<int>(hidden % kClusters), static_cast<float>(of_hidden)},
+      {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
+  const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
+  const auto tiles = [](int64_t count) { return static_cast<double>(count); };
+  // Of a cluster of the head, and of one that grad_hidden keeps longest.
+  const double short_end = of_hidden * tiles(hidden / kClusters) +
+                           of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
+  const double long_end =
+      of_hidden * tiles(CeilDiv(hidden, kClusters)) +
+      of_weight * tiles(rest / kClusters + (rest % kClusters > head.clusters ? 1 : 0));
+  return std::max(short_end, long_end) + kLaunches;
+}
+
+// Of v columns in chunks whose d_logits are a product of their own, which waits.
+double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   const auto chunk = [&](int64_t c) {
-    const int64_t logits = kept ? 0 : CeilDiv(n, 256) * CeilDiv(c, 192);
-    const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
-                  weight = CeilDiv(c, 192) * CeilDiv(h, 256);
-    const double of_hidden = kBlock * static_cast<double>(CeilDiv(c, 64));
-    const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
-    const hopper::Head head = hopper::HeadBeside(
-        kClusters, {static_cast<int>(hidden % kClusters), static_cast<float>(of_hidden)},
-        {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
-    const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
-    const auto tiles = [](int64_t count) { return static_cast<double>(count); };
-    // Of a cluster of the head, and of one that grad_hidden keeps longest.
-    const double short_end = of_hidden * tiles(hidden / kClusters) +
-                             of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
-    const double long_end =
-        of_hidden * tiles(CeilDiv(hidden, kClusters)) +
-        of_weight * tiles(rest / kClusters + (rest % kClusters > head.clusters ? 1 : 0));
+    const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
     return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
-           std::max(short_end, long_end) + kLaunches;
+           GradientsCost(n, h, c);
   };
   const int64_t whole = v / columns, rest = v % columns;
   return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
 }
 
-// The columns up to `most` that cost least; of v whose logits have to be multiplied for, or are kept.
-int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most, bool kept) {
+// The columns up to `most` that cost least.
+int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
   most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
   if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
   int64_t best = most;
-  double least = BackwardCost(n, h, v, most, kept);
+  double least = BackwardCost(n, h, v, most);
   for (int64_t c = most - kColumnStep; c >= most / 2; c -= kColumnStep) {
-    const double cost = BackwardCost(n, h, v, c, kept);
+    const double cost = BackwardCost(n, h, v, c);
     if (cost < least) {
       least = cost;
       best = c;
     }
   }
   return std::max(best, kColumnStep);
+}
+
+// Of `columns` of kept logits in those chunks: the first one's d_logits, at what memory gives, or every
+// one's where there is room for one alone, and the others' beside products, by the idle warps of all
+// multiprocessors (measured, an element).
+double KeptCost(int64_t n, int64_t h, int64_t columns, const KeptChunks& chunks) {
+  constexpr double kMemory = 0.0019, kIdleWarps = 0.0065;  // 6 bytes at 4.2 TB/s; 6 ms of 8192 x 151936
+  const auto elements = [n](int64_t c) { return static_cast<double>(n) * static_cast<double>(c); };
+  double cost = kMemory * elements(chunks.two ? std::min(chunks.first, columns) : columns);
+  for (int64_t before = 0; before < columns;) {
+    const int64_t own = std::min(chunks.Columns(before), columns - before);
+    before += own;
+    const int64_t next = std::min(chunks.Columns(before), columns - before);
+    const double beside = chunks.two ? kIdleWarps * elements(next) : 0;
+    cost += std::max(GradientsCost(n, h, own), beside);
+  }
+  return cost;
+}
+
+// The chunks of kept columns that cost least. No more than `single` of them at a time, or twice `each`.
+KeptChunks BestKeptChunks(int64_t n, int64_t h, int64_t columns, int64_t single, int64_t each) {
+  KeptChunks best;
+  double least = 0;
+  const auto consider = [&](const KeptChunks& chunks) {
+    const double cost = KeptCost(n, h, columns, chunks);
+    if (best.most == 0 || cost < least) {
+      least = cost;
+      best = chunks;
+    }
+  };
+  const auto lengths = [&](int64_t most, auto&& take) {
+    most = std::max(std::min(most, RoundUp(columns, kColumnStep)) / kColumnStep * kColumnStep,
+                    kColumnStep);
+    for (int64_t c = most; c >= std::max(most / 4 * 3, kColumnStep); c -= kColumnStep) take(c);
+  };
+  lengths(single, [&](int64_t c) { consider({c, c, false}); });
+  lengths(each, [&](int64_t c) {
+    for (const int64_t part : {1, 2, 4})
+      consider({RoundUp(CeilDiv(c, part), kColumnStep), c, true});
+  });
+  return best;
 }
 
 constexpr size_t kCensusBytes = 64, kRowGradientBytes = 32, kSavedRowBytes = 16;
@@ -126,14 +174,6 @@ int64_t FirstKept(const Layout& layout, size_t limit) {
   return std::min(RoundUp(layout.v - most, unit), layout.v);
 }
 
-// A quarter of what is kept at most, and 1 GiB.
-int64_t KeptChunk(const Layout& layout, const BackwardLayout& b) {
-  const int64_t columns = layout.v - layout.first_kept;
-  if (layout.planes > 1 || columns == 0) return b.direct_chunk;
-  const int64_t most = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
-  return std::max(b.direct_chunk, BestChunk(layout.n, layout.h, columns, most, true));
-}
-
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) {
   BackwardLayout b;
   b.padded_rows = RoundUp(layout.n, kRowStep);
@@ -142,11 +182,16 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (layout.planes > 1) return PlaneChunk(layout);
-    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes, false);
+    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes);
   };
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
-  b.kept_chunk = KeptChunk(layout, b);
+  const int64_t columns = layout.v - layout.first_kept;
+  b.kept = {b.direct_chunk, b.direct_chunk, false};
+  if (layout.planes == 1 && columns > 0) {  // a quarter of what is kept, and 1 GiB
+    const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
+    b.kept = BestKeptChunks(layout.n, layout.h, columns, std::max(single, b.direct_chunk), single / 2);
+  }
   Cutter direct;
   b.census = direct.Take(1, kCensusBytes);
   b.source = direct.Take(layout.n, 4);
@@ -154,14 +199,18 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   b.rows = direct.Take(layout.n, kRowGradientBytes);
   if (sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
-  const auto take_d_logits = [&](Cutter& cutter, int64_t columns) {
-    return cutter.Take(HeldProduct(HeldProduct(b.padded_rows, columns), layout.planes), 2);
+  const auto take_d_logits = [&](Cutter& cutter, int64_t chunk_columns) {
+    return cutter.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
   };
   Cutter packed = direct;
   b.d_logits = take_d_logits(packed, b.packed_chunk);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
-  take_d_logits(direct, b.kept_chunk);  // at b.d_logits too, and no shorter than direct_chunk
-  b.bytes = std::max(direct.bytes(), packed.bytes());
+  // At b.d_logits too.
+  Cutter kept = direct;
+  take_d_logits(direct, b.direct_chunk);
+  take_d_logits(kept, b.kept.most);
+  b.other_kept = b.kept.two ? take_d_logits(kept, b.kept.most) : b.d_logits;
+  b.bytes = std::max({direct.bytes(), packed.bytes(), kept.bytes()});
   return b;
 }
 

@@ -57,7 +57,8 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
                                                  std::to_string(tiles) +
                                                  " clusters of tiles; at most 2^30 are counted");
   }
-  constexpr int kSharedBytes = Tile::SharedBytes(RowBytes<Epilogue>());
+  constexpr int kSharedBytes = Tile::SharedBytes(RowBytes<Epilogue>()) +
+                               (IsGradient<Epilogue>() ? kKeptWarps * kKeptRingBytes : 0);
   static_assert(kSharedBytes <= 227 * 1024);
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
   Status allowed =

@@ -6,7 +6,8 @@
 // blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
 // thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
 // what their registers hold. They take turns, a tile each, so that one's epilogue lies under the
-// other's products. A ring of stages lies between them:
+// other's products. Beside a gradient's product the issuing warpgroup's other warps may make d_logits of
+// another chunk (kept_warp.cuh). A ring of stages lies between them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
 //   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
 //     that multiplied it arrived
@@ -26,6 +27,7 @@
 #include "kernel/cuda/defects.h"
 #include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/grid_order.cuh"
+#include "kernel/cuda/hopper/kept_warp.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
 #include "kernel/cuda/hopper/schedule.h"
 #include "kernel/cuda/hopper/tensor_map.h"
@@ -312,7 +314,14 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   };
 
   if (warpgroup == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kIssuingRegisters));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.issuing));
+    if constexpr (IsGradient<Epilogue>()) {
+      if (threadIdx.x >= 32) {
+        const int warp = int(threadIdx.x / 32) - 1;
+        const uint32_t ring = empty + 8 * Tile::kStages + warp * kKeptRingBytes;
+        KeptWarp<Element>{ring + threadIdx.x % 32 * 16}.Run(product, warp);
+      }
+    }
     if (threadIdx.x == 0 && blocks > 0) {  // without a depth there may be no maps either
       const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
       Issuer<Tile, Plan> issuer{alternative ? &maps.a_alternative : &maps.a,
@@ -333,7 +342,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplyingRegisters));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.multiplying));
     Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, plan};
     constexpr int kRowBytes = RowBytes<Epilogue>();
     const uint32_t warp = threadIdx.x / 32 - 4;

@@ -18,9 +18,14 @@ inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
 inline constexpr int kWarpsAStage = 4;  // that multiply it
 
 // Of a thread of the issuing warpgroup, and of the others: a tile may take 192 accumulators, and its
-// epilogue has the rest. 128 (issuing + 2 multiplying) <= 64512.
-inline constexpr int kIssuingRegisters = 24;
-inline constexpr int kMultiplyingRegisters = 240;
+// epilogue has the rest. Beside a gradient's product the issuing warpgroup also makes d_logits.
+struct Registers {
+  int issuing, multiplying;
+};
+template <bool of_gradient>
+inline constexpr Registers kRegisters = of_gradient ? Registers{40, 232} : Registers{24, 240};
+static_assert(kRegisters<true>.issuing + 2 * kRegisters<true>.multiplying <= 504);
+static_assert(kRegisters<false>.issuing + 2 * kRegisters<false>.multiplying <= 504);
 
 // The share of one operand's tile, `extent` rows or columns by a block of the depth, that one of
 // `sharers` blocks fetches: rows of it where memory runs along the depth, else whole boxes of 64 where

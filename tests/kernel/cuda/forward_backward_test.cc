@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "kernel/cuda/workspace.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 #include "tests/kernel/cuda/support/on_each_path.h"
@@ -28,8 +30,8 @@ using ::testing::HasSubstr, ::testing::IsEmpty;
 constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
 
 // Backward's list is not forward's: rows without a gradient, and an invalid one that only it has.
-TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed) {
-  TestValues values = TestValues::Random(dtype, n, v, 45, seed);
+TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45) {
+  TestValues values = TestValues::Random(dtype, n, v, h, seed);
   values.labels[3] = values.ignore_index;
   values.labels[static_cast<size_t>(n / 2)] = v;
   for (int64_t i = 0; i < n; ++i) {
@@ -201,20 +203,33 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   }
 }
 
-// Kept logits become d_logits in longer chunks than products wait for. Fails if memory does not reach
-// for them, or if their rows are as far apart as those of the others.
-TEST_P(GpuForwardBackward, OfLongChunksHasTheBitsOfForwardAndBackward) {
-  const TestValues values = Ragged(DType::kBf16, 2048, 160000, 8);
-  const TestOutputs apart = Apart(values, {}, On());
-  const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-  for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
-    PlacedProblem placed(values);
-    DeviceProblem device(placed.problem(), placed.results());
-    Execution execution = On();
-    const size_t shorter = DeviceCall(device, execution).sizes().workspace;
-    execution.saved_logits_bytes = limit;
-    EXPECT_GT(DeviceCall(device, execution).sizes().workspace, shorter);
-    EXPECT_TRUE(Apart(values, {}, execution) == apart) << limit;
+// Kept logits become d_logits in chunks of their own, longer than those that products wait for or, where
+// there is room for two, a chunk ahead beside the gradients' products. Fails if memory does not reach for
+// them, if their rows are as far apart as those of the others, or if the two lie over each other.
+TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
+  struct Shape {
+    int64_t n, v, h;
+    bool two;
+  };
+  // Weight is read as it lies; the last in the large tiles of both gradients.
+  for (const Shape& shape : {Shape{2048, 160000, 8, true}, {4096, 160000, 8, false},
+                             {3072, 60000, 1152, true}}) {
+    const TestValues values = Ragged(DType::kBf16, shape.n, shape.v, 8, shape.h);
+    const TestOutputs apart = Apart(values, {}, On());
+    const auto logits = static_cast<size_t>(values.n * values.v) * 4;
+    for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
+      PlacedProblem placed(values);
+      const std::optional<cuda::Layout> layout =
+          cuda::MakeLayout(placed.problem(), placed.results(), limit);
+      ASSERT_TRUE(layout.has_value());
+      const cuda::BackwardLayout& backward = layout->backward;
+      ASSERT_EQ(backward.kept.two, shape.two);
+      ASSERT_GT(layout->v - layout->first_kept, backward.kept.most);  // several chunks
+      ASSERT_EQ(backward.kept.most > backward.direct_chunk, !shape.two);
+      Execution execution = On();
+      execution.saved_logits_bytes = limit;
+      EXPECT_TRUE(Apart(values, {}, execution) == apart) << shape.n << " rows, limit " << limit;
+    }
   }
 }
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// d_logits of the next chunk, made by the idle warps of the gradients' products (kernel/cuda/hopper/
+// kept_warp.cuh). Logits are integers, so that every d_logit is a power of two times a row's number and
+// known without the kernel's arithmetic.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernel/dtype.h"
+#include "tests/kernel/cuda/support/kept_runner.h"
+#include "tests/kernel/cuda/support/product_runner.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+class GpuHopperKept : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = WhyNoDevice();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+uint16_t Bits(bool half, float x) {
+  return half ? std::bit_cast<uint16_t>(ToFloat16(x)) : std::bit_cast<uint16_t>(ToBFloat16(x));
+}
+
+std::string Describe(const KeptCase& c) {
+  return std::string(c.half ? "fp16" : "bf16") + " hidden " + std::to_string(c.hidden) + " weight " +
+         std::to_string(c.weight) + " rows " + std::to_string(c.rows) + " live " +
+         std::to_string(c.live) + " columns " + std::to_string(c.columns) + " from " +
+         std::to_string(c.first_column) + " hidden size " + std::to_string(c.hidden_size);
+}
+
+// Lists in any order, rows that nobody has logits of, labels in the chunk and elsewhere. What may not be
+// read is NaN.
+KeptCase Make(std::mt19937* random, int64_t rows, int64_t live, int64_t columns, int64_t hidden_size) {
+  const auto draw = [random](uint32_t n) { return static_cast<int32_t>((*random)() % n); };
+  KeptCase c;
+  c.half = draw(2) == 0;
+  const int32_t which = draw(3);
+  c.hidden = which != 1;
+  c.weight = which != 2;
+  c.rows = rows;
+  c.live = live;
+  c.columns = columns;
+  c.hidden_size = hidden_size;
+  c.depth = 192;
+  c.first_column = 384 * draw(3);
+  c.logits_ld = (columns + 31) / 32 * 32 + 32 * draw(2);
+  c.ld = (columns + 7) / 8 * 8 + 8 * draw(3);
+  c.logits.assign(static_cast<size_t>(rows * c.logits_ld), std::numeric_limits<float>::quiet_NaN());
+  c.slot.resize(static_cast<size_t>(rows));
+  std::iota(c.slot.begin(), c.slot.end(), 0);
+  c.source = c.slot;
+  std::shuffle(c.slot.begin(), c.slot.end(), *random);
+  std::shuffle(c.source.begin(), c.source.end(), *random);
+  for (int32_t& slot : c.slot) {
+    for (int64_t j = 0; j < columns; ++j)
+      c.logits[static_cast<size_t>(slot * c.logits_ld + j)] = static_cast<float>(-draw(12));
+    if (draw(10) == 0) slot = -1 - draw(2);
+  }
+  for (int64_t r = 0; r < live; ++r) {
+    const int32_t label = draw(3) == 0 ? -1 : draw(static_cast<uint32_t>(columns + 1500));
+    c.list.push_back({static_cast<float>(draw(2) == 0 ? 3 : -5), static_cast<float>(7 + draw(9)), label});
+  }
+  return c;
+}
+
+void Expect(const KeptCase& c) {
+  const KeptOutcome outcome = RunKept(c);
+  ASSERT_EQ(outcome.error, "") << Describe(c);
+  EXPECT_EQ(outcome.wrong_sums, 0) << Describe(c);
+  const int64_t written = (c.live + 63) / 64 * 64, wide = (c.columns + 7) / 8 * 8;
+  const auto rows = static_cast<int64_t>(outcome.d_logits.size()) / c.ld;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < c.ld; ++j) {
+      float want = 0;
+      if (r < c.live && j < c.columns) {
+        const KeptTestRow& row = c.list[static_cast<size_t>(r)];
+        const int32_t place = c.slot[static_cast<size_t>(c.source[static_cast<size_t>(r)])];
+        const float z = place < 0 ? 0 : c.logits[static_cast<size_t>(place * c.logits_ld + j)];
+        want = row.label >= 0 && row.label == c.first_column + j ? row.label_gradient
+                                                                 : row.weight * std::exp2(z);
+      }
+      const uint16_t bits = r < written && j < wide ? Bits(c.half, want) : KeptOutcome::kMark;
+      ASSERT_EQ(outcome.d_logits[static_cast<size_t>(r * c.ld + j)], bits)
+          << Describe(c) << ": [" << r << ", " << j << "], " << want;
+    }
+  }
+}
+
+// Sizes around a piece of the ring, the ring, a thread's columns. Fails if a slot is read before its copy
+// is there or filled before it is read, if a tail or a part is left out, or if the ring lies over what
+// the products use.
+TEST_F(GpuHopperKept, EveryElementIsMade) {
+  std::mt19937 random(11);
+  for (const int64_t columns : {1, 7, 8, 9, 255, 256, 257, 511, 512, 767, 768, 769, 1023, 1024, 1031, 3000}) {
+    for (const int64_t rows : {1, 63, 65, 200}) {
+      for (const int64_t live : {int64_t{0}, rows / 2, rows})
+        Expect(Make(&random, rows, live, columns, rows == 65 ? 300 : 64));
+    }
+  }
+}
+
+// More rows than warps, many tiles: products and d_logits at once, for longer.
+TEST_F(GpuHopperKept, BesideLongProducts) {
+  std::mt19937 random(12);
+  for (int i = 0; i < 6; ++i) {
+    KeptCase c = Make(&random, 3000, 2900 + i, 5000 + 37 * i, 1024);
+    c.half = i % 2 == 1;
+    c.hidden = i % 3 != 1;
+    c.weight = i % 3 != 2;
+    c.depth = 1536;
+    Expect(c);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::kernel::cuda
