@@ -42,8 +42,8 @@ struct Execution {
   // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
-  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit. What is
-  // made of them takes up to a quarter of it, and 1 GiB, of the workspace.
+  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit. What
+  // is made of them adds up to a quarter of it, and 1 GiB, to the workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: how much of `saved` forward's logits may be kept in, at most,
   // so that Backward need not multiply for them again. Changes no bit; the workspace grows likewise. It

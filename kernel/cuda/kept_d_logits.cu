@@ -16,21 +16,6 @@ constexpr int kStride = kThreads * kKeptColumns;
 constexpr int64_t kMostBlocks = 1 << 20;
 static_assert(kKeptGroup % kKeptColumns == 0);
 
-// Of a block, pieces of `n` strides; their loads are in flight together.
-template <bool kInPlanes, int n, class Element>
-__device__ __forceinline__ void MakePieces(const KeptRow& row, int first, Element* to,
-                                           int64_t plane_stride) {
-  const int column = first + static_cast<int>(threadIdx.x) * kKeptColumns;
-  float z[n][kKeptColumns];
-#pragma unroll
-  for (int i = 0; i < n; ++i) LoadKept(row.logits + column + i * kStride, z[i]);
-#pragma unroll
-  for (int i = 0; i < n; ++i) {
-    row.Gradients(column + i * kStride, z[i]);
-    StoreKept<kInPlanes>(z[i], to + column + i * kStride, plane_stride);
-  }
-}
-
 // A block takes a row at a time.
 template <bool kInPlanes, class Element>
 __global__ void __launch_bounds__(kThreads, 4) KeptDLogitsKernel(const KeptChunk chunk) {
@@ -40,10 +25,17 @@ __global__ void __launch_bounds__(kThreads, 4) KeptDLogitsKernel(const KeptChunk
     Element* const to = static_cast<Element*>(chunk.d_logits) + r * chunk.ld;
     const int columns = row.logits != nullptr ? row.columns : 0;
     int first = 0;
-    for (; first + 2 * kStride <= columns; first += 2 * kStride)
-      MakePieces<kInPlanes, 2>(row, first, to, chunk.plane_stride);
-    for (; first + kStride <= columns; first += kStride)
-      MakePieces<kInPlanes, 1>(row, first, to, chunk.plane_stride);
+    for (; first + 2 * kStride <= columns; first += 2 * kStride) {  // loads of two in flight
+      const int column = first + static_cast<int>(threadIdx.x) * kKeptColumns;
+      float z[2][kKeptColumns];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) LoadKept(row.logits + column + i * kStride, z[i]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        row.Gradients(column + i * kStride, z[i]);
+        StoreKept<kInPlanes>(z[i], to + column + i * kStride, chunk.plane_stride);
+      }
+    }
     row.MakeFrom<kInPlanes>(first, chunk, to, static_cast<int>(threadIdx.x), kThreads);
   }
 }

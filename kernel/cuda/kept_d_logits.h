@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of a chunk of the vocabulary from logits that forward kept (kernel/cuda/kept.h), as a launch of
-// its own. Bound by memory: reads 4 bytes and writes 2 (fp32 problems 8) an element.
+// d_logits of a chunk of the vocabulary from logits that forward kept (kernel/cuda/kept.h), as a launch
+// of its own. Bound by memory: reads 4 bytes and writes 2 (fp32 problems 8) an element.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
 #define PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
@@ -24,8 +24,8 @@ template <class Element>
 KeptChunk KeptChunkOf(const Kept& kept, const BackwardList& list,
                       const DLogitsEpilogue<Element>& epilogue);
 
-// `rows` bounds the list. Written are the rows on the list, and zeros up to a multiple of 64 rows; in columns,
-// zeros up to a multiple of 8.
+// `rows` bounds the list. Written are the rows on the list, and zeros up to a multiple of 64 rows; in
+// columns, zeros up to a multiple of 8.
 template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);

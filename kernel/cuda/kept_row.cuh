@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of a row and a chunk from logits that forward kept: what DLogitsEpilogue makes of a product's
-// accumulators, by the same function, element by element.
+// d_logits of a row and a chunk from logits that forward kept: what DLogitsEpilogue makes of a
+// product's accumulators, by the same function, element by element.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_KEPT_ROW_CUH_
 #define PLUMBLINE_KERNEL_CUDA_KEPT_ROW_CUH_
@@ -87,23 +87,31 @@ struct KeptRow {
     }
   }
 
-  // Column by column, by `threads` threads of which this is number `thread`: from column `first` on, zeros
-  // up to a multiple of 8. A logit that nobody has counts as 0.
+  // By `threads` threads of which this is number `thread`: from column `first` on, zeros up to a
+  // multiple of 8. A logit that nobody has counts as 0.
   template <bool kInPlanes, class Element>
   __device__ __forceinline__ void MakeFrom(int first, const KeptChunk& chunk, Element* to, int thread,
                                            int threads) const {
     for (int column = first + thread * kKeptColumns; column < chunk.columns;
          column += threads * kKeptColumns) {
-      float dz[kKeptColumns];
+      const bool whole = column + kKeptColumns <= columns;
+      float z[kKeptColumns] = {};
+      if (logits != nullptr && whole) {
+        LoadKept(logits + column, z);
+      } else if (logits != nullptr) {
 #pragma unroll
-      for (int i = 0; i < kKeptColumns; ++i) {
-        const bool exists = column + i < columns;
-        const float z = exists && logits != nullptr ? logits[column + i] : 0.0f;
-        dz[i] = !exists               ? 0.0f
-                : column + i == label ? gradient.label_gradient
-                                      : OtherGradient(gradient, z);
+        for (int i = 0; i < kKeptColumns; ++i) {
+          if (column + i < columns) z[i] = logits[column + i];
+        }
       }
-      StoreKept<kInPlanes>(dz, to + column, chunk.plane_stride);
+      Gradients(column, z);
+      if (!whole) {
+#pragma unroll
+        for (int i = 0; i < kKeptColumns; ++i) {
+          if (column + i >= columns) z[i] = 0;
+        }
+      }
+      StoreKept<kInPlanes>(z, to + column, chunk.plane_stride);
     }
   }
 };

@@ -19,6 +19,7 @@ constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a 
 // grad_hidden often.
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kColumnStep = 384;     // a multiple of the tiles 128 and 192
+constexpr int64_t kKeptStep = 768;       // and of what idle warps copy at a time, 256
 constexpr int64_t kPlaneColumns = 1536;  // of a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
 
@@ -52,8 +53,8 @@ double GradientsCost(int64_t n, int64_t h, int64_t columns) {
   const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
   const auto tiles = [](int64_t count) { return static_cast<double>(count); };
   // Of a cluster of the head, and of one that grad_hidden keeps longest.
-  const double short_end = of_hidden * tiles(hidden / kClusters) +
-                           of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
+  const double short_end =
+      of_hidden * tiles(hidden / kClusters) + of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
   const double long_end =
       of_hidden * tiles(CeilDiv(hidden, kClusters)) +
       of_weight * tiles(rest / kClusters + (rest % kClusters > head.clusters ? 1 : 0));
@@ -87,21 +88,41 @@ int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
   return std::max(best, kColumnStep);
 }
 
-// Of `columns` of kept logits in those chunks: the first one's d_logits, at what memory gives, or every
-// one's where there is room for one alone, and the others' beside products, by the idle warps of all
-// multiprocessors (measured, an element).
+// Of d_logits of that many columns made beside another chunk's gradients, half of them each, by the
+// idle warps of every multiprocessor that has a tile: 6 ms for 8192 x 151936 on all of them, measured.
+double BesideCost(int64_t n, int64_t h, int64_t beside, int64_t columns) {
+  constexpr double kIdleWarps = 0.0065;  // of an element
+  const auto slower = [](int64_t tiles) {
+    return static_cast<double>(kClusters) /
+           static_cast<double>(std::clamp<int64_t>(tiles, 1, kClusters));
+  };
+  const int64_t few_rows = CeilDiv(n, 128) * CeilDiv(h, 64), many = CeilDiv(n, 192) * CeilDiv(h, 256);
+  return kIdleWarps / 2 * static_cast<double>(n) * static_cast<double>(columns) *
+         (slower(many < kClusters ? few_rows : many) + slower(CeilDiv(beside, 192) * CeilDiv(h, 256)));
+}
+
+// Of `columns` of kept logits in those chunks: d_logits of all, at what memory gives, or of the first
+// one, and the others' beside products.
 double KeptCost(int64_t n, int64_t h, int64_t columns, const KeptChunks& chunks) {
-  constexpr double kMemory = 0.0019, kIdleWarps = 0.0065;  // 6 bytes at 4.2 TB/s; 6 ms of 8192 x 151936
-  const auto elements = [n](int64_t c) { return static_cast<double>(n) * static_cast<double>(c); };
-  double cost = kMemory * elements(chunks.two ? std::min(chunks.first, columns) : columns);
-  for (int64_t before = 0; before < columns;) {
-    const int64_t own = std::min(chunks.Columns(before), columns - before);
-    before += own;
-    const int64_t next = std::min(chunks.Columns(before), columns - before);
-    const double beside = chunks.two ? kIdleWarps * elements(next) : 0;
-    cost += std::max(GradientsCost(n, h, own), beside);
+  constexpr double kMemory = 0.0019;  // of an element: 6 bytes at 4.2 TB/s
+  const auto chunk = [&](int64_t own, int64_t next) {
+    const double gradients = GradientsCost(n, h, own);
+    return chunks.two ? std::max(gradients, BesideCost(n, h, own, next)) : gradients;
+  };
+  double cost = kMemory * static_cast<double>(n) *
+                static_cast<double>(chunks.two ? std::min(chunks.first, columns) : columns);
+  int64_t left = columns, length = chunks.first;
+  while (left > 0 && length < chunks.most) {
+    const int64_t own = std::min(length, left);
+    left -= own;
+    length = std::min(2 * length, chunks.most);
+    cost += chunk(own, std::min(length, left));
   }
-  return cost;
+  const int64_t whole = left / chunks.most, rest = left % chunks.most;
+  if (whole > 0) {
+    cost += static_cast<double>(whole - 1) * chunk(chunks.most, chunks.most) + chunk(chunks.most, rest);
+  }
+  return rest > 0 ? cost + chunk(rest, 0) : cost;
 }
 
 // The chunks of kept columns that cost least. No more than `single` of them at a time, or twice `each`.
@@ -115,15 +136,15 @@ KeptChunks BestKeptChunks(int64_t n, int64_t h, int64_t columns, int64_t single,
       best = chunks;
     }
   };
-  const auto lengths = [&](int64_t most, auto&& take) {
-    most = std::max(std::min(most, RoundUp(columns, kColumnStep)) / kColumnStep * kColumnStep,
-                    kColumnStep);
-    for (int64_t c = most; c >= std::max(most / 4 * 3, kColumnStep); c -= kColumnStep) take(c);
+  // Some 32 lengths from three quarters of the most on.
+  const auto lengths = [&](int64_t most, int64_t step, auto&& take) {
+    most = std::min(most / step * step, RoundUp(columns, step));
+    const int64_t stride = RoundUp(most / 128 + 1, step);
+    for (int64_t c = most; c >= std::max(most / 4 * 3, step); c -= stride) take(c);
   };
-  lengths(single, [&](int64_t c) { consider({c, c, false}); });
-  lengths(each, [&](int64_t c) {
-    for (const int64_t part : {1, 2, 4})
-      consider({RoundUp(CeilDiv(c, part), kColumnStep), c, true});
+  lengths(single, kColumnStep, [&](int64_t c) { consider({c, c, false}); });
+  lengths(each, kKeptStep, [&](int64_t c) {
+    for (const int64_t part : {1, 2, 4}) consider({RoundUp(CeilDiv(c, part), kKeptStep), c, true});
   });
   return best;
 }
@@ -188,7 +209,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
   b.kept = {b.direct_chunk, b.direct_chunk, false};
-  if (layout.planes == 1 && columns > 0) {  // a quarter of what is kept, and 1 GiB
+  if (layout.planes == 1 && columns > 0) {
+    // A quarter of what is kept, and 1 GiB, or as much as the others.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(layout.n, layout.h, columns, std::max(single, b.direct_chunk), single / 2);
   }

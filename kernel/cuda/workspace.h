@@ -44,9 +44,10 @@ struct ForwardLayout {
   size_t bytes = 0;
 };
 
-// Chunks of kept columns: no product waits for their d_logits. Where there is room for two, the next one's
-// are made beside the gradients' products of the one before (Product::kept). The first may then be
-// shorter, because nothing is there to make it beside; each is up to twice as long as the one before.
+// Chunks of kept columns: no product waits for their d_logits. Where there is room for two, the next
+// one's are made beside the gradients' products of the one before (Product::kept). The first may then
+// be shorter, because nothing is there to make it beside; each is up to twice as long as the one
+// before.
 struct KeptChunks {
   int64_t first = 0, most = 0;  // columns, multiples of every tile's
   bool two = false;
@@ -64,7 +65,7 @@ struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
   // each chunk of it is packed first, into what the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
-  KeptChunks kept;  // of d_logits made of kept logits, where weight is read as it lies
+  KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
   int64_t padded_rows = 0;  // n up to a multiple of 256
   // Offsets.
   size_t census = 0, source = 0, slot = 0, rows = 0, sums = 0, packed_hidden = 0, d_logits = 0,

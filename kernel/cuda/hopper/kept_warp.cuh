@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of another chunk (Product::kept), made beside a gradient's product by the warps of the issuing
-// warpgroup that issue nothing. Memory is waited for behind a ring of copies in shared memory: with loads
-// into registers, of which these warps have few, a warp has too little in flight (bench/NOTES.md, 33).
+// d_logits of another chunk (Product::kept), made beside a gradient's product by the warps of the
+// issuing warpgroup that issue nothing. Memory is waited for behind a ring of copies in shared memory:
+// with loads into registers, of which these warps have few, a warp has too little in flight
+// (bench/NOTES.md, 33).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
@@ -15,9 +16,9 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-inline constexpr int kKeptWarps = 3;     // of a block
-inline constexpr int kKeptPiece = 256;   // columns: twice 16 bytes a lane, for itself
-inline constexpr int kKeptPieces = 3;    // of the ring
+inline constexpr int kKeptWarps = 3;    // of a block
+inline constexpr int kKeptPiece = 256;  // columns: twice 16 bytes a lane, for itself
+inline constexpr int kKeptPieces = 3;   // of the ring
 inline constexpr int kKeptRingBytes = kKeptPieces * kKeptPiece * 4;  // of a warp
 
 template <class Element>

@@ -6,8 +6,8 @@
 // blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
 // thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
 // what their registers hold. They take turns, a tile each, so that one's epilogue lies under the
-// other's products. Beside a gradient's product the issuing warpgroup's other warps may make d_logits of
-// another chunk (kept_warp.cuh). A ring of stages lies between them:
+// other's products. Beside a gradient's product the issuing warpgroup's other warps may make d_logits
+// of another chunk (kept_warp.cuh). A ring of stages lies between them:
 //   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
 //   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
 //     that multiplied it arrived
@@ -314,7 +314,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   };
 
   if (warpgroup == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.issuing));
+    asm volatile(
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.issuing));
     if constexpr (IsGradient<Epilogue>()) {
       if (threadIdx.x >= 32) {
         const int warp = int(threadIdx.x / 32) - 1;
@@ -342,7 +343,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.multiplying));
+    asm volatile(
+        "setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters<IsGradient<Epilogue>()>.multiplying));
     Multiplier<Element, Tile, Plan> multiplier{stages, full, empty, place, plan};
     constexpr int kRowBytes = RowBytes<Epilogue>();
     const uint32_t warp = threadIdx.x / 32 - 4;

@@ -108,6 +108,17 @@ struct OneCall {
   std::unique_ptr<DeviceBuffer> workspace;
 };
 
+TestOutputs AtOnce(const TestValues& values, const Execution& execution) {
+  PlacedProblem placed(values);
+  DeviceProblem device(placed.problem(), placed.results());
+  OneCall call(device, device.problem(), execution, 0xff);
+  const Status status = call.Run({});
+  EXPECT_TRUE(status.ok()) << status.message;
+  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  EXPECT_THAT(device.Fetch(), IsEmpty());
+  return placed.Outputs();
+}
+
 Problem WithoutGradients(const Problem& problem) {
   Problem without = problem;
   without.grad_logprob.reset();
@@ -203,33 +214,63 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   }
 }
 
-// Kept logits become d_logits in chunks of their own, longer than those that products wait for or, where
-// there is room for two, a chunk ahead beside the gradients' products. Fails if memory does not reach for
-// them, if their rows are as far apart as those of the others, or if the two lie over each other.
+// Kept logits become d_logits in chunks of their own, longer than those that products wait for or,
+// where there is room for two, a chunk ahead beside the gradients' products. Fails if memory does not
+// reach for them, if their rows are as far apart as those of the others, or if the two lie over each
+// other.
 TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   struct Shape {
     int64_t n, v, h;
     bool two;
   };
-  // Weight is read as it lies; the last in the large tiles of both gradients.
-  for (const Shape& shape : {Shape{2048, 160000, 8, true}, {4096, 160000, 8, false},
-                             {3072, 60000, 1152, true}}) {
-    const TestValues values = Ragged(DType::kBf16, shape.n, shape.v, 8, shape.h);
-    const TestOutputs apart = Apart(values, {}, On());
-    const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-    for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
-      PlacedProblem placed(values);
-      const std::optional<cuda::Layout> layout =
-          cuda::MakeLayout(placed.problem(), placed.results(), limit);
-      ASSERT_TRUE(layout.has_value());
-      const cuda::BackwardLayout& backward = layout->backward;
-      ASSERT_EQ(backward.kept.two, shape.two);
-      ASSERT_GT(layout->v - layout->first_kept, backward.kept.most);  // several chunks
-      ASSERT_EQ(backward.kept.most > backward.direct_chunk, !shape.two);
-      Execution execution = On();
-      execution.saved_logits_bytes = limit;
-      EXPECT_TRUE(Apart(values, {}, execution) == apart) << shape.n << " rows, limit " << limit;
+  // Weight is read as it lies. Chunks that grow, longer ones alone, the large tiles of both gradients.
+  for (const Shape& shape :
+       {Shape{700, 60000, 512, true}, {4096, 160000, 8, false}, {3072, 60000, 1152, true}}) {
+    for (const DType dtype : {DType::kBf16, DType::kF16}) {
+      if (dtype == DType::kF16 && shape.n != 700) continue;
+      const TestValues values = Ragged(dtype, shape.n, shape.v, 8, shape.h);
+      const TestOutputs apart = Apart(values, {}, On());
+      const auto logits = static_cast<size_t>(values.n * values.v) * 4;
+      for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
+        PlacedProblem placed(values);
+        const std::optional<cuda::Layout> layout =
+            cuda::MakeLayout(placed.problem(), placed.results(), limit);
+        ASSERT_TRUE(layout.has_value());
+        const cuda::BackwardLayout& backward = layout->backward;
+        ASSERT_EQ(backward.kept.two, shape.two);
+        ASSERT_GT(layout->v - layout->first_kept, backward.kept.most);  // several chunks
+        ASSERT_EQ(backward.kept.most > backward.direct_chunk, !shape.two);
+        Execution execution = On();
+        execution.saved_logits_bytes = limit;
+        EXPECT_TRUE(Apart(values, {}, execution) == apart) << shape.n << " rows, limit " << limit;
+        execution.kept_logits_bytes = limit;
+        EXPECT_TRUE(AtOnce(values, execution) == apart) << shape.n << " rows, limit " << limit;
+      }
     }
+  }
+}
+
+// Either gradient alone makes all of the next chunk. Fails if it makes the half of it that falls to it
+// beside the other.
+TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
+  const TestValues values = Ragged(DType::kBf16, 700, 60000, 9, 512);
+  const TestOutputs apart = Apart(values, {}, On());
+  for (const bool of_hidden : {true, false}) {
+    PlacedProblem placed(values);
+    Results results = placed.results();
+    (of_hidden ? results.grad_weight : results.grad_hidden).reset();
+    const std::optional<cuda::Layout> layout = cuda::MakeLayout(placed.problem(), results, ~size_t{0});
+    ASSERT_TRUE(layout.has_value() && layout->backward.kept.two);
+    DeviceProblem device(placed.problem(), results);
+    Execution execution = On();
+    execution.saved_logits_bytes = ~size_t{0};
+    DeviceCall call(device, execution);
+    const Status status = call.Run();
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    const TestOutputs alone = placed.Outputs();
+    EXPECT_TRUE(of_hidden ? alone.grad_hidden == apart.grad_hidden
+                          : alone.grad_weight == apart.grad_weight);
   }
 }
 

@@ -117,7 +117,8 @@ KeptOutcome Run(const KeptCase& c) {
   memory.Note(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   KeptOutcome outcome;
   outcome.d_logits = memory.Fetch(d_logits, made);
-  const auto count_wrong = [&](const std::vector<float>& found, int64_t rows_of, int64_t ld, float want) {
+  const auto count_wrong = [&](const std::vector<float>& found, int64_t rows_of, int64_t ld,
+                               float want) {
     for (int64_t i = 0; i < rows_of; ++i) {
       for (int64_t j = 0; j < c.hidden_size; ++j)
         outcome.wrong_sums += found[size_t(i * ld + j)] == want ? 0 : 1;
@@ -125,8 +126,7 @@ KeptOutcome Run(const KeptCase& c) {
   };
   if (c.hidden)
     count_wrong(memory.Fetch(sums, of_hidden), c.live, up(c.hidden_size, 8), float(c.depth));
-  if (c.weight)
-    count_wrong(memory.Fetch(grads, of_weight), c.depth, c.hidden_size, float(c.live));
+  if (c.weight) count_wrong(memory.Fetch(grads, of_weight), c.depth, c.hidden_size, float(c.live));
   outcome.error = memory.error();
   return outcome;
 }

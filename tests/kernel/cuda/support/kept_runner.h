@@ -19,7 +19,7 @@ struct KeptTestRow {
 };
 
 struct KeptCase {
-  bool half = false;  // fp16, else bf16
+  bool half = false;                  // fp16, else bf16
   bool hidden = true, weight = true;  // which gradients; of both, each product makes every second row
   int64_t rows = 1, hidden_size = 1, depth = 64;  // of the products; `depth` columns
   int64_t live = 1;                               // places on the list
@@ -31,9 +31,10 @@ struct KeptCase {
 };
 
 struct KeptOutcome {
-  std::string error;               // CUDA's or the launch's; empty if it ran
-  std::vector<uint16_t> d_logits;  // [rows up to a multiple of 64][ld]; `mark` where nothing was written
-  int64_t wrong_sums = 0;          // elements of the gradients that are not the sum of ones
+  std::string error;  // CUDA's or the launch's; empty if it ran
+  std::vector<uint16_t>
+      d_logits;            // [rows up to a multiple of 64][ld]; `mark` where nothing was written
+  int64_t wrong_sums = 0;  // elements of the gradients that are not the sum of ones
   static constexpr uint16_t kMark = 0x7ead;
 };
 
