@@ -67,14 +67,14 @@ def steps(shapes):
 
 def keep(path, folder):
     """The name under which a result is now kept; ValueError where it is not worth keeping."""
-    from stored_result import slug_of, without_folders
+    from stored_result import place_of, without_folders
     result = json.loads(path.read_text(encoding="utf-8"))
     if not result["shapes"]:
         raise ValueError("no shape in it")
     tree = result.get("kernel", "unknown")
     if not re.fullmatch("[0-9a-f]{12,}", tree):
         raise ValueError(f"of no clean, committed tree: kernel is '{tree}' (--context kernel=TREE)")
-    kept = folder / f"peers-{slug_of(result['machine']['device'])}-{tree}.json"
+    kept = place_of(folder, "peers", result["machine"]["device"], tree)
     kept.write_text(json.dumps(without_folders(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
                     encoding="utf-8")
     return kept

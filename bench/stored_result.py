@@ -42,6 +42,17 @@ def slug_of(device):
     return re.sub("[^a-z0-9]+", "-", device.lower().removeprefix("nvidia ")).strip("-")
 
 
+def place_of(folder, program, device, tree):
+    """Where the result of a program on a device is kept; what was kept of another tree goes to earlier/."""
+    name = f"{program}-{slug_of(device)}-"
+    kept = folder / f"{name}{tree}.json"
+    for path in folder.glob(f"{name}*.json"):
+        if path != kept:
+            (folder / "earlier").mkdir(exist_ok=True)
+            path.replace(folder / "earlier" / path.name)
+    return kept
+
+
 def last_object(text):
     """(the last line, the JSON object that it holds); ValueError where it holds none, or an empty one."""
     line = (text.splitlines() or [""])[-1]
