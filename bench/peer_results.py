@@ -2,7 +2,6 @@
 """What is said of what bench/peers.py has measured: Markdown, and the result that is kept."""
 
 import json
-import re
 from statistics import median
 
 
@@ -45,8 +44,8 @@ def steps(shapes):
                 found.setdefault((result["name"], result["contract"]), {})[shape] = result
     if not found:
         return ""
-    least = {shape: min(its[shape]["step_ms"] for its in found.values() if shape in its)
-             for shape in {shape for its in found.values() for shape in its}}
+    least = {shape: min((result["step_ms"] for result in results if "step_ms" in result), default=None)
+             for shape, results in shapes.items()}
 
     def cell(its, shape):
         if shape not in its:
@@ -65,28 +64,21 @@ def steps(shapes):
     return "\n".join(lines) + "\n"
 
 
-def keep(path, folder):
+def store(path, folder):
     """The name under which a result is now kept; ValueError where it is not worth keeping."""
-    from stored_result import place_of, without_folders
+    from stored_result import keep
     result = json.loads(path.read_text(encoding="utf-8"))
     if not result["shapes"]:
         raise ValueError("no shape in it")
-    tree = result.get("kernel", "unknown")
-    if not re.fullmatch("[0-9a-f]{12,}", tree):
-        raise ValueError(f"of no clean, committed tree: kernel is '{tree}' (--context kernel=TREE)")
-    kept = place_of(folder, "peers", result["machine"]["device"], tree)
-    kept.write_text(json.dumps(without_folders(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-                    encoding="utf-8")
-    return kept
+    return keep(result, folder, "peers", result["machine"]["device"], {"kernel": result.get("kernel", "unknown")})
 
 
-def read(arguments):
-    """What is said of a stored result."""
-    path = arguments.table or arguments.steps or arguments.store
-    if arguments.store:
-        return str(keep(path, arguments.folder))
+def read(name, path, arguments):
+    """What is printed for --name path."""
+    if name == "store":
+        return str(store(path, arguments.folder))
     stored = json.loads(path.read_text(encoding="utf-8"))["shapes"]
-    if arguments.steps:
+    if name == "steps":
         return steps(stored)
     absent = [shape for shape in arguments.shapes if shape not in stored]
     if absent:

@@ -7,7 +7,7 @@ usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rou
                       [--out FILE.json]
        bench/peers.py --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
        bench/peers.py --steps FILE.json                 … and one of all shapes' steps
-       bench/peers.py --store FILE.json                 keeps a result in bench/results/
+       bench/peers.py --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
@@ -46,6 +46,7 @@ HERE = Path(__file__).resolve().parent
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
 LEAST_ROUNDS = 6
+STORED = ("table", "steps", "store")  # what may be asked of a stored result
 OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
 
 
@@ -116,7 +117,7 @@ def measure_on(shape, arguments, turns, environment):
 def machine(devices):
     import torch
     import platform
-    names = {torch.cuda.get_device_name(*at) for at in ([(i,) for i in devices] if devices else [()])}
+    names = {torch.cuda.get_device_name(i) for i in devices or [None]}  # None: the first
     if len(names) > 1:
         raise ValueError(f"these are {' and '.join(sorted(names))}; times of one kind alone can stand side by side")
     found = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
@@ -136,11 +137,12 @@ def machine(devices):
 def visible(devices):
     """What CUDA_VISIBLE_DEVICES calls each, as numbered in this process."""
     import torch
-    count = torch.cuda.device_count() if devices else 0
+    count = torch.cuda.device_count()
     for i in devices:
-        if i >= count or devices.count(i) > 1:
-            raise ValueError(f"{i} stands there {devices.count(i)} times" if i < count else
-                             f"there is no {i}: torch sees {count}")
+        if i >= count:
+            raise ValueError(f"there is no {i}: torch sees {count}")
+        if devices.count(i) > 1:
+            raise ValueError(f"{i} stands there {devices.count(i)} times")
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = names.split(",") if names else [str(i) for i in range(count)]
     return [names[i] for i in devices]
@@ -164,8 +166,8 @@ def parse():
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
     stored = parser.add_mutually_exclusive_group()
-    for name in ("--table", "--steps", "--store"):
-        stored.add_argument(name, type=Path, metavar="FILE.json")
+    for name in STORED:
+        stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
     parser.add_argument("--folder", type=Path, default=HERE / "results", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     try:
@@ -197,12 +199,13 @@ def parse():
 
 def main():
     parser, arguments = parse()
-    for name in ("table", "steps", "store"):
-        if getattr(arguments, name):
+    for name in STORED:
+        path = getattr(arguments, name)
+        if path:
             try:
-                print(read(arguments))
+                print(read(name, path, arguments))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-                parser.error(f"--{name} {getattr(arguments, name)}: {fault!r}")
+                parser.error(f"--{name} {path}: {fault!r}")
             return 0
     shapes = arguments.shapes or SHAPES
     try:

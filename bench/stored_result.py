@@ -37,16 +37,23 @@ def without_folders(value):
     return re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/(?=[\w.+-])", "", value) if isinstance(value, str) else value
 
 
-def slug_of(device):
-    """A GPU in a file's name."""
-    return re.sub("[^a-z0-9]+", "-", device.lower().removeprefix("nvidia ")).strip("-")
+def put(path, text):
+    """Whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
-def place_of(folder, program, device, tree):
-    """Where the result of a program on a device is kept; what was kept of another tree goes to earlier/."""
-    name = f"{program}-{slug_of(device)}-"
-    kept = folder / f"{name}{tree}.json"
-    for path in folder.glob(f"{name}*.json"):
+def keep(result, folder, program, device, of_trees):
+    """Where the result of a program on a device now lies, named by the kernel's tree; what was kept of another tree
+    goes to earlier/. ValueError where one of the trees is not a clean, committed one."""
+    for name, stood in of_trees.items():
+        if not re.fullmatch("[0-9a-f]{12,}", stood):
+            raise ValueError(f"of no clean, committed tree: {name} is '{stood}'")
+    slug = re.sub("[^a-z0-9]+", "-", device.lower().removeprefix("nvidia ")).strip("-")
+    kept = folder / f"{program}-{slug}-{of_trees['kernel']}.json"
+    put(kept, json.dumps(without_folders(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    for path in folder.glob(f"{program}-{slug}-*.json"):
         if path != kept:
             (folder / "earlier").mkdir(exist_ok=True)
             path.replace(folder / "earlier" / path.name)
@@ -63,15 +70,13 @@ def last_object(text):
 
 
 def write(path, command, of_trees, machine, **found):
-    """Whole or not at all. `found` is JSON text, kept as it is."""
+    """`found` is JSON text, kept as it is."""
     head = {"command": command, "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
             "trees": of_trees, "machine": machine}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     text = "{" + ",\n ".join(lines + [f"{json.dumps(key)}: {value}" for key, value in found.items()]) + "}\n"
     json.loads(text)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    put(path, text)
 
 
 def store(name, said, of_trees, *words):
