@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The median of measurements and how well it is known, as bench/median.h has it for the programs."""
+"""The median of measurements and how well it is known, as bench/timing/median.h has it for the programs."""
 
 
 def median_interval(values):

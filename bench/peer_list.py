@@ -41,7 +41,7 @@ class Peer:
 
 
 class Call(ctypes.Structure):
-    """Laid out as bench/peers_operator.cc's."""
+    """Laid out as bench/peers/operator.cc's."""
     _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean", "saved_logits")]
                 + [(name, ctypes.c_void_p) for name in
                    ("hidden", "weight", "labels", "grad_logprob", "grad_entropy", "logprob", "entropy", "grad_hidden",

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 #include "kernel/host/host.h"
 
 namespace plumbline::kernel {

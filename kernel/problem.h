@@ -16,8 +16,8 @@
 namespace plumbline::kernel {
 
 // A strided view of rank 0, 1 or 2. Strides count elements, may be zero (a broadcast) and need not
-// describe contiguous memory; element (i, j) lies at data + (i*stride[0] + j*stride[1]) * SizeOf(dtype).
-// Entries of shape and stride at or beyond rank are ignored.
+// describe contiguous memory; element (i, j) lies at data + (i*stride[0] + j*stride[1]) *
+// SizeOf(dtype). Entries of shape and stride at or beyond rank are ignored.
 template <class Void>
 struct BasicTensor {
   Void* data = nullptr;
@@ -27,9 +27,7 @@ struct BasicTensor {
   int64_t stride[2] = {1, 1};
 
   // Number of elements that the view addresses, a broadcast element counted as often as it is seen.
-  int64_t size() const {
-    return (rank > 0 ? shape[0] : 1) * (rank > 1 ? shape[1] : 1);
-  }
+  int64_t size() const { return (rank > 0 ? shape[0] : 1) * (rank > 1 ? shape[1] : 1); }
 };
 
 using ConstTensor = BasicTensor<const void>;
@@ -63,12 +61,12 @@ struct Problem {
 
 // The outputs; an absent one is not computed. Everything present is overwritten in full.
 struct Results {
-  std::optional<Tensor> logprob;      // [N] fp32, reduction none only
-  std::optional<Tensor> loss;         // [] fp32, reduction sum or mean only: the negated reduced logprob
-  std::optional<Tensor> entropy;      // [N] fp32
-  std::optional<Tensor> lse;          // [N] fp32
-  std::optional<Tensor> grad_hidden;  // [N, H], dtype of hidden, or fp32
-  std::optional<Tensor> grad_weight;  // [V, H], dtype of weight, or fp32; layout rules of weight
+  std::optional<Tensor> logprob;  // [N] fp32, reduction none only
+  std::optional<Tensor> loss;     // [] fp32, reduction sum or mean only: the negated reduced logprob
+  std::optional<Tensor> entropy;  // [N] fp32
+  std::optional<Tensor> lse;      // [N] fp32
+  std::optional<Tensor> grad_hidden;        // [N, H], dtype of hidden, or fp32
+  std::optional<Tensor> grad_weight;        // [V, H], dtype of weight, or fp32; layout rules of weight
   std::optional<Tensor> first_invalid_row;  // [] int64; -1 where every row is valid
 };
 

@@ -13,7 +13,8 @@ namespace plumbline::kernel {
 
 enum class Code : uint8_t {
   kOk,
-  kInvalidArgument,  // a shape, stride, dtype, pointer or host scalar: refused before anything is written
+  kInvalidArgument,  // a shape, stride, dtype, pointer or host scalar: refused before anything is
+                     // written
   kInvalidData,      // a label or per-row temperature: outputs are written, the row named is NaN
   kUnsupported,      // valid, but not by this implementation
   kFailed,           // the machine's fault: memory, device, threads

@@ -4,8 +4,8 @@
 // is compiled into a program of its own by tests/CMakeLists.txt, which must fail. A build that defines
 // nothing plants nothing, and the compiler leaves no trace of what is here.
 
-#ifndef PLUMBLINE_ORACLE_MUTATION_H_
-#define PLUMBLINE_ORACLE_MUTATION_H_
+#ifndef PLUMBLINE_ORACLE_DEFECT_H_
+#define PLUMBLINE_ORACLE_DEFECT_H_
 
 #include <cstdint>
 
@@ -45,4 +45,4 @@ constexpr OracleDefect kPlanted = OracleDefect::PLUMBLINE_ORACLE_DEFECT;
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_MUTATION_H_
+#endif  // PLUMBLINE_ORACLE_DEFECT_H_

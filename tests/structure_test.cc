@@ -46,8 +46,8 @@ struct SoleIncluder {
 };
 constexpr std::array<SoleIncluder, 4> kSoleIncluders = {{
     {"boost/", "oracle/arbiter.cc", "tests/oracle/wide_objective.cc"},
-    {"CLI/", "fuzz/plumb.cc"},
-    {"nlohmann/", "fuzz/json.cc"},
+    {"CLI/", "fuzz/cli/plumb.cc"},
+    {"nlohmann/", "fuzz/base/json.cc"},
     {"fmt/", ""},
 }};
 
@@ -221,9 +221,9 @@ class SyntheticTree {
     root_ = pattern;
     Write("kernel/problem.h", Source(""));
     Write("kernel/host/exp.h", Source("#include \"kernel/problem.h\"\n"));
-    Write("oracle/row.h", Source("#include \"kernel/problem.h\"\n"));
+    Write("oracle/budget/row.h", Source("#include \"kernel/problem.h\"\n"));
     Write("oracle/arbiter.cc", Source("#include <boost/x.hpp>\n// not ToFloat\n"));
-    Write("fuzz/x.cc", Source("#include \"oracle/row.h\"\n#include \"kernel/host/exp.h\"\n"));
+    Write("fuzz/x.cc", Source("#include \"oracle/budget/row.h\"\n#include \"kernel/host/exp.h\"\n"));
     Write("tests/x_test.cc", Source("#include \"fuzz/x.h\"\n"));
     Write("bench/x.cc", Source("#include <vector>\n#include \"kernel/problem.h\"\n"));
   }
@@ -276,11 +276,11 @@ std::vector<Offence> Offences() {
     return Offence{"", file, SyntheticTree::Source("  #  include " + header + "\n"), report};
   };
   std::vector<Offence> all = {
-      include("kernel/a.h", "\"oracle/row.h\"", "kernel knows no other room"),
+      include("kernel/a.h", "\"oracle/budget/row.h\"", "kernel knows no other room"),
       include("kernel/host/a.cu", "<tests/a.h>", "kernel knows no other room"),
       include("oracle/a.cc", "\"kernel/host/exp.h\"", "never an implementation"),
       include("oracle/b.cc", "\"kernel/linear_cross_entropy.h\"", "never an implementation"),
-      include("oracle/c.h", "\"fuzz/recipe.h\"", "oracle knows only itself and kernel"),
+      include("oracle/c.h", "\"fuzz/recipe/recipe.h\"", "oracle knows only itself and kernel"),
       include("fuzz/a.cc", "\"tests/a.h\"", "fuzz knows neither"),
       include("fuzz/targets/b.cc", "\"bench/a.h\"", "fuzz knows neither"),
       include("tests/a.cc", "\"bench/a.h\"", "do not know each other"),
@@ -289,8 +289,8 @@ std::vector<Offence> Offences() {
       include("oracle/e.cc", "\"row.h\"", "not spelled from the root"),
       include("kernel/host/f.cc", "\"problem.h\"", "not spelled from the root"),
       include("oracle/g.cc", "<boost/multiprecision/cpp_bin_float.hpp>", "only oracle/arbiter.cc may"),
-      include("fuzz/h.cc", "<CLI/CLI.hpp>", "only fuzz/plumb.cc may"),
-      include("fuzz/i.h", "<nlohmann/json.hpp>", "only fuzz/json.cc may"),
+      include("fuzz/h.cc", "<CLI/CLI.hpp>", "only fuzz/cli/plumb.cc may"),
+      include("fuzz/i.h", "<nlohmann/json.hpp>", "only fuzz/base/json.cc may"),
       include("tests/j.cc", "<fmt/format.h>", "only nobody may"),
   };
   all.push_back(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/cublas_baseline.h"
+#include "bench/cuda/cublas_baseline.h"
 
 #include <cmath>
 #include <stdexcept>
 #include <vector>
 
-#include "bench/softmax_gradient.h"
+#include "bench/cuda/softmax_gradient.h"
 
 namespace plumbline::bench {
 

@@ -4,18 +4,18 @@
 // are not ignored, moved together): logits; and for backward logits again, d_logits · weight and
 // d_logitsᵀ · hidden. Nothing but the products: no softmax, no row is picked, while it is timed.
 
-#ifndef PLUMBLINE_BENCH_CUBLAS_BASELINE_H_
-#define PLUMBLINE_BENCH_CUBLAS_BASELINE_H_
+#ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
+#define PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <string>
 
-#include "bench/cublas_products.h"
-#include "bench/device_fill.h"
-#include "bench/device_memory.h"
-#include "bench/operator_run.h"
+#include "bench/cuda/cublas_products.h"
+#include "bench/cuda/fill.h"
+#include "bench/cuda/memory.h"
+#include "bench/cuda/operator_run.h"
 
 namespace plumbline::bench {
 
@@ -54,4 +54,4 @@ class CublasBaseline {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_CUBLAS_BASELINE_H_
+#endif  // PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_

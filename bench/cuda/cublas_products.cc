@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/cublas_products.h"
+#include "bench/cuda/cublas_products.h"
 
 #include <array>
 #include <memory>
 #include <stdexcept>
 #include <vector>
 
-#include "bench/device_events.h"
-#include "bench/fastest.h"
+#include "bench/cuda/events.h"
+#include "bench/timing/fastest.h"
 
 namespace plumbline::bench {
 namespace {

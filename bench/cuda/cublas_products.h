@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The products that the operator is measured against, by cuBLAS: bf16 in, bf16 out, fp32 accumulate.
-// Each is done by whatever was fastest on these very operands, here and now (bench/fastest.h):
+// Each is done by whatever was fastest on these very operands, here and now (bench/timing/fastest.h):
 // cublasGemmEx, or one of cublasLt's first eight heuristics. Both may use the same 64 MiB of workspace.
 
-#ifndef PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
-#define PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
+#ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_
+#define PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/device_fill.h"
-#include "bench/device_memory.h"
+#include "bench/cuda/fill.h"
+#include "bench/cuda/memory.h"
 
 namespace plumbline::bench {
 
@@ -65,4 +65,4 @@ std::string CublasVersion();
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_CUBLAS_PRODUCTS_H_
+#endif  // PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_

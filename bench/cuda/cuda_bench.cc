@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator beside cuBLAS, in interleaved pairs (bench/paired_timing.h) on random bf16 data
-// (bench/operator_run.h). The time of a benchmark is the median of ours; its counters:
+// The CUDA operator beside cuBLAS, in interleaved pairs (bench/timing/paired_timing.h) on random bf16
+// data (bench/cuda/operator_run.h). The time of a benchmark is the median of ours; its counters:
 //
 //   ratio, ratio_low, ratio_high   ours over theirs: median of the pairs, its 95 % interval
 //   ms, ms_reference               medians
@@ -10,15 +10,15 @@
 //
 // and its label which cuBLAS calls were chosen, where theirs is those.
 //
-// <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cublas_baseline.h), one for
-// forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
+// <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cuda/cublas_baseline.h), one
+// for forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
 // which may keep as many logits as kernel/linear_cross_entropy.h says by default. Three more have
 // another reference: per_token (four times 8192 rows for 32768), weight_once (a device-to-device copy
 // that moves as many bytes as weight has) and half_ignored (no row ignored).
 //
 // Outputs are poisoned before each measurement and checked after it: beside cuBLAS against what its
-// products say, elsewhere for being numbers (bench/operator_run.h). A benchmark that fails is an error
-// in the results. Exit status: 0; 1 a benchmark failed; 2 usage.
+// products say, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an
+// error in the results. Exit status: 0; 1 a benchmark failed; 2 usage.
 
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
@@ -31,11 +31,11 @@
 #include <memory>
 #include <string>
 
-#include "bench/cublas_baseline.h"
-#include "bench/cublas_products.h"
-#include "bench/device_memory.h"
-#include "bench/operator_run.h"
-#include "bench/paired_timing.h"
+#include "bench/cuda/cublas_baseline.h"
+#include "bench/cuda/cublas_products.h"
+#include "bench/cuda/memory.h"
+#include "bench/cuda/operator_run.h"
+#include "bench/timing/paired_timing.h"
 
 namespace plumbline::bench {
 namespace {

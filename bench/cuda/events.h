@@ -2,15 +2,15 @@
 //
 // CUDA events for the length of a scope: moments of a stream, and the time between two of them.
 
-#ifndef PLUMBLINE_BENCH_DEVICE_EVENTS_H_
-#define PLUMBLINE_BENCH_DEVICE_EVENTS_H_
+#ifndef PLUMBLINE_BENCH_CUDA_EVENTS_H_
+#define PLUMBLINE_BENCH_CUDA_EVENTS_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <vector>
 
-#include "bench/device_memory.h"
+#include "bench/cuda/memory.h"
 
 namespace plumbline::bench {
 
@@ -40,4 +40,4 @@ class Events {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_DEVICE_EVENTS_H_
+#endif  // PLUMBLINE_BENCH_CUDA_EVENTS_H_

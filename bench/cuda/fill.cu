@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/device_fill.h"
+#include "bench/cuda/fill.h"
 
 #include <cuda_bf16.h>
 #include <curand_kernel.h>
 
-#include "bench/device_memory.h"
+#include "bench/cuda/memory.h"
 
 namespace plumbline::bench {
 namespace {

@@ -5,8 +5,8 @@
 // so that they depend on (seed, index) alone. Every function enqueues on `stream` and throws on a
 // launch error.
 
-#ifndef PLUMBLINE_BENCH_DEVICE_FILL_H_
-#define PLUMBLINE_BENCH_DEVICE_FILL_H_
+#ifndef PLUMBLINE_BENCH_CUDA_FILL_H_
+#define PLUMBLINE_BENCH_CUDA_FILL_H_
 
 #include <cuda_runtime_api.h>
 
@@ -31,4 +31,4 @@ void AddSquares(const Bf16* in, int64_t count, double* sum, cudaStream_t stream)
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_DEVICE_FILL_H_
+#endif  // PLUMBLINE_BENCH_CUDA_FILL_H_

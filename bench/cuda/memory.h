@@ -3,8 +3,8 @@
 // Memory of the current CUDA device for the length of a scope, and CUDA's errors as exceptions that
 // name the call: a benchmark ends them with SkipWithError.
 
-#ifndef PLUMBLINE_BENCH_DEVICE_MEMORY_H_
-#define PLUMBLINE_BENCH_DEVICE_MEMORY_H_
+#ifndef PLUMBLINE_BENCH_CUDA_MEMORY_H_
+#define PLUMBLINE_BENCH_CUDA_MEMORY_H_
 
 #include <cuda_runtime_api.h>
 
@@ -65,4 +65,4 @@ class DeviceArray {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_DEVICE_MEMORY_H_
+#endif  // PLUMBLINE_BENCH_CUDA_MEMORY_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/operator_run.h"
+#include "bench/cuda/operator_run.h"
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
-#include "fuzz/philox.h"
+#include "fuzz/base/philox.h"
 
 namespace plumbline::bench {
 namespace {

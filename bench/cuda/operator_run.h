@@ -4,8 +4,8 @@
 // both upstream gradients, both gradients asked for. hidden is N(0, 1) and weight N(0, 4/H), so that
 // logits have a standard deviation of 2; labels are uniform, the upstream gradients N(0, 1).
 
-#ifndef PLUMBLINE_BENCH_OPERATOR_RUN_H_
-#define PLUMBLINE_BENCH_OPERATOR_RUN_H_
+#ifndef PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
+#define PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
 
 #include <cuda_runtime_api.h>
 
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/device_fill.h"
-#include "bench/device_memory.h"
+#include "bench/cuda/fill.h"
+#include "bench/cuda/memory.h"
 #include "kernel/linear_cross_entropy.h"
 
 namespace plumbline::bench {
@@ -86,4 +86,4 @@ double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream);
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_OPERATOR_RUN_H_
+#endif  // PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/softmax_gradient.h"
+#include "bench/cuda/softmax_gradient.h"
 
 #include <cuda_bf16.h>
 
-#include "bench/device_memory.h"
+#include "bench/cuda/memory.h"
 
 namespace plumbline::bench {
 namespace {

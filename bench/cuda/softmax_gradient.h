@@ -4,14 +4,14 @@
 // from logits that a GEMM rounded to bf16, itself rounded to bf16. A real one, since a product's power,
 // and on a power-limited device its speed, depends on the data.
 
-#ifndef PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_
-#define PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_
+#ifndef PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
+#define PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "bench/device_fill.h"
+#include "bench/cuda/fill.h"
 
 namespace plumbline::bench {
 
@@ -31,4 +31,4 @@ struct SoftmaxGradient {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_SOFTMAX_GRADIENT_H_
+#endif  // PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_

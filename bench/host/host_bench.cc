@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/random_problem.h"
+#include "bench/host/random_problem.h"
 #include "kernel/dtype.h"
 #include "kernel/host/operator.h"
 

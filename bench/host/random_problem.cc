@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/random_problem.h"
+#include "bench/host/random_problem.h"
 
 #include <cstring>
 
-#include "fuzz/philox.h"
+#include "fuzz/base/philox.h"
 #include "kernel/dtype.h"
 
 namespace plumbline::bench {

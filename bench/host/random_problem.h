@@ -3,8 +3,8 @@
 // A problem of a given shape with random data, and room for its results: what benchmarks run on. Logits
 // have a spread of a few units, so that exponentials meet the arguments of a real softmax.
 
-#ifndef PLUMBLINE_BENCH_RANDOM_PROBLEM_H_
-#define PLUMBLINE_BENCH_RANDOM_PROBLEM_H_
+#ifndef PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
+#define PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -45,4 +45,4 @@ class RandomProblem {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_RANDOM_PROBLEM_H_
+#endif  // PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_

@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/random_problem.h"
+#include "bench/host/random_problem.h"
 #include "kernel/linear_cross_entropy.h"
 #include "oracle/arbiter.h"
-#include "oracle/gemm.h"
-#include "oracle/judge.h"
-#include "oracle/sweep.h"
+#include "oracle/judge/judge.h"
+#include "oracle/numeric/gemm.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::bench {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/fastest.h"
+#include "bench/timing/fastest.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "bench/median.h"
+#include "bench/timing/median.h"
 
 namespace plumbline::bench {
 

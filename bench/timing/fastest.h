@@ -4,8 +4,8 @@
 // which every candidate runs once. One measurement each would let whoever had the quietest moment win,
 // and what is chosen is a reference that every later ratio is taken to.
 
-#ifndef PLUMBLINE_BENCH_FASTEST_H_
-#define PLUMBLINE_BENCH_FASTEST_H_
+#ifndef PLUMBLINE_BENCH_TIMING_FASTEST_H_
+#define PLUMBLINE_BENCH_TIMING_FASTEST_H_
 
 #include <cstddef>
 #include <functional>
@@ -28,4 +28,4 @@ size_t Fastest(size_t candidates, const Round& round);
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_FASTEST_H_
+#endif  // PLUMBLINE_BENCH_TIMING_FASTEST_H_

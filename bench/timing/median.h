@@ -2,8 +2,8 @@
 //
 // The median of measurements, and how well it is known; bench/median_interval.py has the same.
 
-#ifndef PLUMBLINE_BENCH_MEDIAN_H_
-#define PLUMBLINE_BENCH_MEDIAN_H_
+#ifndef PLUMBLINE_BENCH_TIMING_MEDIAN_H_
+#define PLUMBLINE_BENCH_TIMING_MEDIAN_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -37,4 +37,4 @@ inline double Median(std::vector<double> values) {
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_MEDIAN_H_
+#endif  // PLUMBLINE_BENCH_TIMING_MEDIAN_H_

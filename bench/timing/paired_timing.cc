@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/paired_timing.h"
+#include "bench/timing/paired_timing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/device_events.h"
-#include "bench/device_memory.h"
-#include "bench/median.h"
+#include "bench/cuda/events.h"
+#include "bench/cuda/memory.h"
+#include "bench/timing/median.h"
 
 namespace plumbline::bench {
 namespace {

@@ -6,8 +6,8 @@
 // the true median 95 times in 100, whatever their distribution: that of the pairs of this process, not
 // of other runs or machines.
 
-#ifndef PLUMBLINE_BENCH_PAIRED_TIMING_H_
-#define PLUMBLINE_BENCH_PAIRED_TIMING_H_
+#ifndef PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
+#define PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
 
 #include <cuda_runtime_api.h>
 
@@ -30,4 +30,4 @@ PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()
 
 }  // namespace plumbline::bench
 
-#endif  // PLUMBLINE_BENCH_PAIRED_TIMING_H_
+#endif  // PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_

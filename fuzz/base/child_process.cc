@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/child_process.h"
+#include "fuzz/base/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,8 +4,8 @@
 // its own: Ctrl-C must reach the supervisor alone, or it would look like a crash of the target; and
 // killing the group takes a target's own children along.
 
-#ifndef PLUMBLINE_FUZZ_CHILD_PROCESS_H_
-#define PLUMBLINE_FUZZ_CHILD_PROCESS_H_
+#ifndef PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_
+#define PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -22,4 +22,4 @@ pid_t SpawnApart(const std::filesystem::path& program, std::vector<std::string> 
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CHILD_PROCESS_H_
+#endif  // PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/disk_space.h"
+#include "fuzz/base/disk_space.h"
 
 #include <system_error>
 

@@ -2,8 +2,8 @@
 //
 // Whether a folder has room for what a campaign still has to write.
 
-#ifndef PLUMBLINE_FUZZ_DISK_SPACE_H_
-#define PLUMBLINE_FUZZ_DISK_SPACE_H_
+#ifndef PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
+#define PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -17,4 +17,4 @@ std::string DiskShortage(const std::filesystem::path& folder, int64_t least);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DISK_SPACE_H_
+#endif  // PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_

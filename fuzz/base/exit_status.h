@@ -2,8 +2,8 @@
 //
 // What the program ends with: the process's exit status and the word in its last line.
 
-#ifndef PLUMBLINE_FUZZ_EXIT_STATUS_H_
-#define PLUMBLINE_FUZZ_EXIT_STATUS_H_
+#ifndef PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
+#define PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -42,4 +42,4 @@ constexpr ExitStatus Gravest(std::initializer_list<std::pair<ExitStatus, bool>> 
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_EXIT_STATUS_H_
+#endif  // PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_

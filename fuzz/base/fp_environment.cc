@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/fp_environment.h"
+#include "fuzz/base/fp_environment.h"
 
 #include <cfenv>
 #include <limits>

@@ -4,8 +4,8 @@
 // A library linked with -ffast-math switches subnormals off for the thread that loads it (its start-up
 // code sets FTZ and DAZ), so a worker restores the environment after loading a target.
 
-#ifndef PLUMBLINE_FUZZ_FP_ENVIRONMENT_H_
-#define PLUMBLINE_FUZZ_FP_ENVIRONMENT_H_
+#ifndef PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_
+#define PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ void RestoreFpEnvironment();
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_FP_ENVIRONMENT_H_
+#endif  // PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_

@@ -4,8 +4,8 @@
 // is compiled into a program of its own (tests/fuzz/mutants.cmake), which must fail. A build that
 // defines nothing plants nothing, and the compiler leaves no trace of what is here.
 
-#ifndef PLUMBLINE_FUZZ_MUTATION_H_
-#define PLUMBLINE_FUZZ_MUTATION_H_
+#ifndef PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_
+#define PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_
 
 #include <cstdint>
 
@@ -61,4 +61,4 @@ constexpr bool Planted(HarnessDefect defect) { return kPlantedHere == defect; }
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_MUTATION_H_
+#endif  // PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 #include <charconv>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "fuzz/mutation.h"
-#include "fuzz/text.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 namespace {

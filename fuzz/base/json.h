@@ -3,8 +3,8 @@
 // A JSON value, and the only door to the JSON library (its headers are slow to compile, so they stay in
 // json.cc). Objects keep their keys sorted: the same value always gives the same bytes.
 
-#ifndef PLUMBLINE_FUZZ_JSON_H_
-#define PLUMBLINE_FUZZ_JSON_H_
+#ifndef PLUMBLINE_FUZZ_BASE_JSON_H_
+#define PLUMBLINE_FUZZ_BASE_JSON_H_
 
 #include <cstdint>
 #include <functional>
@@ -62,4 +62,4 @@ class Json {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_JSON_H_
+#endif  // PLUMBLINE_FUZZ_BASE_JSON_H_

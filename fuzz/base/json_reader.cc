@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/json_reader.h"
+#include "fuzz/base/json_reader.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 namespace {

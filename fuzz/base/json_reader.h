@@ -4,15 +4,15 @@
 // another type, out of range, or unknown is an error that names its path and value. The first error is
 // kept; reading goes on, so that a caller writes one straight list of members and asks once at the end.
 
-#ifndef PLUMBLINE_FUZZ_JSON_READER_H_
-#define PLUMBLINE_FUZZ_JSON_READER_H_
+#ifndef PLUMBLINE_FUZZ_BASE_JSON_READER_H_
+#define PLUMBLINE_FUZZ_BASE_JSON_READER_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 namespace plumbline::fuzz {
 
@@ -54,4 +54,4 @@ class JsonReader {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_JSON_READER_H_
+#endif  // PLUMBLINE_FUZZ_BASE_JSON_READER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/mapped_file.h"
+#include "fuzz/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fuzz/regular_file.h"
+#include "fuzz/base/regular_file.h"
 
 namespace plumbline::fuzz {
 

@@ -3,8 +3,8 @@
 // A file mapped for reading: its bytes are paged in as they are looked at, so it may be larger than
 // memory. Whoever shortens the file meanwhile ends this process with SIGBUS, as with any mapping.
 
-#ifndef PLUMBLINE_FUZZ_MAPPED_FILE_H_
-#define PLUMBLINE_FUZZ_MAPPED_FILE_H_
+#ifndef PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
+#define PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
 
 #include <cstddef>
 #include <filesystem>
@@ -31,4 +31,4 @@ class MappedFile {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_MAPPED_FILE_H_
+#endif  // PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_

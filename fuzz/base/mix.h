@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A 64-bit hash of two integers, for small choices (which row, which element). SplitMix64's finaliser
-// (Steele, Lea, Flood 2014). Expansion of recipes uses fuzz/philox.h instead.
+// (Steele, Lea, Flood 2014). Expansion of recipes uses fuzz/base/philox.h instead.
 
-#ifndef PLUMBLINE_FUZZ_MIX_H_
-#define PLUMBLINE_FUZZ_MIX_H_
+#ifndef PLUMBLINE_FUZZ_BASE_MIX_H_
+#define PLUMBLINE_FUZZ_BASE_MIX_H_
 
 #include <cstdint>
 
@@ -19,4 +19,4 @@ constexpr uint64_t Mix(uint64_t seed, uint64_t index) {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_MIX_H_
+#endif  // PLUMBLINE_FUZZ_BASE_MIX_H_

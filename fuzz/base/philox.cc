@@ -7,13 +7,13 @@
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "fuzz/philox_run.cc"
+#define HWY_TARGET_INCLUDE "fuzz/base/philox.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
 #include <algorithm>
 
-#include "fuzz/philox.h"
+#include "fuzz/base/philox.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::fuzz {

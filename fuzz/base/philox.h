@@ -7,8 +7,8 @@
 // no shape and on no standard distribution (whose streams differ between libraries), so an element
 // keeps its value when the tensor around it grows or shrinks, and has the same bits on every machine.
 
-#ifndef PLUMBLINE_FUZZ_PHILOX_H_
-#define PLUMBLINE_FUZZ_PHILOX_H_
+#ifndef PLUMBLINE_FUZZ_BASE_PHILOX_H_
+#define PLUMBLINE_FUZZ_BASE_PHILOX_H_
 
 #include <array>
 #include <cstddef>
@@ -112,4 +112,4 @@ class RowBits {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PHILOX_H_
+#endif  // PLUMBLINE_FUZZ_BASE_PHILOX_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/regular_file.h"
+#include "fuzz/base/regular_file.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 // Files from strangers: a path may name a pipe that never ends, a device, a folder or a loop of links.
 // Only a regular file is opened, and opening never waits.
 
-#ifndef PLUMBLINE_FUZZ_REGULAR_FILE_H_
-#define PLUMBLINE_FUZZ_REGULAR_FILE_H_
+#ifndef PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_
+#define PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -34,4 +34,4 @@ void RemoveTemporaries(const std::filesystem::path& folder);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REGULAR_FILE_H_
+#endif  // PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_

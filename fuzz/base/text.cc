@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 
 #include <cinttypes>
 #include <cstdarg>

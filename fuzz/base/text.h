@@ -2,8 +2,8 @@
 //
 // Small pieces of text that several parts of the harness print.
 
-#ifndef PLUMBLINE_FUZZ_TEXT_H_
-#define PLUMBLINE_FUZZ_TEXT_H_
+#ifndef PLUMBLINE_FUZZ_BASE_TEXT_H_
+#define PLUMBLINE_FUZZ_BASE_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -25,4 +25,4 @@ std::string Place(std::string_view output, int64_t row, int64_t column);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TEXT_H_
+#endif  // PLUMBLINE_FUZZ_BASE_TEXT_H_

@@ -3,8 +3,8 @@
 // The version that the program prints and writes into journals and cases: project() in CMakeLists.txt,
 // which a test holds it to.
 
-#ifndef PLUMBLINE_FUZZ_VERSION_H_
-#define PLUMBLINE_FUZZ_VERSION_H_
+#ifndef PLUMBLINE_FUZZ_BASE_VERSION_H_
+#define PLUMBLINE_FUZZ_BASE_VERSION_H_
 
 #include <string_view>
 
@@ -14,4 +14,4 @@ inline constexpr std::string_view kVersion = "0.1.0";
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_VERSION_H_
+#endif  // PLUMBLINE_FUZZ_BASE_VERSION_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/entry.h"
+#include "fuzz/builtin/adapter.h"
 
 #include <cstdio>
 

@@ -16,15 +16,15 @@
 //
 // No exception passes through a table: what is thrown becomes PLUMBLINE_FAILED.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_ENTRY_H_
-#define PLUMBLINE_FUZZ_TARGETS_ENTRY_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_
+#define PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_
 
 #include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <string>
 
-#include "fuzz/abi.h"
+#include "fuzz/target/views.h"
 #include "fuzz/target_abi.h"
 #include "kernel/linear_cross_entropy.h"
 
@@ -111,4 +111,4 @@ class Entry {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_ENTRY_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_

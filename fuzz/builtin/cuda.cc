@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/cuda.h"
+#include "fuzz/builtin/cuda.h"
 
 #include <stdexcept>
 
-#include "fuzz/cuda_device.h"
-#include "fuzz/targets/entry.h"
-#include "fuzz/targets/host.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/host.h"
+#include "fuzz/target/cuda_device.h"
 
 namespace plumbline::fuzz {
 namespace {

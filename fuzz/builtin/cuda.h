@@ -4,8 +4,8 @@
 // device, the portable one, and that without tensor cores. The first two claim one contract, that of
 // the device's tensor cores, whatever their bits, so that one evaluation of the oracle serves both.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_H_
-#define PLUMBLINE_FUZZ_TARGETS_CUDA_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
+#define PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
 
 #include <string>
 #include <string_view>
@@ -20,7 +20,7 @@ const plumbline_target_v1* CudaPortableTarget();
 const plumbline_target_v1* CudaSimtTarget();
 
 // What a path claims on a device of this compute capability (10 major + minor), under this name: JSON
-// as fuzz/target_description.md says. Products aligned together, and bits kept below fp32's 23: 16 and
+// as fuzz/target/DESCRIPTION.md says. Products aligned together, and bits kept below fp32's 23: 16 and
 // 2 on 9.0 (kernel/host/tensor_core.h, measured); 8 and 1 on 8.x, where one mma.sync is two such blocks
 // (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021; Khattak and Mikaitis, arXiv 2512.07004).
 // Of what came after 9.0 nothing is claimed. Without tensor cores, below 8.0 or on kSimt, sums are
@@ -45,7 +45,8 @@ struct CudaScratch {
 // Throws DeviceFull.
 CudaScratch KeepCudaScratch(const kernel::Sizes& sizes);
 
-// Operator::Run by way of its GetSizes, Forward and Backward (fuzz/targets/entry.h), in scratch memory.
+// Operator::Run by way of its GetSizes, Forward and Backward (fuzz/builtin/adapter.h), in scratch
+// memory.
 template <class Operator>
 kernel::Status RunInScratch(const kernel::Problem& problem, const kernel::Results& results,
                             void* stream) {
@@ -60,4 +61,4 @@ kernel::Status RunInScratch(const kernel::Problem& problem, const kernel::Result
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_CUDA_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/cuda_forward_backward.h"
+#include "fuzz/builtin/cuda_forward_backward.h"
 
 #include <string>
 
-#include "fuzz/targets/entry.h"
+#include "fuzz/builtin/adapter.h"
 
 namespace plumbline::fuzz {
 namespace {

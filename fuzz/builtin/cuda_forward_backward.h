@@ -7,12 +7,12 @@
 // How much of the logits is kept is decided by the shape alone: of every other shape all, of the rest
 // half, where that is a whole block of columns.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_
-#define PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
+#define PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
 
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/upstream.h"
 #include "fuzz/target_abi.h"
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/upstream.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
@@ -52,4 +52,4 @@ struct ForwardBackwardOperator {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_FORWARD_BACKWARD_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_

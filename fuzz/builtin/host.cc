@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/host.h"
+#include "fuzz/builtin/host.h"
 
-#include "fuzz/targets/entry.h"
-#include "fuzz/version.h"
+#include "fuzz/base/version.h"
+#include "fuzz/builtin/adapter.h"
 #include "kernel/linear_cross_entropy.h"
 
 namespace plumbline::fuzz {

@@ -2,20 +2,20 @@
 //
 // The operator on the host as a target, through its public API.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_HOST_H_
-#define PLUMBLINE_FUZZ_TARGETS_HOST_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_HOST_H_
+#define PLUMBLINE_FUZZ_BUILTIN_HOST_H_
 
 #include <string>
 #include <string_view>
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 #include "fuzz/target_abi.h"
 
 namespace plumbline::fuzz {
 
 const plumbline_target_v1* HostTarget();
 
-// The arithmetic of kernel/host, claimed under this name: JSON as fuzz/target_description.md says.
+// The arithmetic of kernel/host, claimed under this name: JSON as fuzz/target/DESCRIPTION.md says.
 std::string HostDescription(std::string_view name);
 
 // What every operator that is made of the host's stages claims, whatever its dot products are.
@@ -26,4 +26,4 @@ std::string DescribeTarget(std::string_view name, std::string_view device, const
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_HOST_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_HOST_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/host_hopper.h"
+#include "fuzz/builtin/host_hopper.h"
 
-#include "fuzz/targets/entry.h"
-#include "fuzz/targets/host.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/host.h"
 #include "kernel/host/operator.h"
 
 namespace plumbline::fuzz {

@@ -4,8 +4,8 @@
 // matrix products (kernel/host/tensor_core.h), so that a machine without a GPU can hunt in the
 // arithmetic that a GPU kernel has. The softmax is the host's.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_
-#define PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
+#define PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
 
 #include <string>
 #include <string_view>
@@ -21,4 +21,4 @@ std::string HostHopperDescription(std::string_view name);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_HOST_HOPPER_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_

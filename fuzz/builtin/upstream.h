@@ -4,8 +4,8 @@
 // function, which copies them into place on the device, row by row, and makes NaN of every row whose
 // forward results are not handed over as they are in the outputs.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_
-#define PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
+#define PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
 
 #include <cstdint>
 #include <optional>
@@ -54,4 +54,4 @@ kernel::Status Enqueue(const CopyUpstream& copy, void* stream);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_UPSTREAM_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_

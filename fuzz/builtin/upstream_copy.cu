@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fuzz/targets/upstream.h"
-#include "kernel/cuda/launch.h"
+#include "fuzz/builtin/upstream.h"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::fuzz {
 namespace {

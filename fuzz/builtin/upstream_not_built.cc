@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/upstream.h"
+#include "fuzz/builtin/upstream.h"
 
 namespace plumbline::fuzz {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/arbiter_schedule.h"
+#include "fuzz/campaign/arbiter_schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,11 +9,11 @@
 // than 1 000 elements a minute have been asked about, cheap cases (up to 2 ms) are asked whatever their
 // group has saved.
 //
-// Which elements of a case are asked about depends on the case alone (fuzz/second_opinion.h); which
-// cases, on time.
+// Which elements of a case are asked about depends on the case alone (fuzz/examine/second_opinion.h);
+// which cases, on time.
 
-#ifndef PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_
-#define PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
 
 #include <cstdint>
 #include <map>
@@ -46,4 +46,4 @@ class ArbiterSchedule {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_ARBITER_SCHEDULE_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_

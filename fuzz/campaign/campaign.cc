@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign.h"
+#include "fuzz/campaign/campaign.h"
 
 #include <memory>
 #include <optional>
@@ -7,16 +7,16 @@
 #include <system_error>
 #include <utility>
 
-#include "fuzz/campaign_corpus.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/crew.h"
-#include "fuzz/disk_space.h"
-#include "fuzz/journal.h"
-#include "fuzz/ledger.h"
-#include "fuzz/plan.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/search.h"
-#include "fuzz/target.h"
+#include "fuzz/base/disk_space.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/campaign/crew.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/search.h"
+#include "fuzz/campaign/stored_cases.h"
+#include "fuzz/target/target.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 namespace {

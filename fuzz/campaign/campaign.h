@@ -3,19 +3,19 @@
 // A campaign: case after case on one or more targets, each in a worker process, until a budget ends.
 // The supervisor (this code) never loads a target and never runs one.
 //
-// Case `index` on target number t is work item index * targets + t. Which case it is, fuzz/plan.h and
-// fuzz/search.h say: it depends on the options and on what earlier cases showed, never on jobs, on
-// timing or on how often the campaign was interrupted.
+// Case `index` on target number t is work item index * targets + t. Which case it is,
+// fuzz/campaign/search/plan.h and fuzz/campaign/search/search.h say: it depends on the options and on
+// what earlier cases showed, never on jobs, on timing or on how often the campaign was interrupted.
 //
-// Bounds: fuzz/journal.h says what a case takes on the disk; in memory it takes a bit. Logs, findings
-// and what the search keeps have limits of their own, and a campaign ends where less than
+// Bounds: fuzz/campaign/journal.h says what a case takes on the disk; in memory it takes a bit. Logs,
+// findings and what the search keeps have limits of their own, and a campaign ends where less than
 // CampaignOptions::least_free bytes are free.
 //
-// Files in `out`: journal.jsonl (fuzz/journal.h), findings/*.safetensors, faults/, logs/ (what workers
-// print), shrinking/ (the best so far of what is being shrunk), summary.json.
+// Files in `out`: journal.jsonl (fuzz/campaign/journal.h), findings/*.safetensors, faults/, logs/ (what
+// workers print), shrinking/ (the best so far of what is being shrunk), summary.json.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
 
 #include <atomic>
 #include <chrono>
@@ -26,14 +26,14 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/assurance.h"
-#include "fuzz/campaign_options.h"
-#include "fuzz/exit_status.h"
-#include "fuzz/plan.h"
-#include "fuzz/sighting.h"
-#include "fuzz/tally.h"
-#include "fuzz/time_split.h"
-#include "fuzz/yield.h"
+#include "fuzz/base/exit_status.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/campaign/search/assurance.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/yield.h"
+#include "fuzz/campaign/tally.h"
+#include "fuzz/campaign/time_split.h"
+#include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
 
@@ -103,4 +103,4 @@ Json ToJson(const CampaignSummary& summary);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_

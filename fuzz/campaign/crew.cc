@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/crew.h"
+#include "fuzz/campaign/crew.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,10 +8,10 @@
 #include <thread>
 #include <tuple>
 
-#include "fuzz/case_name.h"
-#include "fuzz/disk_space.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
+#include "fuzz/base/disk_space.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 // The threads of one run of a campaign. Each has a worker of its own for every target, takes what is to
 // be shrunk before it takes a new case, and ends when there is neither.
 
-#ifndef PLUMBLINE_FUZZ_CREW_H_
-#define PLUMBLINE_FUZZ_CREW_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_
 
 #include <atomic>
 #include <chrono>
@@ -17,13 +17,13 @@
 #include <system_error>
 #include <vector>
 
-#include "fuzz/arbiter_schedule.h"
-#include "fuzz/campaign.h"
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/ledger.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/time_split.h"
+#include "fuzz/campaign/arbiter_schedule.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/time_split.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/triage/pursuit.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
@@ -116,4 +116,4 @@ class Crew {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CREW_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_

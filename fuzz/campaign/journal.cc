@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/journal.h"
+#include "fuzz/campaign/journal.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include <set>
 #include <tuple>
 
-#include "fuzz/mapped_file.h"
-#include "fuzz/mutation.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/version.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/mapped_file.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/base/version.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -15,15 +15,15 @@
 //   {"fault":WHAT}                                         of the harness; its witness lies in faults/
 //   {"clock":ELAPSED}                                      a run's end
 //
-// ITEM is index * targets + target, index as in fuzz/plan.h.
+// ITEM is index * targets + target, index as in fuzz/campaign/search/plan.h.
 //
 // Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A
 // torn last line is cut off when the journal is opened again. An item is done when its "done" line is
 // whole, and a sighting precedes the "done" of its case: a resumed campaign repeats what was not done,
 // counts nothing twice and pursues what was seen but not stored.
 
-#ifndef PLUMBLINE_FUZZ_JOURNAL_H_
-#define PLUMBLINE_FUZZ_JOURNAL_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
 
 #include <chrono>
 #include <cstdint>
@@ -37,11 +37,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/case_record.h"
-#include "fuzz/plan.h"
-#include "fuzz/sighting.h"
-#include "fuzz/tally.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/record.h"
+#include "fuzz/campaign/tally.h"
+#include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
 
@@ -117,4 +117,4 @@ class Journal {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_JOURNAL_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_

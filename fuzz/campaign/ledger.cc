@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/ledger.h"
+#include "fuzz/campaign/ledger.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "fuzz/mutation.h"
-#include "fuzz/recipe.h"
-#include "fuzz/second_opinion.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/examine/second_opinion.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

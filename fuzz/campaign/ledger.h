@@ -4,8 +4,8 @@
 // and what is still to be shrunk. Every change is in the journal before it is visible here, and each
 // method is atomic.
 
-#ifndef PLUMBLINE_FUZZ_LEDGER_H_
-#define PLUMBLINE_FUZZ_LEDGER_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_
 
 #include <chrono>
 #include <cstdint>
@@ -17,22 +17,22 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/case_class.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/coverage.h"
-#include "fuzz/journal.h"
-#include "fuzz/plan.h"
-#include "fuzz/search.h"
-#include "fuzz/sighting.h"
-#include "fuzz/tally.h"
-#include "fuzz/yield.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/campaign/search/coverage.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/search.h"
+#include "fuzz/campaign/search/yield.h"
+#include "fuzz/campaign/tally.h"
+#include "fuzz/recipe/class.h"
+#include "fuzz/triage/sighting.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
 // Where a case came from.
 struct Item {
-  int64_t number = 0;  // index * targets + target; index as in fuzz/plan.h
+  int64_t number = 0;  // index * targets + target; index as in fuzz/campaign/search/plan.h
   size_t target = 0;
   Phase phase = Phase::kSearch;
   std::string recipe;          // empty for a case of the corpus, which has a
@@ -101,4 +101,4 @@ class Ledger {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_LEDGER_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign_options.h"
+#include "fuzz/campaign/options.h"
 
 #include <charconv>
 #include <ctime>

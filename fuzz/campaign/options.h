@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 namespace plumbline::fuzz {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign_corpus.h"
+#include "fuzz/campaign/stored_cases.h"
 
 #include <memory>
 #include <string_view>
 #include <utility>
 
-#include "fuzz/corpus.h"
-#include "fuzz/mapped_file.h"
-#include "fuzz/mix.h"
+#include "fuzz/base/mapped_file.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/cases/corpus.h"
 
 namespace plumbline::fuzz {
 namespace {

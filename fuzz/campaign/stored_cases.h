@@ -2,15 +2,15 @@
 //
 // The stored cases that a campaign replays before anything else.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
 
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
+#include "fuzz/campaign/options.h"
 
 namespace plumbline::fuzz {
 
@@ -26,4 +26,4 @@ std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CORPUS_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "fuzz/campaign.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 

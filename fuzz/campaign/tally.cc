@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/tally.h"
+#include "fuzz/campaign/tally.h"
 
 #include <utility>
 
-#include "fuzz/mutation.h"
+#include "fuzz/base/harness_defect.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -2,16 +2,16 @@
 //
 // The totals of a campaign on one target, computed from the records of its cases alone.
 
-#ifndef PLUMBLINE_FUZZ_TALLY_H_
-#define PLUMBLINE_FUZZ_TALLY_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "fuzz/case_class.h"
-#include "fuzz/case_record.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/search/record.h"
+#include "fuzz/recipe/class.h"
 
 namespace plumbline::fuzz {
 
@@ -44,4 +44,4 @@ Json ToJson(const Tally& tally);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TALLY_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/time_split.h"
+#include "fuzz/campaign/time_split.h"
 
 #include <algorithm>
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 

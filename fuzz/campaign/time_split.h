@@ -3,12 +3,12 @@
 // Where the time of one run of a campaign went. `jobs` threads ran for `wall` seconds; what is neither
 // target, oracle, arbiter nor shrinking is the harness's own.
 
-#ifndef PLUMBLINE_FUZZ_TIME_SPLIT_H_
-#define PLUMBLINE_FUZZ_TIME_SPLIT_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
 
 #include <string>
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 namespace plumbline::fuzz {
 
@@ -31,4 +31,4 @@ std::string Describe(const TimeSplit& time);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TIME_SPLIT_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/bucket.h"
+#include "fuzz/cases/bucket.h"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/mix.h"
-#include "fuzz/shrink_order.h"
-#include "fuzz/shrink_select.h"
-#include "fuzz/text.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/select.h"
 
 namespace plumbline::fuzz {
 namespace {

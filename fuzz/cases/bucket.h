@@ -6,21 +6,22 @@
 //
 // What survives shrinking is what the finding needs, but not all of that: a tail that is not masked and
 // one that is clamped both end at V = 1. What tells them apart is what else fails with every output
-// asked for, and what may vary (fuzz/explain.h). Where both are known the key is made of them, and of
-// what the problem says of options, labels and special values; so one cause has one bucket whichever
-// output showed it. Where they are not (a case that could not be shrunk), the key is the signature and
-// all that the problem says.
+// asked for, and what may vary (fuzz/triage/shrink/explain.h). Where both are known the key is made of
+// them, and of what the problem says of options, labels and special values; so one cause has one bucket
+// whichever output showed it. Where they are not (a case that could not be shrunk), the key is the
+// signature and all that the problem says.
 //
-// How pure buckets are, and how many one cause has, `plumb selftest --seeds K` says of the planted defects.
+// How pure buckets are, and how many one cause has, `plumb selftest --seeds K` says of the planted
+// defects.
 
-#ifndef PLUMBLINE_FUZZ_BUCKET_H_
-#define PLUMBLINE_FUZZ_BUCKET_H_
+#ifndef PLUMBLINE_FUZZ_CASES_BUCKET_H_
+#define PLUMBLINE_FUZZ_CASES_BUCKET_H_
 
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -39,4 +40,4 @@ Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Beh
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_BUCKET_H_
+#endif  // PLUMBLINE_FUZZ_CASES_BUCKET_H_

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/corpus.h"
+#include "fuzz/cases/corpus.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <system_error>
 
-#include "fuzz/journal.h"
-#include "fuzz/mapped_file.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/base/mapped_file.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/problem/safetensors.h"
 
 namespace plumbline::fuzz {
 namespace {

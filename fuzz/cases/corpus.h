@@ -3,8 +3,8 @@
 // A corpus: the case files below a folder, and what they may weigh. corpus/README.md says how they are
 // named, kept and reviewed.
 
-#ifndef PLUMBLINE_FUZZ_CORPUS_H_
-#define PLUMBLINE_FUZZ_CORPUS_H_
+#ifndef PLUMBLINE_FUZZ_CASES_CORPUS_H_
+#define PLUMBLINE_FUZZ_CASES_CORPUS_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -32,4 +32,4 @@ CaseListing ListCases(const std::filesystem::path& path);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CORPUS_H_
+#endif  // PLUMBLINE_FUZZ_CASES_CORPUS_H_

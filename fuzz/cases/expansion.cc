@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_expansion.h"
+#include "fuzz/cases/expansion.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "fuzz/json_reader.h"
-#include "fuzz/recipe.h"
-#include "fuzz/text.h"
+#include "fuzz/base/json_reader.h"
+#include "fuzz/base/text.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 //
 // A case without tensors: the recipe that its tensors are expanded from, and the few elements in which
 // they differ from that. So a problem of millions of elements fits a file that a person can review. In
-// a case's JSON (fuzz/case_file.h):
+// a case's JSON (fuzz/cases/file.h):
 //
 //   "expansion": {"generator": 1, "recipe": "v1 ...", "absent": ["temperature"],
 //                 "overrides": [["weight", 17, "3f80"]], "check": "16 hexadecimal digits"}
@@ -11,8 +11,8 @@
 // outputs wanted are in the case's "problem", as ever. `check` is TensorHash of what comes out: a
 // generator that changed is found out, not replayed as another case.
 
-#ifndef PLUMBLINE_FUZZ_CASE_EXPANSION_H_
-#define PLUMBLINE_FUZZ_CASE_EXPANSION_H_
+#ifndef PLUMBLINE_FUZZ_CASES_EXPANSION_H_
+#define PLUMBLINE_FUZZ_CASES_EXPANSION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/json.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/base/json.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -67,4 +67,4 @@ std::string ExpansionFromJson(const Json& json, Expansion* expansion);  // the r
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_EXPANSION_H_
+#endif  // PLUMBLINE_FUZZ_CASES_EXPANSION_H_

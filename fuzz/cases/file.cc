@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_file.h"
+#include "fuzz/cases/file.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include "fuzz/case_json.h"
-#include "fuzz/corpus.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/safetensors.h"
-#include "fuzz/text.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/json.h"
+#include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -43,7 +43,7 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
 
 // A tensor without elements costs a file nothing, whatever its extents ([2^40, 0] is a valid weight
 // that would be judged for ever), and padding none at all. Cases are held to the size that recipes are
-// held to; of a wide stride (fuzz/placement.h) only what is touched counts, but it must fit in
+// held to; of a wide stride (fuzz/examine/placement.h) only what is touched counts, but it must fit in
 // addresses.
 std::string TooLarge(const OwnedProblem& p) {
   constexpr int64_t kMaxSpan = int64_t{1} << 36;

@@ -3,10 +3,10 @@
 // A case: a problem stored with what was expected, what came back and why it matters. A safetensors
 // file whose metadata has one key, "case", holding JSON; tensors hidden, weight, labels and, where
 // present, temperature, grad_logprob, grad_entropy. Layout and options live in the JSON. Instead of
-// tensors the JSON may hold an "expansion" (fuzz/case_expansion.h).
+// tensors the JSON may hold an "expansion" (fuzz/cases/expansion.h).
 
-#ifndef PLUMBLINE_FUZZ_CASE_FILE_H_
-#define PLUMBLINE_FUZZ_CASE_FILE_H_
+#ifndef PLUMBLINE_FUZZ_CASES_FILE_H_
+#define PLUMBLINE_FUZZ_CASES_FILE_H_
 
 #include <filesystem>
 #include <optional>
@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/bucket.h"
-#include "fuzz/case_expansion.h"
-#include "fuzz/case_state.h"
-#include "fuzz/examine.h"
-#include "fuzz/json.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/base/json.h"
+#include "fuzz/cases/bucket.h"
+#include "fuzz/cases/expansion.h"
+#include "fuzz/cases/state.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -39,13 +39,13 @@ struct Case {
 std::vector<std::byte> SerializeCase(const Case& c);
 
 // What a file of it holds: the above, or without tensors where that would be above kMaxCaseBytes
-// (fuzz/corpus.h) and the problem is little else than what its recipe expands to.
+// (fuzz/cases/corpus.h) and the problem is little else than what its recipe expands to.
 std::vector<std::byte> StoredBytes(const Case& c);
 
 std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error,
                               const ExpansionLimits& limits = {});
 
-// Writes StoredBytes, whole or not at all (WriteWhole of fuzz/regular_file.h).
+// Writes StoredBytes, whole or not at all (WriteWhole of fuzz/base/regular_file.h).
 bool WriteCase(const std::filesystem::path& path, const Case& c, std::string* error);
 
 // Errors name the path. Only regular files are opened, and none above kMaxCaseRead is read.
@@ -58,4 +58,4 @@ std::string Show(const Case& c);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_FILE_H_
+#endif  // PLUMBLINE_FUZZ_CASES_FILE_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_json.h"
+#include "fuzz/cases/json.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "fuzz/json_reader.h"
+#include "fuzz/base/json_reader.h"
 
 namespace plumbline::fuzz {
 namespace {

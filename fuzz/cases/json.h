@@ -2,14 +2,14 @@
 //
 // The JSON that a case file carries beside its tensors: everything of a Case but the elements.
 
-#ifndef PLUMBLINE_FUZZ_CASE_JSON_H_
-#define PLUMBLINE_FUZZ_CASE_JSON_H_
+#ifndef PLUMBLINE_FUZZ_CASES_JSON_H_
+#define PLUMBLINE_FUZZ_CASES_JSON_H_
 
 #include <optional>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/cases/file.h"
 
 namespace plumbline::fuzz {
 
@@ -25,4 +25,4 @@ std::string CaseFromJson(const Json& json, Case* c, std::optional<Expansion>* ex
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_JSON_H_
+#endif  // PLUMBLINE_FUZZ_CASES_JSON_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/merge.h"
+#include "fuzz/cases/merge.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "fuzz/case_name.h"
-#include "fuzz/corpus.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/name.h"
 
 namespace plumbline::fuzz {
 namespace {

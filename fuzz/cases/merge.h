@@ -10,15 +10,15 @@
 //                     every bucket comes before the second smallest of any
 //   nothing is lost   what lies in the folder that is merged into stays, and so does every regression
 
-#ifndef PLUMBLINE_FUZZ_MERGE_H_
-#define PLUMBLINE_FUZZ_MERGE_H_
+#ifndef PLUMBLINE_FUZZ_CASES_MERGE_H_
+#define PLUMBLINE_FUZZ_CASES_MERGE_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "fuzz/case_file.h"
+#include "fuzz/cases/file.h"
 
 namespace plumbline::fuzz {
 
@@ -43,4 +43,4 @@ std::vector<MergeCase> SelectCases(std::vector<MergeCase> cases, int64_t per_buc
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_MERGE_H_
+#endif  // PLUMBLINE_FUZZ_CASES_MERGE_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_name.h"
+#include "fuzz/cases/name.h"
 
 #include <cinttypes>
 #include <filesystem>
 #include <string_view>
 
-#include "fuzz/case_expansion.h"
-#include "fuzz/case_json.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cases/expansion.h"
+#include "fuzz/cases/json.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -8,14 +8,14 @@
 // the problem alone, so that the same minimised problem has the same name whenever and however it was
 // found.
 
-#ifndef PLUMBLINE_FUZZ_CASE_NAME_H_
-#define PLUMBLINE_FUZZ_CASE_NAME_H_
+#ifndef PLUMBLINE_FUZZ_CASES_NAME_H_
+#define PLUMBLINE_FUZZ_CASES_NAME_H_
 
 #include <cstdint>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -27,4 +27,4 @@ std::string CaseFileName(const Case& c);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_NAME_H_
+#endif  // PLUMBLINE_FUZZ_CASES_NAME_H_

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "fuzz/case_file.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cases/file.h"
 
 namespace plumbline::fuzz {
 namespace {

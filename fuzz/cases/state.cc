@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_state.h"
+#include "fuzz/cases/state.h"
 
 #include <array>
 #include <cstddef>

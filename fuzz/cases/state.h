@@ -13,8 +13,8 @@
 // otherwise, fails in one of two runs, is skipped or cannot be judged stays where it is, but that a
 // fixed case that fails in any way was not fixed.
 
-#ifndef PLUMBLINE_FUZZ_CASE_STATE_H_
-#define PLUMBLINE_FUZZ_CASE_STATE_H_
+#ifndef PLUMBLINE_FUZZ_CASES_STATE_H_
+#define PLUMBLINE_FUZZ_CASES_STATE_H_
 
 #include <cstdint>
 #include <optional>
@@ -46,4 +46,4 @@ bool CameBack(CaseState state, Replayed replayed);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_STATE_H_
+#endif  // PLUMBLINE_FUZZ_CASES_STATE_H_

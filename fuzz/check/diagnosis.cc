@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_diagnosis.h"
+#include "fuzz/check/diagnosis.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include <functional>
 #include <optional>
 
-#include "fuzz/dump_excerpt.h"
-#include "fuzz/dump_logits.h"
-#include "fuzz/text.h"
-#include "oracle/judge.h"
+#include "fuzz/base/text.h"
+#include "fuzz/check/excerpt.h"
+#include "fuzz/check/logit_hypotheses.h"
+#include "oracle/judge/judge.h"
 #include "oracle/output.h"
 
 namespace plumbline::fuzz {

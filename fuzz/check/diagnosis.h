@@ -4,15 +4,15 @@
 // rows judged again as if the kernel had made that one mistake, and every output that failed then
 // passing in every element. It is a lead and no proof; where nothing fits, nothing is said.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_
-#define PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
+#define PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
 
 #include <string>
 #include <vector>
 
-#include "fuzz/dump.h"
-#include "fuzz/dump_judge.h"
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/check/judge.h"
+#include "fuzz/check/sample.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 
@@ -26,4 +26,4 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_DIAGNOSIS_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_

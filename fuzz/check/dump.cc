@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump.h"
+#include "fuzz/check/dump.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,12 +9,12 @@
 #include <map>
 #include <utility>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_json.h"
-#include "fuzz/json.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/base/json.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/json.h"
+#include "fuzz/problem/safetensors.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A dump: a safetensors file with the inputs of one call of the operator and, optionally, what some
-// kernel made of them. Mapped, never read whole. fuzz/CHECK.md says how to write one.
+// kernel made of them. Mapped, never read whole. fuzz/check/README.md says how to write one.
 //
 // Tensors: hidden, weight, labels; optional temperature, grad_logprob, grad_entropy; optional outputs
 // logprob, entropy, lse, loss, grad_hidden, grad_weight. Metadata: ignore_index and reduction, both
-// optional; a stored case (fuzz/case_file.h) is a valid dump, and its own JSON says those.
+// optional; a stored case (fuzz/cases/file.h) is a valid dump, and its own JSON says those.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_H_
-#define PLUMBLINE_FUZZ_DUMP_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_DUMP_H_
+#define PLUMBLINE_FUZZ_CHECK_DUMP_H_
 
 #include <array>
 #include <cstdint>
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/mapped_file.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/base/mapped_file.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 #include "oracle/output.h"
 
@@ -48,4 +48,4 @@ std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* e
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_DUMP_H_

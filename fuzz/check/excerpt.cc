@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_excerpt.h"
+#include "fuzz/check/excerpt.h"
 
 #include <cstring>
 
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

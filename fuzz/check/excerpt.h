@@ -4,16 +4,16 @@
 // upstream gradients, results. Always with reduction none: gamma or gamma/n of a reduction becomes one
 // fp32 gradient a row, rounded once. The weight stays where it is mapped.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_EXCERPT_H_
-#define PLUMBLINE_FUZZ_DUMP_EXCERPT_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
+#define PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "fuzz/dump.h"
-#include "fuzz/dump_sample.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -37,4 +37,4 @@ struct DumpExcerpt {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_EXCERPT_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_EXCERPT_H_

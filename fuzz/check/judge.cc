@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_judge.h"
+#include "fuzz/check/judge.h"
 
 #include <cmath>
 #include <iterator>
 #include <utility>
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 #include "oracle/arbiter.h"
 #include "oracle/output.h"
 

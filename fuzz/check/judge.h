@@ -4,8 +4,8 @@
 // output, the rows that are wrong where they can be told, and the arbiter's word on the worst element
 // of each output that fails.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_JUDGE_H_
-#define PLUMBLINE_FUZZ_DUMP_JUDGE_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_JUDGE_H_
+#define PLUMBLINE_FUZZ_CHECK_JUDGE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/sample.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
-#include "oracle/judge.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/judge.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 
@@ -65,4 +65,4 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_JUDGE_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_JUDGE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_case.h"
+#include "fuzz/check/keep_case.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/case_name.h"
-#include "fuzz/dump_excerpt.h"
-#include "fuzz/pursuit.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/check/excerpt.h"
+#include "fuzz/triage/pursuit.h"
+#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-#include "oracle/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

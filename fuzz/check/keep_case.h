@@ -4,17 +4,17 @@
 // one is not enough, over as much of the vocabulary as a case may hold; run again in a campaign's
 // worker, shrunk, and stored. What was found in a gigabyte is then replayed from a few numbers.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_CASE_H_
-#define PLUMBLINE_FUZZ_DUMP_CASE_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
+#define PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
-#include "fuzz/case_runner.h"
-#include "fuzz/dump.h"
-#include "fuzz/dump_judge.h"
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/check/judge.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
@@ -31,4 +31,4 @@ DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerd
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_CASE_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_

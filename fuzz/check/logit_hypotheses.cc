@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_logits.h"
+#include "fuzz/check/logit_hypotheses.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <optional>
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 #include "kernel/dtype.h"
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
 #include "oracle/output.h"
 
 namespace plumbline::fuzz {

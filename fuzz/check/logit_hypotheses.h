@@ -5,13 +5,13 @@
 // From the definitions, with K columns of logit 0 beside the true ones:
 //   e^lse' = e^lse + K, whatever the temperature; and logprob' - logprob = -(lse' - lse).
 
-#ifndef PLUMBLINE_FUZZ_DUMP_LOGITS_H_
-#define PLUMBLINE_FUZZ_DUMP_LOGITS_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
+#define PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
 
 #include <string>
 #include <vector>
 
-#include "fuzz/dump_excerpt.h"
+#include "fuzz/check/excerpt.h"
 #include "oracle/contract.h"
 
 namespace plumbline::fuzz {
@@ -22,4 +22,4 @@ void DiagnoseLogits(const DumpExcerpt& excerpt, const oracle::Contract& contract
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_LOGITS_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_report.h"
+#include "fuzz/check/report.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <string_view>
 
-#include "fuzz/report_text.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cli/report_text.h"
 #include "kernel/dtype.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -2,16 +2,16 @@
 //
 // What `plumb check` says of one dump, for a person and for a machine.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_REPORT_H_
-#define PLUMBLINE_FUZZ_DUMP_REPORT_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_REPORT_H_
+#define PLUMBLINE_FUZZ_CHECK_REPORT_H_
 
 #include <string>
 #include <vector>
 
-#include "fuzz/dump.h"
-#include "fuzz/dump_judge.h"
-#include "fuzz/dump_sample.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/check/judge.h"
+#include "fuzz/check/sample.h"
 
 namespace plumbline::fuzz {
 
@@ -32,4 +32,4 @@ std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample,
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_REPORT_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_REPORT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_run.h"
+#include "fuzz/check/run.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,13 +19,13 @@
 #include <thread>
 #include <vector>
 
-#include "fuzz/child_process.h"
-#include "fuzz/device_run.h"
-#include "fuzz/fp_environment.h"
-#include "fuzz/target.h"
+#include "fuzz/base/child_process.h"
+#include "fuzz/base/fp_environment.h"
+#include "fuzz/examine/device_run.h"
+#include "fuzz/target/target.h"
 #include "kernel/dtype.h"
+#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-#include "oracle/verdict.h"
 
 extern char** environ;
 

@@ -4,8 +4,8 @@
 // is an outcome to report, not the end of plumb. Nothing large goes between the two: the child opens
 // the dump itself, chooses the same rows, and lets the target write into memory that both share.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_RUN_H_
-#define PLUMBLINE_FUZZ_DUMP_RUN_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_RUN_H_
+#define PLUMBLINE_FUZZ_CHECK_RUN_H_
 
 #include <sys/types.h>
 
@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/description.h"
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/target/description.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -74,4 +74,4 @@ int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_RUN_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_RUN_H_

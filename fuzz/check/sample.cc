@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/sample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "fuzz/mix.h"
-#include "oracle/verdict.h"
+#include "fuzz/base/mix.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

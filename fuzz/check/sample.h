@@ -3,16 +3,16 @@
 // The rows of a dump that are looked at, gathered into a problem of their own whose weight is still the
 // mapping. The same dump, count and seed give the same rows in every process.
 
-#ifndef PLUMBLINE_FUZZ_DUMP_SAMPLE_H_
-#define PLUMBLINE_FUZZ_DUMP_SAMPLE_H_
+#ifndef PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
+#define PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
 
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
 
-#include "fuzz/dump.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -54,4 +54,4 @@ class DumpSample {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DUMP_SAMPLE_H_
+#endif  // PLUMBLINE_FUZZ_CHECK_SAMPLE_H_

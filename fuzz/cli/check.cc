@@ -3,17 +3,17 @@
 #include <optional>
 #include <utility>
 
-#include "fuzz/case_runner.h"
-#include "fuzz/commands.h"
-#include "fuzz/dump_case.h"
-#include "fuzz/dump_diagnosis.h"
-#include "fuzz/dump_judge.h"
-#include "fuzz/dump_report.h"
-#include "fuzz/dump_run.h"
-#include "fuzz/dump_sample.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/target.h"
-#include "fuzz/text.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/base/text.h"
+#include "fuzz/check/diagnosis.h"
+#include "fuzz/check/judge.h"
+#include "fuzz/check/keep_case.h"
+#include "fuzz/check/report.h"
+#include "fuzz/check/run.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/target/target.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 // The commands of the program, without its command line: each takes what was asked, prints for a person
 // (or one JSON object, on the last line), and says what the process ends with.
 
-#ifndef PLUMBLINE_FUZZ_COMMANDS_H_
-#define PLUMBLINE_FUZZ_COMMANDS_H_
+#ifndef PLUMBLINE_FUZZ_CLI_COMMANDS_H_
+#define PLUMBLINE_FUZZ_CLI_COMMANDS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/exit_status.h"
-#include "fuzz/json.h"
+#include "fuzz/base/exit_status.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/options.h"
 
 namespace plumbline::fuzz {
 
@@ -37,14 +37,14 @@ struct Console {
 
 ExitStatus CommandFuzz(CampaignOptions options, const Console& console);
 
-// Cases of production size, on a device (fuzz/production.h).
+// Cases of production size, on a device (fuzz/gpu/production/worker.h).
 ExitStatus CommandProduction(CampaignOptions options, const Console& console);
 
 struct ReplayCommand {
   std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
   std::string target;                        // empty: the target that each case names
   std::chrono::milliseconds case_timeout{20'000};
-  bool update = false;          // states that change (fuzz/case_state.h) are written into the files
+  bool update = false;          // states that change (fuzz/cases/state.h) are written into the files
   std::filesystem::path junit;  // empty: none is written
 };
 ExitStatus CommandReplay(const ReplayCommand& command, const Console& console);
@@ -107,10 +107,10 @@ struct SelftestCommand {
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console);
 
 // `parser`: name and version of the command-line library, which only the program itself may include.
-// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/probe.h); a claim
-// that it does not keep is a finding, no GPU is status 4.
+// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/gpu/probe/probe.h);
+// a claim that it does not keep is a finding, no GPU is status 4.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_COMMANDS_H_
+#endif  // PLUMBLINE_FUZZ_CLI_COMMANDS_H_

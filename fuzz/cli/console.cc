@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "fuzz/commands.h"
-#include "fuzz/report_text.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
 
 namespace plumbline::fuzz {
 

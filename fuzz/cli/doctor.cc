@@ -8,12 +8,12 @@
 #include <system_error>
 #include <thread>
 
-#include "fuzz/commands.h"
-#include "fuzz/fp_environment.h"
-#include "fuzz/probe.h"
-#include "fuzz/report_text.h"
-#include "fuzz/text.h"
-#include "fuzz/version.h"
+#include "fuzz/base/fp_environment.h"
+#include "fuzz/base/text.h"
+#include "fuzz/base/version.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
+#include "fuzz/gpu/probe/probe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -6,9 +6,9 @@
 #include <system_error>
 #include <utility>
 
-#include "fuzz/campaign.h"
-#include "fuzz/commands.h"
-#include "fuzz/report_text.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/junit.h"
+#include "fuzz/cli/junit.h"
 
 #include <algorithm>
 
-#include "fuzz/json.h"
-#include "fuzz/text.h"
+#include "fuzz/base/json.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 namespace {

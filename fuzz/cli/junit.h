@@ -3,8 +3,8 @@
 // Results as JUnit XML, which every CI system shows. The dialect is what Jenkins, GitLab and GitHub's
 // reporters have in common: testsuite, testcase, failure, error, skipped.
 
-#ifndef PLUMBLINE_FUZZ_JUNIT_H_
-#define PLUMBLINE_FUZZ_JUNIT_H_
+#ifndef PLUMBLINE_FUZZ_CLI_JUNIT_H_
+#define PLUMBLINE_FUZZ_CLI_JUNIT_H_
 
 #include <cstdint>
 #include <string>
@@ -27,4 +27,4 @@ std::string JUnitXml(std::string_view suite, const std::vector<JUnitCase>& cases
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_JUNIT_H_
+#endif  // PLUMBLINE_FUZZ_CLI_JUNIT_H_

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/case_name.h"
-#include "fuzz/commands.h"
-#include "fuzz/corpus.h"
-#include "fuzz/merge.h"
-#include "fuzz/replay.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/merge.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/triage/replay.h"
 
 namespace plumbline::fuzz {
 namespace {

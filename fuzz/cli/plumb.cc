@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program: reads the command line and hands over to fuzz/commands.h.
+// The program: reads the command line and hands over to fuzz/cli/commands.h.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/commands.h"
-#include "fuzz/dump_run.h"
-#include "fuzz/fp_environment.h"
-#include "fuzz/production.h"
-#include "fuzz/version.h"
-#include "fuzz/worker.h"
-#include "fuzz/worker_protocol.h"
+#include "fuzz/base/fp_environment.h"
+#include "fuzz/base/version.h"
+#include "fuzz/check/run.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/gpu/production/worker.h"
+#include "fuzz/worker/protocol.h"
+#include "fuzz/worker/worker.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -234,7 +234,8 @@ struct Line {
         "where\n"
         "there are none, --target is run on the inputs and judged. loss and grad_weight depend on "
         "every row\n"
-        "and are judged where every row is looked at. fuzz/CHECK.md: how to write a dump and read the "
+        "and are judged where every row is looked at. fuzz/check/README.md: how to write a dump and "
+        "read the "
         "table.");
     sub->add_option("dump", check.paths, "safetensors files; mapped, never read whole")->required();
     sub->add_option(

@@ -16,14 +16,14 @@
 #include <thread>
 #include <utility>
 
-#include "fuzz/child_process.h"
-#include "fuzz/commands.h"
-#include "fuzz/probe_device.h"
-#include "fuzz/production.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/report_text.h"
-#include "fuzz/version.h"
+#include "fuzz/base/child_process.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/base/version.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
+#include "fuzz/gpu/probe/device.h"
+#include "fuzz/gpu/production/worker.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/case_name.h"
-#include "fuzz/commands.h"
-#include "fuzz/corpus.h"
-#include "fuzz/junit.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/replay.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/junit.h"
+#include "fuzz/triage/pursuit.h"
+#include "fuzz/triage/replay.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/report_text.h"
+#include "fuzz/cli/report_text.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <map>
 
-#include "fuzz/assurance.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/campaign/search/assurance.h"
 
 namespace plumbline::fuzz {
 namespace {

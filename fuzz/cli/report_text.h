@@ -3,8 +3,8 @@
 // What a campaign says to a person, as text: the status line, a finding, the summary; and the last
 // line, which is for a machine.
 
-#ifndef PLUMBLINE_FUZZ_REPORT_TEXT_H_
-#define PLUMBLINE_FUZZ_REPORT_TEXT_H_
+#ifndef PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
+#define PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/campaign.h"
-#include "fuzz/exit_status.h"
-#include "fuzz/sighting.h"
+#include "fuzz/base/exit_status.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
 
@@ -43,4 +43,4 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REPORT_TEXT_H_
+#endif  // PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_

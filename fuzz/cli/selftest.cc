@@ -9,14 +9,14 @@
 #include <system_error>
 #include <thread>
 
-#include "fuzz/campaign.h"
-#include "fuzz/commands.h"
-#include "fuzz/hunt.h"
-#include "fuzz/kill_matrix.h"
-#include "fuzz/kill_statistics.h"
-#include "fuzz/report_text.h"
-#include "fuzz/target.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/selftest/hunt.h"
+#include "fuzz/campaign/selftest/kill_matrix.h"
+#include "fuzz/campaign/selftest/kill_statistics.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {

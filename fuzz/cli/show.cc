@@ -2,12 +2,12 @@
 #include <cinttypes>
 #include <memory>
 
-#include "fuzz/case_file.h"
-#include "fuzz/commands.h"
-#include "fuzz/corpus.h"
-#include "fuzz/mapped_file.h"
-#include "fuzz/safetensors.h"
-#include "fuzz/text.h"
+#include "fuzz/base/mapped_file.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/problem/safetensors.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,15 +3,15 @@
 #include <system_error>
 #include <utility>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_name.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/commands.h"
-#include "fuzz/corpus.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/repeat.h"
-#include "fuzz/replay.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/triage/pursuit.h"
+#include "fuzz/triage/repeat.h"
+#include "fuzz/triage/replay.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 namespace {

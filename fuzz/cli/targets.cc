@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/case_runner.h"
-#include "fuzz/commands.h"
-#include "fuzz/report_text.h"
-#include "fuzz/target.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/cli/report_text.h"
+#include "fuzz/target/target.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
@@ -42,7 +42,7 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
     if (built_in.name == target) console.Say(target + ": " + built_in.what + "\n");
   }
   console.Say(description->Dump(2) +
-              "\nwhat is absent has the default of fuzz/target_description.md\n");
+              "\nwhat is absent has the default of fuzz/target/DESCRIPTION.md\n");
   report["target"] = target;
   report["description"] = *description;
   return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));

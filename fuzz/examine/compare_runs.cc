@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/compare_runs.h"
+#include "fuzz/examine/compare_runs.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "fuzz/mutation.h"
-#include "fuzz/placement.h"
-#include "fuzz/text.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/text.h"
+#include "fuzz/examine/placement.h"
 
 namespace plumbline::fuzz {
 namespace {

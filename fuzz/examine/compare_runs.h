@@ -2,16 +2,16 @@
 //
 // What a target wrote, compared bit for bit with what it wrote another time.
 
-#ifndef PLUMBLINE_FUZZ_COMPARE_RUNS_H_
-#define PLUMBLINE_FUZZ_COMPARE_RUNS_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
+#define PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/output_bits.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/examine/output_bits.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -28,4 +28,4 @@ std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits&
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_COMPARE_RUNS_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/device_run.h"
+#include "fuzz/examine/device_run.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <optional>
 #include <string_view>
 
-#include "fuzz/device.h"
-#include "fuzz/mutation.h"
-#include "fuzz/text.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/text.h"
+#include "fuzz/target/device.h"
 
 namespace plumbline::fuzz {
 namespace {

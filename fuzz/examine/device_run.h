@@ -8,13 +8,13 @@
 // saved state: between guard bands, and full of 0xff before each of the two calls, which is NaN in
 // every dtype, so that a partial result which nobody wrote shows.
 
-#ifndef PLUMBLINE_FUZZ_DEVICE_RUN_H_
-#define PLUMBLINE_FUZZ_DEVICE_RUN_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
+#define PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
 
 #include <vector>
 
-#include "fuzz/placement.h"
-#include "fuzz/target.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/target/target.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -37,4 +37,4 @@ DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& problem,
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DEVICE_RUN_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_

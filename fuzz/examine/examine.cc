@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/examine.h"
+#include "fuzz/examine/examine.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,16 +11,16 @@
 #include <span>
 #include <utility>
 
-#include "fuzz/compare_runs.h"
-#include "fuzz/device_run.h"
-#include "fuzz/mix.h"
-#include "fuzz/mutation.h"
-#include "fuzz/output_bits.h"
-#include "fuzz/placement.h"
-#include "fuzz/second_opinion.h"
-#include "fuzz/text.h"
-#include "oracle/inputs.h"
-#include "oracle/judge.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "fuzz/examine/compare_runs.h"
+#include "fuzz/examine/device_run.h"
+#include "fuzz/examine/output_bits.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/examine/second_opinion.h"
+#include "oracle/budget/inputs.h"
+#include "oracle/judge/judge.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -31,7 +31,8 @@ using oracle::OutputVerdict;
 using oracle::Watched;
 
 constexpr int kRandomElements = 8;
-// On a device, one case in so many is held up (fuzz/device_run.h): it takes as long as a run or two.
+// On a device, one case in so many is held up (fuzz/examine/device_run.h): it takes as long as a run or
+// two.
 constexpr uint64_t kHeldUpEvery = 4;
 
 double Seconds(std::chrono::steady_clock::time_point since) {
@@ -174,8 +175,8 @@ class Examination {
   Examination(const OwnedProblem& problem, const Target& target)
       : problem_(problem), target_(target), runs_(problem, target) {}
 
-  // Steps 1 and 2 of fuzz/examine.h. False where there is nothing to judge. `held_up`: the second run,
-  // so that what comes too early meets the other poison and differs from the first.
+  // Steps 1 and 2 of fuzz/examine/examine.h. False where there is nothing to judge. `held_up`: the
+  // second run, so that what comes too early meets the other poison and differs from the first.
   bool RunTwice(bool held_up) {
     const RunOutcome first = runs_.Run(0);
     if (first.status == RunStatus::kUnsupported) {

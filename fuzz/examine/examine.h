@@ -11,8 +11,8 @@
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_H_
-#define PLUMBLINE_FUZZ_EXAMINE_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_
+#define PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,11 +21,11 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/json.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/target.h"
+#include "fuzz/base/json.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/target/target.h"
+#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-#include "oracle/verdict.h"
 
 namespace plumbline::fuzz {
 
@@ -79,7 +79,7 @@ struct CaseResult {
 struct ExamineOptions {
   uint64_t seed = 0;             // picks the row rerun alone and the arbiter's random elements
   bool arbiter = true;           // false: while shrinking, between its first and last step
-  bool arbiter_on_pass = false;  // also where nothing fails: fuzz/arbiter_schedule.h says when
+  bool arbiter_on_pass = false;  // also where nothing fails: fuzz/campaign/arbiter_schedule.h says when
   double arbiter_cost = 4e7;     // multiply-adds that the arbiter may spend on a case
 };
 
@@ -97,4 +97,4 @@ std::optional<CaseResult> CaseResultFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_EXAMINE_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/output_bits.h"
+#include "fuzz/examine/output_bits.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 // what two runs are compared by. Held in the outputs' own width, since a campaign copies and compares
 // every output of every case; element by element that took a fifth of its time.
 
-#ifndef PLUMBLINE_FUZZ_OUTPUT_BITS_H_
-#define PLUMBLINE_FUZZ_OUTPUT_BITS_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
+#define PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
 
 #include <array>
 #include <cstddef>
@@ -55,4 +55,4 @@ OutputBits CopyBits(const kernel::Results& results);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_OUTPUT_BITS_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_

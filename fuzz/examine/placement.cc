@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/placement.h"
+#include "fuzz/examine/placement.h"
 
 #include <sys/mman.h>
 
@@ -13,9 +13,9 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "fuzz/mutation.h"
-#include "fuzz/placement_region.h"
-#include "fuzz/text.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/text.h"
+#include "fuzz/examine/placement_region.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// As kGuard (fuzz/placement_region.h): NaN, and no byte shared.
+// As kGuard (fuzz/examine/placement_region.h): NaN, and no byte shared.
 constexpr Pattern kPoison[2] = {0xfff5, 0x7ffa};
 
 // Around labels: as int32 and as int64 above any vocabulary, so a label read out of bounds is invalid.
@@ -212,8 +212,8 @@ void Placement::State::Allocate() {
     arena = static_cast<std::byte*>(::operator new(total, std::align_val_t(kAlignment)));
     return;
   }
-  // Shared, though with nobody: a limit on data (fuzz/worker.h) counts private mappings in full, these
-  // by the pages that are touched.
+  // Shared, though with nobody: a limit on data (fuzz/worker/worker.h) counts private mappings in full,
+  // these by the pages that are touched.
   void* const memory =
       mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {

@@ -11,8 +11,8 @@
 // than two pages the first and the last page are filled and checked; what lies between reads as 0, and
 // a write there is not seen.
 
-#ifndef PLUMBLINE_FUZZ_PLACEMENT_H_
-#define PLUMBLINE_FUZZ_PLACEMENT_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_
+#define PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -68,4 +68,4 @@ uint64_t PoisonBits(int pattern, size_t width);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PLACEMENT_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_

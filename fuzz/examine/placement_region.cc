@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/placement_region.h"
+#include "fuzz/examine/placement_region.h"
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 

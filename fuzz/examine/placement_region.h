@@ -2,8 +2,8 @@
 //
 // One tensor of a Placement: where its elements lie, where its guard bands and padding.
 
-#ifndef PLUMBLINE_FUZZ_PLACEMENT_REGION_H_
-#define PLUMBLINE_FUZZ_PLACEMENT_REGION_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
+#define PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -74,4 +74,4 @@ std::string DescribeByte(const Region& region, size_t at, std::byte was, std::by
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PLACEMENT_REGION_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_

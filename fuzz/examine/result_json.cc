@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "fuzz/examine.h"
+#include "fuzz/examine/examine.h"
 
 namespace plumbline::fuzz {
 namespace {

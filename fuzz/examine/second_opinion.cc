@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/second_opinion.h"
+#include "fuzz/examine/second_opinion.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "fuzz/mix.h"
-#include "fuzz/mutation.h"
-#include "fuzz/text.h"
-#include "oracle/verdict.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,8 +4,8 @@
 // radius, and an element that fails by the one must fail by the other. What they disagree about is a
 // fault of the harness. Which elements are asked about is a function of the case's seed and shape.
 
-#ifndef PLUMBLINE_FUZZ_SECOND_OPINION_H_
-#define PLUMBLINE_FUZZ_SECOND_OPINION_H_
+#ifndef PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_
+#define PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_
 
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@
 
 #include "kernel/problem.h"
 #include "oracle/arbiter.h"
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
 
 namespace plumbline::fuzz {
 
@@ -51,4 +51,4 @@ class SecondOpinion {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SECOND_OPINION_H_
+#endif  // PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_

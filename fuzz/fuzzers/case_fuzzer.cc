@@ -8,11 +8,11 @@
 #include <span>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_name.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/name.h"
 #include "fuzz/fuzzers/fuzzers.h"
-#include "fuzz/recipe.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

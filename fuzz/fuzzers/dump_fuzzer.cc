@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/dump.h"
+#include "fuzz/check/dump.h"
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/fuzzers/scratch.h"
 

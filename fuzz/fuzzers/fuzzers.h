@@ -4,7 +4,8 @@
 // reader has a defect (a sanitizer does, or an invariant is broken), and returns 0 for what was
 // accepted, -1 for what was refused: libFuzzer's convention for inputs worth keeping.
 //
-// fuzz/fuzzers/run builds each with libFuzzer; tests/fuzz/fuzzers_test.cc runs them over mutated seeds.
+// fuzz/fuzzers/run builds each with libFuzzer; tests/fuzz/fuzzers/fuzzers_test.cc runs them over
+// mutated seeds.
 
 #ifndef PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_
 #define PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_

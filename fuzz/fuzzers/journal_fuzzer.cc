@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
+#include "fuzz/campaign/journal.h"
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/fuzzers/scratch.h"
-#include "fuzz/journal.h"
 
 namespace plumbline::fuzz {
 int FuzzJournal(std::span<const std::byte> bytes) {

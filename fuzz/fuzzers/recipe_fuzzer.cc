@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "fuzz/fuzzers/fuzzers.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

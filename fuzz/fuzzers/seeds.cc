@@ -9,11 +9,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
 #include "fuzz/fuzzers/specimens.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -9,11 +9,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
-#include "fuzz/journal.h"
-#include "fuzz/recipe.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/narrow.h"
+#include "fuzz/problem/narrow.h"
 
 #include <bit>
 #include <cstdint>

@@ -4,8 +4,8 @@
 // kernel::ToFloat16 give one by one, to nearest, ties to even, in loops without branches that compilers
 // vectorise. Recipes are expanded through here.
 
-#ifndef PLUMBLINE_FUZZ_NARROW_H_
-#define PLUMBLINE_FUZZ_NARROW_H_
+#ifndef PLUMBLINE_FUZZ_PROBLEM_NARROW_H_
+#define PLUMBLINE_FUZZ_PROBLEM_NARROW_H_
 
 #include <cstddef>
 #include <span>
@@ -22,4 +22,4 @@ void Widen(const std::byte* from, kernel::DType dtype, std::span<float> values);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_NARROW_H_
+#endif  // PLUMBLINE_FUZZ_PROBLEM_NARROW_H_

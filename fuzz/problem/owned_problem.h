@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A problem that owns its bits: dense tensors, plus how they are to be laid out in memory. The form in
-// which cases are generated, stored and shrunk; fuzz/placement.h turns it into the strided views that
-// a target sees.
+// which cases are generated, stored and shrunk; fuzz/examine/placement.h turns it into the strided
+// views that a target sees.
 
-#ifndef PLUMBLINE_FUZZ_OWNED_PROBLEM_H_
-#define PLUMBLINE_FUZZ_OWNED_PROBLEM_H_
+#ifndef PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
+#define PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -103,4 +103,4 @@ OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>&
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_OWNED_PROBLEM_H_
+#endif  // PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_

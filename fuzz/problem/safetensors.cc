@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "fuzz/json.h"
-#include "fuzz/mutation.h"
-#include "fuzz/text.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/json.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 namespace {

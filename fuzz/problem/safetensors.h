@@ -4,8 +4,8 @@
 // data. Reading treats every byte as hostile; writing is canonical (keys sorted, header padded to 8
 // bytes with spaces), so the same content always gives the same bytes.
 
-#ifndef PLUMBLINE_FUZZ_SAFETENSORS_H_
-#define PLUMBLINE_FUZZ_SAFETENSORS_H_
+#ifndef PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_
+#define PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -46,4 +46,4 @@ std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SAFETENSORS_H_
+#endif  // PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_

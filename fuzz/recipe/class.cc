@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/case_class.h"
+#include "fuzz/recipe/class.h"
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 #include "kernel/dtype.h"
 
 namespace plumbline::fuzz {

@@ -3,19 +3,19 @@
 // The class of a case: by what its bounds can be expected to be reached, and how closely. Totals of a
 // campaign are kept by class, since one sharp class hides another that never comes near its bound.
 
-#ifndef PLUMBLINE_FUZZ_CASE_CLASS_H_
-#define PLUMBLINE_FUZZ_CASE_CLASS_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_CLASS_H_
+#define PLUMBLINE_FUZZ_RECIPE_CLASS_H_
 
 #include <compare>
 #include <string>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
 struct CaseClass {
   std::string name;   // "gaussian", "exact", "confident", "swallow", "large-vocabulary", ...
-  std::string aim;    // of its regime: "sharp" or "stress" (fuzz/regimes.h)
+  std::string aim;    // of its regime: "sharp" or "stress" (fuzz/recipe/regimes.h)
   std::string dtype;  // of the inputs
   std::string grads;  // of the gradients
   auto operator<=>(const CaseClass&) const = default;
@@ -25,4 +25,4 @@ CaseClass ClassOf(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_CLASS_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_CLASS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/recipe_gen.h"
+#include "fuzz/recipe/generate.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/regime_table.h"
+#include "fuzz/recipe/regime_table.h"
 
 namespace plumbline::fuzz {
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The RapidCheck generators behind fuzz/regimes.h, for property tests.
+// The RapidCheck generators behind fuzz/recipe/regimes.h, for property tests.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_GEN_H_
-#define PLUMBLINE_FUZZ_RECIPE_GEN_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_GENERATE_H_
+#define PLUMBLINE_FUZZ_RECIPE_GENERATE_H_
 
 #include <rapidcheck.h>
 
 #include <string_view>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
 // Of one regime (std::invalid_argument names one that there is not), or of all of them in equal parts
 // where the name is empty. Built from pure combinators
-// only (gen::exec keeps a process-global stack). Does not shrink: fuzz/shrink.h does that, on tensors.
+// only (gen::exec keeps a process-global stack). Does not shrink: fuzz/triage/shrink/shrink.h does
+// that, on tensors.
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 
-// Of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe_parts.h), unless its
+// Of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe/parts.h), unless its
 // nature fixes the shape.
 rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_RECIPE_GEN_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_GENERATE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/recipe_parts.h"
+#include "fuzz/recipe/parts.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the generators of recipes are composed of: shape, content (values, their parameter, labels),
-// upstream gradients and setting. Internal to the tables of regimes and fuzz/recipe_gen.cc.
+// upstream gradients and setting. Internal to the tables of regimes and fuzz/recipe/generate.cc.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
 #define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

@@ -10,14 +10,14 @@
 //
 // A key that is left out has the default below; an unknown key or value is an error that names it.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_H_
-#define PLUMBLINE_FUZZ_RECIPE_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_RECIPE_H_
+#define PLUMBLINE_FUZZ_RECIPE_RECIPE_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -33,16 +33,16 @@ enum class Values : uint8_t {
   kCancel,       // mirror pairs: sum |h w| is about 2^exp times |z|
   kSwallow,      // one large product, then products below half an ulp of it
   kConstant,     // one value everywhere: ties
-  // Swallowing that reaches a given arithmetic's bound (fuzz/expand_swallow.cc).
+  // Swallowing that reaches a given arithmetic's bound (fuzz/recipe/expand/swallow.cc).
   kSwallowFma,     // dot products as chains of fused multiply-adds; exp: of the large product
   kSwallowTensor,  // ... on tensor cores that align 16 products to 25 bits; exp: of the large product
   kSwallowSum,     // the sum over the vocabulary; exp: log2 of the columns that a tile adds up first
   kSwallowGrads,   // the sums over vocabulary and rows of the gradients; logits are all 0
-  // The ends of the range (fuzz/expand_range.cc).
+  // The ends of the range (fuzz/recipe/expand/range.cc).
   kSubnormal,  // one factor subnormal, the other near the largest, or both so small that nothing is
                // left
   kHuge,       // exact logits, many of them equal, sum |h w| about 2^(126 - exp)
-  // Exact logits by what they look like along the vocabulary (fuzz/expand_logits.cc).
+  // Exact logits by what they look like along the vocabulary (fuzz/recipe/expand/logits.cc).
   kRising,       // 2^exp up in 64 columns: each tile has a new maximum
   kFalling,      // 2^exp down in 64 columns
   kZigzag,       // up, but every second tile is thrown back
@@ -52,7 +52,7 @@ enum class Values : uint8_t {
   kLseZero,      // all logits about -ln V
   kEntropyTrap,  // about +-2^exp, one column leading by 8 to 24
   kFar,          // up to +-2^exp, beyond fp16 though no factor is
-  // By what the products look like (fuzz/expand_products.cc).
+  // By what the products look like (fuzz/recipe/expand/products.cc).
   kTruncate,      // addends just under an ulp of the accumulator, +-2^exp
   kPositive,      // all products positive, logits about 2^exp
   kSignedZeros,   // half of the elements +0 or -0, the others of size 1 and 2^exp
@@ -85,7 +85,7 @@ enum class Labels : uint8_t {
 // 2^-30 to 2^-20, where fp16 has nothing left of a d_logit.
 enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot, kAlternating, kTiny };
 
-// What is put over the values, after everything else (fuzz/expand_special.cc).
+// What is put over the values, after everything else (fuzz/recipe/expand/special.cc).
 enum class Special : uint8_t {
   kNone,
   kHiddenNaN,      // in one row that counts
@@ -154,7 +154,7 @@ std::string Format(const Recipe& recipe);
 
 // Shapes beyond these are refused by Parse: a recipe is expanded in memory.
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;
-// The same for what is expanded on a device (fuzz/device_case.h).
+// The same for what is expanded on a device (fuzz/gpu/production/device_case.h).
 inline constexpr int64_t kMaxDeviceElements = int64_t{1} << 36;
 
 // Leading "v1" required. On error returns false and says which token was refused and why: a matrix of
@@ -171,4 +171,4 @@ OwnedProblem Expand(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_RECIPE_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_RECIPE_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables behind fuzz/regimes.h: what each regime is composed of. Internal to the generators.
+// The tables behind fuzz/recipe/regimes.h: what each regime is composed of. Internal to the generators.
 //
 // A regime is a weighting over the recipe grammar, so whatever it draws can be written by hand as well.
 
-#ifndef PLUMBLINE_FUZZ_REGIME_TABLE_H_
-#define PLUMBLINE_FUZZ_REGIME_TABLE_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_
+#define PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_
 
 #include <rapidcheck.h>
 
@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "fuzz/recipe_parts.h"
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/parts.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 
@@ -46,4 +46,4 @@ std::span<const RegimeEntry> RegimeTable();
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REGIME_TABLE_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 
 #include <rapidcheck.h>
 
@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fuzz/philox.h"
-#include "fuzz/recipe_gen.h"
-#include "fuzz/regime_table.h"
+#include "fuzz/base/philox.h"
+#include "fuzz/recipe/generate.h"
+#include "fuzz/recipe/regime_table.h"
 
 namespace plumbline::fuzz {
 

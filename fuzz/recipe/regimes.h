@@ -3,14 +3,14 @@
 // Regimes: named families of recipes, each aimed at one way of being wrong. Drawn with RapidCheck
 // generators, so that properties in tests and campaigns draw from the same place.
 
-#ifndef PLUMBLINE_FUZZ_REGIMES_H_
-#define PLUMBLINE_FUZZ_REGIMES_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_REGIMES_H_
+#define PLUMBLINE_FUZZ_RECIPE_REGIMES_H_
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -27,7 +27,7 @@ struct Regime {
   std::string_view why;  // one line that the user sees
 };
 
-// From here on a case belongs to the class of large vocabularies (fuzz/case_class.h).
+// From here on a case belongs to the class of large vocabularies (fuzz/recipe/class.h).
 inline constexpr int64_t kLargeVocabulary = 131'072;
 
 std::span<const Regime> Regimes();
@@ -49,4 +49,4 @@ Recipe DrawLevelOne(uint64_t seed, int64_t index);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REGIMES_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_REGIMES_H_

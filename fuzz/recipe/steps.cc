@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/mutate.h"
+#include "fuzz/recipe/steps.h"
 
 #include <algorithm>
 #include <array>
 
-#include "fuzz/mix.h"
+#include "fuzz/base/mix.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-constexpr int kMostExp = 100;  // fuzz/recipe.cc
+constexpr int kMostExp = 100;  // fuzz/recipe/recipe.cc
 // Steps never make a shape larger than the shapes of large vocabularies that are drawn.
 constexpr int64_t kMostSize = 200'000;
 

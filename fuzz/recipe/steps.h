@@ -3,12 +3,12 @@
 // Small steps from a recipe to one nearby. They act on recipes and not on bits: a recipe's line remains
 // the whole case, and expansion keeps an element's value while the tensor around it grows.
 
-#ifndef PLUMBLINE_FUZZ_MUTATE_H_
-#define PLUMBLINE_FUZZ_MUTATE_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_STEPS_H_
+#define PLUMBLINE_FUZZ_RECIPE_STEPS_H_
 
 #include <cstdint>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -41,4 +41,4 @@ Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_MUTATE_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_STEPS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/cuda_device.h"
+#include "fuzz/target/cuda_device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "fuzz/cuda_sparse.h"
-#include "kernel/cuda/device.h"
+#include "fuzz/target/cuda_sparse.h"
+#include "kernel/cuda/support/device.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,12 +4,12 @@
 // runtime and nowhere else in fuzz/. Its stream does not wait for the legacy default stream, so that
 // work which a target puts there by mistake is not in order with the harness's.
 
-#ifndef PLUMBLINE_FUZZ_CUDA_DEVICE_H_
-#define PLUMBLINE_FUZZ_CUDA_DEVICE_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_CUDA_DEVICE_H_
+#define PLUMBLINE_FUZZ_TARGET_CUDA_DEVICE_H_
 
 #include <string>
 
-#include "fuzz/device.h"
+#include "fuzz/target/device.h"
 
 namespace plumbline::fuzz {
 
@@ -22,4 +22,4 @@ int CudaCapability();
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CUDA_DEVICE_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_CUDA_DEVICE_H_

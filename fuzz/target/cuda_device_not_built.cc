@@ -2,7 +2,7 @@
 //
 // In the place of the CUDA device where there is no CUDA toolkit.
 
-#include "fuzz/cuda_device.h"
+#include "fuzz/target/cuda_device.h"
 
 namespace plumbline::fuzz {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/cuda_sparse.h"
+#include "fuzz/target/cuda_sparse.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

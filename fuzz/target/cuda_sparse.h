@@ -5,8 +5,8 @@
 // its second time on, a millisecond; cudaMalloc of it takes a second, and what else there is waits.
 // An access between the pages is an error of the device.
 
-#ifndef PLUMBLINE_FUZZ_CUDA_SPARSE_H_
-#define PLUMBLINE_FUZZ_CUDA_SPARSE_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_CUDA_SPARSE_H_
+#define PLUMBLINE_FUZZ_TARGET_CUDA_SPARSE_H_
 
 #include <cstddef>
 #include <memory>
@@ -32,4 +32,4 @@ class CudaSparse {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CUDA_SPARSE_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_CUDA_SPARSE_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/description.h"
+#include "fuzz/target/description.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
 
-#include "fuzz/json.h"
-#include "fuzz/json_reader.h"
+#include "fuzz/base/json.h"
+#include "fuzz/base/json_reader.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a target says of itself: fuzz/target_description.md, parsed and validated.
+// What a target says of itself: fuzz/target/DESCRIPTION.md, parsed and validated.
 
-#ifndef PLUMBLINE_FUZZ_DESCRIPTION_H_
-#define PLUMBLINE_FUZZ_DESCRIPTION_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
+#define PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 
@@ -54,4 +54,4 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DESCRIPTION_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/device.h"
+#include "fuzz/target/device.h"
 
 #include <algorithm>
 

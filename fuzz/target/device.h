@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A device as the harness uses it: memory, copies in the order of one stream, and what went wrong.
-// Where a target's tensors lie in host memory there is none of this. CUDA: fuzz/cuda_device.h; tests
-// put host memory in its place.
+// Where a target's tensors lie in host memory there is none of this. CUDA: fuzz/target/cuda_device.h;
+// tests put host memory in its place.
 //
 // Everything below is enqueued on stream() and happens in order; Wait ends it. One thread uses it.
 
-#ifndef PLUMBLINE_FUZZ_DEVICE_H_
-#define PLUMBLINE_FUZZ_DEVICE_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_DEVICE_H_
+#define PLUMBLINE_FUZZ_TARGET_DEVICE_H_
 
 #include <dlpack/dlpack.h>
 
@@ -90,4 +90,4 @@ class Device {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DEVICE_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_DEVICE_H_

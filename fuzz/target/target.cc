@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/target.h"
+#include "fuzz/target/target.h"
 
 #include <dlfcn.h>
 
@@ -14,13 +14,13 @@
 #include <thread>
 #include <utility>
 
-#include "fuzz/abi.h"
-#include "fuzz/cuda_device.h"
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/cuda_forward_backward.h"
-#include "fuzz/targets/host.h"
-#include "fuzz/targets/host_hopper.h"
-#include "fuzz/targets/mutants.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/cuda_forward_backward.h"
+#include "fuzz/builtin/host.h"
+#include "fuzz/builtin/host_hopper.h"
+#include "fuzz/builtin/mutants/mutants.h"
+#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/views.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -5,8 +5,8 @@
 // Names: "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt",
 // "cuda-forward-backward", "mutant:NAME", "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
 
-#ifndef PLUMBLINE_FUZZ_TARGET_H_
-#define PLUMBLINE_FUZZ_TARGET_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_TARGET_H_
+#define PLUMBLINE_FUZZ_TARGET_TARGET_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/description.h"
-#include "fuzz/device.h"
+#include "fuzz/target/description.h"
+#include "fuzz/target/device.h"
 #include "fuzz/target_abi.h"
 #include "kernel/problem.h"
 
@@ -57,8 +57,8 @@ class Target {
   Device* device() const { return device_; }
 
   // In this process, on this thread. A target that crashes takes the process with it: campaigns run
-  // this in a worker. On a device all tensors lie there (fuzz/device_run.h), and on return the work may
-  // be under way.
+  // this in a worker. On a device all tensors lie there (fuzz/examine/device_run.h), and on return the
+  // work may be under way.
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) const;
 
   // The same in two, with workspace and saved state of the caller; only where split().
@@ -78,8 +78,8 @@ class Target {
   Device* device_ = nullptr;
 };
 
-// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine.h), or one of any
-// kind. Null pointers never; empty, with the reason, where one does not load or their descriptions
+// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine/examine.h), or one of
+// any kind. Null pointers never; empty, with the reason, where one does not load or their descriptions
 // differ in more than the name.
 std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error);
 
@@ -92,10 +92,10 @@ struct BuiltIn {
 std::vector<BuiltIn> BuiltInTargets();
 
 // How many workers at the same time, where nobody says: one a hardware thread, but four where a target
-// is on a device, as its description says, and CUDA_MPS_PIPE_DIRECTORY is not set: fuzz/HARNESS.md,
-// "Targets on a device", has the measurement.
+// is on a device, as its description says, and CUDA_MPS_PIPE_DIRECTORY is not set:
+// fuzz/campaign/README.md, "Targets on a device", has the measurement.
 int DefaultJobs(bool on_device);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGET_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_TARGET_H_

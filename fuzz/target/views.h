@@ -4,8 +4,8 @@
 // of fuzz/target_abi.h, whose tensors are DLPack's, on the other. Nothing is copied but descriptions;
 // the data stay where they are.
 
-#ifndef PLUMBLINE_FUZZ_ABI_H_
-#define PLUMBLINE_FUZZ_ABI_H_
+#ifndef PLUMBLINE_FUZZ_TARGET_VIEWS_H_
+#define PLUMBLINE_FUZZ_TARGET_VIEWS_H_
 
 #include <array>
 #include <optional>
@@ -61,4 +61,4 @@ std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumb
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_ABI_H_
+#endif  // PLUMBLINE_FUZZ_TARGET_VIEWS_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fuzz/description.h"
+#include "fuzz/target/description.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -134,7 +134,7 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
   if (!can.invalid_labels && AnyInvalid(p))
     return Off("an invalid label or temperature", "invalid_labels");
   if (!can.special_values && AnySpecial(p)) return Off("a NaN or an infinity", "special_values");
-  // deterministic and batch_invariant excuse from a check, not from a problem: fuzz/examine.cc.
+  // deterministic and batch_invariant excuse from a check, not from a problem: fuzz/examine/examine.cc.
   return std::nullopt;
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/pursuit.h"
+#include "fuzz/triage/pursuit.h"
 
 #include <algorithm>
 #include <set>
 #include <system_error>
 #include <utility>
 
-#include "fuzz/bucket.h"
-#include "fuzz/campaign_options.h"
-#include "fuzz/corpus.h"
-#include "fuzz/explain.h"
-#include "fuzz/mutation.h"
-#include "fuzz/repeat.h"
-#include "fuzz/shrink.h"
-#include "fuzz/version.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/version.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/cases/bucket.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/triage/repeat.h"
+#include "fuzz/triage/shrink/explain.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 namespace plumbline::fuzz {
 namespace {

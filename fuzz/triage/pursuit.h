@@ -4,14 +4,15 @@
 // signature, confirm what is left with the arbiter in a fresh worker, find out what of it may vary, and
 // describe it. Where the small problem is not confirmed, the problem as it came is what is kept.
 //
-// A finding that fails on some runs only (fuzz/repeat.h) is shrunk by the majority of several runs a
-// candidate; one without a majority gives the shrinker nothing to hold on to and is stored as it came.
+// A finding that fails on some runs only (fuzz/triage/repeat.h) is shrunk by the majority of several
+// runs a candidate; one without a majority gives the shrinker nothing to hold on to and is stored as it
+// came.
 //
 // The arbiter is asked at the end and at every kAuditEvery-th step. Where it contradicts the reference,
 // the step is not taken, and the candidate is the witness of a fault of the harness.
 
-#ifndef PLUMBLINE_FUZZ_PURSUIT_H_
-#define PLUMBLINE_FUZZ_PURSUIT_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_
+#define PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_
 
 #include <chrono>
 #include <cstdint>
@@ -21,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/sighting.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/triage/sighting.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
@@ -67,4 +68,4 @@ uint64_t SeedOf(const Case& c);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PURSUIT_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_

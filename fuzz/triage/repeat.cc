@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/repeat.h"
+#include "fuzz/triage/repeat.h"
 
 namespace plumbline::fuzz {
 

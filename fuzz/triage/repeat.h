@@ -3,8 +3,8 @@
 // Asking the same question several times, for findings that a target shows on some runs and not on
 // others: races, memory that was never written, atomics whose order decides.
 
-#ifndef PLUMBLINE_FUZZ_REPEAT_H_
-#define PLUMBLINE_FUZZ_REPEAT_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_REPEAT_H_
+#define PLUMBLINE_FUZZ_TRIAGE_REPEAT_H_
 
 #include <chrono>
 #include <cstdint>
@@ -31,4 +31,4 @@ bool MajorityFails(int64_t times, const std::function<bool()>& fails);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REPEAT_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_REPEAT_H_

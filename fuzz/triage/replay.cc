@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/replay.h"
+#include "fuzz/triage/replay.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "fuzz/pursuit.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/triage/pursuit.h"
 
 namespace plumbline::fuzz {
 namespace {

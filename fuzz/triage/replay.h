@@ -3,18 +3,18 @@
 // One stored case on one target, in a fresh worker process, the arbiter asked: what `plumb replay` and
 // `plumb merge` have in common.
 
-#ifndef PLUMBLINE_FUZZ_REPLAY_H_
-#define PLUMBLINE_FUZZ_REPLAY_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
+#define PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
 
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/case_state.h"
-#include "fuzz/commands.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/state.h"
+#include "fuzz/cli/commands.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 
@@ -48,4 +48,4 @@ bool Advance(Case* c, const Replay& replay);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_REPLAY_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/sighting.h"
+#include "fuzz/triage/sighting.h"
 
 #include <utility>
 

@@ -3,16 +3,16 @@
 // A sighting: the first case of a campaign in which a target showed a signature, and what became of it.
 // (target, signature) is its key: later cases with the same key are counted, not pursued.
 
-#ifndef PLUMBLINE_FUZZ_SIGHTING_H_
-#define PLUMBLINE_FUZZ_SIGHTING_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/examine/examine.h"
 
 namespace plumbline::fuzz {
 
@@ -52,4 +52,4 @@ std::optional<Sighting> SightingFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SIGHTING_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_

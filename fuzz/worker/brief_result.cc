@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/brief_result.h"
+#include "fuzz/worker/brief_result.h"
 
 #include <charconv>
 #include <cstdint>
 #include <system_error>
 #include <utility>
 
+#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-#include "oracle/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

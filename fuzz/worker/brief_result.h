@@ -7,14 +7,14 @@
 //
 // Seconds and tightness in as many digits as it takes to get them back.
 
-#ifndef PLUMBLINE_FUZZ_BRIEF_RESULT_H_
-#define PLUMBLINE_FUZZ_BRIEF_RESULT_H_
+#ifndef PLUMBLINE_FUZZ_WORKER_BRIEF_RESULT_H_
+#define PLUMBLINE_FUZZ_WORKER_BRIEF_RESULT_H_
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "fuzz/examine.h"
+#include "fuzz/examine/examine.h"
 
 namespace plumbline::fuzz {
 
@@ -25,4 +25,4 @@ std::optional<CaseResult> CaseResultFromBrief(std::string_view line);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_BRIEF_RESULT_H_
+#endif  // PLUMBLINE_FUZZ_WORKER_BRIEF_RESULT_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/case_runner.h"
+#include "fuzz/worker/case_runner.h"
 
 #include <algorithm>
 #include <csignal>
 #include <utility>
 
-#include "fuzz/mutation.h"
-#include "fuzz/worker.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/worker/worker.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -13,8 +13,8 @@
 // The arbiter may take longer than a target's deadline, and its time is not the target's: a case that
 // the arbiter is asked about is judged once more for it, under a deadline of its own.
 
-#ifndef PLUMBLINE_FUZZ_CASE_RUNNER_H_
-#define PLUMBLINE_FUZZ_CASE_RUNNER_H_
+#ifndef PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
+#define PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
 
 #include <atomic>
 #include <chrono>
@@ -24,8 +24,8 @@
 #include <string>
 #include <string_view>
 
-#include "fuzz/examine.h"
-#include "fuzz/worker_process.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/worker/process.h"
 
 namespace plumbline::fuzz {
 
@@ -79,4 +79,4 @@ const Finding* FindSignature(const CaseResult& result, std::string_view signatur
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_RUNNER_H_
+#endif  // PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_

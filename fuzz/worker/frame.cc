@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/frame.h"
+#include "fuzz/worker/frame.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -4,8 +4,8 @@
 // bytes "PLB1", the length of the payload as 8 little-endian bytes, and the payload. Either end may die
 // at any byte: what arrives is a whole payload or a status that says why not, never half of one.
 
-#ifndef PLUMBLINE_FUZZ_FRAME_H_
-#define PLUMBLINE_FUZZ_FRAME_H_
+#ifndef PLUMBLINE_FUZZ_WORKER_FRAME_H_
+#define PLUMBLINE_FUZZ_WORKER_FRAME_H_
 
 #include <chrono>
 #include <cstddef>
@@ -40,4 +40,4 @@ FrameStatus ReceiveFrame(int socket, std::vector<std::byte>* payload, const Pati
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_FRAME_H_
+#endif  // PLUMBLINE_FUZZ_WORKER_FRAME_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/worker_process.h"
+#include "fuzz/worker/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/child_process.h"
-#include "fuzz/frame.h"
-#include "fuzz/mutation.h"
+#include "fuzz/base/child_process.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/worker/frame.h"
 
 extern char** environ;
 

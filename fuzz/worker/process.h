@@ -2,7 +2,7 @@
 //
 // The supervisor's side of one worker: starts it (posix_spawn of this very program, so that nothing is
 // forked while threads run), asks it, watches the clock, kills it. A worker that died is not restarted
-// here: fuzz/case_runner.h decides what a death means.
+// here: fuzz/worker/case_runner.h decides what a death means.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROCESS_H_
 #define PLUMBLINE_FUZZ_WORKER_PROCESS_H_
@@ -17,8 +17,8 @@
 #include <optional>
 #include <string>
 
-#include "fuzz/frame.h"
-#include "fuzz/worker_protocol.h"
+#include "fuzz/worker/frame.h"
+#include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
 
@@ -29,9 +29,9 @@ struct WorkerSpec {
   // log_limit, looked at ten times a second, so a chatty target cannot fill the disk.
   std::filesystem::path log;
   int64_t log_limit = int64_t{1} << 20;
-  // Bytes that it may allocate once its target is loaded; 0: no limit. A target that leaks is to take its
-  // worker down and not the machine. Targets on a device have none: a driver reserves far more than it
-  // uses.
+  // Bytes that it may allocate once its target is loaded; 0: no limit. A target that leaks is to take
+  // its worker down and not the machine. Targets on a device have none: a driver reserves far more than
+  // it uses.
   int64_t memory = 0;
   // To load the target; a Python target imports its framework here.
   std::chrono::milliseconds start_timeout{120'000};

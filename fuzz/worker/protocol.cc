@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/worker_protocol.h"
+#include "fuzz/worker/protocol.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "fuzz/brief_result.h"
-#include "fuzz/case_file.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/worker/brief_result.h"
 
 namespace plumbline::fuzz {
 namespace {

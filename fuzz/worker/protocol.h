@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What supervisor and worker say to each other, one frame a message. The worker speaks first (Hello);
-// then each Request is answered by one CaseResult, brief (fuzz/brief_result.h) or as JSON. A request is a line of JSON, and after its
-// newline the bytes of a case where it carries one.
+// then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or as JSON. A
+// request is a line of JSON, and after its newline the bytes of a case where it carries one.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
 #define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/worker.h"
+#include "fuzz/worker/worker.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -20,14 +20,14 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/device.h"
-#include "fuzz/examine.h"
-#include "fuzz/fp_environment.h"
-#include "fuzz/frame.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
-#include "fuzz/worker_protocol.h"
+#include "fuzz/base/fp_environment.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/device.h"
+#include "fuzz/target/target.h"
+#include "fuzz/worker/frame.h"
+#include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -190,12 +190,13 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {
       // Nothing that this process asks of the device will succeed any more, its end included: no
-      // destructor is run. The supervisor treats it as any death (fuzz/case_runner.h).
+      // destructor is run. The supervisor treats it as any death (fuzz/worker/case_runner.h).
       dprintf(STDERR_FILENO, "\n%s\n", lost.what());
       _exit(kWorkerDeviceLost);
     } catch (const DeviceFull& full) {
       result = NoRoom(full, device, at_first);
-    } catch (const std::runtime_error& refused) {  // address space for wide strides: fuzz/placement.h
+    } catch (const std::runtime_error&
+                 refused) {  // address space for wide strides: fuzz/examine/placement.h
       result = Fault(refused.what());
     }
     if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;

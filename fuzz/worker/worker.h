@@ -3,8 +3,8 @@
 // The child's side: loads one target and judges one case after another, until the supervisor closes the
 // socket. Everything that may crash or hang because of a target happens here and nowhere else.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_H_
-#define PLUMBLINE_FUZZ_WORKER_H_
+#ifndef PLUMBLINE_FUZZ_WORKER_WORKER_H_
+#define PLUMBLINE_FUZZ_WORKER_WORKER_H_
 
 #include <sys/types.h>
 
@@ -27,4 +27,4 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_WORKER_H_
+#endif  // PLUMBLINE_FUZZ_WORKER_WORKER_H_

@@ -2,7 +2,7 @@
 //
 // In the place of the CUDA operator where there is no CUDA compiler.
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "kernel/checks.h"
-#include "kernel/cuda/device.h"
-#include "kernel/cuda/driver.h"
-#include "kernel/cuda/kept.h"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/layout/saved_state.h"
+#include "kernel/cuda/pass/pass.h"
+#include "kernel/cuda/support/device.h"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -5,8 +5,8 @@
 // can capture a call. Same arguments and errors; kInvalidData is left for the caller to read from
 // first_invalid_row.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_CUDA_H_
-#define PLUMBLINE_KERNEL_CUDA_CUDA_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
+#define PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
 
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
@@ -30,4 +30,4 @@ Status ForwardBackward(const Problem& problem, const Results& results, const Exe
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_CUDA_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_OPERATOR_H_

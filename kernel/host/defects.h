@@ -6,7 +6,7 @@
 //
 // A policy also names the arithmetic of the matrix products, `Dots` (kernel/host/dot_policy.h), so that
 // each defect can be planted on each. Which public kernel has had which of them:
-// fuzz/targets/mutants.cc.
+// fuzz/builtin/mutants/host.cc.
 
 #ifndef PLUMBLINE_KERNEL_HOST_DEFECTS_H_
 #define PLUMBLINE_KERNEL_HOST_DEFECTS_H_

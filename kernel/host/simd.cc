@@ -171,8 +171,8 @@ void Exponentials(const float* z, float m, float temperature, int64_t count, flo
   }
 }
 
-// The larger of the two; NaN if either is, where a hardware maximum would drop one of them. IsNaN and not
-// Ne(b, b): in Highway 1.0 the latter compares ordered on AVX2, and is false for NaN.
+// The larger of the two; NaN if either is, where a hardware maximum would drop one of them. IsNaN and
+// not Ne(b, b): in Highway 1.0 the latter compares ordered on AVX2, and is false for NaN.
 HWY_INLINE Vec LargerOrNaN(Vec a, Vec b) {
   return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/arithmetic.h"
+#include "oracle/budget/arithmetic.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "oracle/mutation.h"
+#include "oracle/defect.h"
 
 namespace plumbline::oracle {
 namespace {

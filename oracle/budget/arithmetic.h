@@ -5,8 +5,8 @@
 //
 // All errors are relative and already multiplied by the unit roundoff.
 
-#ifndef PLUMBLINE_ORACLE_ARITHMETIC_H_
-#define PLUMBLINE_ORACLE_ARITHMETIC_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
+#define PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
 
 #include <cstdint>
 
@@ -91,4 +91,4 @@ RadiusRatios RadiusOver(const Arithmetic& target, const Shape& shape);
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_ARITHMETIC_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_

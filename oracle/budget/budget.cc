@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/budget.h"
+#include "oracle/budget/budget.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "oracle/gradient_terms.h"
-#include "oracle/mutation.h"
+#include "oracle/budget/gradient_terms.h"
+#include "oracle/defect.h"
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/budget.cc"
+#define HWY_TARGET_INCLUDE "oracle/budget/budget.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/contrib/math/math-inl.h"

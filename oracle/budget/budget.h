@@ -7,14 +7,14 @@
 //
 // Bounds may be infinite (then they say nothing); they are never NaN.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_H_
-#define PLUMBLINE_ORACLE_BUDGET_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
+#define PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
 
 #include <cstdint>
 #include <limits>
 
-#include "oracle/arithmetic.h"
-#include "oracle/row.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/row.h"
 
 namespace plumbline::oracle {
 
@@ -73,4 +73,4 @@ bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& bud
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_BUDGET_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_BUDGET_H_

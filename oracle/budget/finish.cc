@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/finish.h"
+#include "oracle/budget/finish.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "oracle/mutation.h"
-#include "oracle/row.h"
+#include "oracle/budget/row.h"
+#include "oracle/defect.h"
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/finish.cc"
+#define HWY_TARGET_INCLUDE "oracle/budget/finish.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"

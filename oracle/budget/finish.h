@@ -3,12 +3,12 @@
 // From the sums over a gradient's products to what each element must be: its bound, and whether it is
 // finite, NaN, vacuous or unspecified (ERROR-BUDGET.md, "Gradients" and "Vacuous and unspecified").
 
-#ifndef PLUMBLINE_ORACLE_FINISH_H_
-#define PLUMBLINE_ORACLE_FINISH_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_FINISH_H_
+#define PLUMBLINE_ORACLE_BUDGET_FINISH_H_
 
 #include <cstdint>
 
-#include "oracle/arithmetic.h"
+#include "oracle/budget/arithmetic.h"
 #include "oracle/output.h"
 
 namespace plumbline::oracle {
@@ -33,4 +33,4 @@ void FinishGradient(const GradientRow& row, double accumulator, double underflow
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_FINISH_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_FINISH_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/forward_elements.h"
+#include "oracle/budget/forward_elements.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "oracle/finish.h"
-#include "oracle/mutation.h"
+#include "oracle/budget/finish.h"
+#include "oracle/defect.h"
 
 namespace plumbline::oracle {
 namespace {

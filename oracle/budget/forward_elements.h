@@ -3,15 +3,15 @@
 // What the forward outputs must be, from a row's values and budget: ERROR-BUDGET.md, "Sums", "Vacuous
 // and unspecified" and "Non-finite semantics".
 
-#ifndef PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_
-#define PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
+#define PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
 
 #include "kernel/problem.h"
-#include "oracle/arithmetic.h"
-#include "oracle/budget.h"
-#include "oracle/inputs.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/inputs.h"
+#include "oracle/budget/row.h"
 #include "oracle/output.h"
-#include "oracle/row.h"
 
 namespace plumbline::oracle {
 
@@ -42,4 +42,4 @@ class LossSum {
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_FORWARD_ELEMENTS_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_

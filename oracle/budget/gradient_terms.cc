@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/gradient_terms.h"
+#include "oracle/budget/gradient_terms.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "oracle/overflow.h"
+#include "oracle/budget/overflow.h"
 
 namespace plumbline::oracle {
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the budget of d_logits (ERROR-BUDGET.md, "Gradients") needs of a row beside its columns: the
-// same numbers for the host's vectors (oracle/budget.cc) and a device's threads (oracle/cuda). Plain
-// data.
+// same numbers for the host's vectors (oracle/budget/budget.cc) and a device's threads (oracle/cuda).
+// Plain data.
 
-#ifndef PLUMBLINE_ORACLE_GRADIENT_TERMS_H_
-#define PLUMBLINE_ORACLE_GRADIENT_TERMS_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_GRADIENT_TERMS_H_
+#define PLUMBLINE_ORACLE_BUDGET_GRADIENT_TERMS_H_
 
 #include <cstdint>
 
-#include "oracle/arithmetic.h"
-#include "oracle/budget.h"
-#include "oracle/row.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/row.h"
 
 namespace plumbline::oracle {
 
@@ -49,4 +49,4 @@ GradientTerms GradientTermsOf(const Row& row, const RowBudget& budget, const Ari
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_GRADIENT_TERMS_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_GRADIENT_TERMS_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/inputs.h"
+#include "oracle/budget/inputs.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "oracle/mutation.h"
+#include "oracle/defect.h"
 
 namespace plumbline::oracle {
 namespace {

@@ -3,8 +3,8 @@
 // A problem's rows as the reference reads them: what each row is, and the scalars that belong to it.
 // Decoding is the oracle's own, so that a kernel's mistake in it cannot hide here.
 
-#ifndef PLUMBLINE_ORACLE_INPUTS_H_
-#define PLUMBLINE_ORACLE_INPUTS_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
+#define PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -43,4 +43,4 @@ Inputs LoadInputs(const kernel::Problem& problem, std::optional<int64_t> counted
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_INPUTS_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_INPUTS_H_

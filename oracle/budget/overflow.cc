@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/overflow.h"
+#include "oracle/budget/overflow.h"
 
 #include <cmath>
 

@@ -4,12 +4,12 @@
 // nothing can be required of it: ERROR-BUDGET.md, "Vacuous and unspecified". W there is Widest, X is
 // LargestExponent.
 
-#ifndef PLUMBLINE_ORACLE_OVERFLOW_H_
-#define PLUMBLINE_ORACLE_OVERFLOW_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
+#define PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
 
-#include "oracle/arithmetic.h"
-#include "oracle/budget.h"
-#include "oracle/row.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/row.h"
 
 namespace plumbline::oracle {
 
@@ -30,4 +30,4 @@ bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& ar
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_OVERFLOW_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_

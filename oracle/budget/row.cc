@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/row.h"
+#include "oracle/budget/row.h"
 
 #include <cmath>
 #include <limits>
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/row.cc"
+#define HWY_TARGET_INCLUDE "oracle/budget/row.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/contrib/math/math-inl.h"

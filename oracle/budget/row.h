@@ -5,8 +5,8 @@
 // maximum's weight, logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the
 // others.
 
-#ifndef PLUMBLINE_ORACLE_ROW_H_
-#define PLUMBLINE_ORACLE_ROW_H_
+#ifndef PLUMBLINE_ORACLE_BUDGET_ROW_H_
+#define PLUMBLINE_ORACLE_BUDGET_ROW_H_
 
 #include <cstdint>
 
@@ -73,9 +73,10 @@ Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_
 void FinishRow(const Weights& weights, double label_z, Row* row);
 
 // From all columns of a row. Errors, with u = 2^-53: three roundings in t, 2u in exp and in log1p (the
-// libraries document 1 ulp), vocab u in the sums: what RadiusOver (oracle/arithmetic.h) counts with.
+// libraries document 1 ulp), vocab u in the sums: what RadiusOver (oracle/budget/arithmetic.h) counts
+// with.
 Row ComputeRow(const Columns& all, double temperature, int64_t label);
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_ROW_H_
+#endif  // PLUMBLINE_ORACLE_BUDGET_ROW_H_

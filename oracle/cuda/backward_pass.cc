@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "oracle/budget/overflow.h"
 #include "oracle/cuda/device_sweep.h"
-#include "oracle/overflow.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::oracle::cuda {
 namespace {
@@ -20,7 +20,7 @@ T* Of(const DeviceBlock& block, int64_t at = 0) {
 
 View ViewOf(const kernel::ConstTensor& t) { return {t.data, t.dtype, {t.stride[0], t.stride[1]}}; }
 
-// oracle/gradient_blocks.cc: what an accumulation across chunks in 16 bits adds.
+// oracle/sweep/gradient_blocks.cc: what an accumulation across chunks in 16 bits adds.
 double Gain(double dot, double chunks, const Arithmetic& target) {
   return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One column of a row, for one thread: the formulas of oracle/budget.cc (ERROR-BUDGET.md,
+// One column of a row, for one thread: the formulas of oracle/budget/budget.cc (ERROR-BUDGET.md,
 // "Propagation", "Sums" and "Gradients"), written a second time because vectors and threads share no
-// source. They are held to each other by tests/fuzz/device_case_test.cc.
+// source. They are held to each other by tests/fuzz/gpu/production/device_case_test.cc.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_COLUMN_CUH_
 #define PLUMBLINE_ORACLE_CUDA_COLUMN_CUH_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/device_oracle.h"
+#include "oracle/cuda/device_oracle.h"
 
 #include <exception>
 

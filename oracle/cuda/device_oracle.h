@@ -2,7 +2,7 @@
 //
 // The oracle on a CUDA device: the value, the radius and the contract's bound of every output element,
 // forward and backward, at the sizes of production, and verdicts on what targets computed there. The
-// same formulas as oracle/sweep.h, by FP64 matrix products (oracle/cuda/blas.h) and one thread an
+// same formulas as oracle/sweep/sweep.h, by FP64 matrix products (oracle/cuda/blas.h) and one thread an
 // element.
 //
 // Logits and their sums of magnitudes are kept in device memory, 16 N V bytes, if they fit; else rows
@@ -10,8 +10,8 @@
 // multiply-adds: 8192 x 4096 x 151936 takes 1.27 s on an H200, 1.06 s of them matrix products (57.8
 // TFLOP/s).
 
-#ifndef PLUMBLINE_ORACLE_DEVICE_ORACLE_H_
-#define PLUMBLINE_ORACLE_DEVICE_ORACLE_H_
+#ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_
+#define PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 #include "kernel/problem.h"
 #include "oracle/contract.h"
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
 #include "oracle/output.h"
 
 namespace plumbline::oracle::cuda {
@@ -68,4 +68,4 @@ class DeviceOracle {
 
 }  // namespace plumbline::oracle::cuda
 
-#endif  // PLUMBLINE_ORACLE_DEVICE_ORACLE_H_
+#endif  // PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_

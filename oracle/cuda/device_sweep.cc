@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <string>
 
-#include "oracle/operands.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
+#include "oracle/sweep/operands.h"
 
 namespace plumbline::oracle::cuda {
 namespace {

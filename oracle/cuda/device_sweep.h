@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One problem's way through the oracle on a device (oracle/device_oracle.h): rows in blocks, and for
-// each block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's sums
-// mean is the host's code (oracle/row.h, budget.h, forward_elements.h); only what is N V or larger is
-// the device's.
+// One problem's way through the oracle on a device (oracle/cuda/device_oracle.h): rows in blocks, and
+// for each block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's
+// sums mean is the host's code (oracle/budget/row.h, budget.h, forward_elements.h); only what is N V or
+// larger is the device's.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
 #define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "kernel/problem.h"
-#include "oracle/arithmetic.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/forward_elements.h"
+#include "oracle/budget/inputs.h"
 #include "oracle/cuda/blas.h"
 #include "oracle/cuda/device.h"
+#include "oracle/cuda/device_oracle.h"
 #include "oracle/cuda/launch.h"
-#include "oracle/device_oracle.h"
-#include "oracle/expectation.h"
-#include "oracle/forward_elements.h"
-#include "oracle/inputs.h"
+#include "oracle/judge/expectation.h"
 
 namespace plumbline::oracle::cuda {
 

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/budget.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/overflow.h"
+#include "oracle/budget/row.h"
 #include "oracle/cuda/device_sweep.h"
-#include "oracle/overflow.h"
-#include "oracle/row.h"
 
 namespace plumbline::oracle::cuda {
 namespace {

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// oracle/finish.cc, FinishGradient, for one element.
+// oracle/budget/finish.cc, FinishGradient, for one element.
 __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   if (g.constant != nullptr) return {g.constant[i], 0, 0, 0};
   const double value = g.value[i * g.ld + j], errors = g.error[i * g.ld + j];
@@ -54,7 +54,7 @@ __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   return {says ? Expect::kFinite : Expect::kVacuous, value, radius, bound};
 }
 
-// oracle/verdict.cc, Judge, for a gradient's element.
+// oracle/judge/verdict.cc, Judge, for a gradient's element.
 __device__ JudgedElement JudgeElement(const Element& e, double got) {
   const JudgedElement pass = {Verdict::kPass, Failure::kNone, 0};
   const JudgedElement wrong = {Verdict::kFail, Failure::kNonFinite, Infinity()};

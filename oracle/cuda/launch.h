@@ -11,10 +11,10 @@
 #include <cstdint>
 
 #include "kernel/dtype.h"
-#include "oracle/budget.h"
-#include "oracle/gradient_terms.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/gradient_terms.h"
+#include "oracle/budget/row.h"
 #include "oracle/output.h"
-#include "oracle/row.h"
 
 namespace plumbline::oracle::cuda {
 
@@ -90,7 +90,7 @@ void DLogits(const Logits& logits, const LogitTerms& common, const int64_t* list
              const Coefficients& coefficients, double* dz, double* hidden_error, double* weight_error,
              int64_t ld);
 
-// Rows of a gradient whose sums are complete, and what they must be: oracle/finish.h.
+// Rows of a gradient whose sums are complete, and what they must be: oracle/budget/finish.h.
 struct GradientRows {
   Output output = Output::kGradHidden;
   const int64_t* row = nullptr;  // of the tensor, for each; null: first + i

@@ -2,7 +2,7 @@
 //
 // In the place of the oracle on a device where there is no CUDA compiler.
 
-#include "oracle/device_oracle.h"
+#include "oracle/cuda/device_oracle.h"
 
 namespace plumbline::oracle::cuda {
 

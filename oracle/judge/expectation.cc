@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 
 #include <algorithm>
 
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::oracle {
 namespace {

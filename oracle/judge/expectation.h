@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What every output element of a problem must be, collected from the sweep: 32 bytes an element, for
-// whoever wants to look at them all. Judging needs none of it (oracle/judge.h).
+// whoever wants to look at them all. Judging needs none of it (oracle/judge/judge.h).
 
-#ifndef PLUMBLINE_ORACLE_EXPECTATION_H_
-#define PLUMBLINE_ORACLE_EXPECTATION_H_
+#ifndef PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_
+#define PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 #include "oracle/output.h"
-#include "oracle/sweep.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::oracle {
 
@@ -41,4 +41,4 @@ Expectation Expected(const kernel::Problem& problem, const kernel::Results& want
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_EXPECTATION_H_
+#endif  // PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_

@@ -12,8 +12,8 @@
 // A failure says which outputs are wrong, in how many elements, at worst where, what came, what is
 // required and how many times over the bound it is. That nothing was judged is a failure too.
 
-#ifndef PLUMBLINE_ORACLE_GTEST_MATCHER_H_
-#define PLUMBLINE_ORACLE_GTEST_MATCHER_H_
+#ifndef PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
+#define PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
 
 #include <gtest/gtest.h>
 
@@ -26,10 +26,10 @@
 
 #include "kernel/problem.h"
 #include "oracle/contract.h"
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
+#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-#include "oracle/sweep.h"
-#include "oracle/verdict.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::oracle {
 
@@ -249,4 +249,4 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
 #define ASSERT_ELEMENT_WITHIN_BOUND(problem, contract, place, got) \
   ASSERT_PRED_FORMAT4(::plumbline::oracle::ElementWithinBound, problem, contract, place, got)
 
-#endif  // PLUMBLINE_ORACLE_GTEST_MATCHER_H_
+#endif  // PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_

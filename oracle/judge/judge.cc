@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/judge_row.h"
-#include "oracle/pack.h"
+#include "oracle/judge/row.h"
+#include "oracle/numeric/pack.h"
 
 namespace plumbline::oracle {
 namespace {

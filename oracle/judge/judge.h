@@ -2,8 +2,8 @@
 //
 // A problem's results judged as the sweep goes over them: nothing of the size of a gradient is kept.
 
-#ifndef PLUMBLINE_ORACLE_JUDGE_H_
-#define PLUMBLINE_ORACLE_JUDGE_H_
+#ifndef PLUMBLINE_ORACLE_JUDGE_JUDGE_H_
+#define PLUMBLINE_ORACLE_JUDGE_JUDGE_H_
 
 #include <cstdint>
 #include <span>
@@ -12,8 +12,8 @@
 
 #include "kernel/problem.h"
 #include "oracle/contract.h"
-#include "oracle/sweep.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::oracle {
 
@@ -49,4 +49,4 @@ std::vector<Judgement> JudgeTogether(const kernel::Problem& problem,
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_JUDGE_H_
+#endif  // PLUMBLINE_ORACLE_JUDGE_JUDGE_H_

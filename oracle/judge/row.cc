@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/judge_row.h"
+#include "oracle/judge/row.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/judge_row.cc"
+#define HWY_TARGET_INCLUDE "oracle/judge/row.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row of finite elements judged at once, by the rules of oracle/verdict.h.
+// A row of finite elements judged at once, by the rules of oracle/judge/verdict.h.
 
 #ifndef PLUMBLINE_ORACLE_JUDGE_ROW_H_
 #define PLUMBLINE_ORACLE_JUDGE_ROW_H_
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "oracle/sweep.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::oracle {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "oracle/inputs.h"
-#include "oracle/mutation.h"
+#include "oracle/budget/inputs.h"
+#include "oracle/defect.h"
 
 namespace plumbline::oracle {
 namespace {

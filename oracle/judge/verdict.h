@@ -6,8 +6,8 @@
 // Tightness of an element is max(0, |got - value| - radius) / bound; above 1 the element fails. Where
 // the bound is 0 any difference beyond the radius has tightness infinity.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_H_
-#define PLUMBLINE_ORACLE_VERDICT_H_
+#ifndef PLUMBLINE_ORACLE_JUDGE_VERDICT_H_
+#define PLUMBLINE_ORACLE_JUDGE_VERDICT_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernel/problem.h"
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 #include "oracle/output.h"
 
 namespace plumbline::oracle {
@@ -51,4 +51,4 @@ int64_t ReadInt(const kernel::ConstTensor& tensor, int64_t i);
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_VERDICT_H_
+#endif  // PLUMBLINE_ORACLE_JUDGE_VERDICT_H_

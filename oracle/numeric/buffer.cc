@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/buffer.h"
+#include "oracle/numeric/buffer.h"
 
 #include <bit>
 #include <cstddef>

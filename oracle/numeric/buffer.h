@@ -6,8 +6,8 @@
 // handed out again: malloc returns them to the system after every sweep, and touching fresh pages took
 // a tenth of the time at N = 64, V = 4096.
 
-#ifndef PLUMBLINE_ORACLE_BUFFER_H_
-#define PLUMBLINE_ORACLE_BUFFER_H_
+#ifndef PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_
+#define PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_
 
 #include <cstdint>
 #include <utility>
@@ -37,4 +37,4 @@ class Buffer {
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_BUFFER_H_
+#endif  // PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_

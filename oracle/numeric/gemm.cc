@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/gemm.h"
+#include "oracle/numeric/gemm.h"
 
 #include <chrono>
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/gemm.cc"
+#define HWY_TARGET_INCLUDE "oracle/numeric/gemm.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"

@@ -4,8 +4,8 @@
 // ascending order of k, fused where the hardware can, so its error is at most gamma_K sum |a b| in
 // either case; vector lanes are different elements.
 
-#ifndef PLUMBLINE_ORACLE_GEMM_H_
-#define PLUMBLINE_ORACLE_GEMM_H_
+#ifndef PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
+#define PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ double MeasureFmaRate(double seconds);
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_GEMM_H_
+#endif  // PLUMBLINE_ORACLE_NUMERIC_GEMM_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/pack.h"
+#include "oracle/numeric/pack.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,11 +8,11 @@
 #include <cstring>
 #include <limits>
 
-#include "oracle/gemm.h"
+#include "oracle/numeric/gemm.h"
 
-#include "oracle/highway.h"
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "oracle/pack.cc"
+#define HWY_TARGET_INCLUDE "oracle/numeric/pack.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"

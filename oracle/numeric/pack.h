@@ -3,8 +3,8 @@
 // Matrices in the form that Gemm reads: panels of kPanel columns, widened exactly to fp64, with their
 // magnitudes beside them. Decoding is the oracle's own, so that a kernel's mistake in it cannot hide.
 
-#ifndef PLUMBLINE_ORACLE_PACK_H_
-#define PLUMBLINE_ORACLE_PACK_H_
+#ifndef PLUMBLINE_ORACLE_NUMERIC_PACK_H_
+#define PLUMBLINE_ORACLE_NUMERIC_PACK_H_
 
 #include <cstdint>
 
@@ -47,4 +47,4 @@ double LowestBit(double x);
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_PACK_H_
+#endif  // PLUMBLINE_ORACLE_NUMERIC_PACK_H_

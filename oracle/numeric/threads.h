@@ -3,8 +3,8 @@
 // A range of work items cut into one run of neighbours a thread, so that who does what depends on
 // nothing but the number of threads.
 
-#ifndef PLUMBLINE_ORACLE_THREADS_H_
-#define PLUMBLINE_ORACLE_THREADS_H_
+#ifndef PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
+#define PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -29,4 +29,4 @@ void ParallelRanges(int threads, int64_t count, const Body& body) {
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_THREADS_H_
+#endif  // PLUMBLINE_ORACLE_NUMERIC_THREADS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/gradient_blocks.h"
+#include "oracle/sweep/gradient_blocks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 #include <memory>
 #include <utility>
 
-#include "oracle/buffer.h"
-#include "oracle/finish.h"
-#include "oracle/overflow.h"
-#include "oracle/threads.h"
+#include "oracle/budget/finish.h"
+#include "oracle/budget/overflow.h"
+#include "oracle/numeric/buffer.h"
+#include "oracle/numeric/threads.h"
 
 namespace plumbline::oracle {
 

@@ -7,18 +7,18 @@
 // and beside each the same product of magnitudes, which bounds its error: with b the bound of dz and
 // gain that of the target's dot product, a term's error is at most (b + gain (|dz| + b)) |operand|.
 
-#ifndef PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_
-#define PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_
+#ifndef PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
+#define PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "oracle/arithmetic.h"
-#include "oracle/budget.h"
-#include "oracle/buffer.h"
-#include "oracle/operands.h"
-#include "oracle/sweep.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/numeric/buffer.h"
+#include "oracle/sweep/operands.h"
+#include "oracle/sweep/sweep.h"
 
 namespace plumbline::oracle {
 
@@ -77,4 +77,4 @@ class GradientBlocks {
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_GRADIENT_BLOCKS_H_
+#endif  // PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/operands.h"
+#include "oracle/sweep/operands.h"
 
 #include <algorithm>
 #include <cmath>

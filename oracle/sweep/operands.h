@@ -3,16 +3,16 @@
 // The two operands of hidden . weight^T: the rows of hidden that count, widened once, and weight as it
 // lies, packed a panel at a time. Rows are numbered by their place in the list given.
 
-#ifndef PLUMBLINE_ORACLE_OPERANDS_H_
-#define PLUMBLINE_ORACLE_OPERANDS_H_
+#ifndef PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
+#define PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "kernel/problem.h"
-#include "oracle/buffer.h"
-#include "oracle/gemm.h"
-#include "oracle/pack.h"
+#include "oracle/numeric/buffer.h"
+#include "oracle/numeric/gemm.h"
+#include "oracle/numeric/pack.h"
 
 namespace plumbline::oracle {
 
@@ -71,4 +71,4 @@ class Operands {
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_OPERANDS_H_
+#endif  // PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/sweep.h"
+#include "oracle/sweep/sweep.h"
 
 #include <algorithm>
 #include <array>
@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/arithmetic.h"
-#include "oracle/budget.h"
-#include "oracle/buffer.h"
-#include "oracle/forward_elements.h"
-#include "oracle/gradient_blocks.h"
-#include "oracle/inputs.h"
-#include "oracle/operands.h"
-#include "oracle/overflow.h"
-#include "oracle/row.h"
-#include "oracle/threads.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/forward_elements.h"
+#include "oracle/budget/inputs.h"
+#include "oracle/budget/overflow.h"
+#include "oracle/budget/row.h"
+#include "oracle/numeric/buffer.h"
+#include "oracle/numeric/threads.h"
+#include "oracle/sweep/gradient_blocks.h"
+#include "oracle/sweep/operands.h"
 
 namespace plumbline::oracle {
 namespace {

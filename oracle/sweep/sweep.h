@@ -8,8 +8,8 @@
 // (it may be a mapped file): once for as many rows as have their logits in `memory`, and once or twice
 // more for gradients.
 
-#ifndef PLUMBLINE_ORACLE_SWEEP_H_
-#define PLUMBLINE_ORACLE_SWEEP_H_
+#ifndef PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
+#define PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
 
 #include <atomic>
 #include <cstddef>
@@ -72,4 +72,4 @@ SweepResult Sweep(const kernel::Problem& problem, const kernel::Results& wanted,
 
 }  // namespace plumbline::oracle
 
-#endif  // PLUMBLINE_ORACLE_SWEEP_H_
+#endif  // PLUMBLINE_ORACLE_SWEEP_SWEEP_H_

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <vector>
 
-#include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/expectation.h"
-#include "oracle/verdict.h"
+#include "oracle/judge/expectation.h"
+#include "oracle/judge/verdict.h"
 #include "tiny_problem.h"
 
 namespace {

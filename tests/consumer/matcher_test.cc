@@ -2,7 +2,7 @@
 //
 // The GoogleTest assertions as a project of its own uses them, and what they say when they fail.
 
-#include "oracle/gtest_matcher.h"
+#include "oracle/judge/gtest_matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>

@@ -21,10 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
-#include "fuzz/json.h"
-#include "fuzz/placement.h"
+#include "fuzz/base/json.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/examine/placement.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 
 namespace plumbline {

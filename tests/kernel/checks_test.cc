@@ -13,7 +13,7 @@
 #include <limits>
 #include <string>
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/test_problem.h"
 
@@ -190,7 +190,8 @@ TEST(ChecksTest, MemoryAndExecution) {
             "execution.threads = -2 is negative");
   EXPECT_EQ(message(workspace.get(), saved.get(), {.device = static_cast<Device>(7)}),
             "execution.device = 7 is not a device");
-  if (!cuda::Built()) {  // else it would be asked to write to host memory: tests/kernel/cuda has its faults
+  if (!cuda::Built()) {  // else it would be asked to write to host memory: tests/kernel/cuda has its
+                         // faults
     EXPECT_EQ(message(workspace.get(), saved.get(), {.device = Device::kCuda}),
               "execution.device = cuda: this build has no CUDA implementation");
   }

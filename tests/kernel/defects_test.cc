@@ -16,7 +16,7 @@
 #include <limits>
 #include <string>
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 #include "kernel/host/operator.h"
 #include "tests/kernel/test_problem.h"
 

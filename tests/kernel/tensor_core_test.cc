@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/probe_operands.h"
+#include "fuzz/gpu/probe/operands.h"
 #include "tests/kernel/support/instruction_sets.h"
 #include "tests/kernel/support/tensor_core_definition.h"
 #include "tests/kernel/test_problem.h"

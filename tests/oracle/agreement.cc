@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "oracle/arbiter.h"
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 
 namespace plumbline::oracle {
 namespace {

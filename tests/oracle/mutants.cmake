@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The oracle's defects (oracle/mutation.h), each in a program of its own: the oracle's tests as they are,
+# The oracle's defects (oracle/defect.h), each in a program of its own: the oracle's tests as they are,
 # one file of the oracle compiled with the defect, and the rest from the archive, which the linker comes
 # to last. Such a program must fail, in a test of the suite that is named here, and reach its summary: a
 # crash is not a failure of that kind.
@@ -19,20 +19,20 @@ function(plumbline_mutant defect source suite)
     PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . [A-Za-z/]*${suite}\\.")
 endfunction()
 
-plumbline_mutant(kNoPropagation budget.cc SimulatedKernel)
-plumbline_mutant(kNoLogError budget.cc SimulatedKernel)
-plumbline_mutant(kNoSummation budget.cc SimulatedKernel)
-plumbline_mutant(kNoDLogitsRounding budget.cc SimulatedKernel)
-plumbline_mutant(kNoOutputRounding finish.cc SimulatedKernel)
-plumbline_mutant(kNoLossSum forward_elements.cc SimulatedKernel)
-plumbline_mutant(kNoLabelLogit budget.cc SimulatedKernel)
-plumbline_mutant(kNoFlushedOperands budget.cc SimulatedKernel)
-plumbline_mutant(kNoLateUnderflow budget.cc SimulatedKernel)
-plumbline_mutant(kCertificateTooWide budget.cc SimulatedKernel)
-plumbline_mutant(kDoubledLogprob budget.cc SimulatedKernel)
-plumbline_mutant(kLabelSign budget.cc ClosedForms)
-plumbline_mutant(kEntropySign budget.cc Derivative)
-plumbline_mutant(kInfiniteLabelMoves budget.cc WorstCases)
-plumbline_mutant(kIgnoredRowCounted inputs.cc ClosedForms)
-plumbline_mutant(kSmallRadius arithmetic.cc WorstCases)
-plumbline_mutant(kNaNPasses verdict.cc Judge)
+plumbline_mutant(kNoPropagation budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoLogError budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoSummation budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoDLogitsRounding budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoOutputRounding budget/finish.cc SimulatedKernel)
+plumbline_mutant(kNoLossSum budget/forward_elements.cc SimulatedKernel)
+plumbline_mutant(kNoLabelLogit budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoFlushedOperands budget/budget.cc SimulatedKernel)
+plumbline_mutant(kNoLateUnderflow budget/budget.cc SimulatedKernel)
+plumbline_mutant(kCertificateTooWide budget/budget.cc SimulatedKernel)
+plumbline_mutant(kDoubledLogprob budget/budget.cc SimulatedKernel)
+plumbline_mutant(kLabelSign budget/budget.cc ClosedForms)
+plumbline_mutant(kEntropySign budget/budget.cc Derivative)
+plumbline_mutant(kInfiniteLabelMoves budget/budget.cc WorstCases)
+plumbline_mutant(kIgnoredRowCounted budget/inputs.cc ClosedForms)
+plumbline_mutant(kSmallRadius budget/arithmetic.cc WorstCases)
+plumbline_mutant(kNaNPasses judge/verdict.cc Judge)

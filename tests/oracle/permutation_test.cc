@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 #include "tests/oracle/agreement.h"
 #include "tests/oracle/small_problem.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 #include "tests/oracle/machine.h"
 
 namespace plumbline::oracle {

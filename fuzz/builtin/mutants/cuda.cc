@@ -7,12 +7,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/cuda_forward_backward.h"
-#include "fuzz/targets/cuda_planted.h"
-#include "fuzz/targets/entry.h"
-#include "fuzz/targets/mutants.h"
-#include "kernel/cuda/defects.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/cuda_forward_backward.h"
+#include "fuzz/builtin/mutants/cuda_call.h"
+#include "fuzz/builtin/mutants/mutants.h"
+#include "kernel/cuda/support/defects.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/cuda_planted.h"
+#include "fuzz/builtin/mutants/cuda_call.h"
 
 #include <cstdint>
 #include <string>
 
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/cuda_planted_paths.h"
-#include "kernel/cuda/device.h"
-#include "kernel/cuda/driver.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/mutants/cuda_paths.h"
+#include "kernel/cuda/pass/pass.h"
+#include "kernel/cuda/support/device.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator with one defect of kernel/cuda/defects.h: the operator's own driver on paths that
-// have it. kUnsupported where the device has no such path: 8.0 is the least, and Hopper's defects need
-// 9.0. fp16 problems have no defects in their kernels, only in what surrounds them.
+// The CUDA operator with one defect of kernel/cuda/support/defects.h: the operator's own driver on
+// paths that have it. kUnsupported where the device has no such path: 8.0 is the least, and Hopper's
+// defects need 9.0. fp16 problems have no defects in their kernels, only in what surrounds them.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_
-#define PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_
+#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_
 
-#include "kernel/cuda/defects.h"
+#include "kernel/cuda/support/defects.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
@@ -27,4 +27,4 @@ kernel::Status ForwardBackwardPlanted(const kernel::Problem& problem, const kern
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_

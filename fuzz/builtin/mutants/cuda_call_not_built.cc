@@ -2,7 +2,7 @@
 //
 // In the place of the planted CUDA operator where there is no CUDA compiler.
 
-#include "fuzz/targets/cuda_planted.h"
+#include "fuzz/builtin/mutants/cuda_call.h"
 
 namespace plumbline::fuzz {
 namespace {

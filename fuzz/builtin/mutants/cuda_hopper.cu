@@ -6,10 +6,10 @@
 // rows' numbers fetched while the products run, nor in d_logits made beside the gradients' products,
 // which only problems larger than the harness's small ones have.
 
-#include "fuzz/targets/cuda_planted_paths.h"
-#include "kernel/cuda/driver.h"
+#include "fuzz/builtin/mutants/cuda_paths.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
+#include "kernel/cuda/pass/pass.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths (kernel/cuda/paths.h) whose kernels, and what surrounds them, ask at run time which defect they
-// have. A path's functions are told of their product alone; the call that a thread is in says the rest.
+// Paths (kernel/cuda/pass/path.h) whose kernels, and what surrounds them, ask at run time which defect
+// they have. A path's functions are told of their product alone; the call that a thread is in says the
+// rest.
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_
-#define PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
+#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
 
 #include <cstddef>
 
-#include "kernel/cuda/defects.h"
+#include "kernel/cuda/support/defects.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
@@ -34,4 +35,4 @@ const PlantedCall& CurrentPlantedCall();
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_CUDA_PLANTED_PATHS_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_

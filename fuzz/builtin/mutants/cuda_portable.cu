@@ -7,13 +7,13 @@
 #include <optional>
 #include <type_traits>
 
-#include "fuzz/targets/cuda_planted_paths.h"
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/driver.h"
-#include "kernel/cuda/finish_rows.cuh"
-#include "kernel/cuda/operands.h"
+#include "fuzz/builtin/mutants/cuda_paths.h"
+#include "kernel/cuda/layout/workspace.h"
+#include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/portable/launch.cuh"
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/stages/finish_rows.cuh"
+#include "kernel/cuda/stages/operands.h"
+#include "kernel/cuda/support/defects.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/mutants.h"
+#include "fuzz/builtin/mutants/mutants.h"
 
 #include <array>
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "fuzz/targets/entry.h"
-#include "fuzz/targets/host.h"
-#include "fuzz/targets/host_hopper.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/host.h"
+#include "fuzz/builtin/host_hopper.h"
 #include "kernel/host/operator.h"
 
 namespace plumbline::fuzz {

@@ -3,10 +3,10 @@
 // Mutants: an operator with one planted defect each, the host's modelled on bugs that public kernels of
 // this kind have had. A harness that does not find them finds nothing. They claim host's contract, or
 // that of host-hopper, with whose dot products there is one of each too. Those of the CUDA operator are
-// others, which only a GPU kernel can have (kernel/cuda/defects.h).
+// others, which only a GPU kernel can have (kernel/cuda/support/defects.h).
 
-#ifndef PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
-#define PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
+#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
+#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
 
 #include <span>
 #include <string_view>
@@ -28,4 +28,4 @@ std::span<const Mutant> CudaMutants();
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_TARGETS_MUTANTS_H_
+#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_

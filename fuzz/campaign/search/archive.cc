@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/archive.h"
+#include "fuzz/campaign/search/archive.h"
 
 namespace plumbline::fuzz {
 

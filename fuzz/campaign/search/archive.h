@@ -4,15 +4,15 @@
 // class of cases, the recipe that came nearest to the bound there. An elite is where the search goes on
 // from; the bound itself is the wall that it climbs towards.
 
-#ifndef PLUMBLINE_FUZZ_ARCHIVE_H_
-#define PLUMBLINE_FUZZ_ARCHIVE_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
 
 #include <cstddef>
 #include <map>
 #include <string>
 
-#include "fuzz/case_record.h"
-#include "fuzz/recipe.h"
+#include "fuzz/campaign/search/record.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -38,4 +38,4 @@ class Archive {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_ARCHIVE_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_

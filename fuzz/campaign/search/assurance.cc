@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/assurance.h"
+#include "fuzz/campaign/search/assurance.h"
 
 #include <algorithm>
 #include <cmath>

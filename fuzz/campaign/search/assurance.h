@@ -3,14 +3,15 @@
 // What a campaign that found nothing, or nothing new, may claim. Both statements are about the mix of
 // cases that was drawn, and about nothing else; neither says that there are no defects.
 
-#ifndef PLUMBLINE_FUZZ_ASSURANCE_H_
-#define PLUMBLINE_FUZZ_ASSURANCE_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
 
 #include <cstdint>
 
 namespace plumbline::fuzz {
 
-// How likely the next blind case is to show a cell (fuzz/features.h) that no blind case has shown.
+// How likely the next blind case is to show a cell (fuzz/campaign/search/features.h) that no blind case
+// has shown.
 struct NewCellChance {
   double estimate = 1;
   double at_most = 1;  // with 95 % confidence
@@ -35,4 +36,4 @@ double RuleOfThree(int64_t n);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_ASSURANCE_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_

@@ -4,8 +4,8 @@
 // cost, and none below a floor. What a case brought is new cells, a rise of the largest tightness, and
 // new signatures; what it cost is multiply-adds, not time, so that two runs choose alike.
 
-#ifndef PLUMBLINE_FUZZ_BANDIT_H_
-#define PLUMBLINE_FUZZ_BANDIT_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
 
 #include <cstdint>
 #include <map>
@@ -42,4 +42,4 @@ class Bandit {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_BANDIT_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which cells (fuzz/features.h) a target has shown, and how rare they are among the blind cases: the
-// draws of the search that nothing seen before had a say in. Statistics hold for those alone.
+// Which cells (fuzz/campaign/search/features.h) a target has shown, and how rare they are among the
+// blind cases: the draws of the search that nothing seen before had a say in. Statistics hold for those
+// alone.
 
-#ifndef PLUMBLINE_FUZZ_COVERAGE_H_
-#define PLUMBLINE_FUZZ_COVERAGE_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fuzz/assurance.h"
+#include "fuzz/campaign/search/assurance.h"
 
 namespace plumbline::fuzz {
 
@@ -44,4 +45,4 @@ class Coverage {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_COVERAGE_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_

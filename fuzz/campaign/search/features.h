@@ -13,14 +13,14 @@
 //
 // A skipped case and a fault show nothing.
 
-#ifndef PLUMBLINE_FUZZ_FEATURES_H_
-#define PLUMBLINE_FUZZ_FEATURES_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
 
 #include <string>
 #include <vector>
 
-#include "fuzz/case_record.h"
-#include "fuzz/recipe.h"
+#include "fuzz/campaign/search/record.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -32,4 +32,4 @@ std::string TightnessBin(double tightness);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_FEATURES_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/plan.h"
+#include "fuzz/campaign/search/plan.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
-#include "fuzz/mix.h"
-#include "fuzz/regimes.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 namespace {

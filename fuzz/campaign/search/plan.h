@@ -3,13 +3,13 @@
 // The order of a campaign's cases: first what is stored (corpus), then one case of every regime and
 // family of shapes (level one, after TestFloat's level 1), then the search, for as long as the budget
 // lasts. Case `index` is a pure function of the options; in the search, of the options and of what the
-// cases of earlier generations showed (fuzz/search.h).
+// cases of earlier generations showed (fuzz/campaign/search/search.h).
 //
 // Shards: of n, shard i (0 <= i < n) has every n-th case of each phase, and blind draws of its own: no
 // two shards share one. Indices count the cases of one shard.
 
-#ifndef PLUMBLINE_FUZZ_PLAN_H_
-#define PLUMBLINE_FUZZ_PLAN_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/recipe.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -68,4 +68,4 @@ std::vector<std::string> RegimesOf(const CampaignOptions& options);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PLAN_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_

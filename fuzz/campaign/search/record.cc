@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/case_record.h"
+#include "fuzz/campaign/search/record.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,8 +3,8 @@
 // What is kept of a judged case: one line of the journal, and all that totals, coverage and search are
 // computed from. So a resumed campaign has what an uninterrupted one would have.
 
-#ifndef PLUMBLINE_FUZZ_CASE_RECORD_H_
-#define PLUMBLINE_FUZZ_CASE_RECORD_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
 
 #include <array>
 #include <cstdint>
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/case_class.h"
-#include "fuzz/examine.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/recipe/class.h"
 
 namespace plumbline::fuzz {
 
@@ -58,4 +58,4 @@ std::optional<CaseRecord> CaseRecordFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CASE_RECORD_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/search.h"
+#include "fuzz/campaign/search/search.h"
 
 #include <utility>
 
-#include "fuzz/features.h"
-#include "fuzz/mix.h"
-#include "fuzz/mutate.h"
-#include "fuzz/regimes.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/campaign/search/features.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/recipe/steps.h"
 
 namespace plumbline::fuzz {
 namespace {

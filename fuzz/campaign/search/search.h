@@ -10,10 +10,10 @@
 //
 // Device code has no edge coverage that helps, so the search climbs in error over bound. A guided case
 // takes a regime from the bandit, one of its elites from the archive, and a step or a few from there
-// (fuzz/mutate.h); where there is no elite, or one time in eight, a fresh draw of that regime.
+// (fuzz/recipe/steps.h); where there is no elite, or one time in eight, a fresh draw of that regime.
 
-#ifndef PLUMBLINE_FUZZ_SEARCH_H_
-#define PLUMBLINE_FUZZ_SEARCH_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
 
 #include <chrono>
 #include <cstdint>
@@ -26,13 +26,13 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/archive.h"
-#include "fuzz/bandit.h"
-#include "fuzz/case_record.h"
-#include "fuzz/coverage.h"
-#include "fuzz/plan.h"
-#include "fuzz/regimes.h"
-#include "fuzz/yield.h"
+#include "fuzz/campaign/search/archive.h"
+#include "fuzz/campaign/search/bandit.h"
+#include "fuzz/campaign/search/coverage.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/record.h"
+#include "fuzz/campaign/search/yield.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 
@@ -93,4 +93,4 @@ class Search {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SEARCH_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_

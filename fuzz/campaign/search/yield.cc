@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/yield.h"
+#include "fuzz/campaign/search/yield.h"
 
-#include "fuzz/assurance.h"
+#include "fuzz/campaign/search/assurance.h"
 
 namespace plumbline::fuzz {
 

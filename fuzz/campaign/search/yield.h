@@ -2,15 +2,15 @@
 //
 // What each regime brought on one target: what went into it, and what came out.
 
-#ifndef PLUMBLINE_FUZZ_YIELD_H_
-#define PLUMBLINE_FUZZ_YIELD_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "fuzz/case_record.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/search/record.h"
 
 namespace plumbline::fuzz {
 
@@ -18,7 +18,7 @@ struct RegimeYield {
   int64_t cases = 0;
   double seconds = 0;      // of workers, the arbiter and shrinking left out
   int64_t fail = 0;        // cases
-  int64_t new_cells = 0;   // fuzz/features.h
+  int64_t new_cells = 0;   // fuzz/campaign/search/features.h
   double tightness = 0;    // the largest of any output
   int64_t blind = 0;       // judged cases that nothing seen before had a say in,
   int64_t blind_fail = 0;  // and those of them that failed
@@ -29,9 +29,9 @@ using Yields = std::map<std::string, RegimeYield>;  // by regime
 void AddTo(Yields* yields, const CaseRecord& record, bool blind, int64_t new_cells);
 
 // `findings`: sightings by regime. Where no blind case failed there is "fails_below", the rule of three
-// (fuzz/assurance.h).
+// (fuzz/campaign/search/assurance.h).
 Json ToJson(const Yields& yields, const std::map<std::string, int64_t>& findings);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_YIELD_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_

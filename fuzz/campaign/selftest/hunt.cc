@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/hunt.h"
+#include "fuzz/campaign/selftest/hunt.h"
 
 #include <optional>
 #include <utility>
 
-#include "fuzz/campaign.h"
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/recipe.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/triage/pursuit.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 namespace {

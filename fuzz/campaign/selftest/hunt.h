@@ -2,24 +2,24 @@
 //
 // The hunt for one mutant: a blind campaign, which knows nothing of the defect, ends with its first
 // finding; what was stored is then replayed from its file and from its recipe's line alone. A mutant
-// counts as killed only if all of that holds. Where its defect is a race, replays have several attempts,
-// and any finding will do.
+// counts as killed only if all of that holds. Where its defect is a race, replays have several
+// attempts, and any finding will do.
 //
 // The campaign has one job, so that the case which kills is a function of seed and target.
 
-#ifndef PLUMBLINE_FUZZ_HUNT_H_
-#define PLUMBLINE_FUZZ_HUNT_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
-#include "fuzz/bucket.h"
-#include "fuzz/campaign_options.h"
-#include "fuzz/exit_status.h"
-#include "fuzz/json.h"
-#include "fuzz/sighting.h"
+#include "fuzz/base/exit_status.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/cases/bucket.h"
+#include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
 
@@ -52,4 +52,4 @@ Json ToJson(const Kill& kill);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_HUNT_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/kill_matrix.h"
+#include "fuzz/campaign/selftest/kill_matrix.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <utility>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
-#include "fuzz/report_text.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/cli/report_text.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 

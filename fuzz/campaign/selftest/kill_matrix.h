@@ -3,8 +3,8 @@
 // Which regimes can kill which mutants: each regime by itself, for up to a number of cases, without
 // shrinking. A regime that kills nothing, and a mutant that one regime alone kills, both stand out.
 
-#ifndef PLUMBLINE_FUZZ_KILL_MATRIX_H_
-#define PLUMBLINE_FUZZ_KILL_MATRIX_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
 
 #include <atomic>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 namespace plumbline::fuzz {
 
@@ -35,4 +35,4 @@ Json MatrixJson(const std::vector<MatrixRow>& rows, int64_t cases);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_KILL_MATRIX_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/kill_statistics.h"
+#include "fuzz/campaign/selftest/kill_statistics.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <utility>
 
-#include "fuzz/report_text.h"
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
+#include "fuzz/cli/report_text.h"
 
 namespace plumbline::fuzz {
 namespace {

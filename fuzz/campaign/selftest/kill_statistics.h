@@ -3,8 +3,8 @@
 // What the hunts of a selftest come to: how many cases a mutant takes, how small its cases become, and
 // whether a bucket holds one cause.
 
-#ifndef PLUMBLINE_FUZZ_KILL_STATISTICS_H_
-#define PLUMBLINE_FUZZ_KILL_STATISTICS_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
 
 #include <cstdint>
 #include <map>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/hunt.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/selftest/hunt.h"
 
 namespace plumbline::fuzz {
 
@@ -57,4 +57,4 @@ Json ToJson(const KillStatistics& statistics);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_KILL_STATISTICS_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_

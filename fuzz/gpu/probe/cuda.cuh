@@ -2,15 +2,15 @@
 //
 // What the device sources of the probe share: CUDA errors as CudaFault, and how dot products are run.
 
-#ifndef PLUMBLINE_FUZZ_PROBE_CUDA_CUH_
-#define PLUMBLINE_FUZZ_PROBE_CUDA_CUH_
+#ifndef PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
+#define PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "fuzz/probe_device.h"
+#include "fuzz/gpu/probe/device.h"
 
 namespace plumbline::fuzz {
 
@@ -43,4 +43,4 @@ void TilesOnDevice(const char* name, int64_t tiles, int depth, const uint16_t* a
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PROBE_CUDA_CUH_
+#endif  // PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_

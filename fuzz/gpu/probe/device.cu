@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/probe_device.h"
+#include "fuzz/gpu/probe/device.h"
 
 #include <cuda_runtime.h>
 
 #include <cstring>
 
-#include "fuzz/probe_cuda.cuh"
+#include "fuzz/gpu/probe/cuda.cuh"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is measured of the current CUDA device, without the operator: its elementary functions over
-// every argument that matters, and its tensor cores on dot products that the host draws. fuzz/probe.h
-// sets the figures against what the CUDA targets declare. u = 2^-24.
+// every argument that matters, and its tensor cores on dot products that the host draws.
+// fuzz/gpu/probe/probe.h sets the figures against what the CUDA targets declare. u = 2^-24.
 //
 // Every function throws CudaFault, with the call and CUDA's own words, where the device or the driver
 // fails. In a build without CUDA there is no device: DescribeDevice says so and nothing else may be
 // called.
 
-#ifndef PLUMBLINE_FUZZ_PROBE_DEVICE_H_
-#define PLUMBLINE_FUZZ_PROBE_DEVICE_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_
+#define PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -78,4 +78,4 @@ void WgmmaTiles(bool fp16, int64_t tiles, int depth, const uint16_t* a, const ui
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PROBE_DEVICE_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_

@@ -2,7 +2,7 @@
 //
 // In the place of the device sources of the probe where there is no CUDA compiler.
 
-#include "fuzz/probe_device.h"
+#include "fuzz/gpu/probe/device.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/probe_operands.h"
+#include "fuzz/gpu/probe/operands.h"
 
 #include <bit>
 #include <cmath>

@@ -2,12 +2,12 @@
 //
 // Operands of dot products that aim at the rules of a tensor core, each kind at another.
 
-#ifndef PLUMBLINE_FUZZ_PROBE_OPERANDS_H_
-#define PLUMBLINE_FUZZ_PROBE_OPERANDS_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
+#define PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
 
 #include <cstdint>
 
-#include "fuzz/mix.h"
+#include "fuzz/base/mix.h"
 #include "kernel/dtype.h"
 
 namespace plumbline::fuzz {
@@ -51,4 +51,4 @@ void DrawOperands(kernel::DType dtype, DataKind kind, int64_t depth, OperandRand
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PROBE_OPERANDS_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "fuzz/mix.h"
-#include "fuzz/probe.h"
-#include "fuzz/probe_operands.h"
-#include "fuzz/target.h"
-#include "fuzz/text.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "fuzz/gpu/probe/operands.h"
+#include "fuzz/gpu/probe/probe.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -50,7 +50,7 @@ struct Drawn {
   }
 
   // Below half of bf16's least number an fp32 operand has no first plane, and what becomes of its
-  // product with an infinity or another number is not the model's (kernel/cuda/fragment.cuh).
+  // product with an infinity or another number is not the model's (kernel/cuda/product/fragment.cuh).
   static bool HasPlane(float x) { return !(x != 0 && std::fabs(x) <= 0x1p-134f); }
   static void Put(DType dtype, float x, size_t at, std::vector<std::byte>* to) {
     if (dtype == DType::kF32) return Store(x, at, to);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/probe.h"
+#include "fuzz/gpu/probe/probe.h"
 
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "fuzz/text.h"
+#include "fuzz/base/text.h"
 
 namespace plumbline::fuzz {
 namespace {

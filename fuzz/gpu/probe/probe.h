@@ -6,8 +6,8 @@
 // own logits, which a vocabulary of one column exposes as lse, against those of `host-hopper`. u =
 // 2^-24.
 
-#ifndef PLUMBLINE_FUZZ_PROBE_H_
-#define PLUMBLINE_FUZZ_PROBE_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
+#define PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/json.h"
-#include "fuzz/probe_device.h"
+#include "fuzz/base/json.h"
+#include "fuzz/gpu/probe/device.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
@@ -46,8 +46,8 @@ ProbeLine JudgeSweep(std::string_view what, const FunctionSweep& sweep, double c
 // As MmaTiles.
 using TileProducts = std::function<void(bool fp16, int64_t tiles, int depth, const uint16_t* a,
                                         const uint16_t* b, float* out)>;
-// Dot products of every kind of fuzz/probe_operands.h and of several depths, `pairs` drawn at least,
-// each pair in a tile of 16 x 16; every element of every tile is held to the model.
+// Dot products of every kind of fuzz/gpu/probe/operands.h and of several depths, `pairs` drawn at
+// least, each pair in a tile of 16 x 16; every element of every tile is held to the model.
 ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint64_t seed,
                           const TileProducts& products);
 
@@ -65,4 +65,4 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PROBE_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "fuzz/mix.h"
-#include "fuzz/probe.h"
-#include "fuzz/probe_operands.h"
-#include "fuzz/text.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "fuzz/gpu/probe/operands.h"
+#include "fuzz/gpu/probe/probe.h"
 #include "kernel/dtype.h"
 #include "kernel/host/tensor_core.h"
 

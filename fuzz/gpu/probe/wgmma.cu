@@ -2,8 +2,8 @@
 
 #include <cuda_runtime.h>
 
-#include "fuzz/probe_cuda.cuh"
-#include "fuzz/probe_device.h"
+#include "fuzz/gpu/probe/cuda.cuh"
+#include "fuzz/gpu/probe/device.h"
 
 namespace plumbline::fuzz {
 namespace {

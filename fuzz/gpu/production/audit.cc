@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/production_audit.h"
+#include "fuzz/gpu/production/audit.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <thread>
 
-#include "fuzz/json.h"
-#include "oracle/expectation.h"
-#include "oracle/verdict.h"
+#include "fuzz/base/json.h"
+#include "oracle/judge/expectation.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,17 +3,17 @@
 // A look at the oracle on the device: rows of forward and of grad_hidden of a case of production size,
 // computed again by the sweep on the host over the whole vocabulary.
 
-#ifndef PLUMBLINE_FUZZ_PRODUCTION_AUDIT_H_
-#define PLUMBLINE_FUZZ_PRODUCTION_AUDIT_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
+#define PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "fuzz/device_case.h"
+#include "fuzz/gpu/production/device_case.h"
 #include "oracle/contract.h"
-#include "oracle/device_oracle.h"
-#include "oracle/verdict.h"
+#include "oracle/cuda/device_oracle.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 
@@ -36,4 +36,4 @@ std::string Confirm(const DeviceCase& device_case, const kernel::Results& result
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PRODUCTION_AUDIT_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/device_case.h"
+#include "fuzz/gpu/production/device_case.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <exception>
 #include <functional>
 
-#include "fuzz/device_values.h"
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/device_values.h"
+#include "fuzz/recipe/expand/values.h"
 #include "oracle/cuda/device.h"
 
 namespace plumbline::fuzz {

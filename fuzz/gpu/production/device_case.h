@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem in a CUDA device's memory: a recipe expanded there (fuzz/device_values.h), or a problem of
-// the host's copied. And outputs for one target, between guard bands.
+// A problem in a CUDA device's memory: a recipe expanded there (fuzz/recipe/expand/device_values.h), or
+// a problem of the host's copied. And outputs for one target, between guard bands.
 //
 // Layouts: padding, hidden-major weight, offsets and strides of labels and upstream gradients. Rows
 // that are reversed or broadcast and the far strides of `wide` stay with the host's placement.
 
-#ifndef PLUMBLINE_FUZZ_DEVICE_CASE_H_
-#define PLUMBLINE_FUZZ_DEVICE_CASE_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
+#define PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -66,4 +66,4 @@ class DeviceScratch {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DEVICE_CASE_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_

@@ -2,7 +2,7 @@
 //
 // In the place of problems in a device's memory where there is no CUDA compiler.
 
-#include "fuzz/device_case.h"
+#include "fuzz/gpu/production/device_case.h"
 
 namespace plumbline::fuzz {
 namespace {

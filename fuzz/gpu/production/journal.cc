@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fuzz/production.h"
-#include "fuzz/regular_file.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/gpu/production/worker.h"
 
 namespace plumbline::fuzz {
 namespace {

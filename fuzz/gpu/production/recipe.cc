@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/production_recipe.h"
+#include "fuzz/gpu/production/recipe.h"
 
 #include <algorithm>
 #include <span>
 
-#include "fuzz/device_values.h"
-#include "fuzz/philox.h"
+#include "fuzz/base/philox.h"
+#include "fuzz/recipe/expand/device_values.h"
 
 namespace plumbline::fuzz {
 namespace {

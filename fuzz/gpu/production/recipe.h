@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recipes of the sizes that production has: N 128 to 32768, H 1023 to 8192, V 32000 to 262144, odd ones
-// among them, which the device expands (fuzz/device_case.h) and the oracle judges there.
+// among them, which the device expands (fuzz/gpu/production/device_case.h) and the oracle judges there.
 
-#ifndef PLUMBLINE_FUZZ_PRODUCTION_RECIPE_H_
-#define PLUMBLINE_FUZZ_PRODUCTION_RECIPE_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_
+#define PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_
 
 #include <cstdint>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -23,4 +23,4 @@ Recipe DrawProduction(uint64_t seed, int64_t index);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PRODUCTION_RECIPE_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_

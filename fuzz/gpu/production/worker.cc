@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/production.h"
+#include "fuzz/gpu/production/worker.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,12 +15,12 @@
 #include <thread>
 #include <utility>
 
-#include "fuzz/device_case.h"
-#include "fuzz/production_audit.h"
-#include "fuzz/production_recipe.h"
-#include "fuzz/target.h"
-#include "oracle/device_oracle.h"
-#include "oracle/verdict.h"
+#include "fuzz/gpu/production/audit.h"
+#include "fuzz/gpu/production/device_case.h"
+#include "fuzz/gpu/production/recipe.h"
+#include "fuzz/target/target.h"
+#include "oracle/cuda/device_oracle.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {

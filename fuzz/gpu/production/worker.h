@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cases of production size: expanded on the device, given to every target, judged there against one
-// evaluation of the oracle (oracle/device_oracle.h). What is checked beside the values: that a second
-// run, over other garbage in outputs and workspace, gives the same bits; that inputs keep theirs; that
-// nothing is written between or around elements; that first_invalid_row is right.
+// evaluation of the oracle (oracle/cuda/device_oracle.h). What is checked beside the values: that a
+// second run, over other garbage in outputs and workspace, gives the same bits; that inputs keep
+// theirs; that nothing is written between or around elements; that first_invalid_row is right.
 //
 // The journal, DIR/journal.jsonl, has one JSON object a line: what was asked, then for each case
 // "begin", the stages that it enters, and "case" with the results. A process that ends inside a case
 // has left where it was.
 
-#ifndef PLUMBLINE_FUZZ_PRODUCTION_H_
-#define PLUMBLINE_FUZZ_PRODUCTION_H_
+#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_WORKER_H_
+#define PLUMBLINE_FUZZ_GPU_PRODUCTION_WORKER_H_
 
 #include <chrono>
 #include <cstdint>
@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
+#include "fuzz/campaign/options.h"
 
 namespace plumbline::fuzz {
 
@@ -63,4 +63,4 @@ int RunProduction(const ProductionWork& work);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PRODUCTION_H_
+#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_WORKER_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/argmax.h"
+#include "fuzz/recipe/expand/argmax.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 
-#include "fuzz/narrow.h"
+#include "fuzz/problem/narrow.h"
 
 namespace plumbline::fuzz {
 namespace {

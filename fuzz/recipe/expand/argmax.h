@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef PLUMBLINE_FUZZ_ARGMAX_H_
-#define PLUMBLINE_FUZZ_ARGMAX_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_
+#define PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -18,4 +18,4 @@ std::vector<int64_t> Argmins(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_ARGMAX_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/device_values.h"
+#include "fuzz/recipe/expand/device_values.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "fuzz/expand_values.h"
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/expand/values.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "fuzz/device_values.h"
-#include "fuzz/philox.h"
-#include "fuzz/purpose.h"
+#include "fuzz/base/philox.h"
+#include "fuzz/recipe/expand/device_values.h"
+#include "fuzz/recipe/expand/purpose.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -31,7 +31,7 @@ __device__ double ByPower(double x, int exp) {
   return x * __longlong_as_double(static_cast<long long>(exp + 1023) << 52);
 }
 
-// The digits of kTies: fuzz/expand_logits.cc, Digits with least = -3.
+// The digits of kTies: fuzz/recipe/expand/logits.cc, Digits with least = -3.
 __device__ int DigitExponent(const FillPlan& p, int64_t d) {
   return -3 + 7 * static_cast<int>(p.places - 1 - d);
 }

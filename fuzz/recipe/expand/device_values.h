@@ -2,17 +2,17 @@
 //
 // The values of a recipe's hidden and weight, made where they are used: at the sizes of production,
 // expanding on the host and copying would take a hundred times as long as judging. Same bits as
-// FillValues (fuzz/expand_values.h), for the kinds that WhyNotOnDevice accepts: those functions are
-// made of integer and exactly rounded operations alone.
+// FillValues (fuzz/recipe/expand/values.h), for the kinds that WhyNotOnDevice accepts: those functions
+// are made of integer and exactly rounded operations alone.
 
-#ifndef PLUMBLINE_FUZZ_DEVICE_VALUES_H_
-#define PLUMBLINE_FUZZ_DEVICE_VALUES_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
+#define PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -58,4 +58,4 @@ void CountDamage(const unsigned char* memory, int64_t bytes, unsigned char patte
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_DEVICE_VALUES_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_

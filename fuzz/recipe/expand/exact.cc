@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/values.h"
 
 namespace plumbline::fuzz {
 

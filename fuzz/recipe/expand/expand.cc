@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/argmax.h"
-#include "fuzz/expand_values.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/philox.h"
-#include "fuzz/recipe.h"
+#include "fuzz/base/philox.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/argmax.h"
+#include "fuzz/recipe/expand/values.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 

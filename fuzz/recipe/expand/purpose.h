@@ -3,8 +3,8 @@
 // The streams of random bits that a recipe is expanded from: internal to Expand and its form on a
 // device.
 
-#ifndef PLUMBLINE_FUZZ_PURPOSE_H_
-#define PLUMBLINE_FUZZ_PURPOSE_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_
+#define PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ enum class Purpose : uint32_t {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_PURPOSE_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/values.h"
 
 namespace plumbline::fuzz {
 

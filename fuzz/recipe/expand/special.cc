@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/values.h"
 
 namespace plumbline::fuzz {
 

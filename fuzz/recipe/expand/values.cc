@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/values.h"
 
 #include <cmath>
 #include <cstdint>

@@ -5,8 +5,8 @@
 // Only integer and exactly rounded operations (+ - * / sqrt ldexp): no libm function whose last bit may
 // differ between machines. What is written is finite: rounded to the dtype, clamped to its largest.
 
-#ifndef PLUMBLINE_FUZZ_EXPAND_VALUES_H_
-#define PLUMBLINE_FUZZ_EXPAND_VALUES_H_
+#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
+#define PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
 
 #include <algorithm>
 #include <bit>
@@ -15,11 +15,11 @@
 #include <functional>
 #include <vector>
 
-#include "fuzz/narrow.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/philox.h"
-#include "fuzz/purpose.h"
-#include "fuzz/recipe.h"
+#include "fuzz/base/philox.h"
+#include "fuzz/problem/narrow.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/purpose.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -137,4 +137,4 @@ void ApplySpecial(const Recipe& recipe, OwnedProblem* problem);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_EXPAND_VALUES_H_
+#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "fuzz/regime_table.h"
+#include "fuzz/recipe/regime_table.h"
 
 namespace plumbline::fuzz {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_delete.h"
+#include "fuzz/triage/shrink/delete.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/shrink_fold.h"
+#include "fuzz/triage/shrink/fold.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -11,13 +11,13 @@
 // problem of one row, one entry and one column is the smallest that still says something about the
 // others.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_DELETE_H_
-#define PLUMBLINE_FUZZ_SHRINK_DELETE_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_DELETE_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_DELETE_H_
 
 #include <cstdint>
 
-#include "fuzz/shrink_select.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -39,4 +39,4 @@ bool KeepOneRow(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_DELETE_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_DELETE_H_

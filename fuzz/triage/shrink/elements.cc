@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_elements.h"
+#include "fuzz/triage/shrink/elements.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/shrink_order.h"
-#include "fuzz/shrink_tensors.h"
+#include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/tensors.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,10 +3,10 @@
 // Shrinker passes on single values, and on all values of the same magnitude together: where a bug needs
 // two values to be equal, or opposite, no single one of them can change.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_
-#define PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_ELEMENTS_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_ELEMENTS_H_
 
-#include "fuzz/shrink_session.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -21,4 +21,4 @@ bool SimplifyElements(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_ELEMENTS_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_ELEMENTS_H_

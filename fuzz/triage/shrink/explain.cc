@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/explain.h"
+#include "fuzz/triage/shrink/explain.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -11,11 +11,11 @@
 #include <optional>
 #include <set>
 
-#include "fuzz/mix.h"
-#include "fuzz/shrink_options.h"
-#include "fuzz/shrink_select.h"
-#include "fuzz/shrink_tensors.h"
-#include "fuzz/text.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/base/text.h"
+#include "fuzz/triage/shrink/options.h"
+#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/tensors.h"
 
 namespace plumbline::fuzz {
 namespace {

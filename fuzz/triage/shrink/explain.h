@@ -10,8 +10,8 @@
 // A line speaks of what was tried and of nothing else. Changes come from a fixed seed: the same problem
 // and predicate give the same lines, if time allows.
 
-#ifndef PLUMBLINE_FUZZ_EXPLAIN_H_
-#define PLUMBLINE_FUZZ_EXPLAIN_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
 
 #include <chrono>
 #include <cstdint>
@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 namespace plumbline::fuzz {
 
@@ -44,4 +44,4 @@ Rule ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bo
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_EXPLAIN_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_fold.h"
+#include "fuzz/triage/shrink/fold.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/shrink_order.h"
-#include "fuzz/shrink_select.h"
+#include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/select.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,11 +4,11 @@
 // rounding to the dtype, which the predicate judges): most defects are about logits and do not care
 // which dot product gave them.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_FOLD_H_
-#define PLUMBLINE_FUZZ_SHRINK_FOLD_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_FOLD_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_FOLD_H_
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -30,4 +30,4 @@ bool LowerLabels(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_FOLD_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_FOLD_H_

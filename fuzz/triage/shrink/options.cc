@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_options.h"
+#include "fuzz/triage/shrink/options.h"
 
 #include <cmath>
 #include <utility>
 
-#include "fuzz/shrink_order.h"
+#include "fuzz/triage/shrink/order.h"
 
 namespace plumbline::fuzz {
 namespace {

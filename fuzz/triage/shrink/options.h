@@ -3,13 +3,13 @@
 // Shrinker passes on what is not a shape or a value: layout, outputs asked for, reduction, temperature,
 // upstream gradients, dtypes. Each option goes to its default on its own, after all of them at once.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_OPTIONS_H_
-#define PLUMBLINE_FUZZ_SHRINK_OPTIONS_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_OPTIONS_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_OPTIONS_H_
 
 #include <optional>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -21,4 +21,4 @@ std::optional<OwnedProblem> Convert(const OwnedProblem& problem, kernel::DType d
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_OPTIONS_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_OPTIONS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_order.h"
+#include "fuzz/triage/shrink/order.h"
 
 #include <algorithm>
 #include <bit>

@@ -12,12 +12,12 @@
 // Ranks of floats follow Hypothesis' order of simplicity: 0, 1, -1, small integers and powers of two,
 // then more significant bits and larger exponents; subnormals, infinities and NaN last.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_ORDER_H_
-#define PLUMBLINE_FUZZ_SHRINK_ORDER_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_
 
 #include <cstdint>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -41,4 +41,4 @@ uint64_t RankSum(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_ORDER_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_select.h"
+#include "fuzz/triage/shrink/select.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,14 +3,14 @@
 // Parts of a problem: some rows, some vocabulary entries, some hidden columns, and which of them look
 // as if the finding depended on them.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_SELECT_H_
-#define PLUMBLINE_FUZZ_SHRINK_SELECT_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -32,4 +32,4 @@ std::vector<double> Logits(const OwnedProblem& problem, int64_t row);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_SELECT_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_session.h"
+#include "fuzz/triage/shrink/session.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
-#include "fuzz/mix.h"
-#include "fuzz/mutation.h"
-#include "fuzz/shrink_order.h"
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/triage/shrink/order.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -2,16 +2,16 @@
 //
 // What the passes of the shrinker share: the best problem so far, and the one way to replace it. A
 // candidate reaches the predicate only if it is consistent, strictly simpler than the best
-// (fuzz/shrink_order.h), was never judged before, and the limits of time and steps allow it.
+// (fuzz/triage/shrink/order.h), was never judged before, and the limits of time and steps allow it.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_SESSION_H_
-#define PLUMBLINE_FUZZ_SHRINK_SESSION_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_
 
 #include <chrono>
 #include <cstdint>
 #include <unordered_set>
 
-#include "fuzz/shrink.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 namespace plumbline::fuzz {
 
@@ -80,4 +80,4 @@ uint64_t Fingerprint(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_SESSION_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_

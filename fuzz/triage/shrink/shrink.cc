@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "fuzz/shrink_delete.h"
-#include "fuzz/shrink_elements.h"
-#include "fuzz/shrink_fold.h"
-#include "fuzz/shrink_options.h"
-#include "fuzz/shrink_select.h"
-#include "fuzz/shrink_session.h"
-#include "fuzz/shrink_tensors.h"
-#include "fuzz/shrink_trade.h"
+#include "fuzz/triage/shrink/delete.h"
+#include "fuzz/triage/shrink/elements.h"
+#include "fuzz/triage/shrink/fold.h"
+#include "fuzz/triage/shrink/options.h"
+#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/session.h"
+#include "fuzz/triage/shrink/tensors.h"
+#include "fuzz/triage/shrink/trade.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -7,15 +7,15 @@
 // The predicate decides; it pins the finding's signature, so a candidate that fails in another way
 // ("slips") is not taken. Deterministic for a deterministic predicate.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_H_
-#define PLUMBLINE_FUZZ_SHRINK_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
@@ -55,4 +55,4 @@ ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const S
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_

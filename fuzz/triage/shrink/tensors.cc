@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_tensors.h"
+#include "fuzz/triage/shrink/tensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/shrink_order.h"
+#include "fuzz/triage/shrink/order.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -103,7 +103,8 @@ bool OverRuns(ShrinkSession& session, int64_t extent, int64_t smallest,
   bool changed = false;
   for (int64_t run = extent; run >= smallest && run > 0; run /= 2) {
     Persistence persistence(extent);
-    for (int64_t begin = 0; begin < extent && !session.Exhausted() && !persistence.Ends(); begin += run) {
+    for (int64_t begin = 0; begin < extent && !session.Exhausted() && !persistence.Ends();
+         begin += run) {
       if (persistence.Note(attempt(begin, std::min(extent, begin + run)))) changed = true;
     }
   }

@@ -2,17 +2,17 @@
 //
 // Shrinker passes on many values at once: a whole tensor becomes constant, or is rounded to few bits;
 // runs of rows and columns are made plain. What a bug does not need is gone after these;
-// single values are fuzz/shrink_elements.h.
+// single values are fuzz/triage/shrink/elements.h.
 //
 // Neutralising differs from deleting: the shape stays, and with it the ragged tail that a bug may need.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_TENSORS_H_
-#define PLUMBLINE_FUZZ_SHRINK_TENSORS_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_TENSORS_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_TENSORS_H_
 
 #include <cstdint>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -33,4 +33,4 @@ bool Neutralise(ShrinkSession& session, int64_t smallest);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_TENSORS_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_TENSORS_H_

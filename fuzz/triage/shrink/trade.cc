@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_trade.h"
+#include "fuzz/triage/shrink/trade.h"
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "fuzz/shrink_delete.h"
-#include "fuzz/shrink_options.h"
-#include "fuzz/shrink_order.h"
-#include "fuzz/shrink_select.h"
+#include "fuzz/triage/shrink/delete.h"
+#include "fuzz/triage/shrink/options.h"
+#include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/select.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,10 +4,10 @@
 // error of the last bit shows at two entries in fp32 gradients and may need hundreds in bf16; and equal
 // values, the simplest there are, may cancel in all small problems.
 
-#ifndef PLUMBLINE_FUZZ_SHRINK_TRADE_H_
-#define PLUMBLINE_FUZZ_SHRINK_TRADE_H_
+#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_TRADE_H_
+#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_TRADE_H_
 
-#include "fuzz/shrink_session.h"
+#include "fuzz/triage/shrink/session.h"
 
 namespace plumbline::fuzz {
 
@@ -16,4 +16,4 @@ bool Trade(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_SHRINK_TRADE_H_
+#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_TRADE_H_

@@ -11,14 +11,14 @@
 // is rounded to the elements that the gradients' products read; fp32 problems keep dz in planes. Rows
 // that do not live are 0, since they are part of the depth of a later product.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
-#define PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
+#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
 
 #include <cstdint>
 #include <type_traits>
 
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -152,4 +152,4 @@ auto KnowingPlanes(const DLogitsEpilogue<Element>& epilogue, const Launch& launc
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_D_LOGITS_EPILOGUE_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward's epilogue with logits kept for backward (kernel/cuda/kept.h): stores those of the columns
-// that are kept, then what they add to the softmax.
+// Forward's epilogue with logits kept for backward (kernel/cuda/layout/saved_state.h): stores those of
+// the columns that are kept, then what they add to the softmax.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_FORWARD_EPILOGUE_CUH_
-#define PLUMBLINE_KERNEL_CUDA_FORWARD_EPILOGUE_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
+#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
 
 #include <cstdint>
 
-#include "kernel/cuda/kept.h"
-#include "kernel/cuda/softmax_epilogue.cuh"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/epilogue/softmax.cuh"
+#include "kernel/cuda/layout/saved_state.h"
+#include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -94,4 +94,4 @@ struct ForwardEpilogue : SoftmaxEpilogue {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_FORWARD_EPILOGUE_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_

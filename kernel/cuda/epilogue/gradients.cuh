@@ -4,14 +4,14 @@
 // next: a product takes up the accumulators where the one before left them, so that the chain of each
 // element is the same whatever the chunks. grad_weight is complete after one product, and rounded once.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_GRADIENT_EPILOGUES_CUH_
-#define PLUMBLINE_KERNEL_CUDA_GRADIENT_EPILOGUES_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
+#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
 
 #include <cstdint>
 #include <type_traits>
 
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -142,4 +142,4 @@ auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const La
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_GRADIENT_EPILOGUES_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_

@@ -11,12 +11,12 @@
 // there is no finite sentinel that a logit could reach. A tile's numbers depend on nothing but the row
 // and the tile's columns, so neither the schedule nor the neighbours can change a bit of them.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
-#define PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
+#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
 
 #include <cstdint>
 
-#include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/product/fragment.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -116,4 +116,4 @@ struct SoftmaxEpilogue {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_SOFTMAX_EPILOGUE_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_

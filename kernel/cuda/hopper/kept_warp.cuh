@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
-#include "kernel/cuda/kept_row.cuh"
-#include "kernel/cuda/product.h"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/product/wide_store.cuh"
+#include "kernel/cuda/stages/kept_row.cuh"
 
 namespace plumbline::kernel::cuda::hopper {
 

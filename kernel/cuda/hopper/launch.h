@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Hopper path (compute capability 9.0): the operator's matrix products through TMA and wgmma. Each
-// function enqueues one product (kernel/cuda/product.h) for the current device; nothing is allocated,
-// waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as planes of bf16.
+// function enqueues one product (kernel/cuda/product/product.h) for the current device; nothing is
+// allocated, waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as planes of
+// bf16.
 //
 // kFailed with CUDA's words where a launch fails; kUnsupported, naming operand and value, where the
 // accelerator cannot address an operand (tensor_map.h) or where m, n or k is above 2^31 - 1024.
@@ -14,7 +15,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernel/cuda/paths.h"
+#include "kernel/cuda/pass/path.h"
 
 namespace plumbline::kernel::cuda::hopper {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "kernel/cuda/hopper/product_kernel.cuh"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/support/launch.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda::hopper {

@@ -24,17 +24,17 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/grid_order.cuh"
 #include "kernel/cuda/hopper/kept_warp.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
-#include "kernel/cuda/hopper/schedule.h"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/tile_shape.cuh"
 #include "kernel/cuda/hopper/tma.cuh"
 #include "kernel/cuda/hopper/wgmma.cuh"
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/product/schedule.h"
+#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/overlap.cuh"
 
 namespace plumbline::kernel::cuda::hopper {
 

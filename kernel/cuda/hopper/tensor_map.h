@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/product.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda::hopper {

@@ -8,7 +8,7 @@
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
 
 #include "kernel/cuda/hopper/tensor_map.h"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda::hopper {
 

@@ -2,7 +2,7 @@
 //
 // Warpgroup matrix multiply-accumulate (PTX ISA, wgmma.mma_async): 64 x N += 64 x 16 times 16 x N, both
 // operands in shared memory, fp32 accumulators. Warp w of the warpgroup holds rows 16 w to 16 w + 15 as
-// kernel/cuda/fragment.cuh says.
+// kernel/cuda/product/fragment.cuh says.
 //
 // An operand of either major (tensor_map.h) lies in rows of 128 bytes with the 128-byte swizzle,
 // aligned to 1024 bytes:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/kept.h"
+#include "kernel/cuda/layout/saved_state.h"
 
-#include "kernel/cuda/cutter.h"
+#include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
 

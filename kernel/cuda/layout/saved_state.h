@@ -8,14 +8,14 @@
 // Logits are fp32, from forward's accumulators: those that backward's product would have, whose chains
 // are the same. They lie by forward's place in [place][ld].
 
-#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_H_
-#define PLUMBLINE_KERNEL_CUDA_KEPT_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
+#define PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
@@ -57,4 +57,4 @@ std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout);
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_

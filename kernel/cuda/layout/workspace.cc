@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
 
 #include <algorithm>
 
-#include "kernel/cuda/cutter.h"
-#include "kernel/cuda/hopper/schedule.h"
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/product/schedule.h"
+#include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -8,8 +8,8 @@
 // by FinishRows in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. An
 // fp32 problem's six passes go over a chunk at a time, so there the chunk is a constant.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_WORKSPACE_H_
-#define PLUMBLINE_KERNEL_CUDA_WORKSPACE_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
+#define PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -95,4 +95,4 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_WORKSPACE_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernel/cuda/driver.h"
-#include "kernel/cuda/finish.h"
-#include "kernel/cuda/kept.h"
-#include "kernel/cuda/operands.h"
-#include "kernel/cuda/paths.h"
-#include "kernel/cuda/rows.h"
+#include "kernel/cuda/layout/saved_state.h"
+#include "kernel/cuda/pass/pass.h"
+#include "kernel/cuda/pass/path.h"
+#include "kernel/cuda/stages/finish.h"
+#include "kernel/cuda/stages/list_rows.h"
+#include "kernel/cuda/stages/operands.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

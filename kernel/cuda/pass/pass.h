@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator's two passes as sequences of launches on one path, and the calls of kernel/cuda/cuda.h
-// on a path of the caller's choice.
+// The operator's two passes as sequences of launches on one path, and the calls of
+// kernel/cuda/operator.h on a path of the caller's choice.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_DRIVER_H_
-#define PLUMBLINE_KERNEL_CUDA_DRIVER_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
+#define PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
 
-struct Kept;      // kernel/cuda/kept.h
-struct Path;      // kernel/cuda/paths.h
-struct SavedRow;  // kernel/cuda/rows.h
+struct Kept;      // kernel/cuda/layout/saved_state.h
+struct Path;      // kernel/cuda/pass/path.h
+struct SavedRow;  // kernel/cuda/stages/list_rows.h
 
 extern const Path kPortablePath;
 extern const Path kSimtPath;
@@ -54,4 +54,4 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_DRIVER_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_

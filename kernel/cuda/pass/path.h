@@ -3,19 +3,19 @@
 // A path: the kernels of the operator's products for one kind of device. Everything else (which rows
 // take part, packing, the reduction of partial sums, the order of it all) is common to all paths.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PATHS_H_
-#define PLUMBLINE_KERNEL_CUDA_PATHS_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
+#define PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
-#include "kernel/cuda/d_logits_epilogue.cuh"
-#include "kernel/cuda/finish.h"
-#include "kernel/cuda/forward_epilogue.cuh"
-#include "kernel/cuda/gradient_epilogues.cuh"
-#include "kernel/cuda/kept_d_logits.h"
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/epilogue/d_logits.cuh"
+#include "kernel/cuda/epilogue/forward.cuh"
+#include "kernel/cuda/epilogue/gradients.cuh"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/stages/finish.h"
+#include "kernel/cuda/stages/kept_d_logits.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -31,9 +31,10 @@ struct ProductKernels {
   decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
 
-// Declared in kernel/cuda/driver.h, which host code can include: one constant a path.
+// Declared in kernel/cuda/pass/pass.h, which host code can include: one constant a path.
 struct Path {
-  int partial_columns;  // of a partial sum of a row: one of kPartialColumns (kernel/cuda/workspace.h)
+  int partial_columns;  // of a partial sum of a row: one of kPartialColumns
+                        // (kernel/cuda/layout/workspace.h)
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
   // The last steps are the same on all paths; a path of the harness may have its own.
@@ -55,4 +56,4 @@ inline const ProductKernels<__half>& KernelsOf(const Path& path) {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_PATHS_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_

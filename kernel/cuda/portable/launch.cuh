@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "kernel/cuda/launch.h"
-#include "kernel/cuda/paths.h"
+#include "kernel/cuda/pass/path.h"
 #include "kernel/cuda/portable/main_loop.cuh"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda::portable {
 

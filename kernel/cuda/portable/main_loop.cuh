@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/fragment.cuh"
 #include "kernel/cuda/portable/staging.cuh"
-#include "kernel/cuda/product.h"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/product/wide_store.cuh"
+#include "kernel/cuda/support/defects.h"
 
 namespace plumbline::kernel::cuda::portable {
 

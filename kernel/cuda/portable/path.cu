@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/driver.h"
+#include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/portable/launch.cuh"
 
 namespace plumbline::kernel::cuda {

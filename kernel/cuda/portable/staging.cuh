@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "kernel/cuda/portable/mma.cuh"
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/product.h"
 
 namespace plumbline::kernel::cuda::portable {
 

@@ -23,15 +23,15 @@
 // One of a gradient, beside whose product d_logits of another chunk may be made (Product::kept), has
 //   static constexpr bool kIsGradient;
 
-#ifndef PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
-#define PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_
+#define PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
 
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/product.h"
 
 namespace plumbline::kernel::cuda {
 
@@ -142,4 +142,4 @@ __device__ inline void StorePlanes(const Planes& x, __nv_bfloat16* to, int64_t p
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_FRAGMENT_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_

@@ -3,8 +3,8 @@
 // What d_logits of a chunk of the vocabulary are made of where forward kept its logits, and where they
 // go. Pointers are to device memory.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_CHUNK_H_
-#define PLUMBLINE_KERNEL_CUDA_KEPT_CHUNK_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
+#define PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
 
 #include <cstdint>
 
@@ -28,4 +28,4 @@ struct KeptChunk {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_CHUNK_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_

@@ -12,12 +12,12 @@
 // with infinities and NaN left in. Six passes over the depth, the small ones first, go through one
 // accumulator; the last, raw by raw, is where an infinity meets every operand once.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_H_
-#define PLUMBLINE_KERNEL_CUDA_PRODUCT_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_
+#define PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_
 
 #include <cstdint>
 
-#include "kernel/cuda/kept_chunk.h"
+#include "kernel/cuda/product/kept_chunk.h"
 
 namespace plumbline::kernel::cuda {
 
@@ -70,4 +70,4 @@ struct Product {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_

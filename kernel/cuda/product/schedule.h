@@ -3,8 +3,8 @@
 // Which tile a persistent cluster computes when. Every tile is computed once, whatever the numbers
 // here, and no result depends on by whom.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
+#define PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -65,4 +65,4 @@ struct Schedule {
 
 }  // namespace plumbline::kernel::cuda::hopper
 
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_SCHEDULE_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_

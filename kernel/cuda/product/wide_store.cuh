@@ -5,8 +5,8 @@
 // one row. Stored from registers, 4 bytes a lane, d_logits took 1.15 times the time of cuBLAS's product
 // (bench/NOTES.md).
 
-#ifndef PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_
-#define PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_WIDE_STORE_CUH_
+#define PLUMBLINE_KERNEL_CUDA_PRODUCT_WIDE_STORE_CUH_
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernel/cuda/fragment.cuh"
+#include "kernel/cuda/product/fragment.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -95,4 +95,4 @@ __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch 
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_WIDE_STORE_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_WIDE_STORE_CUH_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/finish.h"
+#include "kernel/cuda/stages/finish.h"
 
 #include <algorithm>
 
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/finish_rows.cuh"
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/launch.h"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/wide_store.cuh"
+#include "kernel/cuda/stages/finish_rows.cuh"
+#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -7,15 +7,15 @@
 // tiles; then each tile's sums, rescaled to it once, are added in 32 strided chains and these in a
 // tree.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_FINISH_H_
-#define PLUMBLINE_KERNEL_CUDA_FINISH_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "kernel/cuda/gradient_epilogues.cuh"
-#include "kernel/cuda/rows.h"
+#include "kernel/cuda/epilogue/gradients.cuh"
+#include "kernel/cuda/stages/list_rows.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -50,4 +50,4 @@ Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_FINISH_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FinishRows of kernel/cuda/finish.h as a template over a plan of defects (kernel/cuda/defects.h):
-// finish.cu instantiates NoDefects, which is the operator.
+// FinishRows of kernel/cuda/stages/finish.h as a template over a plan of defects
+// (kernel/cuda/support/defects.h): finish.cu instantiates NoDefects, which is the operator.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_FINISH_ROWS_CUH_
-#define PLUMBLINE_KERNEL_CUDA_FINISH_ROWS_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
 
 #include <algorithm>
 #include <cstdint>
 
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/finish.h"
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/grid_order.cuh"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/stages/finish.h"
+#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/launch.h"
+#include "kernel/cuda/support/overlap.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -118,4 +118,4 @@ Status LaunchFinishRows(const PartialSums& partial, const ForwardList& list,
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_FINISH_ROWS_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/kept_d_logits.h"
+#include "kernel/cuda/stages/kept_d_logits.h"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "kernel/cuda/kept_row.cuh"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/stages/kept_row.cuh"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of a chunk of the vocabulary from logits that forward kept (kernel/cuda/kept.h), as a launch
-// of its own. Bound by memory: reads 4 bytes and writes 2 (fp32 problems 8) an element.
+// d_logits of a chunk of the vocabulary from logits that forward kept
+// (kernel/cuda/layout/saved_state.h), as a launch of its own. Bound by memory: reads 4 bytes and writes
+// 2 (fp32 problems 8) an element.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
-#define PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "kernel/cuda/d_logits_epilogue.cuh"
-#include "kernel/cuda/kept.h"
-#include "kernel/cuda/kept_chunk.h"
-#include "kernel/cuda/rows.h"
+#include "kernel/cuda/epilogue/d_logits.cuh"
+#include "kernel/cuda/layout/saved_state.h"
+#include "kernel/cuda/product/kept_chunk.h"
+#include "kernel/cuda/stages/list_rows.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -32,4 +33,4 @@ Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_D_LOGITS_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_

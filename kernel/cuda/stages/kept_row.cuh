@@ -3,15 +3,15 @@
 // d_logits of a row and a chunk from logits that forward kept: what DLogitsEpilogue makes of a
 // product's accumulators, by the same function, element by element.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_KEPT_ROW_CUH_
-#define PLUMBLINE_KERNEL_CUDA_KEPT_ROW_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
 
 #include <cstdint>
 
-#include "kernel/cuda/d_logits_epilogue.cuh"
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/kept_chunk.h"
-#include "kernel/cuda/wide_store.cuh"
+#include "kernel/cuda/epilogue/d_logits.cuh"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/product/kept_chunk.h"
+#include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
 
@@ -118,4 +118,4 @@ struct KeptRow {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_KEPT_ROW_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_

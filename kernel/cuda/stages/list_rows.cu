@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/rows.h"
+#include "kernel/cuda/stages/list_rows.h"
 
 #include <algorithm>
 
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

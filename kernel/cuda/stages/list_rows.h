@@ -4,14 +4,14 @@
 // and a call may not wait for them. The list of those that take part is in
 // the order of the rows, whatever the device.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_ROWS_H_
-#define PLUMBLINE_KERNEL_CUDA_ROWS_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "kernel/cuda/d_logits_epilogue.cuh"
+#include "kernel/cuda/epilogue/d_logits.cuh"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -86,4 +86,4 @@ Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const Backwa
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_ROWS_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_

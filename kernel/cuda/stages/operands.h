@@ -2,18 +2,18 @@
 //
 // Hidden and weight as a pass of the driver hands them to products: where they lie, or packed.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_OPERANDS_H_
-#define PLUMBLINE_KERNEL_CUDA_OPERANDS_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/cuda/pack.h"
-#include "kernel/cuda/product.h"
-#include "kernel/cuda/rows.h"
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
+#include "kernel/cuda/product/product.h"
+#include "kernel/cuda/stages/list_rows.h"
+#include "kernel/cuda/stages/pack.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -70,4 +70,4 @@ inline Status MakeWeight(const ConstTensor& weight, int64_t first, int64_t count
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_OPERANDS_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_

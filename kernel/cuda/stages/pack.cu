@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/pack.h"
+#include "kernel/cuda/stages/pack.h"
 
 #include <algorithm>
 
-#include "kernel/cuda/fragment.cuh"
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/product/fragment.cuh"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kTile = 32;
-constexpr int64_t kStep = 64;          // of the depth, in the widest main loop
+constexpr int64_t kStep = 64;  // of the depth, in the widest main loop
 // 16 for each of 132 multiprocessors; most calls pack nothing, and 8192 empty blocks took 7 us.
 constexpr int64_t kMostBlocks = 2112;
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands put into the form that products read (kernel/cuda/product.h): rows that take part moved
-// together, a weight that lies hidden-major or at an odd address copied a chunk at a time, fp32 split
-// into planes. A copy is exact, so that results do not depend on whether there was one.
+// Operands put into the form that products read (kernel/cuda/product/product.h): rows that take part
+// moved together, a weight that lies hidden-major or at an odd address copied a chunk at a time, fp32
+// split into planes. A copy is exact, so that results do not depend on whether there was one.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PACK_H_
-#define PLUMBLINE_KERNEL_CUDA_PACK_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "kernel/cuda/product.h"
+#include "kernel/cuda/product/product.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -47,4 +47,4 @@ Operand PackedOperand(const PackRequest& request);
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_PACK_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_

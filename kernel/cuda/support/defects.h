@@ -3,10 +3,10 @@
 // Defects that can be planted in the CUDA operator: those that only a GPU kernel can have. A harness
 // that does not find them finds nothing. The operator's own kernels are compiled with NoDefects, in
 // which every question is answered at compile time; one more set of kernels, for bf16, which is the
-// harness's and not in the operator's archive, asks at run time (fuzz/targets/cuda_planted_paths.h).
+// harness's and not in the operator's archive, asks at run time (fuzz/builtin/mutants/cuda_paths.h).
 
-#ifndef PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
-#define PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_DEFECTS_H_
+#define PLUMBLINE_KERNEL_CUDA_SUPPORT_DEFECTS_H_
 
 #include <string_view>
 
@@ -125,4 +125,4 @@ inline constexpr DefectEntry kDefects[] = {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_DEFECTS_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_DEFECTS_H_

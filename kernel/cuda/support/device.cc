@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/device.h"
+#include "kernel/cuda/support/device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/cuda/launch.h"
+#include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

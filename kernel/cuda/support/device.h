@@ -4,8 +4,8 @@
 // device of the process, whatever the number of threads: the answers do not change while it lives.
 // kFailed with CUDA's words where there is no device.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_DEVICE_H_
-#define PLUMBLINE_KERNEL_CUDA_DEVICE_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_
+#define PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_
 
 #include "kernel/status.h"
 
@@ -17,4 +17,4 @@ Status CountMultiprocessors(int* count);
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_DEVICE_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_

@@ -3,8 +3,8 @@
 // CUDA's errors as Status, and launching without the launch operator, whose errors are left in a place
 // that everybody shares.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_LAUNCH_H_
-#define PLUMBLINE_KERNEL_CUDA_LAUNCH_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
+#define PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
 
 #include <cuda_runtime_api.h>
 
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernel/cuda/device.h"
+#include "kernel/cuda/support/device.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
@@ -63,4 +63,4 @@ Status LaunchKernelEarly(const char* name, void (*kernel)(Parameters...), int64_
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_LAUNCH_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_

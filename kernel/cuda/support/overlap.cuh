@@ -5,8 +5,8 @@
 // AwaitPreviousGrid returns when that grid is complete and its writes are visible; at once in a grid
 // enqueued without, and below compute capability 9.0, where nothing overlaps.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_GRID_ORDER_CUH_
-#define PLUMBLINE_KERNEL_CUDA_GRID_ORDER_CUH_
+#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_
+#define PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_
 
 namespace plumbline::kernel::cuda {
 
@@ -24,4 +24,4 @@ __device__ inline void AwaitPreviousGrid() {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_GRID_ORDER_CUH_
+#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_

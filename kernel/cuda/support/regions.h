@@ -2,8 +2,8 @@
 //
 // Memory cut into regions, by sizes that saturate instead of wrapping around.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_CUTTER_H_
-#define PLUMBLINE_KERNEL_CUDA_CUTTER_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
+#define PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ class Cutter {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_CUTTER_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/random_problem.h"
+#include "bench/host/random_problem.h"
 
 #include <gtest/gtest.h>
 

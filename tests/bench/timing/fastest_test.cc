@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/fastest.h"
+#include "bench/timing/fastest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

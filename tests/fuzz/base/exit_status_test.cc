@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/exit_status.h"
+#include "fuzz/base/exit_status.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/json.h"
+#include "fuzz/base/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

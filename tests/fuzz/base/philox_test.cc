@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/philox.h"
+#include "fuzz/base/philox.h"
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>

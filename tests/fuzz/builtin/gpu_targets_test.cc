@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "fuzz/case_runner.h"
-#include "fuzz/cuda_device.h"
-#include "fuzz/target.h"
+#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/target.h"
+#include "fuzz/worker/case_runner.h"
 #include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
 

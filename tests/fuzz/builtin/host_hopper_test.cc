@@ -3,7 +3,7 @@
 // host-hopper is within the bounds of its contract, and these are what its arithmetic needs: neither
 // those of plain sums of magnitudes nor many times the error that can be had.
 
-#include "fuzz/targets/host_hopper.h"
+#include "fuzz/builtin/host_hopper.h"
 
 #include <gtest/gtest.h>
 
@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
-#include "fuzz/target.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/fuzz/support/mutant_exhibits.h"
+#include "tests/fuzz/builtin/mutant_exhibits.h"
 
 #include <array>
 

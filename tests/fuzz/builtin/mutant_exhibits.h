@@ -3,8 +3,8 @@
 // For each mutant a recipe that shows its defect, and a twin that differs from it in one key and does
 // not: what lies between the two is the defect's trigger.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_MUTANT_EXHIBITS_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_MUTANT_EXHIBITS_H_
+#ifndef PLUMBLINE_TESTS_FUZZ_BUILTIN_MUTANT_EXHIBITS_H_
+#define PLUMBLINE_TESTS_FUZZ_BUILTIN_MUTANT_EXHIBITS_H_
 
 #include <span>
 
@@ -21,4 +21,4 @@ std::span<const Exhibit> Exhibits();
 
 }  // namespace plumbline::fuzz::testing
 
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_MUTANT_EXHIBITS_H_
+#endif  // PLUMBLINE_TESTS_FUZZ_BUILTIN_MUTANT_EXHIBITS_H_

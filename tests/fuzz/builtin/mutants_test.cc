@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/targets/mutants.h"
+#include "fuzz/builtin/mutants/mutants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/placement.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
-#include "fuzz/targets/host.h"
-#include "tests/fuzz/support/mutant_exhibits.h"
+#include "fuzz/builtin/host.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/target.h"
+#include "tests/fuzz/builtin/mutant_exhibits.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/arbiter_schedule.h"
+#include "fuzz/campaign/arbiter_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign.h"
+#include "fuzz/campaign/campaign.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_runner.h"
-#include "fuzz/journal.h"
-#include "fuzz/pursuit.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/triage/pursuit.h"
+#include "fuzz/worker/case_runner.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/journal.h"
+#include "fuzz/campaign/journal.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "fuzz/ledger.h"
+#include "fuzz/campaign/ledger.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -22,9 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
-#include "fuzz/journal.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {

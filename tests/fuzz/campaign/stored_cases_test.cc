@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign_corpus.h"
+#include "fuzz/campaign/stored_cases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fuzz/case_file.h"
-#include "fuzz/recipe.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/recipe/recipe.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/tally.h"
+#include "fuzz/campaign/tally.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/time_split.h"
+#include "fuzz/campaign/time_split.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/bucket.h"
+#include "fuzz/cases/bucket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_name.h"
-#include "fuzz/corpus.h"
-#include "fuzz/examine.h"
-#include "fuzz/pursuit.h"
-#include "fuzz/target.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/target/target.h"
+#include "fuzz/triage/pursuit.h"
 
 namespace plumbline::fuzz {
 namespace {

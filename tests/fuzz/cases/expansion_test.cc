@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_expansion.h"
+#include "fuzz/cases/expansion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <set>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
-#include "fuzz/recipe.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/recipe.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

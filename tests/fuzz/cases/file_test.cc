@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_file.h"
+#include "fuzz/cases/file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <limits>
 #include <string>
 
-#include "fuzz/case_name.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/problem/safetensors.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
@@ -187,7 +187,7 @@ TEST(CaseFile, Refusals) {
       {"\"labels\" is missing", [](S s, Json&) { s.tensors.erase("labels"); }},
       {"unknown tensor \"bias\"",
        [](S s, Json&) { s.tensors["bias"] = HostTensor::Zeros(DType::kF32, {4}); }},
-      // What fuzz/owned_problem.h calls inconsistent.
+      // What fuzz/problem/owned_problem.h calls inconsistent.
       {"weight",
        [](S s, Json&) {
          s.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {4, 2});

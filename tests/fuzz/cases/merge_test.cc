@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/merge.h"
+#include "fuzz/cases/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/corpus.h"
+#include "fuzz/cases/corpus.h"
 
 namespace plumbline::fuzz {
 namespace {

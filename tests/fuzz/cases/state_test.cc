@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/case_state.h"
+#include "fuzz/cases/state.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "fuzz/replay.h"
+#include "fuzz/triage/replay.h"
 
 namespace plumbline::fuzz {
 namespace {

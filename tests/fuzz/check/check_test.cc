@@ -16,11 +16,11 @@
 #include <sstream>
 #include <string>
 
-#include "fuzz/commands.h"
-#include "fuzz/dump_judge.h"
-#include "fuzz/dump_sample.h"
-#include "fuzz/json.h"
-#include "tests/fuzz/support/dump_file.h"
+#include "fuzz/base/json.h"
+#include "fuzz/check/judge.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/cli/commands.h"
+#include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
@@ -248,7 +248,7 @@ TEST_F(Check, EveryOtherEnd) {
   EXPECT_EQ(Run("d.safetensors --target mutant:nope"), 4);
   EXPECT_EQ(Run("d.safetensors --run --target plugin:/nowhere.so"), 4);
   EXPECT_EQ(Run("--help"), 0);
-  EXPECT_THAT(out_, HasSubstr("fuzz/CHECK.md"));
+  EXPECT_THAT(out_, HasSubstr("fuzz/check/README.md"));
   // Several dumps: the worst of them is the verdict, and each is reported.
   SafeTensors wrong = FlatDump(4, 37, 8);
   wrong.tensors["lse"].SetFloat(0, 7);

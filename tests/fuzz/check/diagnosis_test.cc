@@ -3,7 +3,7 @@
 // Mistakes are made on purpose on the real input, by host on changed inputs or by a mutant; the
 // diagnosis must name each, and must not name another.
 
-#include "fuzz/dump_diagnosis.h"
+#include "fuzz/check/diagnosis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/target.h"
-#include "oracle/verdict.h"
+#include "fuzz/target/target.h"
+#include "oracle/judge/verdict.h"
 #include "tests/fuzz/support/real_input.h"
 
 namespace plumbline::fuzz {

@@ -3,8 +3,8 @@
 // Dumps for tests. The base is a problem whose answers are known without computing: all logits are 0,
 // so every p is 1/V, logprob = -ln V, entropy = lse = ln V.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_DUMP_FILE_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_DUMP_FILE_H_
+#ifndef PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_
+#define PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_
 
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
 
 namespace plumbline::fuzz::testing {
 
@@ -57,4 +57,4 @@ inline std::filesystem::path WriteDump(const std::filesystem::path& path, const 
 
 }  // namespace plumbline::fuzz::testing
 
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_DUMP_FILE_H_
+#endif  // PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump.h"
+#include "fuzz/check/dump.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "oracle/verdict.h"
-#include "tests/fuzz/support/dump_file.h"
+#include "fuzz/cases/file.h"
+#include "oracle/judge/verdict.h"
+#include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

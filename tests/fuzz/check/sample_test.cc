@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/dump_sample.h"
+#include "fuzz/check/sample.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "oracle/verdict.h"
-#include "tests/fuzz/support/dump_file.h"
+#include "oracle/judge/verdict.h"
+#include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -16,9 +16,9 @@
 #include <string>
 #include <thread>
 
-#include "fuzz/json.h"
-#include "fuzz/report_text.h"
-#include "fuzz/version.h"
+#include "fuzz/base/json.h"
+#include "fuzz/base/version.h"
+#include "fuzz/cli/report_text.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
@@ -284,7 +284,7 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   EXPECT_EQ(o.status, 1) << Err();
   std::string error;
   const auto summary = [&](const char* folder) {
-    // The one number that depends on time: fuzz/arbiter_schedule.h.
+    // The one number that depends on time: fuzz/campaign/arbiter_schedule.h.
     const std::regex arbitrated(R"("arbitrated": \d+)");
     const std::string text = Slurp(work_ / folder / "summary.json");
     return Json::Parse(std::regex_replace(text, arbitrated, R"("arbitrated": 0)"), &error);

@@ -11,9 +11,9 @@
 #include <regex>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_name.h"
-#include "fuzz/recipe.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/recipe/recipe.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {

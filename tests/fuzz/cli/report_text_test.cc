@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/report_text.h"
+#include "fuzz/cli/report_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 //
 // A target on a device, where the device is a fake of host memory: that what the harness finds on the
 // host it finds there too, and what can go wrong only there.
-#include "fuzz/device_run.h"
+#include "fuzz/examine/device_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/output_bits.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/examine/output_bits.h"
 #include "tests/fuzz/support/fake_device.h"
 #include "tests/fuzz/support/workplace.h"
 

@@ -4,7 +4,7 @@
 // target without it. Kills: a check that is never reached, one that blames the wrong output or row, and
 // one that cries wolf.
 
-#include "fuzz/examine.h"
+#include "fuzz/examine/examine.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/target.h"
+#include "fuzz/target/target.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -3,7 +3,7 @@
 // Layouts with negative, zero and very wide strides: what a target finds through them, and what is
 // still seen of what it breaks.
 
-#include "fuzz/placement_region.h"
+#include "fuzz/examine/placement_region.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/placement.h"
-#include "fuzz/recipe.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 #include "kernel/checks.h"
 #include "kernel/problem.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/placement.h"
-#include "fuzz/output_bits.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/examine/output_bits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/checks.h"
 #include "kernel/problem.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/second_opinion.h"
+#include "fuzz/examine/second_opinion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/placement.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
-#include "oracle/judge.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/target.h"
+#include "oracle/judge/judge.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/fuzzers/specimens.h"
-#include "fuzz/journal.h"
-#include "fuzz/regular_file.h"
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/campaign_options.h"
-#include "fuzz/case_file.h"
-#include "fuzz/corpus.h"
-#include "fuzz/journal.h"
-#include "fuzz/regular_file.h"
+#include "fuzz/base/regular_file.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/options.h"
+#include "fuzz/cases/corpus.h"
+#include "fuzz/cases/file.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <string>
 
-#include "fuzz/case_file.h"
-#include "fuzz/worker_process.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/worker/process.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
@@ -26,7 +26,8 @@ using ::testing::StartsWith;
 class HostilePlugin : public testing::Program {
  protected:
   void SetUp() override {
-    // A sanitizer reports the signal and exits in its own way; here it is the plug-in's death that counts.
+    // A sanitizer reports the signal and exits in its own way; here it is the plug-in's death that
+    // counts.
     setenv("ASAN_OPTIONS", "handle_segv=0", 0);
     setenv("TSAN_OPTIONS", "handle_segv=0", 0);
     plugin_ = work_.Plugin("hostile.c", "hostile", "-pthread");

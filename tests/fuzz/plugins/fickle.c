@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that give a shrinker something to lose. -DSOMETIMES: fails 7 times in 10 where V % 4 is 1, in a
- * fixed order, and declines everything else. Otherwise: fails where V is above 8, and aborts where it
+ * Targets that give a shrinker something to lose. -DSOMETIMES: fails 7 times in 10 where V % 4 is 1, in
+ * a fixed order, and declines everything else. Otherwise: fails where V is above 8, and aborts where it
  * is 4 or 8, which is another finding.
  */
 #include <stdint.h>

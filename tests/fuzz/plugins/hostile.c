@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The example plug-in, which computes as it should, with one misdeed: PLUMB_HOSTILE is "WHERE:DEED", WHERE
- * one of load, describe and run. It describes itself by the text of the file that PLUMB_DESCRIPTION
- * names, where there is one.
+ * The example plug-in, which computes as it should, with one misdeed: PLUMB_HOSTILE is "WHERE:DEED",
+ * WHERE one of load, describe and run. It describes itself by the text of the file that
+ * PLUMB_DESCRIPTION names, where there is one.
  */
 #define _GNU_SOURCE
 #define table example_table
@@ -97,5 +97,6 @@ static int HostileRun(const plumbline_problem* p, plumbline_results* r, void* st
   return Run(p, r, stream, why, size);
 }
 
-static const plumbline_target_v1 table = {1, sizeof(table), HostileDescribe, HostileRun, NULL, NULL, NULL};
+static const plumbline_target_v1 table = {1,    sizeof(table), HostileDescribe, HostileRun, NULL,
+                                          NULL, NULL};
 const plumbline_target_v1* plumbline_target(void) { return &table; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that treat their process badly, one for each BEHAVIOUR. What they do, they do where V % 4 is 1;
- * every other problem they decline, so that a campaign goes on and a shrinker has something to keep.
+ * Targets that treat their process badly, one for each BEHAVIOUR. What they do, they do where V % 4 is
+ * 1; every other problem they decline, so that a campaign goes on and a shrinker has something to keep.
  * -DALWAYS=1: they do it everywhere.
  */
 #include <fenv.h>
@@ -13,7 +13,19 @@
 
 #include "fuzz/target_abi.h"
 
-enum { CRASH, CRASH_ONCE, HANG, EXIT, CLOSE, CHATTY, ROUND_UP, GRANDCHILD, KILLED_ONCE, FAIL_ONCE, LEAK };
+enum {
+  CRASH,
+  CRASH_ONCE,
+  HANG,
+  EXIT,
+  CLOSE,
+  CHATTY,
+  ROUND_UP,
+  GRANDCHILD,
+  KILLED_ONCE,
+  FAIL_ONCE,
+  LEAK
+};
 
 #ifndef ALWAYS
 #define ALWAYS 0

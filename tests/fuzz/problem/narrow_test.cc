@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/narrow.h"
+#include "fuzz/problem/narrow.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "fuzz/mix.h"
+#include "fuzz/base/mix.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/owned_problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/safetensors.h"
+#include "fuzz/problem/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,11 +17,11 @@
 #include <string>
 #include <tuple>
 
-#include "fuzz/case_file.h"
-#include "fuzz/recipe_gen.h"
-#include "fuzz/regimes.h"
-#include "tests/fuzz/support/property.h"
-#include "tests/fuzz/support/relation.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/recipe/generate.h"
+#include "fuzz/recipe/regimes.h"
+#include "tests/fuzz/properties/property.h"
+#include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz {
 

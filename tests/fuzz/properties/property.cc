@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/fuzz/support/property.h"
+#include "tests/fuzz/properties/property.h"
 
 #include <chrono>
 #include <cstdlib>
 
-#include "fuzz/case_file.h"
-#include "fuzz/case_name.h"
-#include "fuzz/shrink.h"
+#include "fuzz/cases/file.h"
+#include "fuzz/cases/name.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 namespace plumbline::fuzz::testing {
 

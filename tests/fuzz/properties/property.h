@@ -5,18 +5,18 @@
 // unless the environment variable PLUMBLINE_CORPUS_NEW names another), ready to be replayed and, once
 // understood, moved into corpus/.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
+#ifndef PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_
+#define PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_
 
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "fuzz/examine.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz::testing {
 
@@ -36,4 +36,4 @@ std::optional<std::string> Falsify(const std::string& name, const Property& prop
 
 }  // namespace plumbline::fuzz::testing
 
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_PROPERTY_H_
+#endif  // PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/fuzz/support/relation.h"
+#include "tests/fuzz/properties/relation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "fuzz/text.h"
-#include "oracle/verdict.h"
+#include "fuzz/base/text.h"
+#include "oracle/judge/verdict.h"
 
 namespace plumbline::fuzz::testing {
 Measured::Measured(const OwnedProblem& asked, const Subject& subject, int poison)

@@ -5,8 +5,8 @@
 // (kernel/OPERATION.md), else within the sum of both results' bounds, which are the oracle's: no
 // tolerance is chosen anywhere.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
+#ifndef PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_
+#define PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/output_bits.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/placement.h"
-#include "fuzz/target.h"
-#include "oracle/expectation.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/examine/output_bits.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/target/target.h"
+#include "oracle/judge/expectation.h"
 #include "oracle/output.h"
 
 namespace plumbline::fuzz::testing {
@@ -170,4 +170,4 @@ void Nudge(const std::optional<kernel::Tensor>& tensor, int64_t i);  // element 
 
 }  // namespace plumbline::fuzz::testing
 
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_RELATION_H_
+#endif  // PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/abi.h"
-#include "fuzz/mix.h"
-#include "tests/fuzz/support/relation.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/target/views.h"
+#include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz::testing {
 namespace {

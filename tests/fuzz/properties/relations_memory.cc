@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tests/fuzz/support/relation.h"
+#include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz::testing {
 namespace {
@@ -92,7 +92,7 @@ Checked EveryOutputIsWritten(const OwnedProblem& p, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// What a kernel that returns early leaves: the one poison, then the other (fuzz/placement.cc).
+// What a kernel that returns early leaves: the one poison, then the other (fuzz/examine/placement.cc).
 void TheLastRowIsNotWritten(const Problem& p, const Results& r) {
   static int runs = 0;
   const uint32_t poison = runs++ % 2 == 0 ? 0xfff5fff5u : 0x7ffa7ffau;

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/fuzz/support/relation.h"
+#include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz::testing {
 namespace {

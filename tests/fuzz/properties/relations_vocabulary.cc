@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/fuzz/support/relation.h"
+#include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz::testing {
 namespace {

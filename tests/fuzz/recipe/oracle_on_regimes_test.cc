@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <string>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/regimes.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/regimes.h"
 #include "oracle/contract.h"
 #include "tests/oracle/agreement.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/recipe.h"
+#include "fuzz/recipe/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/recipe_gen.h"
+#include "fuzz/recipe/generate.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -167,9 +167,10 @@ TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
   EXPECT_THROW(DrawLevelOne(9, LevelOneCases()), std::invalid_argument);
 }
 
-// fuzz/REGIMES.md is what a user reads. Fails if a regime is missing there, or says something else.
+// fuzz/recipe/REGIMES.md is what a user reads. Fails if a regime is missing there, or says something
+// else.
 TEST(RegimesTest, ThePageAndTheTablesAgree) {
-  std::ifstream page(PLUMBLINE_SOURCE_DIR "/fuzz/REGIMES.md");
+  std::ifstream page(PLUMBLINE_SOURCE_DIR "/fuzz/recipe/REGIMES.md");
   std::vector<std::string> rows, expected;
   for (std::string line; std::getline(page, line);) {
     const size_t last = line.rfind(" | ");  // before the column that only the page has

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/mutate.h"
+#include "fuzz/recipe/steps.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 namespace {

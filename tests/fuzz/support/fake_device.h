@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/device.h"
+#include "fuzz/target/device.h"
 
 namespace plumbline::fuzz::testing {
 
@@ -39,7 +39,7 @@ class FakeDevice final : public Device {
 
   // What was seen.
   int64_t copied_in = 0, copied_out = 0, delays = 0, waits = 0;
-  std::vector<std::string> violations;  // of the rules of fuzz/device.h
+  std::vector<std::string> violations;  // of the rules of fuzz/target/device.h
 
  private:
   struct Arrival {

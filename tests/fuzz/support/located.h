@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a program or a file of the tree lies: where it was built, or, on a machine that was given a stage
-// (tests/gpu/accept), below the folder that PLUMB_STAGE names.
+// Where a program or a file of the tree lies: where it was built, or, on a machine that was given a
+// stage (tests/gpu/accept), below the folder that PLUMB_STAGE names.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_

@@ -78,7 +78,9 @@ pid_t Program::Start(std::vector<std::string> words) const {
   posix_spawn_file_actions_addopen(&actions, 1, (work_ / "started").c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC, 0644);
   pid_t pid = -1;
-  EXPECT_EQ(posix_spawn(&pid, LocatedProgram(PLUMB_PROGRAM).c_str(), &actions, nullptr, argv.data(), environ), 0);
+  EXPECT_EQ(
+      posix_spawn(&pid, LocatedProgram(PLUMB_PROGRAM).c_str(), &actions, nullptr, argv.data(), environ),
+      0);
   posix_spawn_file_actions_destroy(&actions);
   return pid;
 }

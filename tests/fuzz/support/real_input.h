@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/dump.h"
-#include "fuzz/dump_sample.h"
-#include "fuzz/owned_problem.h"
+#include "fuzz/check/dump.h"
+#include "fuzz/check/sample.h"
+#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 #include "tests/fuzz/support/located.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/description.h"
+#include "fuzz/target/description.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,9 +139,9 @@ TEST(Description, EveryKeySetsItsOwnField) {
   }
 }
 
-// The rows of the tables in fuzz/target_description.md: key and the cell that says what absent means.
+// The rows of the tables in fuzz/target/DESCRIPTION.md: key and the cell that says what absent means.
 std::map<std::string, std::string> DocumentedKeys() {
-  std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/target_description.md");
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/target/DESCRIPTION.md");
   EXPECT_TRUE(file.is_open());
   std::map<std::string, std::string> keys;
   for (std::string line; std::getline(file, line);) {

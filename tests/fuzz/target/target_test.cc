@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/target.h"
+#include "fuzz/target/target.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/cuda_device.h"
-#include "fuzz/examine.h"
-#include "fuzz/regimes.h"
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/cuda_forward_backward.h"
-#include "fuzz/targets/mutants.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/cuda_forward_backward.h"
+#include "fuzz/builtin/mutants/mutants.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/target/cuda_device.h"
 #include "kernel/host/tensor_core.h"
 #include "kernel/host/tiling.h"
 #include "tests/fuzz/support/workplace.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/abi.h"
+#include "fuzz/target/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

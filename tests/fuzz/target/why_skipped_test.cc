@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "fuzz/description.h"
+#include "fuzz/target/description.h"
 
 namespace plumbline::fuzz {
 namespace {

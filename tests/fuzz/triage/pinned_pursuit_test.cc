@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/pursuit.h"
+#include "fuzz/triage/pursuit.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 //
 // From a failing problem to a stored case, with the built program as the worker.
 
-#include "fuzz/pursuit.h"
+#include "fuzz/triage/pursuit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <chrono>
 #include <string>
 
-#include "fuzz/recipe.h"
-#include "fuzz/shrink_order.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/triage/shrink/order.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/repeat.h"
+#include "fuzz/triage/repeat.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
 
-#include "fuzz/mix.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

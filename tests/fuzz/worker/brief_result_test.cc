@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/brief_result.h"
+#include "fuzz/worker/brief_result.h"
 
 #include <gtest/gtest.h>
 

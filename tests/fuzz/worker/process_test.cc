@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Workers and what becomes of targets that treat them badly, with the built program as the child.
-#include "fuzz/worker_process.h"
+#include "fuzz/worker/process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "fuzz/case_runner.h"
-#include "fuzz/fp_environment.h"
-#include "fuzz/recipe.h"
+#include "fuzz/base/fp_environment.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/worker/case_runner.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

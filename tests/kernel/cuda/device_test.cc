@@ -2,7 +2,7 @@
 //
 // What is kept of a device, beside what the CUDA runtime says of it.
 
-#include "kernel/cuda/device.h"
+#include "kernel/cuda/support/device.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/cuda/workspace.h"
+#include "kernel/cuda/layout/workspace.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 #include "tests/kernel/cuda/support/on_each_path.h"

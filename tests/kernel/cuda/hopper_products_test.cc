@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/cuda/defects.h"
+#include "kernel/cuda/support/defects.h"
 #include "kernel/dtype.h"
 #include "kernel/host/simd.h"
 #include "kernel/host/tensor_core.h"

@@ -254,7 +254,7 @@ TEST_P(GpuArguments, InvalidDataIsLeftForTheCallerToRead) {
 
 // Either gradient with the other or alone. Large enough that on the Hopper path grad_weight begins
 // beside grad_hidden's last tiles and is dealt to multiprocessors unevenly
-// (kernel/cuda/hopper/schedule.h); fails if a tile of it is then left out or d_logits are overwritten
+// (kernel/cuda/product/schedule.h); fails if a tile of it is then left out or d_logits are overwritten
 // too early.
 using GpuGradients = OnEachPath;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/hopper/schedule.h"
+#include "kernel/cuda/product/schedule.h"
 
 #include <gtest/gtest.h>
 

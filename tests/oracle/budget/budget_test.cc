@@ -3,7 +3,7 @@
 // The budget against perturbed computations in long double that share none of its formulas: it must
 // hold for every one of them, and some must come close, or it would prove nothing.
 
-#include "oracle/budget.h"
+#include "oracle/budget/budget.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <random>
 #include <vector>
 
-#include "oracle/arithmetic.h"
-#include "oracle/row.h"
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/row.h"
 #include "tests/oracle/agreement.h"
 
 namespace plumbline::oracle {

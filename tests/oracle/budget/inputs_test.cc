@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/inputs.h"
+#include "oracle/budget/inputs.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 // that it states, if a radius is forgotten, or if the two disagree about which elements are zero, NaN
 // or infinite.
 
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/judge.h"
+#include "oracle/judge/judge.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "oracle/judge_row.h"
+#include "oracle/judge/row.h"
 
 namespace plumbline::oracle {
 namespace {

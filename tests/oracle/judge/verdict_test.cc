@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/verdict.h"
+#include "oracle/judge/verdict.h"
 
 #include <gtest/gtest.h>
 

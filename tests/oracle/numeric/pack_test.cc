@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "oracle/pack.h"
+#include "oracle/numeric/pack.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "oracle/buffer.h"
-#include "oracle/gemm.h"
-#include "oracle/inputs.h"
+#include "oracle/budget/inputs.h"
+#include "oracle/numeric/buffer.h"
+#include "oracle/numeric/gemm.h"
 
 namespace plumbline::oracle {
 namespace {

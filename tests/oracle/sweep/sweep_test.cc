@@ -3,7 +3,7 @@
 // What the sweep says does not depend on how it works: by how many threads, and whether logits are kept
 // from forward to backward or computed again, a row at a time, for want of memory.
 
-#include "oracle/sweep.h"
+#include "oracle/sweep/sweep.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/expectation.h"
+#include "oracle/judge/expectation.h"
 #include "tests/oracle/agreement.h"
 #include "tests/oracle/small_problem.h"
 

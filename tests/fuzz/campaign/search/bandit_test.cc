@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/bandit.h"
+#include "fuzz/campaign/search/bandit.h"
 
 #include <gtest/gtest.h>
 

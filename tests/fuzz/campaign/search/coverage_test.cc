@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/coverage.h"
+#include "fuzz/campaign/search/coverage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/features.h"
+#include "fuzz/campaign/search/features.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/plan.h"
+#include "fuzz/campaign/search/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/search.h"
+#include "fuzz/campaign/search/search.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "fuzz/mix.h"
+#include "fuzz/base/mix.h"
 
 namespace plumbline::fuzz {
 namespace {

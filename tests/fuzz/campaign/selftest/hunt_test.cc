@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/hunt.h"
+#include "fuzz/campaign/selftest/hunt.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "fuzz/case_file.h"
+#include "fuzz/cases/file.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {

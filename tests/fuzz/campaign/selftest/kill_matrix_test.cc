@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/kill_matrix.h"
+#include "fuzz/campaign/selftest/kill_matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/regimes.h"
+#include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/kill_statistics.h"
+#include "fuzz/campaign/selftest/kill_statistics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

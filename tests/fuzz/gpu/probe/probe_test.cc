@@ -3,7 +3,7 @@
 // The judging of a probe, with devices that are functions here: one that keeps every claim, and ones
 // that each break one.
 
-#include "fuzz/probe.h"
+#include "fuzz/gpu/probe/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // Recipes expanded on a device against recipes expanded here, and the oracle on the device against the
 // sweep. Without a device all of it skips itself.
 
-#include "fuzz/device_case.h"
+#include "fuzz/gpu/production/device_case.h"
 
 #include <gtest/gtest.h>
 
@@ -16,15 +16,15 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/description.h"
-#include "fuzz/device_values.h"
-#include "fuzz/regimes.h"
-#include "fuzz/targets/cuda.h"
-#include "fuzz/targets/host.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/host.h"
+#include "fuzz/recipe/expand/device_values.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/target/description.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/device_oracle.h"
-#include "oracle/expectation.h"
-#include "oracle/verdict.h"
+#include "oracle/cuda/device_oracle.h"
+#include "oracle/judge/expectation.h"
+#include "oracle/judge/verdict.h"
 #include "tests/fuzz/support/device_memory.h"
 
 namespace plumbline::fuzz {

@@ -3,7 +3,7 @@
 // Cases of production size: what is drawn, the journal, and the program from outside; the latter on a
 // device where there is one.
 
-#include "fuzz/production.h"
+#include "fuzz/gpu/production/worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <set>
 #include <string>
 
-#include "fuzz/device_values.h"
-#include "fuzz/production_recipe.h"
-#include "fuzz/target.h"
-#include "oracle/device_oracle.h"
+#include "fuzz/gpu/production/recipe.h"
+#include "fuzz/recipe/expand/device_values.h"
+#include "fuzz/target/target.h"
+#include "oracle/cuda/device_oracle.h"
 #include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
 

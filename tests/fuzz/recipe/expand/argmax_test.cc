@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/argmax.h"
+#include "fuzz/recipe/expand/argmax.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 //
 // What of a device's expansion can be seen without one. The values themselves: device_case_test.cc.
 
-#include "fuzz/device_values.h"
+#include "fuzz/recipe/expand/device_values.h"
 
 #include <gtest/gtest.h>
 

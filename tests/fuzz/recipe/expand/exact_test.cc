@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

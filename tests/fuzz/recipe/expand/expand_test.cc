@@ -12,9 +12,9 @@
 #include <set>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
-#include "fuzz/recipe_gen.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/generate.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/examine.h"
-#include "fuzz/recipe.h"
-#include "fuzz/target.h"
+#include "fuzz/examine/examine.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/expand_values.h"
-#include "fuzz/placement.h"
-#include "fuzz/recipe.h"
-#include "fuzz/regimes.h"
-#include "fuzz/target.h"
-#include "oracle/judge.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/recipe/expand/values.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
+#include "fuzz/target/target.h"
+#include "oracle/judge/judge.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 // of the tensors alone: 64 bits of significand hold products of 24 bits, and sums of a few hundred of
 // them to well below what is asserted.
 
-#include "fuzz/expand_values.h"
+#include "fuzz/recipe/expand/values.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include <functional>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/recipe.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_delete.h"
+#include "fuzz/triage/shrink/delete.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/explain.h"
+#include "fuzz/triage/shrink/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_select.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/select.h"
 #include "kernel/problem.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

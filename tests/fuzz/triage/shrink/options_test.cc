@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_options.h"
+#include "fuzz/triage/shrink/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <optional>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
 #include "kernel/problem.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink_order.h"
+#include "fuzz/triage/shrink/order.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "fuzz/shrink_session.h"
-#include "fuzz/shrink_tensors.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "fuzz/triage/shrink/session.h"
+#include "fuzz/triage/shrink/tensors.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

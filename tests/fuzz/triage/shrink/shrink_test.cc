@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/shrink.h"
+#include "fuzz/triage/shrink/shrink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/mix.h"
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink_order.h"
-#include "fuzz/shrink_select.h"
-#include "fuzz/shrink_session.h"
+#include "fuzz/base/mix.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/session.h"
 #include "kernel/problem.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

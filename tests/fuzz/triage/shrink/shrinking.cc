@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/fuzz/support/shrinking.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "fuzz/mix.h"
+#include "fuzz/base/mix.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,15 +3,15 @@
 // For the tests of the shrinker. Predicates whose simplest failing problem is known by hand stand in
 // for targets, so every expectation is written down, not computed by the shrinker's own order.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
+#ifndef PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
+#define PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
 #include "kernel/dtype.h"
 
 namespace plumbline::fuzz {
@@ -35,4 +35,4 @@ float Largest(const HostTensor& tensor);  // minus infinity if it has no element
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_SHRINKING_H_
+#endif  // PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/owned_problem.h"
-#include "fuzz/shrink.h"
-#include "tests/fuzz/support/shrinking.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/triage/shrink/shrink.h"
+#include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernel/cuda/cuda.h"
+#include "kernel/cuda/operator.h"
 
 namespace plumbline::kernel::device {
 namespace {

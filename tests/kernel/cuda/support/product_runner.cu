@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "kernel/cuda/defects.h"
-#include "kernel/cuda/device.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
+#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/device.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
