@@ -31,7 +31,7 @@ enum class HarnessDefect : uint8_t {
   kHangPasses,     // ... or one that was killed at its deadline
   kKillIsBlamed,   // SIGKILL that does not come again is the target's fault
   kOnceIsDropped,  // what the second look does not see was nothing
-  // The journal (journal.cc, ledger.cc).
+  // The journal (journal.cc, campaign_state.cc).
   kStartNotWritten,     // a case is not announced
   kDoneBeforeSighting,  // a case is done before what it showed is written
   kTornLineKept,        // the next line is written behind half a line

@@ -9,12 +9,12 @@
 
 #include "fuzz/base/disk_space.h"
 #include "fuzz/base/regular_file.h"
-#include "fuzz/campaign/crew.h"
+#include "fuzz/campaign/campaign_state.h"
 #include "fuzz/campaign/journal.h"
-#include "fuzz/campaign/ledger.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/search.h"
 #include "fuzz/campaign/stored_cases.h"
+#include "fuzz/campaign/worker_pool.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
 
@@ -149,23 +149,24 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
       return Refused(created ? ExitStatus::kFault : ExitStatus::kUsage, error, std::move(options));
     }
   }
-  Ledger ledger(options, *course.plan, course.search.get(), std::move(state), std::move(journal));
-  Crew crew(options, &ledger, interrupt, observer);
-  crew.Run();
-  ledger.Close();
+  CampaignState campaign_state(options, *course.plan, course.search.get(), std::move(state),
+                               std::move(journal));
+  WorkerPool pool(options, &campaign_state, interrupt, observer);
+  pool.Run();
+  campaign_state.Close();
 
   CampaignSummary summary;
-  summary.elapsed = ledger.Elapsed();
-  summary.targets = ledger.Tallies();
-  summary.sightings = ledger.Sightings();
+  summary.elapsed = campaign_state.Elapsed();
+  summary.targets = campaign_state.Tallies();
+  summary.sightings = campaign_state.Sightings();
   for (size_t t = 0; t < options.targets.size(); ++t) {
     summary.coverage.push_back(ReportOf(course.search->coverage(t)));
     summary.yields.push_back(course.search->yields(t));
   }
-  summary.error = crew.error();
-  summary.time = crew.time();
-  summary.status = Gravest({{ExitStatus::kFault, ledger.Faults() > 0},
-                            {crew.status(), true},
+  summary.error = pool.error();
+  summary.time = pool.time();
+  summary.status = Gravest({{ExitStatus::kFault, campaign_state.Faults() > 0},
+                            {pool.status(), true},
                             {ExitStatus::kFindings, !summary.sightings.empty()}});
   summary.options = options;
   const std::string text = ToJson(summary).Dump(2) + "\n";

@@ -30,7 +30,7 @@
 #include "fuzz/campaign/options.h"
 #include "fuzz/campaign/search/assurance.h"
 #include "fuzz/campaign/search/plan.h"
-#include "fuzz/campaign/search/yield.h"
+#include "fuzz/campaign/search/regime_yield.h"
 #include "fuzz/campaign/tally.h"
 #include "fuzz/campaign/time_split.h"
 #include "fuzz/triage/sighting.h"
@@ -81,7 +81,7 @@ struct CampaignSummary {
   std::vector<std::pair<std::string, Tally>> targets;
   std::vector<Sighting> sightings;       // in the order of their items
   std::vector<CoverageReport> coverage;  // by target, as `targets`
-  std::vector<Yields> yields;
+  std::vector<RegimeYields> yields;
 };
 
 // Blocks until the budget ends or *interrupt becomes true.

@@ -34,7 +34,7 @@ bool IsNumber(const std::string& cell) {
   return !cell.empty() && cell.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-int64_t BlindCases(const Yields& yields) {
+int64_t BlindCases(const RegimeYields& yields) {
   int64_t blind = 0;
   for (const auto& [regime, yield] : yields) blind += yield.blind;
   return blind;
@@ -67,7 +67,7 @@ std::string Coverage(const std::string& target, const CoverageReport& report, do
   return text;
 }
 
-std::string YieldTable(const Yields& yields, const std::map<std::string, int64_t>& findings) {
+std::string YieldTable(const RegimeYields& yields, const std::map<std::string, int64_t>& findings) {
   std::vector<std::vector<std::string>> rows = {
       {"regime", "cases", "seconds", "findings", "new cells", "error/allowed", "fails below"}};
   for (const auto& [regime, yield] : yields) {
@@ -189,7 +189,7 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
   text += Table(rows);
   for (size_t t = 0; t < summary.targets.size(); ++t) {
     const auto& [target, tally] = summary.targets[t];
-    const Yields yields = t < summary.yields.size() ? summary.yields[t] : Yields{};
+    const RegimeYields yields = t < summary.yields.size() ? summary.yields[t] : RegimeYields{};
     if (!yields.empty()) text += "\n" + YieldTable(yields, FindingsOf(summary, target)) + "\n";
     text += target + ": largest error/allowed " + Tightness(tally.tightness) + "\n";
     text +=

@@ -143,10 +143,10 @@ void Shrinking::Run(const std::filesystem::path& file) {
                                                          : command_.out;
   if (!Write(out, pursued.stored)) return;
   Tell(pursued, file, out);
-  for (const Case& slip : pursued.slips) {
-    const std::filesystem::path path = out.parent_path() / CaseFileName(slip);
-    if (Write(path, slip)) {
-      console_.Say("seen on the way: " + slip.finding.what + ": " + path.string() + "\n");
+  for (const Case& other : pursued.other_findings) {
+    const std::filesystem::path path = out.parent_path() / CaseFileName(other);
+    if (Write(path, other)) {
+      console_.Say("seen on the way: " + other.finding.what + ": " + path.string() + "\n");
     }
   }
   if (pursued.harness_fault.empty()) return;

@@ -47,8 +47,8 @@ int64_t CostOf(const Recipe& r) { return r.n * r.v * r.h; }
 // Cuts the axis itself where it alone is dear: a row costs what two thousand multiply-adds do, and a
 // column its exponentials.
 void KeepShort(Recipe* r) {
-  r->n = std::min(r->n, kMutatedRows);
-  r->v = std::min(r->v, kMutatedWeights);
+  r->n = std::min(r->n, kStepMaxRows);
+  r->v = std::min(r->v, kStepMaxWeights);
 }
 
 // Cuts N, then H, as the generators do.
@@ -72,7 +72,7 @@ Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits
     }
     case Step::kRows:
       StepShape(&r.n, bits);
-      r.n = std::min(r.n, std::max(recipe.n, kMutatedRows));
+      r.n = std::min(r.n, std::max(recipe.n, kStepMaxRows));
       break;
     case Step::kVocab:
       StepShape(&r.v, bits);
@@ -101,12 +101,12 @@ Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits
       r.fp32_grads = other.fp32_grads;
       break;
   }
-  KeepCheap(std::max(kMutatedCost, CostOf(recipe)), std::max(kMutatedWeights, recipe.v * recipe.h), &r);
+  KeepCheap(std::max(kStepMaxCost, CostOf(recipe)), std::max(kStepMaxWeights, recipe.v * recipe.h), &r);
   KeepSensible(&r);
   return r;
 }
 
-Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed) {
+Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed) {
   const uint64_t bits = Mix(seed, 0);
   const int steps = bits % 8 < 5 ? 1 : bits % 8 < 7 ? 2 : 3;
   Recipe r = recipe;
@@ -118,7 +118,7 @@ Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed) {
   // usual price: most of a long campaign's time went there.
   if (Mix(seed, kFullSize) % 16 != 0) {
     KeepShort(&r);
-    KeepCheap(kMutatedCost, kMutatedWeights, &r);
+    KeepCheap(kStepMaxCost, kStepMaxWeights, &r);
   }
   return r;
 }

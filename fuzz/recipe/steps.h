@@ -27,9 +27,9 @@ inline constexpr int kSteps = 9;
 
 // What a case may cost that grew out of a cheaper one, in multiply-adds of one product of N x V x H;
 // in elements of weight; and in rows.
-inline constexpr int64_t kMutatedCost = 300'000;
-inline constexpr int64_t kMutatedWeights = 30'000;
-inline constexpr int64_t kMutatedRows = 1'000;
+inline constexpr int64_t kStepMaxCost = 300'000;
+inline constexpr int64_t kStepMaxWeights = 30'000;
+inline constexpr int64_t kStepMaxRows = 1'000;
 
 // One step from `recipe`, by `bits`; `other` is what is spliced in. The label of the regime stays. What
 // comes out is a recipe that Parse accepts, is no dearer than the constants above or `recipe`, and may
@@ -37,7 +37,7 @@ inline constexpr int64_t kMutatedRows = 1'000;
 Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits);
 
 // One to three steps, most often one.
-Recipe Mutate(const Recipe& recipe, const Recipe& other, uint64_t seed);
+Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed);
 
 }  // namespace plumbline::fuzz
 

@@ -52,7 +52,7 @@ class Pursuer {
     std::optional<Finding> finding;
   };
 
-  struct Slip {
+  struct OtherFinding {
     OwnedProblem problem;
     Finding finding;
   };
@@ -85,7 +85,7 @@ class Pursuer {
   bool by_majority_ = false;
   Finding last_seen_;
   std::set<std::string> known_;  // signatures of the problem that it starts from
-  std::vector<Slip> slips_;
+  std::vector<OtherFinding> others_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   Pursued pursued_;
 };
@@ -100,14 +100,14 @@ void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result)
   for (const Finding& finding : result.findings) {
     // Late against the short deadline says little; against the campaign's it may be in time.
     if (finding.kind == FindingKind::kHang || known_.contains(finding.Signature())) continue;
-    auto slip = std::find_if(slips_.begin(), slips_.end(), [&](const Slip& known) {
+    auto other = std::find_if(others_.begin(), others_.end(), [&](const OtherFinding& known) {
       return known.finding.Signature() == finding.Signature();
     });
-    if (slip == slips_.end()) {
-      if (slips_.size() == kMostSlips) continue;
-      slips_.push_back({candidate, finding});
-    } else if (ValueCount(candidate) < ValueCount(slip->problem)) {
-      *slip = {candidate, finding};
+    if (other == others_.end()) {
+      if (others_.size() == kMostSlips) continue;
+      others_.push_back({candidate, finding});
+    } else if (ValueCount(candidate) < ValueCount(other->problem)) {
+      *other = {candidate, finding};
     }
   }
 }
@@ -132,14 +132,14 @@ bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
 }
 
 void Pursuer::ConfirmSlips() {
-  for (Slip& slip : slips_) {
+  for (OtherFinding& other : others_) {
     if (stopped()) return;
-    const auto confirmed = Arbitrate(slip.problem, slip.finding.Signature());
+    const auto confirmed = Arbitrate(other.problem, other.finding.Signature());
     if (!confirmed) continue;
-    Case c = Describe(std::move(slip.problem), *confirmed);
+    Case c = Describe(std::move(other.problem), *confirmed);
     c.why = "seen while " + signature_ + " was shrunk";
     c.recipe.clear();  // the line shows the other finding
-    pursued_.slips.push_back(std::move(c));
+    pursued_.other_findings.push_back(std::move(c));
   }
 }
 

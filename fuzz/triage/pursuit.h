@@ -52,10 +52,10 @@ inline constexpr size_t kMostSlips = 4;
 struct Pursued {
   enum class Kind : uint8_t { kCase, kInterrupted, kUnavailable };
   Kind kind = Kind::kCase;
-  std::string error;        // kUnavailable
-  Case stored;              // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
-  StoredFinding kept;       // kCase; `file` is left empty
-  std::vector<Case> slips;  // kCase; each confirmed with the arbiter
+  std::string error;   // kUnavailable
+  Case stored;         // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
+  StoredFinding kept;  // kCase; `file` is left empty
+  std::vector<Case> other_findings;  // kCase; each confirmed with the arbiter
   // Not empty: reference and arbiter disagree on `witness`, which is then not among the steps taken.
   std::string harness_fault;
   std::optional<Case> witness;

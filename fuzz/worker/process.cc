@@ -19,7 +19,7 @@
 
 #include "fuzz/base/child_process.h"
 #include "fuzz/base/harness_defect.h"
-#include "fuzz/worker/frame.h"
+#include "fuzz/worker/message.h"
 
 extern char** environ;
 
@@ -72,8 +72,8 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
 
   std::vector<std::byte> bytes;
   const Patience patience{Clock::now() + spec.start_timeout, [&] { return worker->KeepWaiting(); }};
-  const FrameStatus status = ReceiveFrame(worker->socket_, &bytes, patience);
-  if (status != FrameStatus::kOk) {
+  const MessageStatus status = ReceiveMessage(worker->socket_, &bytes, patience);
+  if (status != MessageStatus::kOk) {
     *error = "target " + spec.target +
              ": the worker process did not get ready: " + worker->Ended(status).what;
     return nullptr;
@@ -121,11 +121,11 @@ Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds dead
   TrimLog();
   log_mark_ = std::max<int64_t>(0, lseek(log_, 0, SEEK_END));
   const Patience patience{Clock::now() + deadline, [this] { return KeepWaiting(); }};
-  FrameStatus status = SendFrame(socket_, Encode(request), patience);
-  if (status != FrameStatus::kOk) return Ended(status);
+  MessageStatus status = SendMessage(socket_, Encode(request), patience);
+  if (status != MessageStatus::kOk) return Ended(status);
   std::vector<std::byte> bytes;
-  status = ReceiveFrame(socket_, &bytes, patience);
-  if (status != FrameStatus::kOk) return Ended(status);
+  status = ReceiveMessage(socket_, &bytes, patience);
+  if (status != MessageStatus::kOk) return Ended(status);
   Answer answer;
   std::string error;
   std::optional<CaseResult> result = DecodeResult(bytes, &error);
@@ -172,14 +172,14 @@ std::string WorkerProcess::HowItEnded() const {
   return how;
 }
 
-Answer WorkerProcess::Ended(FrameStatus status) {
+Answer WorkerProcess::Ended(MessageStatus status) {
   Answer answer;
   const bool interrupted = interrupt_ != nullptr && interrupt_->load();
-  if (status == FrameStatus::kTimedOut) {
+  if (status == MessageStatus::kTimedOut) {
     Kill();
     answer.kind = Planted(HarnessDefect::kHangPasses) ? Answer::Kind::kResult : Answer::Kind::kTimedOut;
     answer.what = "did not answer before its deadline and was killed";
-  } else if (status == FrameStatus::kGivenUp && interrupted && !wait_status_) {
+  } else if (status == MessageStatus::kGivenUp && interrupted && !wait_status_) {
     Kill();
     answer.kind = Answer::Kind::kInterrupted;
     answer.what = "interrupted";
@@ -191,8 +191,8 @@ Answer WorkerProcess::Ended(FrameStatus status) {
       if (!Reap(WNOHANG)) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
     }
     answer.kind = Planted(HarnessDefect::kDeathPasses) ? Answer::Kind::kResult : Answer::Kind::kDied;
-    answer.what = status == FrameStatus::kBroken && !wait_status_ ? "sent bytes that are no answer"
-                                                                  : HowItEnded();
+    answer.what = status == MessageStatus::kBroken && !wait_status_ ? "sent bytes that are no answer"
+                                                                    : HowItEnded();
     if (wait_status_ && WIFSIGNALED(*wait_status_)) answer.signal = WTERMSIG(*wait_status_);
     Kill();
   }

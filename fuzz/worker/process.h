@@ -17,7 +17,7 @@
 #include <optional>
 #include <string>
 
-#include "fuzz/worker/frame.h"
+#include "fuzz/worker/message.h"
 #include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
@@ -75,7 +75,7 @@ class WorkerProcess {
   void TrimLog();
   std::string LastWords() const;
   void Kill();
-  Answer Ended(FrameStatus status);
+  Answer Ended(MessageStatus status);
 
   pid_t pid_ = -1;
   int socket_ = -1;

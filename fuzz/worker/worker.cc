@@ -26,7 +26,7 @@
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/device.h"
 #include "fuzz/target/target.h"
-#include "fuzz/worker/frame.h"
+#include "fuzz/worker/message.h"
 #include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
@@ -166,7 +166,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
   } else if (hello.error.empty()) {
     hello.error = "target " + target_name + " did not load and gave no reason";
   }
-  if (SendFrame(socket, Encode(hello)) != FrameStatus::kOk) return kFault;
+  if (SendMessage(socket, Encode(hello)) != MessageStatus::kOk) return kFault;
   if (!target) return kWorkerUnavailable;
   if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
@@ -178,9 +178,9 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
   for (int64_t count = 0;; ++count) {
     if (count % kLookEvery == 0) held = HeldBytes();
     std::vector<std::byte> bytes;
-    const FrameStatus status = ReceiveFrame(socket, &bytes);
-    if (status == FrameStatus::kClosed) return 0;
-    if (status != FrameStatus::kOk) return kFault;
+    const MessageStatus status = ReceiveMessage(socket, &bytes);
+    if (status == MessageStatus::kClosed) return 0;
+    if (status != MessageStatus::kOk) return kFault;
     std::string error;
     const std::optional<Request> request = DecodeRequest(bytes, &error);
     CaseResult result;
@@ -199,7 +199,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
                  refused) {  // address space for wide strides: fuzz/examine/placement.h
       result = Fault(refused.what());
     }
-    if (SendFrame(socket, Encode(result)) != FrameStatus::kOk) return kFault;
+    if (SendMessage(socket, Encode(result)) != MessageStatus::kOk) return kFault;
   }
 }
 

@@ -156,9 +156,9 @@ def main():
             jobs.append((kind, dtype, way, dump, ["--target", "cuda"]))  # outputs in the dump, cuda's contract
     torch.cuda.empty_cache()
     at_once = max(1, min(4, options.threads // 4))
-    with ThreadPoolExecutor(at_once) as crew:
+    with ThreadPoolExecutor(at_once) as pool:
         threads = max(1, options.threads // at_once)
-        dumps = list(crew.map(lambda j: check(options.plumb, j[3], j[4], threads), jobs))
+        dumps = list(pool.map(lambda j: check(options.plumb, j[3], j[4], threads), jobs))
     figures = [row for job, dump in zip(jobs, dumps) for row in rows_of(*job[:3], dump)]
     text = table(figures)
     (options.folder / "table.md").write_text(text + "\n", encoding="utf-8")

@@ -39,7 +39,7 @@ Recipe Search::Guided(uint64_t seed, const Snapshot& from) const {
   const Recipe& parent = elites->second[Mix(seed, 2) % elites->second.size()]->recipe;
   // What is spliced in has the same aim: a sharp case must not become one whose bounds say nothing.
   const std::vector<const Archive::Elite*>& others = from.by_aim.at(AimOf(regime));
-  return Mutate(parent, others[Mix(seed, 3) % others.size()]->recipe, Mix(seed, 4));
+  return TakeStep(parent, others[Mix(seed, 3) % others.size()]->recipe, Mix(seed, 4));
 }
 
 void Search::Snapshot::Sort() {

@@ -31,7 +31,7 @@
 #include "fuzz/campaign/search/coverage.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
-#include "fuzz/campaign/search/yield.h"
+#include "fuzz/campaign/search/regime_yield.h"
 #include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
@@ -54,7 +54,7 @@ class Search {
 
   // Of a target, as of the last generation that was taken in.
   const Coverage& coverage(size_t target) const { return coverage_[target]; }
-  const Yields& yields(size_t target) const { return yields_[target]; }
+  const RegimeYields& yields(size_t target) const { return yields_[target]; }
   const Archive& archive() const { return snapshots_.back()->archive; }
 
  private:
@@ -87,7 +87,7 @@ class Search {
   // Of generations taken_ - 2 and taken_ - 1; empty ones stand for those before the first.
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::vector<Coverage> coverage_;  // by target
-  std::vector<Yields> yields_;
+  std::vector<RegimeYields> yields_;
   std::set<std::pair<size_t, std::string>> signatures_;
 };
 

@@ -89,8 +89,8 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
       }
     };
     {
-      std::vector<std::jthread> crew;
-      for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) crew.emplace_back(draw);
+      std::vector<std::jthread> pool;
+      for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) pool.emplace_back(draw);
       draw();
     }
     products(fp16, tiles, depth, a.data(), b.data(), got.data());

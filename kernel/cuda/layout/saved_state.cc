@@ -21,11 +21,11 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
   state.ld = RoundUp(layout.v - state.first_column, kKeptGroup);
   state.bytes = layout.saved_bytes;
   if (!state.KeepsLogits()) return state;
-  Cutter cutter;
-  cutter.Take(static_cast<int64_t>(layout.saved_bytes), 1);
-  state.slot = cutter.Take(layout.n, sizeof(int32_t));
-  state.logits = cutter.Take(HeldProduct(layout.n, state.ld), sizeof(float));
-  state.bytes = cutter.bytes();
+  RegionAllocator allocator;
+  allocator.Take(static_cast<int64_t>(layout.saved_bytes), 1);
+  state.slot = allocator.Take(layout.n, sizeof(int32_t));
+  state.logits = allocator.Take(HeldProduct(layout.n, state.ld), sizeof(float));
+  state.bytes = allocator.bytes();
   if (state.bytes > kMostBytes) return std::nullopt;
   return state;
 }
@@ -34,15 +34,15 @@ std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout) {
   const std::optional<SavedLayout> state = MakeSavedLayout(layout);
   if (!state) return std::nullopt;
   AtOnceLayout regions = {.state = *state};
-  Cutter cutter;
+  RegionAllocator allocator;
   if (layout.has_backward) {
-    regions.saved = cutter.Take(static_cast<int64_t>(state->bytes), 1);
+    regions.saved = allocator.Take(static_cast<int64_t>(state->bytes), 1);
     for (size_t* region : {&regions.logprob, &regions.entropy, &regions.lse, &regions.grad_logprob,
                            &regions.grad_entropy})
-      *region = cutter.Take(layout.n, sizeof(float));
+      *region = allocator.Take(layout.n, sizeof(float));
   }
-  regions.passes = cutter.Take(static_cast<int64_t>(layout.workspace_bytes), 1);
-  regions.bytes = cutter.bytes();
+  regions.passes = allocator.Take(static_cast<int64_t>(layout.workspace_bytes), 1);
+  regions.bytes = allocator.bytes();
   if (regions.bytes > kMostBytes) return std::nullopt;
   return regions;
 }

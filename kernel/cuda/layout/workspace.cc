@@ -159,20 +159,20 @@ ForwardLayout MakeForward(const Layout& layout, int64_t row_bytes, int columns) 
       EvenPiece(layout.n, kForwardBytes / std::max<int64_t>(12 * f.partials + row_bytes, 1), kRowStep);
   f.weight_chunk =
       EvenPiece(layout.v, kForwardWeightBytes / std::max<int64_t>(row_bytes, 1), kColumnStep);
-  Cutter cutter;
-  f.census = cutter.Take(1, kCensusBytes);
-  f.source = cutter.Take(layout.n, 4);
-  f.label = cutter.Take(layout.n, 8);
-  f.scale = cutter.Take(layout.n, 4);
-  f.temperature = cutter.Take(layout.n, 4);
-  f.label_logit = cutter.Take(layout.n, 4);
-  f.row_logprob = cutter.Take(layout.n, 4);
-  f.partial_max = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
-  f.partial_sum = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
-  f.partial_moment = cutter.Take(HeldProduct(f.partials, f.row_block), 4);
-  f.packed_hidden = cutter.Take(HeldProduct(f.row_block, row_bytes), 1);
-  f.packed_weight = cutter.Take(HeldProduct(f.weight_chunk, row_bytes), 1);
-  f.bytes = cutter.bytes();
+  RegionAllocator allocator;
+  f.census = allocator.Take(1, kCensusBytes);
+  f.source = allocator.Take(layout.n, 4);
+  f.label = allocator.Take(layout.n, 8);
+  f.scale = allocator.Take(layout.n, 4);
+  f.temperature = allocator.Take(layout.n, 4);
+  f.label_logit = allocator.Take(layout.n, 4);
+  f.row_logprob = allocator.Take(layout.n, 4);
+  f.partial_max = allocator.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.partial_sum = allocator.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.partial_moment = allocator.Take(HeldProduct(f.partials, f.row_block), 4);
+  f.packed_hidden = allocator.Take(HeldProduct(f.row_block, row_bytes), 1);
+  f.packed_weight = allocator.Take(HeldProduct(f.weight_chunk, row_bytes), 1);
+  f.bytes = allocator.bytes();
   return f;
 }
 
@@ -214,21 +214,21 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(layout.n, layout.h, columns, std::max(single, b.direct_chunk), single / 2);
   }
-  Cutter direct;
+  RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);
   b.source = direct.Take(layout.n, 4);
   b.slot = direct.Take(layout.n, 4);
   b.rows = direct.Take(layout.n, kRowGradientBytes);
   if (sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
-  const auto take_d_logits = [&](Cutter& cutter, int64_t chunk_columns) {
-    return cutter.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
+  const auto take_d_logits = [&](RegionAllocator& allocator, int64_t chunk_columns) {
+    return allocator.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
   };
-  Cutter packed = direct;
+  RegionAllocator packed = direct;
   b.d_logits = take_d_logits(packed, b.packed_chunk);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
   // At b.d_logits too.
-  Cutter kept = direct;
+  RegionAllocator kept = direct;
   take_d_logits(direct, b.direct_chunk);
   take_d_logits(kept, b.kept.most);
   b.other_kept = b.kept.two ? take_d_logits(kept, b.kept.most) : b.d_logits;

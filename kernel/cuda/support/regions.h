@@ -20,7 +20,7 @@ inline int64_t HeldProduct(int64_t a, int64_t b) {
   return a == 0 || b <= kMost / a ? a * b : kMost;
 }
 
-class Cutter {
+class RegionAllocator {
  public:
   // Space for count elements of `size` bytes, at a multiple of 256; past kMostBytes it stays there.
   size_t Take(int64_t count, size_t size) {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/campaign_state.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
@@ -224,10 +224,10 @@ Judged FailedWith(const std::string& output) {
   return judged;
 }
 
-class LedgerTest : public JournalTest {
+class CampaignStateTest : public JournalTest {
  protected:
-  // A ledger that goes on with the journal, or begins it.
-  std::unique_ptr<Ledger> Reopen() {
+  // A campaign_state that goes on with the journal, or begins it.
+  std::unique_ptr<CampaignState> Reopen() {
     JournalState state;
     plan_ = std::make_unique<Plan>(options_, std::vector<std::filesystem::path>{});
     search_ = std::make_unique<Search>(*plan_, RegimesOf(options_), options_.targets.size());
@@ -238,8 +238,8 @@ class LedgerTest : public JournalTest {
     auto journal = std::filesystem::exists(File())
                        ? Journal::Open(work_.path(), &state, &error_, on_done)
                        : Create();
-    return std::make_unique<Ledger>(options_, *plan_, search_.get(), std::move(state),
-                                    std::move(journal));
+    return std::make_unique<CampaignState>(options_, *plan_, search_.get(), std::move(state),
+                                           std::move(journal));
   }
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Search> search_;
@@ -253,11 +253,12 @@ class LedgerTest : public JournalTest {
 
 // Kills: an index that is skipped or drawn twice over a resume, targets that see different recipes, a
 // budget that counts anew in each run.
-TEST_F(LedgerTest, RunsShareOneRowOfItems) {
+TEST_F(CampaignStateTest, RunsShareOneRowOfItems) {
   std::vector<std::pair<size_t, std::string>> all;
   {
-    auto ledger = Reopen();
-    while (const auto item = ledger->NextItem(&wait_)) all.emplace_back(item->target, item->recipe);
+    auto campaign_state = Reopen();
+    while (const auto item = campaign_state->NextItem(&wait_))
+      all.emplace_back(item->target, item->recipe);
   }
   ASSERT_EQ(all.size(), 14U);  // 7 cases on each of 2 targets
   for (size_t i = 0; i < all.size(); i += 2) {
@@ -267,51 +268,52 @@ TEST_F(LedgerTest, RunsShareOneRowOfItems) {
   }
   EXPECT_NE(all[0].second, all[2].second);
   {
-    auto ledger = Reopen();
+    auto campaign_state = Reopen();
     for (int i = 0; i < 5; ++i) {
-      const auto item = ledger->NextItem(&wait_);
-      ledger->Start(*item);
-      if (i != 1) ledger->Record(*item, Judged{}, 0.001);  // item 1 is in flight when the run ends
+      const auto item = campaign_state->NextItem(&wait_);
+      campaign_state->Start(*item);
+      if (i != 1)
+        campaign_state->Record(*item, Judged{}, 0.001);  // item 1 is in flight when the run ends
     }
   }
-  auto ledger = Reopen();
+  auto campaign_state = Reopen();
   std::vector<int64_t> rest;
-  while (const auto item = ledger->NextItem(&wait_)) rest.push_back(item->number);
+  while (const auto item = campaign_state->NextItem(&wait_)) rest.push_back(item->number);
   EXPECT_EQ(rest, (std::vector<int64_t>{1, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
 }
 
 // Kills: a finding lost between its sighting and its storing, pursued twice, or counted as new again.
-TEST_F(LedgerTest, ASightingIsPursuedOnceAndSurvivesAResume) {
+TEST_F(CampaignStateTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   Item item;
   item.recipe = "v1 seed=1";
   {
-    auto ledger = Reopen();
-    EXPECT_EQ(ledger->Record(item, FailedWith("logprob"), 0.001).size(), 1U);
+    auto campaign_state = Reopen();
+    EXPECT_EQ(campaign_state->Record(item, FailedWith("logprob"), 0.001).size(), 1U);
     item.number = 2;
     item.recipe = "v1 seed=2";
-    EXPECT_EQ(ledger->Record(item, FailedWith("logprob"), 0.001).size(), 0U);
-    EXPECT_EQ(ledger->Tallies()[0].second.signatures.at("bound:logprob"), 2);
+    EXPECT_EQ(campaign_state->Record(item, FailedWith("logprob"), 0.001).size(), 0U);
+    EXPECT_EQ(campaign_state->Tallies()[0].second.signatures.at("bound:logprob"), 2);
   }
   {
-    auto ledger = Reopen();
-    const auto pending = ledger->NextPending();
+    auto campaign_state = Reopen();
+    const auto pending = campaign_state->NextPending();
     ASSERT_TRUE(pending);
     EXPECT_EQ(pending->recipe, "v1 seed=1");
     EXPECT_EQ(pending->more, std::vector<std::string>{"v1 seed=2"});
-    EXPECT_FALSE(ledger->NextPending());
+    EXPECT_FALSE(campaign_state->NextPending());
     StoredFinding kept;
     kept.file = "findings/a";
-    EXPECT_EQ(ledger->Store(*pending, kept).kept->file, "findings/a");
+    EXPECT_EQ(campaign_state->Store(*pending, kept).kept->file, "findings/a");
   }
-  auto ledger = Reopen();
-  EXPECT_FALSE(ledger->NextPending());
-  ASSERT_EQ(ledger->Sightings().size(), 1U);
-  EXPECT_EQ(ledger->Sightings()[0].kept->file, "findings/a");
+  auto campaign_state = Reopen();
+  EXPECT_FALSE(campaign_state->NextPending());
+  ASSERT_EQ(campaign_state->Sightings().size(), 1U);
+  EXPECT_EQ(campaign_state->Sightings()[0].kept->file, "findings/a");
 }
 
 // Kills: a case that counts as done before what it showed is written: killed between the two, a
 // campaign would never see it again.
-TEST_F(LedgerTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
+TEST_F(CampaignStateTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
   Reopen()->Record(Item{}, FailedWith("logprob"), 0.001);
   const std::string journal = Slurp(File());
   const size_t sighting = journal.find("\"sighting\""), done = journal.find("\"done\"");
@@ -321,27 +323,27 @@ TEST_F(LedgerTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
 }
 
 // Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
-TEST_F(LedgerTest, StopAfterCountsDistinctFindings) {
+TEST_F(CampaignStateTest, StopAfterCountsDistinctFindings) {
   options_.stop_after = 2;
-  auto ledger = Reopen();
+  auto campaign_state = Reopen();
   Item item;
-  ledger->Record(item, FailedWith("logprob"), 0.001);
-  EXPECT_TRUE(ledger->NextItem(&wait_));
+  campaign_state->Record(item, FailedWith("logprob"), 0.001);
+  EXPECT_TRUE(campaign_state->NextItem(&wait_));
   item.number = 1;
   Judged many = FailedWith("lse");
   many.result.findings.push_back(FailedWith("entropy").result.findings[0]);
-  EXPECT_EQ(ledger->Record(item, many, 0.001).size(), 1U);
-  EXPECT_FALSE(ledger->NextItem(&wait_));
+  EXPECT_EQ(campaign_state->Record(item, many, 0.001).size(), 1U);
+  EXPECT_FALSE(campaign_state->NextItem(&wait_));
 }
 
 // Kills: a case on which reference and arbiter disagree reported as the target's fault.
-TEST_F(LedgerTest, NothingIsAFindingWhereTheOracleContradictsItself) {
-  auto ledger = Reopen();
+TEST_F(CampaignStateTest, NothingIsAFindingWhereTheOracleContradictsItself) {
+  auto campaign_state = Reopen();
   Judged judged = FailedWith("lse");
   judged.result.harness_fault = "disagree";
-  EXPECT_TRUE(ledger->Record(Item{}, judged, 0.001).empty());
-  EXPECT_EQ(ledger->Tallies()[0].second.faults, 1);
-  EXPECT_EQ(ledger->Tallies()[0].second.fail, 0);
+  EXPECT_TRUE(campaign_state->Record(Item{}, judged, 0.001).empty());
+  EXPECT_EQ(campaign_state->Tallies()[0].second.faults, 1);
+  EXPECT_EQ(campaign_state->Tallies()[0].second.fail, 0);
 }
 
 }  // namespace

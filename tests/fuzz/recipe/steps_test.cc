@@ -13,23 +13,23 @@ namespace plumbline::fuzz {
 namespace {
 
 // Kills: a step to a line that Parse refuses, or to a case that costs a campaign seconds.
-TEST(MutateTest, StepsStayWithinWhatCanBeRunAndAfforded) {
+TEST(StepsTest, StepsStayWithinWhatCanBeRunAndAfforded) {
   std::string error;
   for (uint64_t i = 0; i < 4000; ++i) {
     const Recipe a = DrawRecipe(7, i), b = DrawRecipe(8, i);
-    const Recipe r = Mutate(a, b, i);
+    const Recipe r = TakeStep(a, b, i);
     Recipe parsed;
     ASSERT_TRUE(Parse(Format(r), &parsed, &error)) << error;
     ASSERT_EQ(parsed, r);
     EXPECT_EQ(r.regime, a.regime);
     const auto most = [](int64_t limit, int64_t now) { return std::max(limit, now); };
-    EXPECT_LE(r.n * r.v * r.h, most(kMutatedCost, a.n * a.v * a.h)) << Format(r);
-    EXPECT_LE(r.v * r.h, most(kMutatedWeights, a.v * a.h)) << Format(r);
+    EXPECT_LE(r.n * r.v * r.h, most(kStepMaxCost, a.n * a.v * a.h)) << Format(r);
+    EXPECT_LE(r.v * r.h, most(kStepMaxWeights, a.v * a.h)) << Format(r);
   }
 }
 
 // Kills: a step that changes more than its own part, and one that never changes anything.
-TEST(MutateTest, AStepChangesItsPartAlone) {
+TEST(StepsTest, AStepChangesItsPartAlone) {
   std::string error;
   Recipe a, b;
   ASSERT_TRUE(Parse("v1 regime=edges seed=5 n=4 v=100 h=10 exp=3", &a, &error)) << error;
@@ -62,7 +62,7 @@ TEST(MutateTest, AStepChangesItsPartAlone) {
 
 // Kills: a child whose broadcast or scalar upstream gradient is of a kind that differs by row, so that
 // nothing of the kind is left in it.
-TEST(MutateTest, AChildsGradientsAreOfItsKind) {
+TEST(StepsTest, AChildsGradientsAreOfItsKind) {
   std::string error;
   for (const char* kind : {"first-zero", "one-hot", "alternating"}) {
     Recipe a, b;
@@ -75,7 +75,7 @@ TEST(MutateTest, AChildsGradientsAreOfItsKind) {
 }
 
 // Steps of a size: one more and less, half, double, and around multiples of 16 and 64.
-TEST(MutateTest, SizesMoveToWhereLoopsEnd) {
+TEST(StepsTest, SizesMoveToWhereLoopsEnd) {
   Recipe a;
   a.v = 100;
   std::set<int64_t> sizes;

@@ -90,11 +90,11 @@ TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
   EXPECT_EQ(pursued.stored.finding.Signature(), "status");
   EXPECT_EQ(pursued.stored.problem.vocab(), 9);
-  ASSERT_EQ(pursued.slips.size(), 1u);
-  EXPECT_EQ(pursued.slips[0].finding.Signature(), "crash");
-  EXPECT_THAT(pursued.slips[0].problem.vocab(), ::testing::AnyOf(4, 8));
-  EXPECT_THAT(pursued.slips[0].why, HasSubstr("status"));
-  EXPECT_EQ(pursued.slips[0].recipe, "");
+  ASSERT_EQ(pursued.other_findings.size(), 1u);
+  EXPECT_EQ(pursued.other_findings[0].finding.Signature(), "crash");
+  EXPECT_THAT(pursued.other_findings[0].problem.vocab(), ::testing::AnyOf(4, 8));
+  EXPECT_THAT(pursued.other_findings[0].why, HasSubstr("status"));
+  EXPECT_EQ(pursued.other_findings[0].recipe, "");
 }
 
 // Fails if what was found out about the small problem does not reach the file.

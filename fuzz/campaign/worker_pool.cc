@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign/crew.h"
+#include "fuzz/campaign/worker_pool.h"
 
 #include <algorithm>
 #include <fstream>
@@ -33,7 +33,7 @@ constexpr milliseconds kDiskEvery{1'000};
 
 }  // namespace
 
-void Crew::Run() {
+void WorkerPool::Run() {
   const int jobs = options_.jobs;
   activity_.resize(static_cast<size_t>(jobs));
   working_ = time_.jobs = jobs;
@@ -58,15 +58,15 @@ void Crew::Run() {
   time_.wall = begin_.Lap();
 }
 
-void Crew::Work(int job) {
+void WorkerPool::Work(int job) {
   Runners runners = MakeRunners(job);
   while (!Ending()) {
-    if (const std::optional<Sighting> sighting = ledger_.NextPending()) {
+    if (const std::optional<Sighting> sighting = campaign_state_.NextPending()) {
       if (!PursueSighting(*sighting, job, &runners)) break;
       continue;
     }
     bool wait = false;
-    const std::optional<Item> item = ledger_.NextItem(&wait);
+    const std::optional<Item> item = campaign_state_.NextItem(&wait);
     if (wait) {
       std::this_thread::sleep_for(kPatience);
     } else if (!item) {
@@ -82,7 +82,7 @@ void Crew::Work(int job) {
   changed_.notify_all();
 }
 
-Crew::Runners Crew::MakeRunners(int job) const {
+WorkerPool::Runners WorkerPool::MakeRunners(int job) const {
   Runners runners;
   for (size_t t = 0; t < options_.targets.size(); ++t) {
     WorkerSpec spec;
@@ -97,15 +97,15 @@ Crew::Runners Crew::MakeRunners(int job) const {
   return runners;
 }
 
-std::optional<Request> Crew::RequestOf(const Item& item, std::string* error) {
+std::optional<Request> WorkerPool::RequestOf(const Item& item, std::string* error) {
   if (item.file.empty()) return RequestFor(item.recipe, item.seed);
   const std::optional<Case> c = ReadCase(item.file, error);
   if (!c) return std::nullopt;
   return RequestFor(c->problem, SeedOf(*c));
 }
 
-bool Crew::RunItem(const Item& item, CaseRunner* runner) {
-  ledger_.Start(item);
+bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
+  campaign_state_.Start(item);
   std::string unreadable;
   const std::optional<Request> sent = RequestOf(item, &unreadable);
   if (!sent) {
@@ -122,7 +122,7 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
   watch.Restart();
   // The arbiter speaks before anything becomes a finding. What is known already is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
-  if (judged.kind == Judged::Kind::kJudged && ledger_.ShowsNew(item, judged.result)) {
+  if (judged.kind == Judged::Kind::kJudged && campaign_state_.ShowsNew(item, judged.result)) {
     judged = runner->Confirm(request, std::move(judged));
     AddTime(&TimeSplit::arbiter, watch.Lap());
   } else if (judged.kind == Judged::Kind::kJudged && judged.result.verdict == oracle::Verdict::kPass &&
@@ -145,16 +145,16 @@ bool Crew::RunItem(const Item& item, CaseRunner* runner) {
     StoreFault("item-" + std::to_string(item.number), judged.result.harness_fault, std::move(witness),
                nullptr);
   }
-  for (const Sighting& sighting : ledger_.Record(item, judged, seconds)) {
+  for (const Sighting& sighting : campaign_state_.Record(item, judged, seconds)) {
     const std::lock_guard lock(observer_mutex_);
     observer_.OnSighting(sighting, WhyOf(sighting.regime));
   }
-  if (const std::string failure = ledger_.Failure(); !failure.empty())
+  if (const std::string failure = campaign_state_.Failure(); !failure.empty())
     End(ExitStatus::kFault, (options_.out / kJournalName).string() + ": " + failure);
   return true;
 }
 
-bool Crew::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
+bool WorkerPool::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
   const auto target = std::find(options_.targets.begin(), options_.targets.end(), sighting.target);
   CaseRunner& runner = *(*runners)[static_cast<size_t>(target - options_.targets.begin())];
   SetActivity(job, "shrinking " + sighting.signature);
@@ -173,7 +173,7 @@ bool Crew::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
   return true;
 }
 
-std::optional<FailingProblem> Crew::StartOf(const Sighting& sighting, std::string* error) {
+std::optional<FailingProblem> WorkerPool::StartOf(const Sighting& sighting, std::string* error) {
   FailingProblem start{.problem = {},
                        .finding = sighting.finding,
                        .recipe = sighting.recipe,
@@ -195,7 +195,7 @@ std::optional<FailingProblem> Crew::StartOf(const Sighting& sighting, std::strin
   return start;
 }
 
-std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) {
+std::optional<Pursued> WorkerPool::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) {
   std::string unreadable;
   const std::optional<FailingProblem> found = StartOf(sighting, &unreadable);
   if (!found) {
@@ -208,7 +208,7 @@ std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseR
   PursuitOptions pursuit;
   pursuit.shrink_time = options_.shrink_time;
   if (!options_.Cases()) {
-    const milliseconds left = options_.GetBudget().time - ledger_.Elapsed();
+    const milliseconds left = options_.GetBudget().time - campaign_state_.Elapsed();
     pursuit.shrink_time = std::min(pursuit.shrink_time, std::max(left, kLeastShrinkTime));
   }
   std::error_code ignored;
@@ -235,7 +235,7 @@ std::optional<Pursued> Crew::PursueFrom(const Sighting& sighting, int job, CaseR
   return Pursue(start, runner, pursuit);
 }
 
-std::string Crew::Room(int64_t bytes) {
+std::string WorkerPool::Room(int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (stored_files_ >= kMostStored || stored_bytes_ + bytes > kMostStoredBytes) {
     return "not stored: findings/ holds " + std::to_string(stored_files_) + " cases, " +
@@ -247,7 +247,7 @@ std::string Crew::Room(int64_t bytes) {
   return {};
 }
 
-void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
+void WorkerPool::StoreCase(const Sighting& sighting, Pursued pursued) {
   const std::string name = CaseFileName(pursued.stored);
   if (!pursued.harness_fault.empty()) {
     Json witness;
@@ -266,18 +266,18 @@ void Crew::StoreCase(const Sighting& sighting, Pursued pursued) {
     }
     pursued.kept.file = "findings/" + name;
   }
-  StoreSlips(sighting.target, pursued.slips);
-  const Sighting stored = ledger_.Store(sighting, std::move(pursued.kept));
+  StoreOtherFindings(sighting.target, pursued.other_findings);
+  const Sighting stored = campaign_state_.Store(sighting, std::move(pursued.kept));
   const std::lock_guard lock(observer_mutex_);
   observer_.OnStored(stored, WhyOf(stored.regime));
 }
 
 // No sighting is made of them: there is no recipe that shows them. But what was seen is not thrown
 // away.
-void Crew::StoreSlips(const std::string& target, const std::vector<Case>& slips) {
-  for (const Case& slip : slips) {
-    const std::string signature = slip.finding.Signature();
-    const std::vector<Sighting> known = ledger_.Sightings();
+void WorkerPool::StoreOtherFindings(const std::string& target, const std::vector<Case>& others) {
+  for (const Case& other : others) {
+    const std::string signature = other.finding.Signature();
+    const std::vector<Sighting> known = campaign_state_.Sightings();
     if (std::any_of(known.begin(), known.end(), [&](const Sighting& sighting) {
           return sighting.target == target && sighting.signature == signature;
         })) {
@@ -286,13 +286,14 @@ void Crew::StoreSlips(const std::string& target, const std::vector<Case>& slips)
     std::error_code ignored;
     std::filesystem::create_directories(options_.out / "slips", ignored);
     std::string error;
-    if (!WriteCase(options_.out / "slips" / CaseFileName(slip), slip, &error)) {
+    if (!WriteCase(options_.out / "slips" / CaseFileName(other), other, &error)) {
       End(ExitStatus::kFault, error);
     }
   }
 }
 
-void Crew::StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c) {
+void WorkerPool::StoreFault(const std::string& name, const std::string& what, Json witness,
+                            const Case* c) {
   witness["what"] = what;
   std::error_code ignored;
   std::filesystem::create_directories(options_.out / "faults", ignored);
@@ -304,12 +305,12 @@ void Crew::StoreFault(const std::string& name, const std::string& what, Json wit
     const std::lock_guard lock(observer_mutex_);
     observer_.OnFault(what, path);
   }
-  if (ledger_.CountFault(what) >= kMostFaults) {
+  if (campaign_state_.CountFault(what) >= kMostFaults) {
     End(ExitStatus::kFault, std::to_string(kMostFaults) + " faults of the harness: stopped");
   }
 }
 
-void Crew::End(ExitStatus status, const std::string& error) {
+void WorkerPool::End(ExitStatus status, const std::string& error) {
   const std::lock_guard lock(mutex_);
   if (status == ExitStatus::kInterrupted) {
     cut_short_ = true;
@@ -319,31 +320,31 @@ void Crew::End(ExitStatus status, const std::string& error) {
   }
 }
 
-bool Crew::Ending() {
+bool WorkerPool::Ending() {
   const std::lock_guard lock(mutex_);
   return cut_short_ || failed_ != ExitStatus::kClean;
 }
 
-void Crew::AddTime(double TimeSplit::*part, double seconds) {
+void WorkerPool::AddTime(double TimeSplit::*part, double seconds) {
   const std::lock_guard lock(mutex_);
   time_.*part += seconds;
 }
 
-void Crew::SetActivity(int job, std::string text) {
+void WorkerPool::SetActivity(int job, std::string text) {
   const std::lock_guard lock(mutex_);
   activity_[static_cast<size_t>(job)] = std::move(text);
 }
 
-Progress Crew::Snapshot() {
+Progress WorkerPool::Snapshot() {
   Progress progress;
-  progress.phase = ledger_.CurrentPhase();
-  progress.elapsed = ledger_.Elapsed();
+  progress.phase = campaign_state_.CurrentPhase();
+  progress.elapsed = campaign_state_.Elapsed();
   progress.in_this_run = begin_.Lap();
   progress.budget = options_.GetBudget();
-  std::tie(progress.cells, progress.newest) = ledger_.Cells();
-  progress.targets = ledger_.Tallies();
+  std::tie(progress.cells, progress.newest) = campaign_state_.Cells();
+  progress.targets = campaign_state_.Tallies();
   progress.cases_before = cases_before_;
-  progress.findings = static_cast<int64_t>(ledger_.Sightings().size());
+  progress.findings = static_cast<int64_t>(campaign_state_.Sightings().size());
   const std::lock_guard lock(mutex_);
   for (const std::string& text : activity_) {
     if (!text.empty()) progress.activity.push_back(text);

@@ -3,8 +3,8 @@
 // The threads of one run of a campaign. Each has a worker of its own for every target, takes what is to
 // be shrunk before it takes a new case, and ends when there is neither.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
 
 #include <atomic>
 #include <chrono>
@@ -19,7 +19,7 @@
 
 #include "fuzz/campaign/arbiter_schedule.h"
 #include "fuzz/campaign/campaign.h"
-#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/campaign_state.h"
 #include "fuzz/campaign/time_split.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/triage/pursuit.h"
@@ -38,14 +38,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-class Crew {
+class WorkerPool {
  public:
-  Crew(const CampaignOptions& options, Ledger* ledger, const std::atomic<bool>& interrupt,
-       CampaignObserver* observer)
-      : options_(options), ledger_(*ledger), interrupt_(interrupt), observer_(*observer) {
+  WorkerPool(const CampaignOptions& options, CampaignState* campaign_state,
+             const std::atomic<bool>& interrupt, CampaignObserver* observer)
+      : options_(options),
+        campaign_state_(*campaign_state),
+        interrupt_(interrupt),
+        observer_(*observer) {
     const auto targets = static_cast<double>(options.targets.size());
-    for (const auto& [target, tally] : ledger->Tallies()) cases_before_ += tally.cases;
-    for (const Sighting& sighting : ledger->Sightings()) {
+    for (const auto& [target, tally] : campaign_state->Tallies()) cases_before_ += tally.cases;
+    for (const Sighting& sighting : campaign_state->Sightings()) {
       if (!sighting.kept || sighting.kept->file.empty()) continue;
       std::error_code gone;
       const auto bytes = std::filesystem::file_size(options.out / sighting.kept->file, gone);
@@ -84,7 +87,7 @@ class Crew {
   // Whether `bytes` more may be stored under findings/; else why not. Counts them.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
-  void StoreSlips(const std::string& target, const std::vector<Case>& slips);
+  void StoreOtherFindings(const std::string& target, const std::vector<Case>& others);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
   // Notes why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);
@@ -94,7 +97,7 @@ class Crew {
   Progress Snapshot();
 
   const CampaignOptions& options_;
-  Ledger& ledger_;
+  CampaignState& campaign_state_;
   const std::atomic<bool>& interrupt_;
   const Stopwatch begin_;
   int64_t cases_before_ = 0;               // of earlier runs
@@ -116,4 +119,4 @@ class Crew {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CREW_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_

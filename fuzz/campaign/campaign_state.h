@@ -4,8 +4,8 @@
 // and what is still to be shrunk. Every change is in the journal before it is visible here, and each
 // method is atomic.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -21,8 +21,8 @@
 #include "fuzz/campaign/options.h"
 #include "fuzz/campaign/search/coverage.h"
 #include "fuzz/campaign/search/plan.h"
+#include "fuzz/campaign/search/regime_yield.h"
 #include "fuzz/campaign/search/search.h"
-#include "fuzz/campaign/search/yield.h"
 #include "fuzz/campaign/tally.h"
 #include "fuzz/recipe/class.h"
 #include "fuzz/triage/sighting.h"
@@ -44,12 +44,12 @@ struct Item {
   double arbiter_cost = 0;  // about, should it pass and be asked about (SpreadCost)
 };
 
-class Ledger {
+class CampaignState {
  public:
-  // `options`, `plan` and `search` must outlive the ledger, and the first two not change. `search` has
-  // taken what the journal held.
-  Ledger(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
-         std::unique_ptr<Journal> journal);
+  // `options`, `plan` and `search` must outlive the campaign_state, and the first two not change.
+  // `search` has taken what the journal held.
+  CampaignState(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
+                std::unique_ptr<Journal> journal);
 
   std::chrono::milliseconds Elapsed() const;  // over all runs
   // The next item within budget and stop_after; nullopt when there is none, or when (`*wait`) it
@@ -101,4 +101,4 @@ class Ledger {
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_LEDGER_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_

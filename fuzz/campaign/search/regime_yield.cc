@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign/search/yield.h"
+#include "fuzz/campaign/search/regime_yield.h"
 
 #include "fuzz/campaign/search/assurance.h"
 
 namespace plumbline::fuzz {
 
-void AddTo(Yields* yields, const CaseRecord& record, bool blind, int64_t new_cells) {
+void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t new_cells) {
   RegimeYield& yield = (*yields)[record.regime];
   ++yield.cases;
   yield.seconds += static_cast<double>(record.us) * 1e-6;
@@ -21,7 +21,7 @@ void AddTo(Yields* yields, const CaseRecord& record, bool blind, int64_t new_cel
   yield.blind_fail += failed;
 }
 
-Json ToJson(const Yields& yields, const std::map<std::string, int64_t>& findings) {
+Json ToJson(const RegimeYields& yields, const std::map<std::string, int64_t>& findings) {
   Json json = Json(Json::Object{});
   for (const auto& [regime, yield] : yields) {
     Json& row = json[regime];

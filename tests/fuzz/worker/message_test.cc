@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/worker/frame.h"
+#include "fuzz/worker/message.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -22,10 +22,10 @@ std::vector<std::byte> Bytes(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-class Frame : public ::testing::Test {
+class MessageTest : public ::testing::Test {
  protected:
-  Frame() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_.data()), 0); }
-  ~Frame() override {
+  MessageTest() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_.data()), 0); }
+  ~MessageTest() override {
     for (const int end : ends_) {
       if (end >= 0) close(end);
     }
@@ -44,7 +44,7 @@ class Frame : public ::testing::Test {
 
 // Kills: a length in the wrong unit or byte order, a payload joined with the next one, an empty payload
 // taken for the end, a size that only works while it fits the socket's buffer.
-TEST_F(Frame, PayloadsOfEverySizeArriveWholeAndInOrder) {
+TEST_F(MessageTest, PayloadsOfEverySizeArriveWholeAndInOrder) {
   std::vector<std::vector<std::byte>> sent;
   for (const size_t size : {0UL, 1UL, 255UL, 256UL, 65'537UL, 5'000'000UL}) {
     std::vector<std::byte> payload(size);
@@ -52,18 +52,18 @@ TEST_F(Frame, PayloadsOfEverySizeArriveWholeAndInOrder) {
     sent.push_back(std::move(payload));
   }
   std::thread sender([&] {
-    for (const auto& payload : sent) EXPECT_EQ(SendFrame(ends_[0], payload), FrameStatus::kOk);
+    for (const auto& payload : sent) EXPECT_EQ(SendMessage(ends_[0], payload), MessageStatus::kOk);
   });
   for (const auto& payload : sent) {
-    EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kOk);
+    EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kOk);
     EXPECT_EQ(got_, payload);
   }
   sender.join();
 }
 
-// Kills: half a message handed on as a whole one. The cut runs over every byte of a frame.
-TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
-  ASSERT_EQ(SendFrame(ends_[0], Bytes("hello")), FrameStatus::kOk);
+// Kills: half a message handed on as a whole one. The cut runs over every byte of a message.
+TEST_F(MessageTest, ACutMessageIsBrokenAndAnEndBetweenMessagesIsClosed) {
+  ASSERT_EQ(SendMessage(ends_[0], Bytes("hello")), MessageStatus::kOk);
   std::array<std::byte, 17> whole;
   ASSERT_EQ(recv(ends_[1], whole.data(), whole.size(), MSG_WAITALL), 17);
   for (size_t cut = 0; cut < whole.size(); ++cut) {
@@ -71,7 +71,8 @@ TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
     ASSERT_EQ(write(pair[0], whole.data(), cut), static_cast<ssize_t>(cut));
     close(pair[0]);
-    EXPECT_EQ(ReceiveFrame(pair[1], &got_), cut == 0 ? FrameStatus::kClosed : FrameStatus::kBroken)
+    EXPECT_EQ(ReceiveMessage(pair[1], &got_),
+              cut == 0 ? MessageStatus::kClosed : MessageStatus::kBroken)
         << cut;
     EXPECT_TRUE(got_.empty());
     close(pair[1]);
@@ -80,38 +81,39 @@ TEST_F(Frame, ACutFrameIsBrokenAndAnEndBetweenFramesIsClosed) {
 
 // Kills: text on the line read as a length (a target that writes into the descriptor), and memory asked
 // for before the bytes are there.
-TEST_F(Frame, WhatIsNoFrameIsRefused) {
+TEST_F(MessageTest, WhatIsNoMessageIsRefused) {
   SendRaw(Bytes("a line that some target printed\n"));
-  EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kBroken);
+  EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kBroken);
 }
 
-TEST_F(Frame, ALengthBeyondTheLimitIsRefused) {
+TEST_F(MessageTest, ALengthBeyondTheLimitIsRefused) {
   std::vector<std::byte> header = Bytes("PLB1");
   for (int i = 0; i < 8; ++i) header.push_back(std::byte{0x7F});
   SendRaw(header);
-  EXPECT_EQ(ReceiveFrame(ends_[1], &got_), FrameStatus::kBroken);
+  EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kBroken);
 }
 
 // Kills: a wait without a deadline; the test would not end.
-TEST_F(Frame, TheDeadlineEndsTheWait) {
+TEST_F(MessageTest, TheDeadlineEndsTheWait) {
   const Patience patience{std::chrono::steady_clock::now() + 50ms, nullptr};
-  EXPECT_EQ(ReceiveFrame(ends_[1], &got_, patience), FrameStatus::kTimedOut);
+  EXPECT_EQ(ReceiveMessage(ends_[1], &got_, patience), MessageStatus::kTimedOut);
   // A peer that does not read: far more than a socket buffer holds.
-  EXPECT_EQ(SendFrame(ends_[0], std::vector<std::byte>(50'000'000), patience), FrameStatus::kTimedOut);
+  EXPECT_EQ(SendMessage(ends_[0], std::vector<std::byte>(50'000'000), patience),
+            MessageStatus::kTimedOut);
 }
 
-TEST_F(Frame, KeepWaitingEndsTheWait) {
+TEST_F(MessageTest, KeepWaitingEndsTheWait) {
   int asked = 0;
   const Patience patience{std::chrono::steady_clock::time_point::max(), [&] { return ++asked < 3; }};
-  EXPECT_EQ(ReceiveFrame(ends_[1], &got_, patience), FrameStatus::kGivenUp);
+  EXPECT_EQ(ReceiveMessage(ends_[1], &got_, patience), MessageStatus::kGivenUp);
   EXPECT_EQ(asked, 3);
 }
 
 // Kills: a SIGPIPE that ends the supervisor when a worker dies before it has read its request.
-TEST_F(Frame, SendingToADeadPeerIsAStatus) {
+TEST_F(MessageTest, SendingToADeadPeerIsAStatus) {
   close(ends_[1]);
   ends_[1] = -1;
-  EXPECT_EQ(SendFrame(ends_[0], std::vector<std::byte>(1'000'000)), FrameStatus::kClosed);
+  EXPECT_EQ(SendMessage(ends_[0], std::vector<std::byte>(1'000'000)), MessageStatus::kClosed);
 }
 
 }  // namespace

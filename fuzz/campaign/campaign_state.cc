@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/campaign/ledger.h"
+#include "fuzz/campaign/campaign_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace plumbline::fuzz {
 
-Ledger::Ledger(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
-               std::unique_ptr<Journal> journal)
+CampaignState::CampaignState(const CampaignOptions& options, const Plan& plan, Search* search,
+                             JournalState state, std::unique_ptr<Journal> journal)
     : options_(options),
       before_(state.elapsed),
       plan_(plan),
@@ -28,17 +28,17 @@ Ledger::Ledger(const CampaignOptions& options, const Plan& plan, Search* search,
   });
 }
 
-std::chrono::milliseconds Ledger::Elapsed() const {
+std::chrono::milliseconds CampaignState::Elapsed() const {
   return before_ + std::chrono::duration_cast<std::chrono::milliseconds>(
                        std::chrono::steady_clock::now() - begin_);
 }
 
-bool Ledger::Full() const {
+bool CampaignState::Full() const {
   const int64_t limit = options_.GetStopAfter();
   return limit > 0 && static_cast<int64_t>(state_.sightings.size()) >= limit;
 }
 
-std::optional<Item> Ledger::NextItem(bool* wait) {
+std::optional<Item> CampaignState::NextItem(bool* wait) {
   *wait = false;
   const auto targets = static_cast<int64_t>(options_.targets.size());
   Item item;
@@ -80,7 +80,7 @@ std::optional<Item> Ledger::NextItem(bool* wait) {
   return item;
 }
 
-std::optional<Sighting> Ledger::NextPending() {
+std::optional<Sighting> CampaignState::NextPending() {
   const std::lock_guard lock(mutex_);
   if (pending_.empty()) return std::nullopt;
   const SightingKey key = pending_.back();
@@ -88,7 +88,7 @@ std::optional<Sighting> Ledger::NextPending() {
   return state_.sightings.at(key);
 }
 
-bool Ledger::ShowsNew(const Item& item, const CaseResult& result) {
+bool CampaignState::ShowsNew(const Item& item, const CaseResult& result) {
   const std::string& target = options_.targets[item.target];
   const std::lock_guard lock(mutex_);
   return !Full() &&
@@ -97,7 +97,7 @@ bool Ledger::ShowsNew(const Item& item, const CaseResult& result) {
          });
 }
 
-std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged, double seconds) {
+std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judged, double seconds) {
   const std::string& target = options_.targets[item.target];
   CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
   record.regime = item.regime;
@@ -146,7 +146,7 @@ std::vector<Sighting> Ledger::Record(const Item& item, const Judged& judged, dou
   return fresh;
 }
 
-Sighting Ledger::Store(const Sighting& sighting, StoredFinding kept) {
+Sighting CampaignState::Store(const Sighting& sighting, StoredFinding kept) {
   const SightingKey key(sighting.target, sighting.signature);
   const std::lock_guard lock(mutex_);
   journal_->Stored(key, kept);
@@ -155,24 +155,24 @@ Sighting Ledger::Store(const Sighting& sighting, StoredFinding kept) {
   return stored;
 }
 
-int64_t Ledger::CountFault(const std::string& what) {
+int64_t CampaignState::CountFault(const std::string& what) {
   const std::lock_guard lock(mutex_);
   journal_->Fault(what);
   return ++faults_;
 }
 
-void Ledger::Close() {
+void CampaignState::Close() {
   const std::lock_guard lock(mutex_);
   journal_->Clock(Elapsed());
   search_.Finish();
 }
 
-Phase Ledger::CurrentPhase() {
+Phase CampaignState::CurrentPhase() {
   const std::lock_guard lock(mutex_);
   return phase_.value_or(plan_.At(0).phase);
 }
 
-std::pair<int64_t, std::chrono::milliseconds> Ledger::Cells() {
+std::pair<int64_t, std::chrono::milliseconds> CampaignState::Cells() {
   const std::lock_guard lock(mutex_);
   std::pair<int64_t, std::chrono::milliseconds> seen{0, 0};
   for (size_t t = 0; t < options_.targets.size(); ++t) {
@@ -182,7 +182,7 @@ std::pair<int64_t, std::chrono::milliseconds> Ledger::Cells() {
   return seen;
 }
 
-std::vector<std::pair<std::string, Tally>> Ledger::Tallies() {
+std::vector<std::pair<std::string, Tally>> CampaignState::Tallies() {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, Tally>> tallies;
   for (const std::string& target : options_.targets)
@@ -190,7 +190,7 @@ std::vector<std::pair<std::string, Tally>> Ledger::Tallies() {
   return tallies;
 }
 
-std::vector<Sighting> Ledger::Sightings() {
+std::vector<Sighting> CampaignState::Sightings() {
   const std::lock_guard lock(mutex_);
   std::vector<Sighting> sightings;
   for (const auto& [key, sighting] : state_.sightings) sightings.push_back(sighting);
@@ -199,7 +199,7 @@ std::vector<Sighting> Ledger::Sightings() {
   return sightings;
 }
 
-int64_t Ledger::Faults() {
+int64_t CampaignState::Faults() {
   const std::lock_guard lock(mutex_);
   return faults_;
 }

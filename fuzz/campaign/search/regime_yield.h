@@ -2,8 +2,8 @@
 //
 // What each regime brought on one target: what went into it, and what came out.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_
+#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
+#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
 
 #include <cstdint>
 #include <map>
@@ -24,14 +24,14 @@ struct RegimeYield {
   int64_t blind_fail = 0;  // and those of them that failed
 };
 
-using Yields = std::map<std::string, RegimeYield>;  // by regime
+using RegimeYields = std::map<std::string, RegimeYield>;  // by regime
 
-void AddTo(Yields* yields, const CaseRecord& record, bool blind, int64_t new_cells);
+void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t new_cells);
 
 // `findings`: sightings by regime. Where no blind case failed there is "fails_below", the rule of three
 // (fuzz/campaign/search/assurance.h).
-Json ToJson(const Yields& yields, const std::map<std::string, int64_t>& findings);
+Json ToJson(const RegimeYields& yields, const std::map<std::string, int64_t>& findings);
 
 }  // namespace plumbline::fuzz
 
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_YIELD_H_
+#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
