@@ -41,6 +41,7 @@
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
 #include "fuzz/campaign/tally.h"
+#include "fuzz/cases/corpus.h"
 #include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
@@ -71,8 +72,6 @@ struct JournalState {
 // before it, its options at least.
 using OnDone = std::function<void(const JournalState& state, int64_t item, const CaseRecord&,
                                   std::chrono::milliseconds)>;
-
-inline constexpr const char* kJournalName = "journal.jsonl";
 
 class Journal {
  public:

@@ -15,35 +15,10 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
+#include "fuzz/base/units.h"
+#include "fuzz/campaign/search/options.h"
 
 namespace plumbline::fuzz {
-
-// Time on the clock, or cases for each target.
-struct Budget {
-  std::chrono::milliseconds time{60'000};  // used where cases is 0
-  int64_t cases = 0;
-  bool operator==(const Budget&) const = default;
-};
-
-// "90s", "10m", "2h", "250ms", "5000cases". Refuses, naming the text: a missing unit, 0, overflow.
-std::optional<Budget> ParseBudget(std::string_view text, std::string* error);
-std::string Format(const Budget& budget);
-
-// Decimal, or hexadecimal after 0x.
-std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error);
-
-// Part `number` of a campaign that is spread over `of` of them, 0 <= number < of.
-struct Shard {
-  int64_t number = 0, of = 1;
-  bool operator==(const Shard&) const = default;
-};
-
-// "0/4". Refuses, naming the text, a number that is not below the count.
-std::optional<Shard> ParseShard(std::string_view text, std::string* error);
-std::string Format(const Shard& shard);
-
-// "4GiB", "512MiB", "0" for no limit; in bytes.
-std::optional<int64_t> ParseBytes(std::string_view text, std::string* error);
 
 // The cases of a folder as they were when the campaign began: a resumed one must replay the same.
 struct CorpusStamp {
@@ -52,13 +27,8 @@ struct CorpusStamp {
   bool operator==(const CorpusStamp&) const = default;
 };
 
-struct CampaignOptions {
+struct CampaignOptions : CaseOptions {
   std::vector<std::string> targets;
-  uint64_t seed = 0;
-  std::string regime;  // empty: all of them in turn
-  std::string recipe;  // not empty: this one case on each target, and budget is not looked at
-  Shard shard;
-  bool blind = false;            // draws alone: no level one, and nothing that was seen has a say
   std::filesystem::path corpus;  // replayed first; empty: none
   CorpusStamp corpus_stamp;      // filled in when the campaign begins
 
@@ -89,9 +59,6 @@ struct CampaignOptions {
 // For the journal's first line, and back; nullopt names what is missing.
 Json ToJson(const CampaignOptions& options);
 std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::string* error);
-
-// "20250131T235959Z", now.
-std::string UtcStamp();
 
 }  // namespace plumbline::fuzz
 

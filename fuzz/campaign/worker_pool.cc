@@ -10,6 +10,7 @@
 
 #include "fuzz/base/disk_space.h"
 #include "fuzz/cases/name.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/target.h"
 

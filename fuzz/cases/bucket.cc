@@ -14,8 +14,7 @@
 
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
-#include "fuzz/triage/shrink/order.h"
-#include "fuzz/triage/shrink/select.h"
+#include "fuzz/problem/values.h"
 
 namespace plumbline::fuzz {
 namespace {

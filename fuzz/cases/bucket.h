@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "fuzz/base/mapped_file.h"
-#include "fuzz/campaign/journal.h"
 #include "fuzz/problem/safetensors.h"
 
 namespace plumbline::fuzz {

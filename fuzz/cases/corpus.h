@@ -17,6 +17,9 @@ namespace plumbline::fuzz {
 inline constexpr int64_t kMaxCaseBytes = int64_t{64} << 10;
 inline constexpr int64_t kMaxCorpusBytes = int64_t{5} << 20;
 
+// The file by which a folder is known to be a campaign's (fuzz/campaign/journal.h).
+inline constexpr const char* kJournalName = "journal.jsonl";
+
 struct CaseListing {
   std::vector<std::filesystem::path> files;  // sorted, each once
   // What could not be looked at, one line each, "PATH: why"; a caller shows them.

@@ -12,6 +12,7 @@
 
 #include "fuzz/base/json_reader.h"
 #include "fuzz/base/text.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

@@ -18,7 +18,7 @@
 #include "fuzz/cases/bucket.h"
 #include "fuzz/cases/expansion.h"
 #include "fuzz/cases/state.h"
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {

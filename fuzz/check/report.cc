@@ -6,8 +6,8 @@
 #include <cinttypes>
 #include <string_view>
 
+#include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
-#include "fuzz/cli/report_text.h"
 #include "kernel/dtype.h"
 #include "oracle/judge/verdict.h"
 

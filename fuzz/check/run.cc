@@ -21,6 +21,7 @@
 
 #include "fuzz/base/child_process.h"
 #include "fuzz/base/fp_environment.h"
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/device_run.h"
 #include "fuzz/target/target.h"
 #include "kernel/dtype.h"
@@ -142,7 +143,7 @@ std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sa
 }
 
 DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
-  const std::unique_ptr<Target> target = Target::Load(spec.target, what);
+  const std::unique_ptr<Target> target = LoadTarget(spec.target, what);
   RestoreFpEnvironment();
   if (!target) return DumpRun::Kind::kUnavailable;
   const std::unique_ptr<Dump> dump = OpenDump(spec.dump, what);

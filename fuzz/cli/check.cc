@@ -5,6 +5,7 @@
 
 #include "fuzz/base/regular_file.h"
 #include "fuzz/base/text.h"
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/check/diagnosis.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/keep_case.h"
@@ -45,7 +46,7 @@ std::optional<NamedContract> ContractFor(const CheckCommand& command, const std:
     return NamedContract{description->name, description->contract};
   }
   if (name.empty()) return NamedContract{"a black box", {}};
-  const std::unique_ptr<Target> target = Target::Load(name, error);
+  const std::unique_ptr<Target> target = LoadTarget(name, error);
   *status = ExitStatus::kUnavailable;
   if (!target) return std::nullopt;
   return NamedContract{name, target->description().contract};

@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 class Merger {
  public:
   Merger(const MergeCommand& command, const Console& console)
-      : command_(command), console_(console), runners_(console, command.case_timeout) {}
+      : command_(command),
+        console_(console),
+        runners_(console.worker_program, console.interrupt, command.case_timeout) {}
 
   ExitStatus Run();
 

@@ -21,7 +21,9 @@ constexpr std::string_view kNotJudged = "not judged";
 class Session {
  public:
   Session(const ReplayCommand& command, const Console& console)
-      : command_(command), console_(console), runners_(console, command.case_timeout) {
+      : command_(command),
+        console_(console),
+        runners_(console.worker_program, console.interrupt, command.case_timeout) {
     report_["results"] = Json(Json::Array{});
   }
 

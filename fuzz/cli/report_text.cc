@@ -30,10 +30,6 @@ Tally Total(const std::vector<std::pair<std::string, Tally>>& targets) {
   return total;
 }
 
-bool IsNumber(const std::string& cell) {
-  return !cell.empty() && cell.find_first_not_of("0123456789.") == std::string::npos;
-}
-
 int64_t BlindCases(const RegimeYields& yields) {
   int64_t blind = 0;
   for (const auto& [regime, yield] : yields) blind += yield.blind;
@@ -115,16 +111,6 @@ std::string StatusLine(const Progress& progress, size_t width) {
   return line;
 }
 
-std::string ShellQuote(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
-    return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out) {
   const Finding& finding = sighting.kept ? sighting.kept->finding : sighting.finding;
@@ -153,25 +139,6 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
   text += std::string(sighting.kept && !sighting.kept->file.empty() ? "           " : "  again    ") +
           ShellQuote(program) + " fuzz --target " + ShellQuote(sighting.target) + " --recipe " +
           ShellQuote(sighting.recipe) + "\n";
-  return text;
-}
-
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string gap(widths[c] - row[c].size(), ' ');
-      line += (c == 0 ? "" : "  ") + (IsNumber(row[c]) ? gap + row[c] : row[c] + gap);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
   return text;
 }
 

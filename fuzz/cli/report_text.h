@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fuzz/base/exit_status.h"
+#include "fuzz/base/table.h"
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/triage/sighting.h"
 
@@ -27,16 +28,10 @@ std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
 // characters, what matters least cut off; 0: all of it.
 std::string StatusLine(const Progress& progress, size_t width = 0);
 
-// A word that a POSIX shell reads as it is written here: quoted where it needs to be.
-std::string ShellQuote(std::string_view word);
-
 // A stored finding: what is wrong, why it matters, how small it became, and two lines that reproduce
 // it. `program`: how this program was called.
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out);
-
-// Columns padded to their widest cell, two spaces between; numbers to the right.
-std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // The end of a campaign, without the verdict line.
 std::string SummaryText(const CampaignSummary& summary, std::string_view program);

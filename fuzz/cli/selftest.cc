@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fuzz/base/text.h"
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/selftest/hunt.h"
 #include "fuzz/campaign/selftest/kill_matrix.h"

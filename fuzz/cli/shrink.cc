@@ -23,7 +23,7 @@ class Shrinking {
       : command_(command),
         console_(console),
         several_(several),
-        runners_(console, command.case_timeout) {
+        runners_(console.worker_program, console.interrupt, command.case_timeout) {
     report_["results"] = Json(Json::Array{});
   }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cli/commands.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/target/target.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "fuzz/examine/examine.h"
 #include "fuzz/examine/output_bits.h"
+#include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {

@@ -12,6 +12,7 @@
 #include "fuzz/cases/name.h"
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

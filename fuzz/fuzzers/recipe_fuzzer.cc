@@ -6,6 +6,7 @@
 
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

@@ -13,6 +13,7 @@
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/problem/safetensors.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

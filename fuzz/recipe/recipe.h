@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 
-#include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -165,9 +164,6 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t mo
 // alone, so kinds that differ by row are not asked of one; and without a vocabulary every row is
 // ignored.
 void KeepSensible(Recipe* recipe);
-
-// Deterministic: integer and exactly rounded operations only, no libm, so the same on every machine.
-OwnedProblem Expand(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
-//
-// Names: "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt",
-// "cuda-forward-backward", "mutant:NAME", "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
+// fuzz/builtin/catalogue.h has the names that a command line takes.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_TARGET_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,16 +34,20 @@ using OpenDevice = Device* (*)(std::string* error);
 
 class Target {
  public:
-  // On failure returns null and says why (unknown name and the names there are, dlopen's own words, an
-  // ABI version, a description that does not validate, a device that is not there). `open` is called
-  // for a target on a device alone; null stands for CudaDevice.
-  static std::unique_ptr<Target> Load(std::string_view name, std::string* error,
-                                      OpenDevice open = nullptr);
+  // A plug-in: the shared library at `path`, which exports plumbline_target(). On failure null, with
+  // the reason: dlopen's own words, an ABI version, a description that does not validate, a device that
+  // is not there. `open` is called for a target on a device alone; null stands for CudaDevice.
+  static std::unique_ptr<Target> Open(std::string_view name, const std::filesystem::path& path,
+                                      std::string* error, OpenDevice open = nullptr);
+  // A table of this program's own (fuzz/builtin/catalogue.h), which outlives the target. Fails as Open
+  // does.
+  static std::unique_ptr<Target> Adopt(std::string_view name, const plumbline_target_v1* table,
+                                       std::string* error, OpenDevice open = nullptr);
   ~Target();
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  const std::string& name() const { return name_; }  // as it was given to Load
+  const std::string& name() const { return name_; }  // as it was given to Open or Adopt
   const Description& description() const { return description_; }
   // What the target says of itself, in its own words: the JSON that description() was parsed from.
   std::string_view description_text() const { return table_->describe(); }
@@ -52,8 +55,8 @@ class Target {
   // The interface itself, for what goes beyond one call: forward and backward apart.
   const plumbline_target_v1& table() const { return *table_; }
 
-  // Where what it is given must lie, and in which order it works; null: host memory. The one that Load
-  // was given, which outlives this.
+  // Where what it is given must lie, and in which order it works; null: host memory. The one that Open
+  // or Adopt was given, which outlives this.
   Device* device() const { return device_; }
 
   // In this process, on this thread. A target that crashes takes the process with it: campaigns run
@@ -71,30 +74,14 @@ class Target {
 
  private:
   Target() = default;
+  static std::unique_ptr<Target> Checked(std::unique_ptr<Target> target, std::string* error,
+                                         OpenDevice open);
   std::string name_;
   Description description_;
   const plumbline_target_v1* table_ = nullptr;
   void* library_ = nullptr;
   Device* device_ = nullptr;
 };
-
-// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine/examine.h), or one of
-// any kind. Null pointers never; empty, with the reason, where one does not load or their descriptions
-// differ in more than the name.
-std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error);
-
-struct BuiltIn {
-  std::string name;           // "host", "mutant:tail-unmasked"
-  std::string what;           // one line; a mutant's names the real bug it is modelled on
-  bool deterministic = true;  // false: a mutant whose defect is a race
-  bool on_device = false;
-};
-std::vector<BuiltIn> BuiltInTargets();
-
-// How many workers at the same time, where nobody says: one a hardware thread, but four where a target
-// is on a device, as its description says, and CUDA_MPS_PIPE_DIRECTORY is not set:
-// fuzz/campaign/README.md, "Targets on a device", has the measurement.
-int DefaultJobs(bool on_device);
 
 }  // namespace plumbline::fuzz
 

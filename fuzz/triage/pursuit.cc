@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
+#include "fuzz/base/units.h"
 #include "fuzz/base/version.h"
-#include "fuzz/campaign/options.h"
 #include "fuzz/cases/bucket.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/triage/repeat.h"

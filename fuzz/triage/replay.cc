@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fuzz/base/text.h"
+#include "fuzz/base/units.h"
 #include "fuzz/triage/pursuit.h"
 
 namespace plumbline::fuzz {
@@ -42,8 +43,8 @@ CaseRunner& Runners::For(const std::string& target) {
   if (!runner) {
     WorkerSpec spec;
     spec.target = target;
-    spec.program = console_.worker_program;
-    runner = std::make_unique<CaseRunner>(std::move(spec), deadline_, console_.interrupt);
+    spec.program = program_;
+    runner = std::make_unique<CaseRunner>(std::move(spec), deadline_, interrupt_);
   }
   return *runner;
 }

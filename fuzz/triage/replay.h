@@ -6,14 +6,16 @@
 #ifndef PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
 #define PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/state.h"
-#include "fuzz/cli/commands.h"
 #include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
@@ -21,12 +23,16 @@ namespace plumbline::fuzz {
 // One runner a target, kept from case to case.
 class Runners {
  public:
-  Runners(const Console& console, std::chrono::milliseconds deadline)
-      : console_(console), deadline_(deadline) {}
+  // `program`: the program that a worker process runs (WorkerSpec). `interrupt`: never null; set, it
+  // ends the wait for a worker.
+  Runners(std::filesystem::path program, const std::atomic<bool>* interrupt,
+          std::chrono::milliseconds deadline)
+      : program_(std::move(program)), interrupt_(interrupt), deadline_(deadline) {}
   CaseRunner& For(const std::string& target);
 
  private:
-  const Console& console_;
+  std::filesystem::path program_;
+  const std::atomic<bool>* interrupt_;
   std::chrono::milliseconds deadline_;
   std::map<std::string, std::unique_ptr<CaseRunner>> runners_;
 };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
 

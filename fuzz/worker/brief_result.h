@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
 

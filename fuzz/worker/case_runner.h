@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 #include "fuzz/worker/process.h"
 
 namespace plumbline::fuzz {

@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "fuzz/base/fp_environment.h"
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/examine/examine.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/device.h"
 #include "fuzz/target/target.h"

@@ -62,14 +62,14 @@ std::string_view Name(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-std::vector<std::string> RegimesOf(const CampaignOptions& options) {
+std::vector<std::string> RegimesOf(const CaseOptions& options) {
   if (!options.regime.empty()) return {options.regime};
   std::vector<std::string> names;
   for (const Regime& regime : Regimes()) names.emplace_back(regime.name);
   return names;
 }
 
-Plan::Plan(const CampaignOptions& options, const std::vector<std::filesystem::path>& corpus)
+Plan::Plan(const CaseOptions& options, const std::vector<std::filesystem::path>& corpus)
     : seed_(options.seed),
       regime_(options.regime),
       shard_(options.shard.number),

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/campaign/options.h"
+#include "fuzz/campaign/search/options.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
@@ -41,7 +41,7 @@ class Plan {
   };
 
   // `corpus`: the case files, all of them, in their order.
-  Plan(const CampaignOptions& options, const std::vector<std::filesystem::path>& corpus);
+  Plan(const CaseOptions& options, const std::vector<std::filesystem::path>& corpus);
 
   Place At(int64_t index) const;
   // By Place::number.
@@ -64,7 +64,7 @@ class Plan {
 };
 
 // The regimes that a campaign draws from: all, or the one that was asked for.
-std::vector<std::string> RegimesOf(const CampaignOptions& options);
+std::vector<std::string> RegimesOf(const CaseOptions& options);
 
 }  // namespace plumbline::fuzz
 

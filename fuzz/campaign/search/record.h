@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 #include "fuzz/recipe/class.h"
 
 namespace plumbline::fuzz {

@@ -6,9 +6,9 @@
 #include <cinttypes>
 #include <utility>
 
+#include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
 #include "fuzz/campaign/options.h"
-#include "fuzz/cli/report_text.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
 #include "fuzz/worker/case_runner.h"

@@ -6,8 +6,8 @@
 #include <cinttypes>
 #include <utility>
 
+#include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
-#include "fuzz/cli/report_text.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/gpu/probe/operands.h"
 #include "fuzz/gpu/probe/probe.h"
 #include "fuzz/target/target.h"
@@ -90,7 +91,7 @@ ProbeLine ProbeLogits(std::string_view what, DType dtype, int64_t rows, uint64_t
     return line;
   };
   std::string error;
-  const std::unique_ptr<Target> host = Target::Load("host-hopper", &error);
+  const std::unique_ptr<Target> host = LoadTarget("host-hopper", &error);
   if (host == nullptr) return skip(error);
 
   std::string example;

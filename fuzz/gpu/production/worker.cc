@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/gpu/production/audit.h"
 #include "fuzz/gpu/production/device_case.h"
 #include "fuzz/gpu/production/recipe.h"
@@ -76,7 +77,7 @@ bool Child::Open(std::string* why) {
   oracle_ = DeviceOracle::Open(why);
   if (oracle_ == nullptr) return false;
   for (const std::string& name : work_.targets) {
-    std::unique_ptr<Target> target = Target::Load(name, why);
+    std::unique_ptr<Target> target = LoadTarget(name, why);
     if (target == nullptr) return false;
     if (target->device() == nullptr) {
       *why = "target " + name + ": runs on the CPU, and cases of production size are on a device";

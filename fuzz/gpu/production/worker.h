@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
-#include "fuzz/campaign/options.h"
+#include "fuzz/base/units.h"
 
 namespace plumbline::fuzz {
 

@@ -10,6 +10,7 @@
 #include "fuzz/base/philox.h"
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/expand/argmax.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/expand/values.h"
 #include "fuzz/recipe/recipe.h"
 

@@ -13,6 +13,7 @@
 
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
+#include "fuzz/problem/values.h"
 #include "fuzz/triage/shrink/options.h"
 #include "fuzz/triage/shrink/select.h"
 #include "fuzz/triage/shrink/tensors.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/problem/values.h"
 #include "fuzz/triage/shrink/order.h"
 #include "fuzz/triage/shrink/select.h"
 

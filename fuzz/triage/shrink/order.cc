@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "fuzz/problem/values.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -37,14 +39,6 @@ uint64_t RankSum(const HostTensor& tensor) {
 }
 
 }  // namespace
-
-int SignificantBits(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t exponent = (bits >> 23) & 0xff;
-  const uint32_t significand = (bits & 0x007f'ffff) | (exponent != 0 ? 0x0080'0000 : 0);
-  if (significand == 0) return 0;
-  return Width(significand) - std::countr_zero(significand);
-}
 
 uint32_t FloatRank(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

@@ -24,9 +24,6 @@ namespace plumbline::fuzz {
 // 0 for the simplest float, +0.
 uint32_t FloatRank(float value);
 
-// Significant bits of a finite float: 1 for a power of two, 0 for zero.
-int SignificantBits(float value);
-
 // 0 for label 0; an ignored row comes just after it.
 uint64_t LabelRank(int64_t label, int64_t ignore_index);
 

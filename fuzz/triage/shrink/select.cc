@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "fuzz/problem/values.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -168,20 +170,6 @@ std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const 
       return HiddenByImportance(problem, focus, row);
   }
   return {};
-}
-
-std::vector<double> Logits(const OwnedProblem& problem, int64_t row) {
-  std::vector<double> logits(static_cast<size_t>(problem.vocab()));
-  const int64_t width = problem.hidden_size();
-  for (int64_t v = 0; v < problem.vocab() && row < problem.rows(); ++v) {
-    double sum = 0;
-    for (int64_t d = 0; d < width; ++d) {
-      sum += static_cast<double>(problem.hidden.GetFloat(row * width + d)) *
-             static_cast<double>(problem.weight.GetFloat(v * width + d));
-    }
-    logits[static_cast<size_t>(v)] = sum;
-  }
-  return logits;
 }
 
 }  // namespace plumbline::fuzz

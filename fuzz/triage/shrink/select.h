@@ -27,9 +27,6 @@ Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices)
 // smallest logit, both ends, then by logit (vocabulary) or by the largest product (hidden).
 std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const Focus& focus);
 
-// hidden[row] . weight^T in fp64.
-std::vector<double> Logits(const OwnedProblem& problem, int64_t row);
-
 }  // namespace plumbline::fuzz
 
 #endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "fuzz/base/units.h"
 #include "fuzz/target/cuda_device.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"

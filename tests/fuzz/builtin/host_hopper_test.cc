@@ -4,6 +4,8 @@
 // those of plain sums of magnitudes nor many times the error that can be had.
 
 #include "fuzz/builtin/host_hopper.h"
+#include "fuzz/builtin/catalogue.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +28,7 @@ namespace {
 
 const Target& HostHopper() {
   std::string error;
-  static const auto* target = new std::unique_ptr<Target>(Target::Load("host-hopper", &error));
+  static const auto* target = new std::unique_ptr<Target>(LoadTarget("host-hopper", &error));
   EXPECT_TRUE(*target) << error;
   return **target;
 }
@@ -140,7 +142,7 @@ TEST(HostHopper, ItsMutantsFail) {
                                      {"plain-logprob", "common-offset"},
                                      {"entropy-not-rebased", "common-offset"}}) {
     std::string error;
-    const auto mutant = Target::Load("hopper-mutant:" + std::string(name), &error);
+    const auto mutant = LoadTarget("hopper-mutant:" + std::string(name), &error);
     ASSERT_TRUE(mutant) << error;
     bool failed = false;
     for (uint64_t i = 0; i < 60 && !failed; ++i) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/builtin/mutants/mutants.h"
+#include "fuzz/builtin/catalogue.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +46,7 @@ std::string WithKey(std::string line, const std::string& change) {
 
 std::unique_ptr<Target> Load(const std::string& name) {
   std::string error;
-  auto target = Target::Load(name, &error);
+  auto target = LoadTarget(name, &error);
   EXPECT_NE(target, nullptr) << error;
   return target;
 }

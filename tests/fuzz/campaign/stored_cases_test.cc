@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/campaign/stored_cases.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

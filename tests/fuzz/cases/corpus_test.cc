@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/name.h"
@@ -30,7 +31,7 @@ std::vector<std::filesystem::path> CorpusFiles() { return ListCases(kCorpus).fil
 
 CaseResult On(const std::string& name, const Case& c) {
   std::string error;
-  const auto target = Target::Load(name, &error);
+  const auto target = LoadTarget(name, &error);
   if (!target) throw std::runtime_error(error);
   ExamineOptions options;
   options.seed = SeedOf(c);  // which row is run alone

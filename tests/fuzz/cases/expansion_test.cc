@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/cases/expansion.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

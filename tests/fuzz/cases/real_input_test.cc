@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/examine/device_run.h"
@@ -24,7 +25,7 @@ DumpVerdict On(const std::string& name) {
   std::string error;
   const auto dump = testing::OpenRealInput();
   const DumpSample sample(*dump, ChooseRows(*dump, 0, 0));
-  const auto target = Target::Load(name, &error);
+  const auto target = LoadTarget(name, &error);
   if (!target) throw std::runtime_error(error);
   const testing::Answers answers(sample);
   const RunOutcome outcome = target->device() != nullptr

@@ -4,6 +4,7 @@
 // diagnosis must name each, and must not name another.
 
 #include "fuzz/check/diagnosis.h"
+#include "fuzz/builtin/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ class Diagnosis : public ::testing::Test {
  protected:
   void Run(const std::string& name, const kernel::Problem& problem) {
     std::string error;
-    const auto target = Target::Load(name, &error);
+    const auto target = LoadTarget(name, &error);
     ASSERT_TRUE(target) << error;
     contract_ = target->description().contract;
     ASSERT_EQ(target->Run(problem, answers_.results()).status, RunStatus::kOk);

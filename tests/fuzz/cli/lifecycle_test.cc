@@ -13,6 +13,7 @@
 
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/name.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "tests/fuzz/support/program.h"
 

@@ -3,6 +3,7 @@
 // A target on a device, where the device is a fake of host memory: that what the harness finds on the
 // host it finds there too, and what can go wrong only there.
 #include "fuzz/examine/device_run.h"
+#include "fuzz/builtin/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,8 +47,8 @@ class DeviceRun : public ::testing::Test {
   std::unique_ptr<Target> Load(const std::string& fault, bool split = false) {
     const std::string flags = "-DFAULT=" + fault + (split ? " -DSPLIT=1" : "");
     std::string error;
-    auto target = Target::Load(work_.Plugin("on_device.c", fault + (split ? "-split" : ""), flags),
-                               &error, [](std::string*) -> Device* { return current; });
+    auto target = LoadTarget(work_.Plugin("on_device.c", fault + (split ? "-split" : ""), flags),
+                             &error, [](std::string*) -> Device* { return current; });
     EXPECT_TRUE(target) << error;
     return target;
   }

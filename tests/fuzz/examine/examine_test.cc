@@ -5,6 +5,7 @@
 // one that cries wolf.
 
 #include "fuzz/examine/examine.h"
+#include "fuzz/builtin/catalogue.h"
 
 #include <gtest/gtest.h>
 
@@ -39,7 +40,7 @@ class Examined : public ::testing::Test {
  protected:
   CaseResult On(const std::string& fault, const ExamineOptions& options = {}) {
     std::string error;
-    target_ = Target::Load(workplace_.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
+    target_ = LoadTarget(workplace_.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
     EXPECT_TRUE(target_) << error;
     return Examine(Problem(), *target_, options);
   }
@@ -62,7 +63,7 @@ TEST_F(Examined, Together) {
   const testing::Workplace place;
   const auto load = [&](const std::string& fault) {
     std::string error;
-    auto target = Target::Load(place.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
+    auto target = LoadTarget(place.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
     EXPECT_TRUE(target) << error;
     return target;
   };
@@ -135,7 +136,7 @@ TEST_F(Examined, ADeclinedProblemIsSkippedNotPassed) {
 // Kills: a case that counts as passed although every element of it was unspecified.
 TEST(ExaminedHost, WhatIsUnspecifiedIsNotPassed) {
   std::string error;
-  const auto host = Target::Load("host", &error);
+  const auto host = LoadTarget("host", &error);
   ASSERT_TRUE(host) << error;
   OwnedProblem p = Problem();
   for (int i = 0; i < 4; ++i) p.hidden.SetFloat(i, 0x1p100f);

@@ -4,6 +4,7 @@
 // still seen of what it breaks.
 
 #include "fuzz/examine/placement_region.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/examine/second_opinion.h"
+#include "fuzz/builtin/catalogue.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +30,7 @@ class SecondOpinionTest : public ::testing::Test {
  protected:
   SecondOpinionTest() : placement_(Expand({.n = 3, .v = 5, .h = 4, .entropy_grads = Grads::kRandom})) {
     std::string error;
-    target_ = Target::Load("host", &error);
+    target_ = LoadTarget("host", &error);
     EXPECT_TRUE(target_) << error;
     placement_.Poison(0);
     EXPECT_EQ(target_->Run(placement_.problem(), placement_.results()).status, RunStatus::kOk);

@@ -17,7 +17,9 @@
 #include <string>
 #include <tuple>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/generate.h"
 #include "fuzz/recipe/regimes.h"
 #include "tests/fuzz/properties/property.h"
@@ -37,7 +39,7 @@ const Target& Load(const std::string& name) {
   std::string error;
   static auto* cache = new std::map<std::string, std::unique_ptr<Target>>;
   auto& target = (*cache)[name];
-  if (!target) target = Target::Load(name, &error);
+  if (!target) target = LoadTarget(name, &error);
   if (!target) throw std::runtime_error(error);
   return *target;
 }

@@ -7,6 +7,7 @@
 
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/name.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/triage/shrink/shrink.h"
 
 namespace plumbline::fuzz::testing {

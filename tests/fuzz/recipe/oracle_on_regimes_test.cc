@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/regimes.h"
 #include "oracle/contract.h"
 #include "tests/oracle/agreement.h"

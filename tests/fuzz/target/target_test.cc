@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/target/target.h"
+#include "fuzz/builtin/catalogue.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,14 +37,14 @@ using testing::Workplace;
 
 std::unique_ptr<Target> Loaded(const std::string& name) {
   std::string error;
-  auto target = Target::Load(name, &error);
+  auto target = LoadTarget(name, &error);
   EXPECT_NE(target, nullptr) << error;
   return target;
 }
 
 std::string Refusal(const std::string& name) {
   std::string error;
-  EXPECT_EQ(Target::Load(name, &error), nullptr) << name;
+  EXPECT_EQ(LoadTarget(name, &error), nullptr) << name;
   return error;
 }
 
@@ -272,7 +274,7 @@ TEST(Target, RefusesBrokenTables) {
   std::string error;
   const std::string on_device = Table(place, R"(-DTEXT='"{\"name\":\"x\",\"device\":\"cuda\"}"')");
   const auto none = [](std::string* why) -> Device* { return *why = "all sold", nullptr; };
-  EXPECT_EQ(Target::Load(on_device, &error, none), nullptr);
+  EXPECT_EQ(LoadTarget(on_device, &error, none), nullptr);
   EXPECT_EQ(error, on_device + ": all sold");
   // A table of a later version is longer, and loads.
   EXPECT_NE(Loaded(Table(place, "-DSIZE=sizeof\\(plumbline_target_v1\\)+8")), nullptr);

@@ -3,6 +3,7 @@
 // From a failing problem to a stored case, with the built program as the worker.
 
 #include "fuzz/triage/pursuit.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 //
 // Workers and what becomes of targets that treat them badly, with the built program as the child.
 #include "fuzz/worker/process.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 // sweep. Without a device all of it skips itself.
 
 #include "fuzz/gpu/production/device_case.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 // Cases of production size: what is drawn, the journal, and the program from outside; the latter on a
 // device where there is one.
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/gpu/production/worker.h"
 
 #include <gmock/gmock.h>

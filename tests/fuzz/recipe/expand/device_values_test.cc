@@ -3,6 +3,8 @@
 // What of a device's expansion can be seen without one. The values themselves: device_case_test.cc.
 
 #include "fuzz/recipe/expand/device_values.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gtest/gtest.h>
 

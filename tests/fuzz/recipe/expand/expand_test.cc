@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/generate.h"
 #include "fuzz/recipe/recipe.h"
 

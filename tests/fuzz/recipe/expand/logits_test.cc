@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/examine.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/target.h"
 
@@ -124,7 +126,7 @@ TEST(Special, InvalidLabelsAreInvalidAndLeaveOthers) {
 // Fails if Examine takes host's report of invalid data for a refusal, whose outputs nobody looks at.
 TEST(Special, InvalidRowsOfHostAreJudged) {
   std::string error;
-  const auto host = Target::Load("host", &error);
+  const auto host = LoadTarget("host", &error);
   ASSERT_TRUE(host) << error;
   for (const char* keys : {"labels=invalid", "special=temperature", "labels=invalid reduction=mean"}) {
     for (uint64_t seed = 0; seed < 10; ++seed) {

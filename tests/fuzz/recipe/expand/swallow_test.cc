@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/placement.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/expand/values.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
@@ -28,7 +30,7 @@ namespace {
 template <class Takes>
 std::map<std::string, double> Tightness(std::string_view regime, uint64_t count, Takes takes) {
   std::string error;
-  const auto host = Target::Load("host", &error);
+  const auto host = LoadTarget("host", &error);
   EXPECT_TRUE(host) << error;
   std::map<std::string, double> largest;
   for (uint64_t index = 0; index < count; ++index) {
@@ -76,7 +78,7 @@ TEST(Swallow, GradientSumsComeNearTheirBound) {
 // Kills: a gap that is not exact, a maximum in the middle of what it should swallow.
 TEST(Swallow, TheSumOverALargeVocabularyComesNearItsBound) {
   std::string error;
-  const auto host = Target::Load("host", &error);
+  const auto host = LoadTarget("host", &error);
   for (const char* dtype : {"bf16", "fp16", "fp32"}) {
     Recipe recipe;
     ASSERT_TRUE(Parse("v1 n=1 v=131072 h=2 values=swallow-sum exp=6 labels=first grads=none dtype=" +

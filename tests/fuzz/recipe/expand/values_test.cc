@@ -5,6 +5,7 @@
 // them to well below what is asserted.
 
 #include "fuzz/recipe/expand/values.h"
+#include "fuzz/recipe/expand/expand.h"
 
 #include <gtest/gtest.h>
 

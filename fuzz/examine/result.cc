@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "fuzz/examine/examine.h"
+#include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
 namespace {

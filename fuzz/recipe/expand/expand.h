@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recipe expanded into tensors.
+
+#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
+#define PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
+
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/recipe.h"
+
+namespace plumbline::fuzz {
+
+// The problem that a recipe describes. Integer and exactly rounded operations alone make it, no libm,
+// so its bits are the same on every machine.
+OwnedProblem Expand(const Recipe& recipe);
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
