@@ -46,7 +46,7 @@ std::string UtcStamp();
 
 // How many workers run at the same time where nobody says: one a hardware thread, but four where a
 // target is on a device, as its description says, and CUDA_MPS_PIPE_DIRECTORY is not set.
-// fuzz/campaign/README.md, "Targets on a device", has the measurement.
+// fuzz/campaign/HARNESS.md, "Targets on a device", has the measurement.
 int DefaultJobs(bool on_device);
 
 }  // namespace plumbline::fuzz

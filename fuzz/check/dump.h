@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A dump: a safetensors file with the inputs of one call of the operator and, optionally, what some
-// kernel made of them. Mapped, never read whole. fuzz/check/README.md says how to write one.
+// kernel made of them. Mapped, never read whole. fuzz/check/CHECK.md says how to write one.
 //
 // Tensors: hidden, weight, labels; optional temperature, grad_logprob, grad_entropy; optional outputs
 // logprob, entropy, lse, loss, grad_hidden, grad_weight. Metadata: ignore_index and reduction, both

@@ -234,7 +234,7 @@ struct Line {
         "where\n"
         "there are none, --target is run on the inputs and judged. loss and grad_weight depend on "
         "every row\n"
-        "and are judged where every row is looked at. fuzz/check/README.md: how to write a dump and "
+        "and are judged where every row is looked at. fuzz/check/CHECK.md: how to write a dump and "
         "read the "
         "table.");
     sub->add_option("dump", check.paths, "safetensors files; mapped, never read whole")->required();

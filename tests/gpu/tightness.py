@@ -4,7 +4,7 @@
 
 usage: tightness.py [--plumb PLUMB] [--folder FOLDER] [--threads T]        needs a GPU and PyTorch
 
-Inputs at the size of a model, of a few kinds, are written as dumps (fuzz/check/README.md) and judged by `plumb check`, all
+Inputs at the size of a model, of a few kinds, are written as dumps (fuzz/check/CHECK.md) and judged by `plumb check`, all
 rows, under the contract of `cuda`: what `cuda` and `cuda-portable` make of them, and what PyTorch makes of them as
 people write it,
 

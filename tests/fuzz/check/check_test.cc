@@ -248,7 +248,7 @@ TEST_F(Check, EveryOtherEnd) {
   EXPECT_EQ(Run("d.safetensors --target mutant:nope"), 4);
   EXPECT_EQ(Run("d.safetensors --run --target plugin:/nowhere.so"), 4);
   EXPECT_EQ(Run("--help"), 0);
-  EXPECT_THAT(out_, HasSubstr("fuzz/check/README.md"));
+  EXPECT_THAT(out_, HasSubstr("fuzz/check/CHECK.md"));
   // Several dumps: the worst of them is the verdict, and each is reported.
   SafeTensors wrong = FlatDump(4, 37, 8);
   wrong.tensors["lse"].SetFloat(0, 7);
