@@ -18,8 +18,8 @@ std::vector<std::filesystem::path> Files(int count) {
   return files;
 }
 
-CampaignOptions Seeded(uint64_t seed) {
-  CampaignOptions options;
+CaseOptions Seeded(uint64_t seed) {
+  CaseOptions options;
   options.seed = seed;
   return options;
 }
@@ -77,7 +77,7 @@ TEST(PlanTest, LevelOneHasEveryRegimeInEachSeedsOwnOrder) {
 }
 
 TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
-  CampaignOptions options = Seeded(1);
+  CaseOptions options = Seeded(1);
   options.regime = "edges";
   const Plan one(options, {});
   for (const std::string& line : LevelOne(one)) EXPECT_NE(line.find("regime=edges"), std::string::npos);
@@ -98,7 +98,7 @@ TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
 // Kills: shards that run a case twice, leave one out, or see only some of the regimes.
 TEST(PlanTest, ShardsShareNothingAndTogetherAreWhole) {
   const auto walk = static_cast<int64_t>(Regimes().size());
-  CampaignOptions options = Seeded(9);
+  CaseOptions options = Seeded(9);
   std::set<std::string> files, level_one, draws;
   std::set<uint64_t> seeds;
   for (int64_t shard = 0; shard < 3; ++shard) {

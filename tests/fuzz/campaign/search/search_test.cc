@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-CampaignOptions Options() {
-  CampaignOptions options;
+CaseOptions Options() {
+  CaseOptions options;
   options.seed = 3;
   return options;
 }

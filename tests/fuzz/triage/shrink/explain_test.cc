@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/triage/shrink/explain.h"
+#include "fuzz/problem/values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
