@@ -16,7 +16,7 @@ enum class ExitStatus : uint8_t {
   kClean = 0,
   kFindings = 1,
   kUsage = 2,
-  kFault = 3,        // of the harness itself: reference and arbiter disagree, the disk is full, ...
+  kFault = 3,  // the harness itself is at fault: reference and arbiter disagree, the disk is full, ...
   kUnavailable = 4,  // a target does not load
   kInterrupted = 5,  // by a signal; what was done is saved
 };

@@ -68,7 +68,7 @@ class Builder final : public nlohmann::json_sax<Library> {
  private:
   struct Level {
     Json value;
-    std::string key;  // of the next member, in an object
+    std::string key;  // the next member's, in an object
   };
 
   bool Refuse(std::string why) {

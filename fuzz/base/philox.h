@@ -106,7 +106,7 @@ class RowBits {
 
   Stream stream_;
   int64_t row_;
-  uint64_t index_ = kNone;                    // of the run that is kept
+  uint64_t index_ = kNone;                    // the run that is kept
   std::array<uint32_t, 4 * kPhiloxRun> run_;  // not set before: most rows are short
 };
 

@@ -23,7 +23,7 @@ const plumbline_target_v1* CudaSimtTarget();
 // as fuzz/target/DESCRIPTION.md says. Products aligned together, and bits kept below fp32's 23: 16 and
 // 2 on 9.0 (kernel/host/tensor_core.h, measured); 8 and 1 on 8.x, where one mma.sync is two such blocks
 // (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021; Khattak and Mikaitis, arXiv 2512.07004).
-// Of what came after 9.0 nothing is claimed. Without tensor cores, below 8.0 or on kSimt, sums are
+// Nothing is claimed of devices after 9.0. Without tensor cores, below 8.0 or on kSimt, sums are
 // fp32's.
 std::string CudaDescription(std::string_view name, kernel::CudaPath path, int capability);
 

@@ -25,7 +25,7 @@ namespace plumbline::fuzz {
 
 inline constexpr double kArbitratedPerMinute = 1000;
 
-// Of one target. Any thread may call any method.
+// One schedule belongs to one target. Any thread may call any method.
 class ArbiterSchedule {
  public:
   // `per_minute`: elements, at least; a campaign's targets share kArbitratedPerMinute.

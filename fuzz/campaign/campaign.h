@@ -42,10 +42,10 @@ struct Progress {
   std::chrono::milliseconds elapsed{0};  // over all runs
   Budget budget;
   std::vector<std::pair<std::string, Tally>> targets;
-  int64_t cases_before = 0;  // of them, in earlier runs
+  int64_t cases_before = 0;  // those judged in earlier runs
   double in_this_run = 0;    // seconds
   int64_t findings = 0;
-  int64_t cells = 0;                    // of all targets together
+  int64_t cells = 0;                    // all targets together
   std::chrono::milliseconds newest{0};  // when the last new one was seen
   std::vector<std::string> activity;    // "shrinking bound:logprob: 31840 -> 52 values"
 };
@@ -77,7 +77,7 @@ struct CampaignSummary {
   std::string error;        // kUsage, kUnavailable, kFault, where the campaign could not go on
   CampaignOptions options;  // as they were used: after a resume, with what the journal says
   std::chrono::milliseconds elapsed{0};
-  TimeSplit time;  // of this run alone
+  TimeSplit time;  // this run's alone
   std::vector<std::pair<std::string, Tally>> targets;
   std::vector<Sighting> sightings;       // in the order of their items
   std::vector<CoverageReport> coverage;  // by target, as `targets`

@@ -78,8 +78,8 @@ class CampaignState {
   std::vector<std::pair<std::string, Tally>> Tallies();  // in the order of the targets
   std::vector<Sighting> Sightings();                     // in the order of their items
   int64_t Faults();
-  Phase CurrentPhase();  // of the item that was handed out last
-  // Of all targets together: how many cells, and when the newest was seen.
+  Phase CurrentPhase();  // the phase of the item that was handed out last
+  // How many cells all targets together have shown, and when the newest was seen.
   std::pair<int64_t, std::chrono::milliseconds> Cells();
 
  private:

@@ -23,7 +23,7 @@ namespace plumbline::fuzz {
 // The cases of a folder as they were when the campaign began: a resumed one must replay the same.
 struct CorpusStamp {
   int64_t cases = 0;
-  uint64_t hash = 0;  // of names and contents
+  uint64_t hash = 0;  // hash of names and contents
   bool operator==(const CorpusStamp&) const = default;
 };
 

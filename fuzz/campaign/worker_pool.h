@@ -100,7 +100,7 @@ class WorkerPool {
   CampaignState& campaign_state_;
   const std::atomic<bool>& interrupt_;
   const Stopwatch begin_;
-  int64_t cases_before_ = 0;               // of earlier runs
+  int64_t cases_before_ = 0;               // those of earlier runs
   std::deque<ArbiterSchedule> schedules_;  // by target
 
   std::mutex observer_mutex_;

@@ -22,8 +22,8 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// Of a case that could not be shrunk no more rows are looked at: the key stays cheap, and a row says as
-// much as a hundred.
+// At most this many rows of a case that could not be shrunk are read: the key stays cheap, and one row
+// says as much as a hundred.
 constexpr int64_t kRowsRead = 8;
 // The thresholds below are those of the defects in the field: exp(-88) is where fp32 goes subnormal,
 // 65504 the largest fp16; 8 is far from every logit that shrinking leaves without need.

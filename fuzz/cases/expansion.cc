@@ -18,7 +18,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Of Expand: a change to what any recipe line expands to is a new number.
+// The version of Expand. A change to what any recipe line expands to is a new number.
 constexpr int64_t kGenerator = 1;
 
 struct Member {

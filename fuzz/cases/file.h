@@ -30,7 +30,7 @@ struct Case {
   std::string why;     // one line: why this matters
   std::string recipe;  // the line that first showed it; empty if it did not come from one
   Finding finding;     // what was seen on `target`
-  Bucket bucket;       // of the problem and the finding; empty: not told yet
+  Bucket bucket;       // read off problem and finding; empty: not known yet
   Json extra;          // object: versions, date, shrink log, history of the state; kept verbatim
   bool operator==(const Case&) const;  // all but `extra`
 };

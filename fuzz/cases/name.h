@@ -19,7 +19,7 @@
 
 namespace plumbline::fuzz {
 
-// Of the tensors and of every option; 64 bits, of which a name shows 32.
+// A 64-bit hash of the tensors and every option. A name shows 32 of its bits.
 uint64_t ProblemHash(const OwnedProblem& problem);
 
 // The bucket that the case was stored with; of a case that has none yet, BucketOf its problem.

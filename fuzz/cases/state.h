@@ -35,7 +35,7 @@ enum class Replayed : uint8_t {
   kPasses,
   kSkipped,  // the target does not do such problems
   kVacuous,  // nothing in it could be judged
-  kFault,    // of the harness
+  kFault,    // the harness is at fault
 };
 
 std::string_view Name(Replayed replayed);  // "still fails", "fails once", "fails differently", ...

@@ -23,7 +23,7 @@ struct DumpExcerpt {
   DumpExcerpt(const Dump& dump, const DumpSample& sample, const kernel::Results& results,
               const std::vector<int64_t>& at, int64_t counted);
 
-  std::vector<int64_t> rows;  // of the dump
+  std::vector<int64_t> rows;  // their indices in the dump
   kernel::ConstTensor weight;
   int64_t ignore_index;
   HostTensor hidden;

@@ -48,7 +48,7 @@ struct DumpVerdict {
   std::vector<JudgedOutput> outputs;
   std::vector<JudgedRow> rows;  // by the sample's rows; empty where there are more than kMaxWatchedRows
   std::vector<int64_t>
-      wrong_rows;      // of the dump, ascending: those of which logprob, entropy or lse fails
+      wrong_rows;      // indices in the dump, ascending, of rows whose logprob, entropy or lse fails
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0;
   std::string fault;         // not empty: the harness contradicted itself

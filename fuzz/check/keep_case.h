@@ -21,7 +21,7 @@ namespace plumbline::fuzz {
 struct DumpCase {
   std::filesystem::path file;  // empty: none was stored
   int64_t values_before = 0, values_after = 0;
-  std::string what;  // of the stored finding, or why there is none
+  std::string what;  // the stored finding in words, or why there is none
 };
 
 // `verdict` is of what the runner's target made of the sample, and has a wrong element. `folder` is

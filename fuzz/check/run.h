@@ -41,7 +41,7 @@ class DumpRun {
     kTimedOut,     // the deadline passed; the process was killed
     kInterrupted,  // the interrupt flag was seen; the process was killed
     kUnavailable,  // the target does not load
-    kFault,        // of the harness: no memory, no process
+    kFault,        // the harness failed: no memory, no process
   };
 
   // Waits for the target. `sample` must be what spec's dump, rows and seed give.

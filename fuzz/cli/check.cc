@@ -62,7 +62,7 @@ JudgeDumpOptions OptionsFor(const CheckCommand& command, const Console& console)
 
 void Conclude(const Dump& dump, const DumpSample& sample, const DumpReport& report,
               const Console& console, Checked* checked) {
-  if (console.interrupt->load()) {  // of half a verdict nothing is said
+  if (console.interrupt->load()) {  // half a verdict is not reported
     checked->status = ExitStatus::kInterrupted;
     return;
   }

@@ -67,7 +67,8 @@ ExitStatus CommandMerge(const MergeCommand& command, const Console& console);
 
 struct CheckCommand {
   std::vector<std::filesystem::path> paths;  // dumps
-  // Each by itself. None: a black box judges what a dump holds, and `host` runs where it holds nothing.
+  // Each target is used by itself. If none is given, recorded outputs are judged as a black box's, and
+  // a dump without outputs is run on `host`.
   std::vector<std::string> targets;
   bool run = false;                // run the target even where a dump holds outputs
   std::filesystem::path contract;  // a target's description in JSON, whose contract is used instead
@@ -75,14 +76,15 @@ struct CheckCommand {
   uint64_t seed = 1;
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
-  std::chrono::milliseconds timeout{600'000};  // of the target
+  std::chrono::milliseconds timeout{600'000};  // for the target's run
   std::filesystem::path out;  // where a target was run and fails, a small case of it is stored here
 };
 ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
 
 struct ShrinkCommand {
   std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
-  // Of one case the file, of several the folder; empty: beside each, under the name of its content.
+  // Output file if there is one case, output folder if there are several. Empty: each is written next
+  // to its input, named by its content.
   std::filesystem::path out;
   std::string target;  // empty: the one that the case names
   std::chrono::milliseconds time{30'000};

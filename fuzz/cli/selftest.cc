@@ -219,7 +219,7 @@ class Selftest {
   const std::vector<BuiltIn> targets_;
   const std::filesystem::path out_;
   int jobs_;
-  std::mutex mutex_;         // of the console
+  std::mutex mutex_;         // guards the console
   std::vector<Kill> kills_;  // a seed after another, each over all targets
   std::vector<MatrixRow> matrix_;
   std::optional<CampaignSummary> sound_;

@@ -103,7 +103,7 @@ class Runs {
     seconds_ += Seconds(start);
     return outcome;
   }
-  // Of the last run.
+  // What the last run damaged.
   std::vector<Placement::Damage> Inspect() const {
     std::vector<Placement::Damage> damage = placement_.Inspect();
     damage.insert(damage.end(), scratch_damage_.begin(), scratch_damage_.end());

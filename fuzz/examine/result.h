@@ -37,7 +37,7 @@ std::optional<FindingKind> FindingKindFromName(std::string_view name);
 struct Finding {
   FindingKind kind = FindingKind::kBound;
   std::string output;             // "logprob", "grad_weight", ...; empty where none is concerned
-  int64_t row = -1, column = -1;  // of the worst element
+  int64_t row = -1, column = -1;  // the worst element's
   double got = 0, expected = 0, bound = 0, tightness = 0;
   std::string arbiter;  // 40 digits, where the arbiter was asked
   std::string what;     // one sentence for a person

@@ -41,14 +41,14 @@ struct HostTensor {
 
 // How the dense tensors lie in memory when a target sees them. Values never depend on it, but that what
 // is broadcast has the value of its element or row 0 for all.
-inline constexpr int64_t kMaxStride = int64_t{1} << 33;  // of labels, gradients and padding
+inline constexpr int64_t kMaxStride = int64_t{1} << 33;  // limit for labels, gradients and padding
 
 struct Layout {
   bool weight_hidden_major = false;  // weight stored [H, V]; grad_weight likewise
   int64_t hidden_padding = 0;        // elements between rows of hidden, and of grad_hidden
   int64_t weight_padding = 0;        // elements between rows (or columns) of weight, and of grad_weight
   int64_t label_offset = 0;          // elements by which labels start past an aligned address
-  int64_t grad_stride = 1;           // of grad_logprob and grad_entropy [N]; 0: broadcast element 0
+  int64_t grad_stride = 1;           // grad_logprob's and grad_entropy's [N]; 0: broadcast element 0
   int64_t label_stride = 1;          // 0: broadcast label 0
   int64_t offset = 0;  // elements by which hidden, weight, upstream gradients and outputs start past an
                        // aligned address

@@ -15,9 +15,9 @@ namespace plumbline::fuzz {
 
 struct CaseClass {
   std::string name;   // "gaussian", "exact", "confident", "swallow", "large-vocabulary", ...
-  std::string aim;    // of its regime: "sharp" or "stress" (fuzz/recipe/regimes.h)
-  std::string dtype;  // of the inputs
-  std::string grads;  // of the gradients
+  std::string aim;    // its regime's: "sharp" or "stress" (fuzz/recipe/regimes.h)
+  std::string dtype;  // the inputs'
+  std::string grads;  // the gradients'
   auto operator<=>(const CaseClass&) const = default;
 };
 

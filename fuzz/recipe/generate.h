@@ -13,14 +13,14 @@
 
 namespace plumbline::fuzz {
 
-// Of one regime (std::invalid_argument names one that there is not), or of all of them in equal parts
-// where the name is empty. Built from pure combinators
+// Recipes of one regime, or of all of them in equal parts where the name is empty. An unknown regime is
+// named by std::invalid_argument. Built from pure combinators
 // only (gen::exec keeps a process-global stack). Does not shrink: fuzz/triage/shrink/shrink.h does
 // that, on tensors.
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 
-// Of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe/parts.h), unless its
-// nature fixes the shape.
+// Recipes of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe/parts.h), unless
+// its nature fixes the shape.
 rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
 
 }  // namespace plumbline::fuzz

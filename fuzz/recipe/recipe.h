@@ -88,13 +88,13 @@ enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot, 
 enum class Special : uint8_t {
   kNone,
   kHiddenNaN,      // in one row that counts
-  kHiddenInf,      // of either sign, in one row that counts
+  kHiddenInf,      // either sign, in one row that counts
   kWeightNaN,      // in one row of weight
   kMinusInf,       // some logits, of no row's label, are -inf
   kMinusInfLabel,  // one row's label has a logit of -inf
   kAllMinusInf,    // every logit is -inf
   kPlusInf,        // one logit of every row is +inf
-  kTemperature,    // of one row or more: 0, negative, infinite or NaN
+  kTemperature,    // one row's or more: 0, negative, infinite or NaN
   kMaskedFirst,    // every logit of the first tile or tiles is -inf, labels are elsewhere
   kMaskedButOne,   // every logit but one is -inf, and that one is the label of every row
 };

@@ -13,7 +13,7 @@ constexpr int kMostExp = 100;  // fuzz/recipe/recipe.cc
 // Steps never make a shape larger than the shapes of large vocabularies that are drawn.
 constexpr int64_t kMostSize = 200'000;
 
-// Of Mix, apart from those of the steps.
+// The second argument of Mix here; the steps use others.
 constexpr uint64_t kFullSize = 100;
 
 int64_t StepSize(int64_t size, uint64_t bits) {

@@ -171,7 +171,7 @@ Device* CudaDevice(std::string* error) {
 }
 
 int CudaCapability() {
-  int capability = 0;  // of the current device, which is the first one: nothing in fuzz/ sets another
+  int capability = 0;  // the current device's, which is the first one: nothing in fuzz/ sets another
   return kernel::cuda::GetComputeCapability(&capability).ok() ? capability : 0;
 }
 

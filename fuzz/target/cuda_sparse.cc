@@ -15,7 +15,7 @@ template <class Function>
 bool Find(const char* name, Function* function) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  constexpr unsigned kVersion = 11020;  // of the driver's interface in which all of them are
+  constexpr unsigned kVersion = 11020;  // the version of the driver's interface that has all of them
   if (cudaGetDriverEntryPointByVersion(name, &entry, kVersion, cudaEnableDefault, &found) !=
           cudaSuccess ||
       found != cudaDriverEntryPointSuccess) {

@@ -185,7 +185,8 @@ void ReadContract(JsonReader& reader, oracle::Contract* c) {
   reader.Read("row_chunk", &c->row_chunk, 0, INT64_MAX);
 }
 
-// Of the whole; and of the name and the version, which are printed and stand in journals.
+// The most bytes of the whole text; and of the name and the version, which are printed and stand in
+// journals.
 constexpr size_t kMaxText = size_t{1} << 20, kMaxLabel = 100;
 
 bool IsLabel(const std::string& text) {

@@ -63,7 +63,7 @@ class Device {
   struct Memory {
     size_t free = 0, total = 0;
   };
-  virtual Memory GetMemory() = 0;  // of the whole device, whoever holds it
+  virtual Memory GetMemory() = 0;  // the whole device's, whoever holds it
 
   // Memory that is kept from case to case, as cudaMalloc takes longer than a small case; one piece for
   // each use. What it held is lost where it grows.

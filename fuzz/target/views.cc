@@ -93,7 +93,7 @@ class Reader {
 
  private:
   const DLDeviceType device_;
-  std::optional<int> number_;  // of the first tensor's device
+  std::optional<int> number_;  // the first tensor's device number
   std::optional<std::string> error_;
 };
 

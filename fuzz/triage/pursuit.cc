@@ -166,7 +166,8 @@ std::optional<Finding> Pursuer::Arbitrate(const OwnedProblem& problem, const std
 bool Pursuer::Audit(const OwnedProblem& candidate) {
   const bool blamed = !pursued_.harness_fault.empty();
   if (Arbitrate(candidate, signature_)) return true;
-  // Of what fails now and then one look says nothing; a contradiction is one whenever it is seen.
+  // One clean run proves nothing about a flaky failure. A disagreement between oracle and arbiter
+  // counts even if it is seen once.
   return by_majority_ && !stopped() && blamed == !pursued_.harness_fault.empty();
 }
 
@@ -210,7 +211,7 @@ Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
     return confirmed;
   }
   confirmed.repeats = Repeat(kRepeats, kRepeatTime, [&] { return FailsOnce(problem); });
-  // Of a death there is nothing that the arbiter could say.
+  // The arbiter cannot judge a crash: there is no output.
   if (start_.finding.kind == FindingKind::kCrash && confirmed.repeats.Majority()) {
     confirmed.finding = last_seen_;
   }

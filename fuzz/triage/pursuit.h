@@ -38,7 +38,7 @@ struct FailingProblem {
 
 struct PursuitOptions {
   std::chrono::milliseconds shrink_time{30'000};
-  std::chrono::milliseconds explain_time{2'000};  // of shrink_time; 0: what may vary is not looked for
+  std::chrono::milliseconds explain_time{2'000};  // part of shrink_time; 0: no explanation is made
   // The best so far is written here after every step, and removed at the end; empty: nowhere.
   std::filesystem::path best_so_far;
   // Called with the number of values after every accepted step.

@@ -35,7 +35,7 @@ struct Sighting {
   std::string recipe;
   std::string source;  // the case file instead, where it is one of the corpus
   std::string regime;
-  double seconds = 0;  // of the campaign's clock
+  double seconds = 0;  // on the campaign's clock
   Finding finding;
   bool reproduced = true;
   std::vector<std::string> more;      // recipes of up to kMoreRecipes later cases that showed it

@@ -62,7 +62,7 @@ class CaseRunner {
 
   const std::string& target() const { return spec_.target; }
   std::chrono::milliseconds deadline() const { return deadline_; }
-  const Hello& hello() const { return hello_; }  // of the last worker that got ready
+  const Hello& hello() const { return hello_; }  // from the last worker that got ready
 
  private:
   Judged Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal);

@@ -30,7 +30,7 @@ struct PlantedCall {
   kernel::cuda::PlantedDefect plan() const { return {static_cast<int>(defect)}; }
 };
 
-// Of the calling thread, while it is in ForwardPlanted or BackwardPlanted.
+// The call that this thread is in. Valid inside ForwardPlanted and BackwardPlanted.
 const PlantedCall& CurrentPlantedCall();
 
 }  // namespace plumbline::fuzz

@@ -6,8 +6,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Of all choices, spread evenly: what a regime has to show only from its thousandth case on is found
-// there, and the bandit learns of it.
+// This share of all choices is spread evenly. A regime that shows something only from its thousandth
+// case on is found by it, and the bandit then learns of it.
 constexpr double kFloor = 0.5;
 // What the harness itself takes for a case, in multiply-adds of it: a case of one element is not free.
 constexpr double kCostOfAnyCase = 20'000;

@@ -26,7 +26,7 @@ class Bandit {
   void Age();
   // The arm for 32 random bits. Every arm has at least half an equal share.
   const std::string& Choose(uint32_t bits) const;
-  // Of all choices; sums up to 1.
+  // The arm's share of all choices. Shares add up to 1.
   double Share(std::string_view arm) const;
 
  private:

@@ -37,7 +37,7 @@ class Plan {
   struct Place {
     Phase phase = Phase::kSearch;
     int64_t number = 0;   // within the phase; in the search, within the blind or the guided cases
-    bool guided = false;  // of the search: what was seen has a say in it
+    bool guided = false;  // in the search: drawn from what was seen
   };
 
   // `corpus`: the case files, all of them, in their order.
@@ -59,8 +59,8 @@ class Plan {
   std::optional<Recipe> recipe_;
   int64_t shard_, shards_;
   bool search_;
-  std::vector<std::filesystem::path> corpus_;  // of this shard
-  std::vector<Recipe> level_one_;              // of this shard
+  std::vector<std::filesystem::path> corpus_;  // this shard's
+  std::vector<Recipe> level_one_;              // this shard's
 };
 
 // The regimes that a campaign draws from: all, or the one that was asked for.

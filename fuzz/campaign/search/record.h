@@ -29,7 +29,7 @@ struct CaseRecord {
   std::string skip_reason;
   bool retried = false;
   bool fault = false;
-  std::vector<std::string> signatures;      // of its findings, worst first, none twice
+  std::vector<std::string> signatures;      // its findings', worst first, none twice
   std::map<std::string, double> tightness;  // by output; five digits (RoundTightness)
   std::map<std::string, ElementCounts> by_output;
   int64_t arbitrated = 0;
@@ -39,7 +39,7 @@ struct CaseRecord {
   int64_t us = 0;  // microseconds that judging it took, the arbiter left out
   bool operator==(const CaseRecord&) const = default;
 
-  ElementCounts Elements() const;  // of all outputs
+  ElementCounts Elements() const;  // all outputs together
   bool Judged() const;             // neither skipped nor vacuous nor a fault
 };
 

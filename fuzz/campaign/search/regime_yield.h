@@ -16,7 +16,7 @@ namespace plumbline::fuzz {
 
 struct RegimeYield {
   int64_t cases = 0;
-  double seconds = 0;      // of workers, the arbiter and shrinking left out
+  double seconds = 0;      // workers' time, without the arbiter and shrinking
   int64_t fail = 0;        // cases
   int64_t new_cells = 0;   // fuzz/campaign/search/features.h
   double tightness = 0;    // the largest of any output

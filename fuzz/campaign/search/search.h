@@ -52,7 +52,7 @@ class Search {
   // The campaign is over: takes in what is left of generations that are not whole. No Draw after it.
   void Finish();
 
-  // Of a target, as of the last generation that was taken in.
+  // A target's coverage and yields after the last generation that was taken in.
   const Coverage& coverage(size_t target) const { return coverage_[target]; }
   const RegimeYields& yields(size_t target) const { return yields_[target]; }
   const Archive& archive() const { return snapshots_.back()->archive; }
@@ -84,7 +84,7 @@ class Search {
   const size_t targets_;
   std::map<int64_t, Generation> waiting_;
   int64_t taken_ = 0;  // generations that are taken in
-  // Of generations taken_ - 2 and taken_ - 1; empty ones stand for those before the first.
+  // Snapshots of generations taken_ - 2 and taken_ - 1. Empty ones stand for those before the first.
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::vector<Coverage> coverage_;  // by target
   std::vector<RegimeYields> yields_;

@@ -38,9 +38,9 @@ struct Kill {
   ExitStatus campaign = ExitStatus::kClean;
   std::string trouble;  // why it does not count as killed; empty if it does
   int64_t cases = 0;    // until the first that failed, it included; all of them where none did
-  double seconds = 0;   // of the campaign until then
+  double seconds = 0;   // how long the campaign had run
   Sighting sighting;    // signature empty: there is none
-  Bucket bucket;        // of the stored case; empty where nothing was stored
+  Bucket bucket;        // the stored case's; empty where nothing was stored
 
   bool killed() const { return trouble.empty(); }
   bool found() const { return !sighting.signature.empty(); }

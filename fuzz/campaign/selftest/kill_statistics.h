@@ -45,7 +45,7 @@ struct KillStatistics {
   int64_t buckets = 0;
   std::vector<SharedBucket> shared;  // those that hold findings of more than one mutant
 
-  // Of all buckets, those that hold one cause; 1 where there are none.
+  // The share of buckets that hold one cause; 1 where there are no buckets.
   double Purity() const;
 };
 

@@ -24,8 +24,8 @@ constexpr int64_t kDepths[] = {1, 8, 15, 16, 17, 64, 100, 200};
 struct Drawn {
   std::vector<std::byte> hidden, weight;
   std::vector<int64_t> labels;
-  std::vector<double> magnitude;  // of each row: sum of |h w|
-  std::vector<bool> in_planes;    // of each row: every operand is a sum of bf16 planes, the first not 0
+  std::vector<double> magnitude;  // each row's sum of |h w|
+  std::vector<bool> in_planes;    // by row: every operand is a sum of bf16 planes, the first not 0
 
   Drawn(DType dtype, DataKind kind, int64_t rows, int64_t depth, uint64_t seed)
       : hidden(static_cast<size_t>(rows * depth) * kernel::SizeOf(dtype)),

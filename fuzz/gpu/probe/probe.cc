@@ -13,8 +13,8 @@ namespace {
 
 using kernel::CudaPath, kernel::DType, kernel::Problem, kernel::Status;
 
-constexpr int64_t kPairs = 1'000'000;  // of each instruction and dtype
-constexpr int64_t kRows = 4608;        // of each path, dtype, depth and kind: 4.1e5 a line, 10^6 a path
+constexpr int64_t kPairs = 1'000'000;  // for each instruction and dtype
+constexpr int64_t kRows = 4608;  // for each path, dtype, depth and kind: 4.1e5 a line, 10^6 a path
 constexpr uint64_t kSeed = 20261121;
 
 kernel::ConstTensor OnDevice(kernel::ConstTensor tensor, const DeviceBytes& memory) {

@@ -70,7 +70,7 @@ class Child {
   const ProductionWork& work_;
   std::vector<std::unique_ptr<Target>> targets_;
   std::unique_ptr<DeviceOracle> oracle_;
-  std::string fault_;  // of the harness itself
+  std::string fault_;  // why the harness itself failed
 };
 
 bool Child::Open(std::string* why) {

@@ -22,8 +22,8 @@ struct FillPlan {
   kernel::DType dtype = kernel::DType::kBf16;
   uint64_t seed = 0;
   int64_t n = 0, v = 0, h = 0;
-  double largest = 0;           // of the dtype
-  double scale = 0;             // kGaussian: of weight; kOffset: the sign; kConfident: the lead
+  double largest = 0;           // the dtype's largest finite value
+  double scale = 0;             // kGaussian: weight's; kOffset: the sign; kConfident: the lead
   double parts[3] = {0, 0, 0};  // kOffset
   int64_t count = 0;            // kOffset: parts; kConfident: leaders; kTies: dimensions of digits
   int64_t limit = 0;            // kLattice: A

@@ -28,7 +28,8 @@ bool Ignores(Labels labels) {
          labels == Labels::kIgnoredNaN || labels == Labels::kOneValid;
 }
 
-// Of kFarIgnored: the column that rows which count have and that ignore_index is, in its lower half.
+// For kFarIgnored: the label that live rows use. It equals the low 32 bits of ignore_index, so a kernel
+// that truncates labels ignores them.
 int64_t FarColumn(const Recipe& r) { return Below(StreamOf(r, Purpose::kIgnored).At(0)[3], r.v); }
 
 // Which rows are ignored: none; all; or a random half, with at least one in it and, from two rows on,

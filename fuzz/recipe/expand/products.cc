@@ -26,7 +26,7 @@ int HighestExponent(const Recipe& r) {
   if (r.dtype == kernel::DType::kF16) return 14;
   return (121 - FloorLog2(Depth(r))) / 2;
 }
-int LowestExponent(kernel::DType dtype) {  // of a subnormal's last bit
+int LowestExponent(kernel::DType dtype) {  // the exponent of a subnormal's last bit
   return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
 }
 

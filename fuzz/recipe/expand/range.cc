@@ -14,7 +14,7 @@ namespace plumbline::fuzz {
 
 namespace {
 
-int LeastExponent(kernel::DType dtype) {  // of a subnormal's last bit
+int LeastExponent(kernel::DType dtype) {  // the exponent of a subnormal's last bit
   return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
 }
 

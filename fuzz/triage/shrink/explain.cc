@@ -25,7 +25,7 @@ using kernel::DType;
 using Tried = std::vector<std::pair<int64_t, bool>>;
 
 constexpr int kDraws = 20;
-constexpr int64_t kMostValues = 1 << 16;  // of a problem that grows
+constexpr int64_t kMostValues = 1 << 16;  // for a problem that grows
 constexpr const char* kTensorNames[kFloatTensors] = {"hidden", "weight", "temperature", "grad_logprob",
                                                      "grad_entropy"};
 constexpr int kTemperature = 2;
