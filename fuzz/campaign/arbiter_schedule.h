@@ -31,8 +31,8 @@ class ArbiterSchedule {
   // `per_minute`: elements, at least; a campaign's targets share kArbitratedPerMinute.
   explicit ArbiterSchedule(double per_minute) : per_second_(per_minute / 60) {}
 
-  // Whether to ask about a case that passed: it took `seconds` of a worker, and asking costs about
-  // `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run began.
+  // True if a case that passed is to be put to the arbiter. It took `seconds` of a worker; asking costs
+  // about `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run began.
   bool Due(const std::string& regime, double cost, double seconds, double elapsed);
   // It was asked about: what that took, and about how many elements.
   void Paid(const std::string& regime, double cost, double seconds, int64_t elements);

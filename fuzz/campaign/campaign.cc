@@ -46,7 +46,7 @@ struct Course {
   }
 };
 
-// What a resumed campaign keeps of the one that it goes on with.
+// Takes over from the stored campaign what a resumed one must keep.
 void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   options->targets = old.targets;
   options->seed = old.seed;
@@ -62,7 +62,7 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   if (!options->case_timeout) options->case_timeout = old.case_timeout;
 }
 
-// Whether every target loads; else the status to end with, and why. Notes whether one is on a device.
+// kClean if every target loads, else the status to end with, and why. Notes whether one is on a device.
 ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt, bool* on_device,
                  std::string* error) {
   for (const std::string& target : options.targets) {

@@ -64,7 +64,7 @@ class CampaignObserver {
   virtual void OnProgress(const Progress&) {}
 };
 
-// What is known of what was not seen, of one target.
+// The estimate of what a campaign has not seen of one target.
 struct CoverageReport {
   int64_t cells = 0, cases = 0, blind = 0;  // cases: judged or vacuous; blind: those of the blind draws
   int64_t cases_since_new = 0;
@@ -95,7 +95,7 @@ std::string Objection(const CampaignOptions& options);
 // The one line that the user sees for a regime; "" where there is none of that name.
 std::string WhyOf(std::string_view regime);
 
-// How many sightings of a target each regime brought.
+// The number of a target's sightings by regime.
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target);
 
 Json ToJson(const CoverageReport& report);

@@ -30,7 +30,7 @@
 
 namespace plumbline::fuzz {
 
-// Where a case came from.
+// One work item: its number, its target, and where its case came from.
 struct Item {
   int64_t number = 0;  // index * targets + target; index as in fuzz/campaign/search/plan.h
   size_t target = 0;
@@ -60,7 +60,7 @@ class CampaignState {
   // A sighting that is to be shrunk and stored, taken off the list; in order of their being seen.
   std::optional<Sighting> NextPending();
 
-  // Whether the result holds a signature that would become a sighting.
+  // True if the result holds a signature that would become a sighting.
   bool ShowsNew(const Item& item, const CaseResult& result);
   // A judged case, which took `seconds`: journaled, counted, and what it showed for the first time,
   // worst first, also put on the list of NextPending.
@@ -79,7 +79,7 @@ class CampaignState {
   std::vector<Sighting> Sightings();                     // in the order of their items
   int64_t Faults();
   Phase CurrentPhase();  // the phase of the item that was handed out last
-  // How many cells all targets together have shown, and when the newest was seen.
+  // The number of cells that all targets together have shown, and when the newest was seen.
   std::pair<int64_t, std::chrono::milliseconds> Cells();
 
  private:

@@ -49,7 +49,7 @@ namespace plumbline::fuzz {
 // (target, signature)
 using SightingKey = std::pair<std::string, std::string>;
 
-// What the small numbers of "done" lines stand for.
+// The small numbers of "done" lines.
 using KindNumbers = std::map<std::pair<std::string, CaseClass>, int64_t>;  // by regime and class
 
 struct JournalState {

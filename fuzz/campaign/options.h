@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign is asked to do: which cases (targets, seed, regime or one recipe), how many, and
+// The options of a campaign: which cases (targets, seed, regime or one recipe), how many, and
 // where the results go. The first group decides what each case is, so a resumed campaign keeps it.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_

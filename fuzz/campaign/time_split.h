@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of one run of a campaign went. `jobs` threads ran for `wall` seconds; what is neither
-// target, oracle, arbiter nor shrinking is the harness's own.
+// The time of one run of a campaign, by purpose. `jobs` threads ran for `wall` seconds; the harness's
+// own share is what target, oracle, arbiter and shrinking leave.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_

@@ -25,7 +25,7 @@ constexpr int64_t kMostFaults = 10;
 constexpr milliseconds kLeastShrinkTime{5'000};
 // Between two looks at whether a generation's last cases are done: some milliseconds in every second.
 constexpr milliseconds kPatience{2};
-// What findings/ may hold. A finding beyond that is still seen, shrunk and counted, and its recipe is
+// The limits of findings/. A finding beyond them is still seen, shrunk and counted, and its recipe is
 // in the journal.
 constexpr int64_t kMostStored = 1'000;
 constexpr int64_t kMostStoredBytes = int64_t{256} << 20;
@@ -223,7 +223,7 @@ std::optional<Pursued> WorkerPool::PursueFrom(const Sighting& sighting, int job,
                          std::to_string(now) + " values");
   };
 
-  // Where an interrupted run had got to, if that still fails.
+  // Shrinking goes on from the point that an interrupted run had reached, if that still fails.
   std::string unused;
   if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
     FailingProblem smaller = start;

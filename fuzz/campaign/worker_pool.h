@@ -84,7 +84,7 @@ class WorkerPool {
   // nullopt, with the reason, where the case's file cannot be read any more.
   static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
-  // Whether `bytes` more may be stored under findings/; else why not. Counts them.
+  // Counts `bytes` more under findings/. Empty if they may be stored, else why not.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
   void StoreOtherFindings(const std::string& target, const std::vector<Case>& others);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a wrong dump is consistent with. Each sentence is a hypothesis that was computed: a few wrong
-// rows judged again as if the kernel had made that one mistake, and every output that failed then
-// passing in every element. It is a lead and no proof; where nothing fits, nothing is said.
+// The hypotheses that a wrong dump is consistent with. Each was computed: a few wrong rows are judged
+// again as if the kernel had made that one mistake, and every output that failed then passes in every
+// element. It is a lead and no proof; where nothing fits, nothing is said.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
 #define PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_

@@ -97,8 +97,8 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
   return {};
 }
 
-// What the operator's own checks do not cover: outputs of one value a row may be narrower than fp32,
-// and loss and logprob may come together.
+// Checks that the operator's own do not make: outputs of one value a row may be narrower than fp32, and
+// loss and logprob may come together.
 Refusal CheckOutputs(const Dump& dump) {
   const int64_t n = dump.problem.rows();
   for (Output o : oracle::kOutputs) {

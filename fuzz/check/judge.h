@@ -56,7 +56,7 @@ struct DumpVerdict {
 };
 
 inline constexpr int64_t kMaxWatchedRows = 4096;
-// What the arbiter does in a second, in the units of oracle::Arbiter::Cost.
+// The arbiter's speed: units of oracle::Arbiter::Cost a second.
 inline constexpr double kArbiterCostASecond = 5e6;
 
 // With a reduction, logprob is judged as the same problem's without one.

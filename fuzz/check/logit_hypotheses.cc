@@ -21,7 +21,7 @@ using oracle::Expect;
 using oracle::Output;
 using oracle::Watched;
 
-// What one row must be and what came.
+// The expected and the recorded values of one row.
 struct RowFacts {
   std::optional<Element> logprob, entropy;
   Element lse;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `plumb check` says of one dump, for a person and for a machine.
+// The report of `plumb check` on one dump, for a person and for a machine.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_REPORT_H_
 #define PLUMBLINE_FUZZ_CHECK_REPORT_H_
@@ -27,7 +27,7 @@ struct DumpReport {
 std::string DumpReportText(const Dump& dump, const DumpSample& sample, const DumpReport& report);
 Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport& report);
 
-// What was left out: rows, outputs that depend on every row, tensors that are not known.
+// The parts that were not judged: rows, outputs that depend on every row, unknown tensors.
 std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample, bool ran);
 
 }  // namespace plumbline::fuzz

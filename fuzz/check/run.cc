@@ -105,8 +105,8 @@ std::string LastWords(int log) {
   return text.empty() ? text : "; its last line: " + text;
 }
 
-// What the target does not declare is not asked of it. `alike` stands for the problem without its
-// weight, which would be a copy of gigabytes; whether that holds a NaN is not asked here.
+// The target is not asked for anything that it does not declare. `alike` stands for the problem without
+// its weight, which would be a copy of gigabytes; whether that holds a NaN is not asked here.
 std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sample,
                                       kernel::Results* results) {
   Capabilities can = target.description().capabilities;

@@ -52,7 +52,7 @@ class DumpRun {
 
   Kind kind() const { return kind_; }
   const std::string& what() const { return what_; }
-  // Where kind is kRan: what the target wrote, and what it says of itself.
+  // The target's outputs and its description, where kind is kRan.
   const kernel::Results& results() const { return results_; }
   const Description& description() const { return description_; }
 

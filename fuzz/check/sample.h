@@ -37,7 +37,7 @@ class DumpSample {
   // of read-only memory: for judging. loss and grad_weight depend on every row and are here only if
   // all() is true.
   const kernel::Results& given() const { return given_; }
-  // What a target is asked for, without memory: data is null.
+  // The outputs that a target is asked for, without memory: data is null.
   kernel::Results Wanted() const;
 
  private:

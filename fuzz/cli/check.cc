@@ -19,7 +19,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// What became of one dump.
+// The outcome of one dump.
 struct Checked {
   ExitStatus status = ExitStatus::kClean;
   std::string complaint;  // for stderr, where there is one

@@ -33,7 +33,7 @@ ExitStatus Console::Finish(ExitStatus status, int64_t cases, int64_t findings, J
   line += "\n";
   std::fflush(stderr);
   std::fwrite(line.data(), 1, line.size(), stdout);
-  // Whoever reads the verdict from a file or a pipe must not miss it without a word.
+  // A full disk or a closed pipe must not lose the verdict silently.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     Complain(std::string("cannot write to standard output: ") + strerrordesc_np(errno));
     return ExitStatus::kFault;

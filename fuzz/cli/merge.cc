@@ -29,7 +29,7 @@ class Merger {
  private:
   void ReadFolder(const fs::path& folder, bool stays);
   void Judge(std::vector<MergeCase>* cases);
-  // Whether the case is kept, as far as its own replay can tell; it is moved along.
+  // True if the case is kept, as far as its own replay can tell. Moves its state along.
   bool Keep(MergeCase* merged, const Replay& replay);
   void Write(const MergeCase& merged);
   void Report();

@@ -36,7 +36,7 @@ void WatchSignals() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-// Text that one of our parsers reads; its refusal becomes the command line's.
+// Adds an option parsed by `parse`. A parse error is reported as a command-line error.
 template <class Value>
 CLI::Option* AddParsed(CLI::App* app, const std::string& name, Value* value,
                        std::optional<std::remove_reference_t<Value>> (*parse)(std::string_view,
@@ -266,7 +266,7 @@ struct Line {
         "--out", check.out,
         "where a target was run and fails: folder for a case shrunk from it [none is stored]");
 
-    // What CommandCheck starts to run a target in; not for people, so it is in no help.
+    // CommandCheck starts this command to run a target in. It is hidden from the help.
     sub = app.add_subcommand("check-worker", "")->group("");
     sub->add_option("--target", check_run.target)->required();
     sub->add_option("--dump", check_run.dump)->required();
@@ -313,7 +313,7 @@ struct Line {
     sub->add_flag("--probe", doctor_probe,
                   "also measure whether the GPU keeps what the CUDA targets declare, under a minute");
 
-    // What CommandProduction starts.
+    // CommandProduction starts this command. It is hidden from the help.
     sub = app.add_subcommand("production-worker", "")->group("");
     sub->add_option("--target", production_work.targets)->required()->allow_extra_args(false);
     sub->add_option("--seed", production_work.seed)->required();
@@ -324,7 +324,7 @@ struct Line {
     sub->add_option("--out", production_work.out)->required();
     sub->add_option("--parent", production_work.parent)->required();
 
-    // What the supervisor starts; not for people, so it is in no help.
+    // The supervisor starts this command. It is hidden from the help.
     sub = app.add_subcommand("worker", "")->group("");
     sub->add_option("--target", worker_target)->required();
     sub->add_option("--parent", parent)->required();

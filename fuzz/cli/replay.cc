@@ -28,7 +28,7 @@ class Session {
   }
 
   void Run(const std::filesystem::path& file);
-  // What could not be read, or looked at.
+  // Reports a path that could not be read.
   void Refuse(const std::string& line) {
     console_.Complain(line);
     incomplete_ = true;
@@ -101,7 +101,7 @@ void Session::Run(const std::filesystem::path& file) {
                     replay.seconds});
   entry["outcome"] = word;
   entry["result"] = ToJson(replay.result);
-  // What another target does says nothing of the state.
+  // A run on another target says nothing of the state.
   if (target == c->target) Move(file, target, replay, *std::move(c), &entry);
   report_["results"].Append(std::move(entry));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign says to a person, as text: the status line, a finding, the summary; and the last
-// line, which is for a machine.
+// A campaign as text for a person: the status line, a finding, the summary; and the last line, which is
+// for a machine.
 
 #ifndef PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
 #define PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_

@@ -22,7 +22,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// What a family's mutants are called, and what they are mutants of.
+// The names of a family's mutants, and the target that they are mutants of.
 struct FamilyNames {
   std::string_view prefix;
   std::string sound;
@@ -39,7 +39,7 @@ FamilyNames NamesOf(SelftestCommand::Family family) {
   }
 }
 
-// What is to be hunted: every mutant of the family, or the one that is named, which may be any built-in
+// The targets to hunt: every mutant of the family, or the one that is named, which may be any built-in
 // target. Empty where there is none of the name.
 std::vector<BuiltIn> TargetsOf(const SelftestCommand& command) {
   const std::string prefix(NamesOf(command.family).prefix);

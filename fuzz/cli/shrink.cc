@@ -106,7 +106,7 @@ void Shrinking::Run(const std::filesystem::path& file) {
   const std::optional<Case> c = ReadCase(file, &error);
   if (!c) return Refuse(error);
   CaseRunner& runner = runners_.For(command_.target.empty() ? c->target : command_.target);
-  // What fails on some runs only may need to be looked at more than once.
+  // A finding that fails on some runs only may need several runs to be seen.
   Judged judged;
   for (int64_t i = 0; i < kRepeats && judged.result.findings.empty(); ++i) {
     judged = runner.RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));

@@ -44,7 +44,7 @@ int FuzzCase(std::span<const std::byte> bytes) {
   if (ValueCount(c->problem) <= 1 << 16 && c->problem.vocab() <= 1 << 16) {
     if (Show(*c).empty() || CaseFileName(*c).find('/') != std::string::npos) std::abort();
   }
-  // What was read is what is written, and is read again.
+  // A case that was read is written unchanged and read again.
   const std::vector<std::byte> written = SerializeCase(*c);
   const std::optional<Case> again = ParseCase(written, &error, kSmall);
   if (!again || !(*again == *c) || SerializeCase(*again) != written) std::abort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reads files from strangers, each as one function of any bytes. It ends the process where the
+// The readers of files from strangers, each as one function of any bytes. It ends the process where the
 // reader has a defect (a sanitizer does, or an invariant is broken), and returns 0 for what was
 // accepted, -1 for what was refused: libFuzzer's convention for inputs worth keeping.
 //

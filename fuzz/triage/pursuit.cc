@@ -114,7 +114,8 @@ void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result)
 
 bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
-  // What the campaign waited for is waited for again: only what is meant to be smaller has less time.
+  // The problem as it came has the campaign's whole deadline again. Only smaller candidates have less
+  // time.
   const bool is_start = &candidate == &start_.problem;
   const Judged judged =
       runner_.RunOnce(RequestFor(candidate, start_.seed), is_start ? runner_.deadline() : deadline_);
@@ -276,7 +277,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
     kept.finding.what += "; " + fails;
     kept.note = kept.note.empty() ? fails : fails + "; " + kept.note;
   }
-  // What stays large when it is shrunk may still be small as the recipe that it came from.
+  // A problem that stays large when it is shrunk may still be small as the recipe that it came from.
   if (smaller && TooLarge(Describe(problem, kept.finding)) &&
       !TooLarge(Describe(start_.problem, start_.finding))) {
     problem = start_.problem;

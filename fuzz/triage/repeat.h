@@ -26,7 +26,7 @@ struct Repeats {
 // Asks `times` times, fewer where `limit` is over before; once at least.
 Repeats Repeat(int64_t times, std::chrono::milliseconds limit, const std::function<bool()>& fails);
 
-// Whether more than half of `times` say yes; asks no more than that takes.
+// True if more than half of `times` runs fail. Stops as soon as that is decided.
 bool MajorityFails(int64_t times, const std::function<bool()>& fails);
 
 }  // namespace plumbline::fuzz

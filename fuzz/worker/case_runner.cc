@@ -105,7 +105,7 @@ Judged CaseRunner::Run(const Request& request) {
   first.retried = true;
   first.once.insert(first.result.findings.front().Signature());
   first.result.findings.front().what += "; it did not die again when the case was run alone";
-  // What the second attempt found stands beside the death.
+  // Findings of the second attempt are kept beside the death.
   for (Finding& finding : second.result.findings) first.result.findings.push_back(std::move(finding));
   first.result.outputs = std::move(second.result.outputs);
   return first;

@@ -48,7 +48,7 @@ class CaseRunner {
   // Judges a case, with a second attempt where the first one dies; the arbiter is not asked.
   Judged Run(const Request& request);
   // A case that Run found failing, now with the arbiter: nothing is a finding before it has spoken.
-  // What passed, was skipped, or died comes back as it is.
+  // A case that passed, was skipped, or died comes back as it is.
   Judged Confirm(Request request, Judged first);
   // A case that Run saw pass, judged again with the arbiter. Whatever is wrong this time counts as seen
   // once.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages: whole messages over a stream socket between the supervisor and a worker. A message is the
+// Whole messages over a stream socket between the supervisor and a worker. A message is the
 // four bytes "PLB1", the length of the payload as 8 little-endian bytes, and the payload. Either end
 // may die at any byte: what arrives is a whole payload or a status that says why not, never half of
 // one.
@@ -25,7 +25,7 @@ enum class MessageStatus : uint8_t {
   kGivenUp,   // keep_waiting said so
 };
 
-// How long to wait. keep_waiting, where set, is asked about ten times a second while nothing moves.
+// The limits of a wait. keep_waiting, where set, is asked about ten times a second while nothing moves.
 struct Patience {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> keep_waiting;

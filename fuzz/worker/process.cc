@@ -163,8 +163,8 @@ bool WorkerProcess::Reap(int flags) {
 std::string WorkerProcess::HowItEnded() const {
   if (!wait_status_) return "closed its connection without answering";
   std::string how = Describe(*wait_status_);
-  // What a process does whose allocations fail is its own affair: that it held nearly all that it may
-  // tells the cause.
+  // A process may end in any way when its allocations fail. That it held nearly all the memory it may
+  // have tells the cause.
   if (memory_ > 0 && most_resident_ >= memory_ / 4 * 3) {
     how = "out of memory: it held " + std::to_string(most_resident_ >> 20) + " MiB where " +
           std::to_string(memory_ >> 20) + " are allowed (--worker-memory), and was " + how;
@@ -227,7 +227,8 @@ std::string WorkerProcess::LastWords() const {
     text.pop_back();
   if (const size_t newline = text.rfind('\n'); newline != std::string::npos) text.erase(0, newline + 1);
   if (text.size() > 200) text.resize(200);
-  // What a target prints is not to be trusted with a terminal, nor with a JSON file: printable ASCII.
+  // Only printable ASCII of a target's output is kept: the rest may steer a terminal or break a JSON
+  // file.
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What supervisor and worker say to each other, one message a message. The worker speaks first (Hello);
-// then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or as JSON. A
-// request is a line of JSON, and after its newline the bytes of a case where it carries one.
+// The protocol between supervisor and worker, over messages (fuzz/worker/message.h). The worker speaks
+// first (Hello); then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or
+// as JSON. A request is a line of JSON, and after its newline the bytes of a case where it carries one.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
 #define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign that found nothing, or nothing new, may claim. Both statements are about the mix of
+// Two claims that a campaign may make when it found nothing, or nothing new. Both are about the mix of
 // cases that was drawn, and about nothing else; neither says that there are no defects.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
@@ -10,7 +10,7 @@
 
 namespace plumbline::fuzz {
 
-// How likely the next blind case is to show a cell (fuzz/campaign/search/features.h) that no blind case
+// The chance that the next blind case shows a cell (fuzz/campaign/search/features.h) that no blind case
 // has shown.
 struct NewCellChance {
   double estimate = 1;

@@ -9,7 +9,7 @@ namespace {
 // This share of all choices is spread evenly. A regime that shows something only from its thousandth
 // case on is found by it, and the bandit then learns of it.
 constexpr double kFloor = 0.5;
-// What the harness itself takes for a case, in multiply-adds of it: a case of one element is not free.
+// The harness's own cost of a case, in multiply-adds: a case of one element is not free.
 constexpr double kCostOfAnyCase = 20'000;
 
 }  // namespace

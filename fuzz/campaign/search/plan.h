@@ -26,8 +26,7 @@ enum class Phase : uint8_t { kRecipe, kCorpus, kLevelOne, kSearch };
 
 std::string_view Name(Phase phase);  // "recipe", "corpus", "level one", "search"
 
-// Where a case of the search comes from what came before it: cases fall into generations of this many
-// indices.
+// Guided cases are drawn from what earlier generations showed. A generation is this many indices.
 inline constexpr int64_t kGeneration = 512;
 
 inline constexpr std::string_view kCorpusRegime = "corpus";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept of a judged case: one line of the journal, and all that totals, coverage and search are
+// The record of a judged case: one line of the journal, and all that totals, coverage and search are
 // computed from. So a resumed campaign has what an uninterrupted one would have.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each regime brought on one target: what went into it, and what came out.
+// The yield of each regime on one target: cases and seconds spent, cells and findings gained.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_

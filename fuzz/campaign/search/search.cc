@@ -11,7 +11,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// What news are worth to the bandit: a rise of the tightness from 0 to the bound is 1.
+// Rewards of the bandit. A rise of the tightness from 0 to the bound is worth 1.
 constexpr double kNewCell = 0.1;
 constexpr double kNewSignature = 10;
 
@@ -37,7 +37,7 @@ Recipe Search::Guided(uint64_t seed, const Snapshot& from) const {
   const auto elites = from.by_regime.find(regime);
   if (elites == from.by_regime.end() || Mix(seed, 1) % 8 == 0) return DrawRecipe(seed, 0, regime);
   const Recipe& parent = elites->second[Mix(seed, 2) % elites->second.size()]->recipe;
-  // What is spliced in has the same aim: a sharp case must not become one whose bounds say nothing.
+  // The other parent has the same aim: a sharp case must not become one whose bounds say nothing.
   const std::vector<const Archive::Elite*>& others = from.by_aim.at(AimOf(regime));
   return TakeStep(parent, others[Mix(seed, 3) % others.size()]->recipe, Mix(seed, 4));
 }
@@ -63,7 +63,7 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
 }
 
 void Search::Finish() {
-  // What comes after a gap of more than a generation cannot be there: Ready() was false for it.
+  // Nothing waits behind a gap of more than a generation: Ready() was false for it.
   for (const auto& [number, generation] : std::exchange(waiting_, {})) TakeIn(generation);
 }
 

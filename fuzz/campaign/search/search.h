@@ -41,7 +41,7 @@ class Search {
   // `plan` must outlive this. `targets`: how many items a case has, item = index * targets + target.
   Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets);
 
-  // Whether all is known that the case at `index` may depend on.
+  // True if all is known that the case at `index` may depend on.
   bool Ready(int64_t index) const { return index / kGeneration <= taken_ + 1; }
   // Precondition: Ready(index), and not a case of the corpus.
   Recipe Draw(int64_t index) const;
@@ -58,7 +58,7 @@ class Search {
   const Archive& archive() const { return snapshots_.back()->archive; }
 
  private:
-  // What a generation is drawn from.
+  // The elites and shares that a generation is drawn from.
   struct Snapshot {
     Archive archive;
     Bandit bandit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the hunts of a selftest come to: how many cases a mutant takes, how small its cases become, and
-// whether a bucket holds one cause.
+// Statistics over the hunts of a selftest: how many cases a mutant takes, how small its cases become,
+// and whether a bucket holds one cause.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured of the current CUDA device, without the operator: its elementary functions over
+// Measurements of the current CUDA device, without the operator: its elementary functions over
 // every argument that matters, and its tensor cores on dot products that the host draws.
 // fuzz/gpu/probe/probe.h sets the figures against what the CUDA targets declare. u = 2^-24.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does this device keep what the CUDA targets declare? What `plumb doctor --probe` measures, line by
-// line: the exponential, the logarithm and the division over every argument that matters (fuzz/
+// Does this device keep what the CUDA targets declare? `plumb doctor --probe` measures, line by line:
+// the exponential, the logarithm and the division over every argument that matters (fuzz/
 // probe_device.h), the tensor cores bit for bit against kernel/host/tensor_core.h, and the operator's
 // own logits, which a vocabulary of one column exposes as lse, against those of `host-hopper`. u =
 // 2^-24.
@@ -23,7 +23,7 @@
 
 namespace plumbline::fuzz {
 
-// What the CUDA targets declare of the functions, in u.
+// The errors that the CUDA targets declare for the functions, in u.
 inline constexpr double kClaimedExponential = 2.5;
 inline constexpr double kClaimedLogarithm = 2;
 

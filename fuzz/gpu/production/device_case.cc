@@ -20,7 +20,7 @@ using oracle::cuda::Check, oracle::cuda::DeviceBlock, oracle::cuda::DeviceError;
 
 constexpr int64_t kGuard = 4096;  // bytes before and after what is used
 
-// Where the elements of a matrix lie: `lines` runs of `length` elements, `pitch` apart.
+// The places of a matrix's elements: `lines` runs of `length` elements, `pitch` apart.
 struct Lines {
   int64_t lines = 0, length = 0, pitch = 0;
   int64_t first = 0;  // elements past an aligned address
@@ -135,7 +135,8 @@ class Made final : public DeviceCase {
     const Lines hidden = MatrixLines(n, h, false, layout.hidden_padding, layout.offset);
     const Lines weight =
         MatrixLines(v, h, layout.weight_hidden_major, layout.weight_padding, layout.offset);
-    // What is between rows is NaN in every float dtype: who reads it cannot go on as if nothing were.
+    // The bytes between rows are NaN in every float dtype: a kernel that reads them shows it in its
+    // output.
     hidden_.Make(hidden, dtype, 0xff, "hidden");
     weight_.Make(weight, dtype, 0xff, "weight");
     SetMatrix(&problem_.hidden, dtype, n, h, false, hidden, hidden_);

@@ -12,9 +12,9 @@
 
 namespace plumbline::fuzz {
 
-// What a case may cost, in multiply-adds of one product: the oracle has six of them in FP64, at about
-// 29e12 a second on an H200, and fp32 inputs cost a target six products for each of its own. One case
-// in ten, the first among them, is 8192 x 4096 x 151936 or as large.
+// The most that a case may cost, in multiply-adds of one product: the oracle has six of them in FP64,
+// at about 29e12 a second on an H200, and fp32 inputs cost a target six products for each of its own.
+// One case in ten, the first among them, is 8192 x 4096 x 151936 or as large.
 inline constexpr double kProductionCost = 1.2e12, kProductionCostFp32 = 4e11, kLargestCost = 5.2e12;
 
 // The index-th of a campaign: a pure function of its arguments. WhyNotOnDevice is empty for all of

@@ -27,7 +27,7 @@ namespace plumbline::fuzz {
 
 inline constexpr std::string_view kProductionFormat = "plumb-production-1";
 
-// Whether the campaign in this folder, if there is one, is of this kind.
+// True if the folder holds a campaign of this kind.
 bool IsProductionCampaign(const std::filesystem::path& folder);
 
 struct ProductionJournal {
@@ -45,7 +45,7 @@ std::optional<ProductionJournal> ReadProductionJournal(const std::filesystem::pa
 // One line, whole or not at all. False, with the reason.
 bool AppendLine(const std::filesystem::path& folder, const Json& line, std::string* error);
 
-// What the child does: cases [first, last) of the seed, or the one recipe, until the deadline. Its exit
+// The child's work: cases [first, last) of the seed, or the one recipe, until the deadline. Its exit
 // status: kDone, kDeadline, kDeviceLost (the last case is in the journal with its finding), or
 // kCannot, with the reason on stderr.
 struct ProductionWork {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a minimised problem may vary while it fails: each axis, tensor and option is changed by
-// itself, about twenty times, and what happens is said in one line, such as
+// Explains which parts of a minimised problem may vary while it fails. Each axis, tensor and option is
+// changed by itself, about twenty times, and one line says what happened, such as
 //
 //   V: fails unless V mod 64 is 0 (24 tried, 1 to 320)
 //   weight: any finite values (20 of 20 at random)

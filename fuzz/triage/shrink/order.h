@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What "simpler" means to the shrinker: a total preorder on problems, compared by
+// The shrinker's order of simplicity: a total preorder on problems, compared by
 //   1. the number of values, and kValuesPerOption more for each option away from its default (Cost),
 //   2. those options alone (OptionsScore),
 //   3. the sum of the ranks of all values (RankSum).

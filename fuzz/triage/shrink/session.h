@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the passes of the shrinker share: the best problem so far, and the one way to replace it. A
+// The state that the shrinker's passes share: the best problem so far, and the one way to replace it. A
 // candidate reaches the predicate only if it is consistent, strictly simpler than the best
 // (fuzz/triage/shrink/order.h), was never judged before, and the limits of time and steps allow it.
 
@@ -15,8 +15,8 @@
 
 namespace plumbline::fuzz {
 
-// Where in the best problem the finding is thought to be; -1: not known. A guess that orders
-// candidates, never a condition.
+// The place in the best problem where the finding is thought to be; -1: not known. It orders candidates
+// and is never a condition.
 struct Focus {
   int64_t row = -1, vocab = -1, column = -1;
 };
@@ -30,7 +30,7 @@ class ShrinkSession {
   ShrinkSession(const OwnedProblem& problem, const Focus& focus, const StillFails& still_fails,
                 const ShrinkOptions& options);
 
-  // Whether the problem that shrinking starts from fails at all. Called once, before anything else.
+  // True if the problem that shrinking starts from fails at all. Called once, before anything else.
   bool Confirm();
 
   // True if the candidate was accepted; it is then the best. `focus` is where the finding would be in
@@ -59,8 +59,9 @@ class ShrinkSession {
   uint64_t rank_sum_ = 0;
 };
 
-// How long a pass over `extent` things goes on without a success. Short ones go to their end; of 10^5
-// entries each would cost a try of its own, and where a hundred in a row are needed all are, as a rule.
+// The number of tries in a row without a success after which a pass over `extent` things ends. Short
+// passes go to their end. With 10^5 entries each would cost a try of its own, and where a hundred in a
+// row are needed, all are, as a rule.
 class Persistence {
  public:
   explicit Persistence(int64_t extent) : limited_(extent > 1024) {}

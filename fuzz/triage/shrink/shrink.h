@@ -23,8 +23,8 @@ namespace plumbline::fuzz {
 using StillFails = std::function<bool(const OwnedProblem&)>;
 
 struct ShrinkHint {
-  // Where the finding was seen: output "" or one of oracle::Name(Output); row (or vocabulary row, for
-  // grad_weight) and column of the worst element; -1: not known.
+  // The place where the finding was seen: output "" or one of oracle::Name(Output); row (or vocabulary
+  // row, for grad_weight) and column of the worst element; -1: not known.
   std::string output;
   int64_t row = -1, column = -1;
 };
