@@ -49,9 +49,9 @@ class Arbiter {
   // finite inputs of any size are computed. -0 is not told from +0.
   ArbiterValue Evaluate(Output output, int64_t row, int64_t column);
 
-  // What Evaluate would still spend on the element itself and on rows that it has not seen. The unit is
-  // one of which about 5e6 are done in a second: 1.5 for each product in a logit, 200 a logit, 2000 a
-  // row.
+  // Returns what Evaluate would still spend on the element itself and on rows that it has not seen. The
+  // unit is one of which about 5e6 are done in a second: 1.5 for each product in a logit, 200 a logit,
+  // 2000 a row.
   double Cost(Output output, int64_t row, int64_t column) const;
 
  private:

@@ -84,7 +84,7 @@ struct ArithmeticByTemperature {
 // "The radius").
 struct RadiusRatios {
   double forward = 0;      // logprob, entropy, lse, loss and every d_logit
-  double grad_hidden = 0;  // of the bound without the rounding to the output's dtype
+  double grad_hidden = 0;  // counted without the rounding to the output's dtype
   double grad_weight = 0;
 };
 RadiusRatios RadiusOver(const Arithmetic& target, const Shape& shape);

@@ -45,7 +45,7 @@ struct DeviceVerdicts {
   std::string error;
   bool device_failed =
       false;           // the error is the device's and sticky: this process cannot use it any more
-  double seconds = 0;  // of the oracle, without the time of judging
+  double seconds = 0;  // time of the oracle alone, without judging
   int64_t row_blocks = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every output element of a problem must be, collected from the sweep: 32 bytes an element. It
+// Collects from the sweep what every output element of a problem must be, 32 bytes an element. It
 // serves callers that look at all elements; judging does not need it (oracle/judge/judge.h).
 
 #ifndef PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_

@@ -50,8 +50,7 @@ class CudaSizes : public testing::TestWithParam<CudaPath> {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// What the project promises at the size of a large model. Fails if a buffer is added or
-// double-buffered.
+// The project's promise at the size of a large model. Fails if a buffer is added or double-buffered.
 TEST_P(CudaSizes, OfALargeModel) {
   const Sizes infer = Of({.gradients = false});
   EXPECT_LE(infer.workspace, 96 * kMiB);
@@ -63,7 +62,7 @@ TEST_P(CudaSizes, OfALargeModel) {
   EXPECT_GT(train.saved, 0u);
 }
 
-// No N x V memory: the worst of all dtypes stays far below the logits in fp32.
+// No N x V memory is needed. Fails if the largest of all dtypes is not far below the logits in fp32.
 TEST_P(CudaSizes, AreFarBelowTheLogits) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     for (const bool fp32 : {false, true}) {
@@ -73,13 +72,14 @@ TEST_P(CudaSizes, AreFarBelowTheLogits) {
   }
 }
 
-// Per column of the vocabulary a row may cost its share of a partial, not a logit.
+// Fails if a row needs more per column of the vocabulary than its share of a partial sum, such as a
+// logit.
 TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
   const Sizes once = Of({.v = 151936, .gradients = false});
   const Sizes twice = Of({.v = 2 * 151936, .gradients = false});
   EXPECT_LE(twice.workspace, 2 * once.workspace + 4096);
   const Sizes train = Of({.v = 151936}), train_twice = Of({.v = 2 * 151936});
-  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may well come out smaller
+  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may become smaller
 }
 
 TEST_P(CudaSizes, OfNothing) {
@@ -87,7 +87,7 @@ TEST_P(CudaSizes, OfNothing) {
   EXPECT_LE(Of({.n = 1, .h = 1, .v = 1}).workspace, 4 * kMiB);
 }
 
-// The error of a machine without a device is a message, not a crash; sizes need none.
+// Fails if a machine without a device gives a crash and no message, or if sizes need a device.
 TEST_P(CudaSizes, ACallWithoutADeviceSaysSo) {
   if (device::WhyNoDevice().empty()) GTEST_SKIP() << "there is a device here";
   PlacedProblem placed(TestValues::Random(DType::kBf16, 2, 3, 4, 1));
