@@ -159,6 +159,7 @@ TEST(ForwardBackwardTest, TheFunctionIsNotCalledForNothing) {
   EXPECT_EQ(copying.calls, 0);
 }
 
+// Fails if the function's error is lost or changed, or if backward runs after it.
 TEST(ForwardBackwardTest, WhatTheFunctionReturnsIsReturned) {
   PlacedProblem placed(TestValues::Random(DType::kF32, 4, 9, 5, 7));
   placed.problem().grad_logprob.reset();

@@ -103,7 +103,8 @@ float Dot(const std::vector<float>& a, const std::vector<float>& b) {
 std::vector<float> Ones(size_t count) { return std::vector<float>(count, 1.0f); }
 
 // Results of an H200 (cuBLAS, bf16 to fp32), as five facts about its sums. Each checks one rule of the
-// model alone. A change of the rule that both models shared would show here.
+// model alone. A change of the rule that both models shared would show here. Fails if another number of
+// alignment bits is kept.
 TEST(TensorCoreMeasuredTest, TwoBitsBelowFp32AreKept) {
   for (int j = 0; j <= 3; ++j) {
     std::vector<float> terms = {1};
@@ -112,11 +113,13 @@ TEST(TensorCoreMeasuredTest, TwoBitsBelowFp32AreKept) {
   }
 }
 
+// Fails if sums are rounded, in either sign.
 TEST(TensorCoreMeasuredTest, SumsAreTruncated) {
   EXPECT_EQ(Dot({1, 1}, {1, 0x1.8p-24f}), 1);
   EXPECT_EQ(Dot({-1, -1}, {1, 0x1.8p-24f}), -1);
 }
 
+// Fails if a block has another size, or is added before it meets the accumulator.
 TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
   for (size_t at = 2; at < 48; ++at) {
     std::vector<float> terms(48, 0.0f);
@@ -133,7 +136,7 @@ TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
 }
 
 // A negative sum below 2^-149 is +0. This is one of 577 such dot products whose sign of zero was all
-// that an earlier form of this model, which kept the sign, got wrong.
+// that an earlier form of this model, which kept the sign, got wrong. Fails if the sign is kept.
 TEST(TensorCoreMeasuredTest, WhatTruncatesToZeroIsPlusZero) {
   const uint16_t a[] = {0x9f5c, 0x0000, 0x9ec8, 0x9d17, 0x9fc8, 0x9a0d, 0x8000, 0x9d5c,
                         0x9f80, 0x9ee7, 0x9cf6, 0x9e3c, 0x0000, 0x9997, 0x0000, 0x9f6e};
@@ -145,11 +148,13 @@ TEST(TensorCoreMeasuredTest, WhatTruncatesToZeroIsPlusZero) {
   EXPECT_EQ(std::bit_cast<uint32_t>(Dot(left, right)), 0U);
 }
 
+// Fails if subnormal operands or results are flushed.
 TEST(TensorCoreMeasuredTest, SubnormalsAreHonoured) {
   EXPECT_EQ(Dot({0x1p-130f}, {0x1p100f}), 0x1p-30f);
   EXPECT_EQ(Dot({0x1p-70f}, {0x1p-70f}), 0x1p-140f);
 }
 
+// Fails if a partial sum within a block overflows, or if the sum of a block does not.
 TEST(TensorCoreMeasuredTest, OnlyTheSumOfABlockOverflows) {
   const float x = 0x1.8p127f;
   EXPECT_EQ(Dot(Ones(3), {x, x, -x}), x);
@@ -159,6 +164,7 @@ TEST(TensorCoreMeasuredTest, OnlyTheSumOfABlockOverflows) {
   EXPECT_EQ(Dot(Ones(17), terms), std::numeric_limits<float>::infinity());
 }
 
+// Fails if terms below the accumulator's alignment unit add up to anything.
 TEST(TensorCoreMeasuredTest, TermsBelowTheUnitAreSwallowed) {
   for (const size_t depth : {16, 32, 64, 128, 256}) {
     std::vector<float> terms(depth, 0x1.fep-26f);

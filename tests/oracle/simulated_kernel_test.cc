@@ -205,6 +205,7 @@ TEST(SimulatedKernel, StaysWithinItsBoundsAtTheEndsOfTheRange) {
   EXPECT_LT(t.vacuous, t.judged / 4);
 }
 
+// The same as the two tests above, with more seeds.
 TEST(SlowSimulatedKernel, StaysWithinItsBounds) {
   Attack(12000, 400000, {});
   Attack(4000, 200000, {60, 99, true});
@@ -319,6 +320,7 @@ std::vector<float> AlignedWeights(int64_t v) {
   return out;
 }
 
+// Fails if a bound is so wide that no kernel comes near it, in any of the outputs listed.
 TEST(SimulatedKernel, ReachesItsBounds) {
   const Contract c = CarefulContract();
   const auto of = [](const Tightest& t, Output output) { return t.of[static_cast<size_t>(output)]; };

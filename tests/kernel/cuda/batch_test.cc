@@ -178,7 +178,8 @@ void CompareBatches(DType dtype, int64_t v, int64_t h, const Execution& executio
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchBf16) { CompareBatches(DType::kBf16, 3001, 96, On()); }
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp16) { CompareBatches(DType::kF16, 3001, 96, On()); }
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp32) { CompareBatches(DType::kF32, 1001, 40, On()); }
-// The problem has several chunks of the vocabulary, and a depth that no vector load fits.
+// The problem has several chunks of the vocabulary, and a depth that no vector load fits. Fails if a
+// row depends on its batch there.
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfChunks) { CompareBatches(DType::kBf16, 20003, 33, On()); }
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuBatch, FastPaths(), PathName);

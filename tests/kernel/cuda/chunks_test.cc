@@ -27,6 +27,7 @@ Layout Of(int64_t n, int64_t h, int64_t v, size_t limit) {
   return layout.value_or(Layout{});
 }
 
+// Fails if a chunk is not twice as long as the one before, up to the longest.
 TEST(CudaKeptChunks, GrowUpToTheLongest) {
   const KeptChunks chunks = {.first = 384, .most = 1152, .two = true};
   int64_t before = 0;

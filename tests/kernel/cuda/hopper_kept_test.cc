@@ -119,7 +119,7 @@ TEST_F(GpuHopperKept, EveryElementIsMade) {
 }
 
 // More rows than warps and many tiles, for either grad_hidden, so that products and d_logits run
-// together for longer.
+// together for longer. Fails if either disturbs the other.
 TEST_F(GpuHopperKept, BesideLongProducts) {
   std::mt19937 random(12);
   for (int i = 0; i < 6; ++i) {

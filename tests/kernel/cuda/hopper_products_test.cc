@@ -96,7 +96,8 @@ TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
   EXPECT_EQ(expect.runs(), int64_t{kLoops.size()} * 14 * 14);
 }
 
-// A depth of 0 stores zeros, or the sums that were there before.
+// A depth of 0 stores zeros, or the sums that were there before. Fails if nothing is stored, or if
+// earlier sums are lost.
 TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
   Expectation expect;
   for (const Loop loop : kLoops) {
@@ -166,6 +167,7 @@ ProductCase Huge() {
   return c;
 }
 
+// Fails if an element or an offset of such an operand is indexed in 31 or 32 bits.
 TEST_F(GpuHopperProducts, MoreThan31BitsOfElementsAreExact) {
   Expectation expect;
   expect.Exact(Huge());

@@ -213,7 +213,8 @@ void CheckGradWeight(const Large& large, const std::vector<int64_t>& columns) {
   }
 }
 
-// V H = 2.46e9. Rows of weight and of grad_weight lie beyond element 2^31.
+// V H = 2.46e9. Rows of weight and of grad_weight lie beyond element 2^31. Fails if such an index is
+// formed in 31 bits.
 TEST_P(GpuLarge, WeightBeyond31Bits) {
   const Large large({.n = 6, .v = 300'003, .h = 8192, .hidden_stride = 8192, .weight_stride = 8192},
                     On());
@@ -223,7 +224,7 @@ TEST_P(GpuLarge, WeightBeyond31Bits) {
   CheckGradWeight(large, {0, 1, 127, 150'000, 262'143, 262'144, 262'145, 299'999, 300'002});
 }
 
-// N V = 4.4e9 logits.
+// N V = 4.4e9 logits. Fails if a logit is counted in 32 bits.
 TEST_P(GpuLarge, LogitsBeyond32Bits) {
   const Large large({.n = 33'000, .v = 133'001, .h = 40, .hidden_stride = 40, .weight_stride = 40},
                     On());
@@ -235,7 +236,8 @@ TEST_P(GpuLarge, LogitsBeyond32Bits) {
   CheckGradHidden(large, 32'999, large.Row(32'999));
 }
 
-// Strides place hidden, weight and their gradients beyond element 2^32.
+// Strides place hidden, weight and their gradients beyond element 2^32. Fails if such an offset is
+// formed in 32 bits.
 TEST_P(GpuLarge, StridesBeyond32Bits) {
   const Large large({.n = 35,
                      .v = 2100,

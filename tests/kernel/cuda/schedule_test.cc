@@ -54,6 +54,8 @@ TEST(HopperSchedule, AHeadGoesToThoseThatAreFree) {
   }
 }
 
+// Fails if there is a head although no cluster is free before the others, or if a head has more than
+// all tiles.
 TEST(HopperSchedule, NobodyIsFreeFirst) {
   const auto rounds = [](Load before, Load own) { return HeadBeside(kClusters, before, own).rounds; };
   EXPECT_EQ(rounds({0, 1}, {500, 1}), 0);

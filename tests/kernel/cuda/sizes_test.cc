@@ -83,6 +83,7 @@ TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
   EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may become smaller
 }
 
+// Fails if a problem without rows needs saved state, or one of a single element much memory.
 TEST_P(CudaSizes, OfNothing) {
   EXPECT_EQ(Of({.n = 0}).saved, 0u);
   EXPECT_LE(Of({.n = 1, .h = 1, .v = 1}).workspace, 4 * kMiB);
@@ -175,6 +176,7 @@ TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
   EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
 }
 
+// Fails if an empty or tiny problem needs memory for the logits that the limit would allow.
 TEST(CudaForwardBackwardSizes, OfNothing) {
   for (const size_t limit : {size_t{0}, size_t{1}, ~size_t{0}}) {
     EXPECT_LE(SizeOf(0, 64, 1000, DType::kBf16, limit), size_t{4} << 20);

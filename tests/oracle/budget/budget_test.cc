@@ -304,6 +304,8 @@ TEST(Budget, AnUnderflownProbabilityMayStillBeLarge) {
   EXPECT_GE(dz.bound[1], 0.5);
 }
 
+// Fails if exact dot products are charged an error, or if the certificate is granted beyond 2^(q + 24)
+// or below the least subnormal.
 TEST(Budget, ExactDotProductsLeaveNoLogitError) {
   const Arithmetic a = TargetArithmetic(OnlineContract(), kernel::DType::kF32, {1, 3, 1});
   LogitRow row({3, 1, 0.5}, 1);
