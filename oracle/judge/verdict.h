@@ -35,7 +35,7 @@ struct OutputVerdict {
   double tightness = 0;                                      // the largest among judged elements
   int64_t row = -1, column = -1;     // the worst element: a failure before the tightest pass; -1: none
   Failure failure = Failure::kNone;  // the worst element's
-  double got = 0;
+  double got = 0;                    // and its value, widened to double
   Element expected;
 };
 
