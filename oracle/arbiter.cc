@@ -19,19 +19,20 @@ using kernel::Problem;
 using kernel::Reduction;
 using Class = ArbiterValue::Class;
 
-// Why 1280 bits: the definitions are evaluated as they stand, 1 - p_y and -sum p ln p included, and
-// those cancel down to e^-745 = 2^-1075, the least weight that an fp64 reference can tell from zero.
-// Another 126 bits go to logits that share an offset of 2^126, and the rest to the result. Every sum of
-// products of two fp32 numbers fits as well (2^-298 to 2^256 and the carries): logits are exact before
-// the temperature.
+// 1280 bits are needed because the definitions are evaluated as they stand, 1 - p_y and -sum p ln p
+// included. Those cancel down to e^-745 = 2^-1075, the least weight that an fp64 reference can tell
+// from zero. Logits that share an offset of 2^126 take another 126 bits, and the result takes the rest.
+// Every sum of products of two fp32 numbers fits as well (2^-298 to 2^256 and the carries), so logits
+// are exact before the temperature.
 using Real = boost::multiprecision::number<
     boost::multiprecision::cpp_bin_float<1280, boost::multiprecision::digit_base_2>,
     boost::multiprecision::et_off>;
 
-// e^-t for t >= 0, to 2^-250 relative: what cancels later are sums of these very weights, formed with
-// all bits, so that more would show nowhere. Taylor's series at t / 2^32, where 12 terms leave 2^-292,
-// and 32 squarings, which multiply that by 2^32; 2^-260 measured against Boost's exp, which takes ten
-// times as long at this width. Beyond t = 4096 the weight is under 2^-5909, and is 0 here.
+// e^-t for t >= 0, to 2^-250 relative. More digits would show nowhere: what cancels later are sums of
+// these very weights, and they are formed with all bits. The method is Taylor's series at t / 2^32,
+// where 12 terms leave 2^-292, and 32 squarings, which multiply that by 2^32. Measured against Boost's
+// exp: 2^-260; Boost takes ten times as long at this width. Beyond t = 4096 the weight is under
+// 2^-5909, and is 0 here.
 Real Weight(const Real& t) {
   constexpr int kHalvings = 32;
   if (t > 4096) return 0;
@@ -42,8 +43,8 @@ Real Weight(const Real& t) {
   return e;
 }
 
-// What Arbiter::Cost counts in, 0.2 us each: a product of two inputs added to a logit, a weight with
-// all that depends on it, a d_logit times an input, and a row's logarithm.
+// The units of Arbiter::Cost, 0.2 us each. In this order: a product of two inputs added to a logit, a
+// weight with all that depends on it, a d_logit times an input, and a row's logarithm.
 constexpr double kProductCost = 1.5;
 constexpr double kWeightCost = 200;
 constexpr double kWideProductCost = 5;
@@ -59,8 +60,8 @@ const char* At(const ConstTensor& tensor, int64_t i, int64_t j) {
   return static_cast<const char*>(tensor.data) + elements * bytes;
 }
 
-// The double of a binary32 pattern, put together in integers alone: a target may leave the processor
-// reading subnormals as zero.
+// The double that a binary32 pattern encodes. It is assembled in integers alone, because a target may
+// leave the processor reading subnormals as zero.
 double FromBinary32(uint32_t bits) {
   const uint64_t sign = uint64_t{bits >> 31} << 63;
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -110,13 +111,13 @@ int64_t IntegerAt(const ConstTensor& tensor, int64_t i) {
   return narrow;
 }
 
-// A number of the extended reals, or none.
+// A number of the extended reals, or NaN.
 struct Extended {
   Class kind = Class::kFinite;
   Real value = 0;
 };
 
-// A sum over the extended reals: infinities of both signs make a NaN, and so does any NaN.
+// A sum over the extended reals. Infinities of both signs make a NaN, and so does any NaN.
 class Sum {
  public:
   void Add(const Real& value) { value_ += value; }
@@ -167,7 +168,7 @@ ArbiterValue Report(const Extended& x) {
 enum class RowKind : uint8_t { kOrdinary, kIgnored, kInvalid };
 
 struct Row {
-  bool nan = false;  // then nothing else is set
+  bool nan = false;  // true: nothing else is set
   Real lse, entropy;
   Extended logprob;
   bool gradient_nan = false;
@@ -275,7 +276,7 @@ void Arbiter::State::Differentiate(int64_t i, const std::vector<Extended>& x,
   const Real temperature = Temperature(i);
   row->d_logits.reserve(x.size());
   for (size_t v = 0; v < x.size(); ++v) {
-    if (x[v].kind == Class::kMinusInf) {  // no part in anything, at the label either
+    if (x[v].kind == Class::kMinusInf) {  // takes part in nothing, not even at the label
       row->d_logits.push_back(0);
       continue;
     }

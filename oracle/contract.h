@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What arithmetic a target claims to do. The error bound of every output follows from it
-// (oracle/ERROR-BUDGET.md); a contract is checked, not trusted: a target that claims more than it
-// does fails.
+// The arithmetic that a target claims to do. The error bound of every output follows from it
+// (oracle/ERROR-BUDGET.md, "The contract" and "The budget"; JSON keys in fuzz/target/DESCRIPTION.md). A
+// contract is checked, not trusted: a target that claims more than it does fails.
 //
-// The defaults describe a black box: fp32 accumulation in any order or any known tensor core,
-// shifted formulas, d_logits rounded to the input dtype, everything else fp32.
-// u = 2^-24 throughout.
+// The defaults describe a black box: fp32 accumulation in any order or any known tensor core, shifted
+// formulas, d_logits rounded to the input dtype, everything else fp32. Errors are in units of u =
+// 2^-24, except input_rounding, which is relative. block, split, tile and splits are at least 1,
+// input_planes is 1 or 3, and the other numbers are at least 0; nothing here checks that.
 
 #ifndef PLUMBLINE_ORACLE_CONTRACT_H_
 #define PLUMBLINE_ORACLE_CONTRACT_H_
@@ -27,8 +28,9 @@ enum class Accumulate : uint8_t {
 
 enum class Flush : uint8_t { kNone, kResults, kOperands };
 enum class Scale : uint8_t { kBefore, kAfter };  // 1/T before or after the shift by m
-// Which m the exponentials see: the exact maximum of the logits summed; its rounded product with the
-// scale, stored as the state; any M with |M - m| <= 2^-24 |m|, forward and backward alike.
+// The m that the exponentials see: the exact maximum of the logits summed; its rounded product with the
+// scale, which is stored as the state; or any M with |M - m| <= 2^-24 |m|, the same forward and
+// backward.
 enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };
 enum class Probability : uint8_t { kRatio, kExpOfLse };  // e/s, or exp(x - lse)
 
@@ -48,30 +50,30 @@ struct Contract {
   double scale_roundings = 3;       // roundings between z and z/T, times what the shift needs
   bool scale_exact_powers = false;  // ... but none where T is a power of two, 1 among them
   Shift shift = Shift::kOther;
-  double exp_error = 4;           // u, relative, of the exponential
+  double exp_error = 4;           // u: relative error of the exponential
   bool exp_gradual = false;       // subnormal exponentials are kept
   double argument_roundings = 2;  // k_a: roundings of the exponent, each relative to t
-  double log_error_absolute = 4;  // u, of ln s for s < 2
-  double log_error_relative = 6;  // u
-  double division_error = 4;      // u
-  // Shape of the sums over the vocabulary: `tile` columns are summed with depth `tile_depth`, tiles
-  // one after another within each of `splits` parts, the parts one after another. Each step may move
-  // the maximum. The default is one column after another.
+  double log_error_absolute = 4;  // u: error of ln s for s < 2
+  double log_error_relative = 6;  // u: relative error of ln s
+  double division_error = 4;      // u: relative error of a division
+  // The shape of the sums over the vocabulary: `tile` columns are summed with depth `tile_depth`, tiles
+  // one after another within each of `splits` parts, and the parts one after another. Each step may
+  // move the maximum. The default is one column after another.
   int64_t tile = 1;
   int64_t tile_depth = 0;
   int64_t splits = 1;
-  // How often at most a term of those sums is scaled down because the maximum moved. Absent: once at
-  // each step; a kernel that finds the maximum before it merges tiles rescales fewer times.
+  // The most times that a term of those sums is scaled down because the maximum moved. Absent: once at
+  // each step. A kernel that finds the maximum before it merges tiles rescales fewer times.
   std::optional<int64_t> rescales;
-  bool label_logit_separate = true;  // the label's logit is another dot product than the one summed
+  bool label_logit_separate = true;  // the label's logit is a dot product apart from the one summed
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t
 
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw
   Probability probability = Probability::kExpOfLse;
-  std::optional<kernel::DType> d_logits;     // stored as; absent: the input dtype
-  std::optional<kernel::DType> accumulator;  // grads across chunks; absent: fp32
+  std::optional<kernel::DType> d_logits;     // dtype that they are stored in; absent: the input dtype
+  std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
   int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
   int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outputs that are judged, by name, what an output element is required to be, and what became of
-// it.
+// Vocabulary of the oracle: the outputs that are judged, the requirement of an output element, and its
+// verdict.
 
 #ifndef PLUMBLINE_ORACLE_OUTPUT_H_
 #define PLUMBLINE_ORACLE_OUTPUT_H_
@@ -24,21 +24,22 @@ constexpr std::string_view Name(Output output) {
   return kNames[static_cast<int>(output)];
 }
 
-// What kernel/OPERATION.md requires of one element.
+// The kinds of requirement that kernel/OPERATION.md has for one element (ERROR-BUDGET.md, "Vacuous and
+// unspecified" and "Non-finite semantics").
 enum class Expect : uint8_t {
   kFinite,    // |got - value| <= bound + radius
-  kPlusZero,  // the bits of +0
+  kPlusZero,  // +0, bit for bit
   kNaN,       // any NaN
   kPlusInf,
   kMinusInf,
-  kVacuous,      // finite, but the bound says nothing: never a pass
-  kUnspecified,  // anything goes
+  kVacuous,      // must be finite, but the bound says nothing: never a pass
+  kUnspecified,  // any value
 };
 
 struct Element {
   Expect expect = Expect::kUnspecified;
-  double value = 0;   // the reference's value
-  double radius = 0;  // the reference's own error is at most this
+  double value = 0;   // the reference's value, in fp64
+  double radius = 0;  // the reference's own error is at most this (ERROR-BUDGET.md, "The radius")
   double bound = 0;   // the largest error that the contract allows, >= 0
 };
 
@@ -46,7 +47,7 @@ enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped };
 
 enum class Failure : uint8_t {
   kNone,
-  kBound,      // finite, and too far away
+  kBound,      // finite, and farther away than bound + radius
   kNonFinite,  // NaN or infinite where a finite value is required, or the reverse
   kSign,       // logprob > 0 or entropy < 0: wrong without any tolerance
   kNotZero,    // +0 is required, bit for bit
@@ -55,7 +56,7 @@ enum class Failure : uint8_t {
 struct JudgedElement {
   Verdict verdict = Verdict::kPass;
   Failure failure = Failure::kNone;
-  double tightness = 0;
+  double tightness = 0;  // excess error over bound, >= 0, may be infinite (oracle/judge/verdict.h)
 };
 
 }  // namespace plumbline::oracle

@@ -15,8 +15,8 @@ using kernel::DType;
 
 constexpr double kU = 0x1p-24;
 
-// Relative error coefficient, in units of u S, of a tensor core that aligns `block` exact products with
-// the accumulator, keeps `extra` bits below the 23 of fp32 and truncates (ERROR-BUDGET.md, "Dot
+// The relative error coefficient, in units of u S, of a tensor core that aligns `block` exact products
+// with the accumulator, keeps `extra` bits below the 23 of fp32 and truncates (ERROR-BUDGET.md, "Dot
 // products").
 double TensorCoreUnits(int64_t length, int block, int extra) {
   double units = 0;
@@ -46,9 +46,9 @@ double DotUnits(const Contract& c, int64_t length, bool products_exact) {
          split;
 }
 
-// The same for fp32 operands in three planes (ERROR-BUDGET.md, "Planes"): what the planes sum to, what
-// the five small passes add where each goes over the whole length before the next, the three products
-// that are left out and the bits that planes cannot hold.
+// The same for fp32 operands in three planes (ERROR-BUDGET.md, "Planes"). It adds up what the planes
+// sum to, what the five small passes add where each goes over the whole length before the next, the
+// three products that are left out, and the bits that planes cannot hold.
 double PlaneUnits(const Contract& c, int64_t length, bool whole_passes) {
   constexpr double kAllPlanes = 1.017, kSmallPasses = 0.04, kLeftOut = 1.02, kLost = 2.02;
   if (length == 0) return 0;
@@ -59,7 +59,8 @@ double PlaneUnits(const Contract& c, int64_t length, bool whole_passes) {
 
 double CeilDiv(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
 
-// Steps in which sums over the vocabulary are merged, one after another, beyond the first of each kind.
+// The number of steps, beyond the first of each kind, that merge sums over the vocabulary one after
+// another.
 double MergeSteps(const Contract& c, int64_t v) {
   if (v == 0) return 0;
   const auto tiles = static_cast<int64_t>(CeilDiv(v, c.tile));
@@ -112,7 +113,8 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.certificate = in == 0;
   if (planes) a.certificate_limit = 0.98 * 0x1p24;
   a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
-  // A relative rounding of the operands holds for normal ones: TF32 and bf16 lose bits of subnormals.
+  // A relative rounding of the operands holds for normal ones alone: TF32 and bf16 lose bits of
+  // subnormals.
   a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
 
   a.scale_before = c.scale == Scale::kBefore;
@@ -167,9 +169,9 @@ RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   };
   const auto length = [](int64_t n) { return static_cast<double>(n); };
   const double v = length(shape.v), exp_error = std::max(t.exp_error, 0x1p-10 * kU);
-  // Each quotient: the reference's constant over the target's. Products of two inputs are exact in
-  // fp64, so a dot product has H - 1 roundings. A weight that is not 0 has t < 746, so what the
-  // exponent's three roundings do to it is also at most 2238 u in relative terms.
+  // Each quotient is the reference's constant over the target's. Products of two inputs are exact in
+  // fp64, so a dot product has H - 1 roundings. A weight that is not 0 has t < 746, so the exponent's
+  // three roundings change it by at most 2238 u in relative terms.
   double ratio = 8 * kU64 / t.u;
   ratio += over(Gamma(std::max(0.0, length(shape.h) - 1), kU64), t.dot_logit);
   ratio += std::min(3 * kU64 / t.argument_roundings, 2238 * kU64 / exp_error);
@@ -178,7 +180,7 @@ RadiusRatios RadiusOver(const Arithmetic& t, const Shape& shape) {
   ratio += 4 * kU64 / (t.division + 2 * t.u);
   if (shape.v > 1) ratio += over(Gamma(v, kU64), Gamma(t.sum_depth, t.u)) + Gamma(v, kU64);
   RadiusRatios r;
-  // Twice, for the products of these errors and for those of evaluating the ratio.
+  // Twice the sum pays for the products of these errors and for those of evaluating the ratio.
   r.forward = 2 * ratio;
   r.grad_hidden = r.forward + 2 * Gamma(v, kU64) / (t.dot_grad_hidden + 2 * t.u);
   r.grad_weight = r.forward + 2 * Gamma(length(shape.n), kU64) / (t.dot_grad_weight + 2 * t.u);

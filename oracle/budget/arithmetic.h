@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A contract turned into the constants of the error budget, for one problem's shape, and what the fp64
-// reference's own errors are as a fraction of the bound that follows from them.
+// Turns a contract into the constants of the error budget for one problem's shape, and says how large
+// the fp64 reference's own errors are as a fraction of the bound that follows from them.
 //
-// All errors are relative and already multiplied by the unit roundoff.
+// All errors are relative and already multiplied by the unit roundoff, unless a comment says absolute.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
 #define PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
@@ -15,10 +15,10 @@
 
 namespace plumbline::oracle {
 
-// n u / (1 - n u), or infinity where that is no bound (Higham 2002, section 3.1).
+// n u / (1 - n u), or infinity where n u >= 1 makes that no bound (Higham 2002, section 3.1).
 double Gamma(double n, double u);
 
-// Unit roundoff and half the least subnormal of a storage dtype, and its largest finite value.
+// The unit roundoff of a storage dtype, half its least subnormal, and its largest finite value.
 struct Rounding {
   double u = 0;
   double eta = 0;
@@ -28,18 +28,18 @@ Rounding RoundingOf(kernel::DType dtype);
 
 struct Arithmetic {
   double u = 0;
-  double eta = 0;               // underflow of one operation in a dot product
+  double eta = 0;               // absolute: underflow of one operation in a dot product
   double exp_underflow = 0;     // phi: absolute error of an exponential that underflows
-  double result_underflow = 0;  // eta_f: of other fp32 operations
+  double result_underflow = 0;  // eta_f: absolute, underflow of other fp32 operations
 
-  // |z_computed - z| <= dot * S + (K + 1) eta, unless certified exact; K the length. S and every sum of
-  // magnitudes is formed with nonzero operands raised to least_operand (ERROR-BUDGET.md, "Dot
-  // products").
+  // z_computed - z| <= dot * S + (K + 1) eta, K the length, unless the dot product is certified exact.
+  // S and every sum of magnitudes are formed with nonzero operands raised to least_operand
+  // (ERROR-BUDGET.md, "Dot products").
   double least_operand = 0;
   double dot_logit = 0;        // length H
   double dot_grad_hidden = 0;  // length V, on d_logits as stored
   double dot_grad_weight = 0;  // length N
-  bool certificate = false;    // dot products that are exact in any order are exact here
+  bool certificate = false;    // dot products that are exact in any order are exact in this arithmetic
   double certificate_limit =
       0x1p24;  // ... where sum |h w| is at most this many units of their lowest bit
   double certificate_lsb = -149;
@@ -50,7 +50,7 @@ struct Arithmetic {
   double scale_roundings = 0;     // k_s u or k_c u
   double argument_roundings = 0;  // k_a u, all roundings of t
   bool exact_max = false;         // the maximum's weight is exactly 1
-  double shift_rounding = 0;      // relative: what is subtracted for m may be off by this times |m|
+  double shift_rounding = 0;      // M, which is subtracted for m, may be off by this times |m|
   double exp_error = 0;
   double log_absolute = 0, log_relative = 0;
   double division = 0;
@@ -59,8 +59,8 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool recompute_same_bits = false, ratio = false;
 
-  Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: not rounded beyond `u`
-  double d_logits_lost = 0;  // what rounding a subnormal d_logit as an operand may lose of it
+  Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: stored in fp32, no further rounding
+  double d_logits_lost = 0;  // the most that rounding a subnormal d_logit as an operand may lose
   double chunks_hidden = 0;  // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
@@ -72,19 +72,19 @@ struct Shape {
 
 Arithmetic TargetArithmetic(const Contract& contract, kernel::DType input, const Shape& shape);
 
-// What is left of it in a row whose temperature is T, where T is a power of two and the contract says
-// that such a T rounds nothing; else all of it.
+// The arithmetic at each temperature: all roundings of the scale at any T, fewer where T is a power of
+// two and the contract says that such a T rounds nothing.
 struct ArithmeticByTemperature {
   ArithmeticByTemperature(const Contract& contract, kernel::DType input, const Shape& shape);
   const Arithmetic& At(double temperature) const;
   Arithmetic any, power;
 };
 
-// The reference's error in an element is at most this times the element's bound (ERROR-BUDGET.md, "The
-// radius").
+// The reference's error in an element is at most this ratio times the element's bound (ERROR-BUDGET.md,
+// "The radius").
 struct RadiusRatios {
   double forward = 0;      // logprob, entropy, lse, loss and every d_logit
-  double grad_hidden = 0;  // the rounding to the output's dtype not counted in the bound
+  double grad_hidden = 0;  // counted without the rounding to the output's dtype
   double grad_weight = 0;
 };
 RadiusRatios RadiusOver(const Arithmetic& target, const Shape& shape);

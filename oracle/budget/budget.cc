@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/budget/budget.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -33,7 +33,8 @@ constexpr double kAbove = 1 + 0x1p-40;  // beyond the error of the library's fun
 
 HWY_INLINE Vec Constant(double x) { return hn::Set(kD, x); }
 
-// Upper bounds, within 2^-20 relative, cheap where x is small (as nearly always). x >= 0.
+// Upper bounds of e^x - 1 and ln(1 + x), within 2^-20 relative, for x >= 0. They are cheap where x is
+// small, as it nearly always is.
 HWY_INLINE Vec ExpM1Above(Vec x) {
   const auto small = hn::Lt(x, Constant(0x1p-6));
   Vec p = hn::MulAdd(x, Constant(0.0425), Constant(1.0 / 6));
@@ -56,7 +57,7 @@ HWY_INLINE Vec Log1pAbove(Vec x) {
   const Vec full = hn::Mul(hn::CallLog1p(kD, bounded), Constant(kAbove));
   return hn::IfThenElse(small, p, hn::IfThenElse(finite, full, Constant(kInf)));
 }
-// p (e^x - 1). Where x is large p may have underflowed though the product has not.
+// p (e^x - 1) from ln p + x where x is large: p may have underflowed though the product has not.
 HWY_INLINE Vec Grown(Vec p, Vec log_p, Vec x) {
   const auto small = hn::Lt(x, Constant(1));
   const Vec near = hn::Mul(p, ExpM1Above(hn::IfThenElseZero(small, x)));
@@ -65,7 +66,7 @@ HWY_INLINE Vec Grown(Vec p, Vec log_p, Vec x) {
   const auto finite = hn::Lt(power, Constant(700));
   const auto zero = hn::Lt(power, Constant(-746));
   const Vec bounded = hn::IfThenElse(hn::AndNot(zero, finite), power, hn::Zero(kD));
-  // From above where it underflows, too.
+  // Rounds up also where the exponential underflows.
   const Vec full = hn::Add(hn::Mul(hn::CallExp(kD, bounded), Constant(kAbove)), Constant(0x1p-1074));
   const Vec far = hn::IfThenElse(zero, Constant(0x1p-1074), full);
   return hn::IfThenElse(small, near, hn::IfThenElse(finite, far, Constant(kInf)));
@@ -134,7 +135,7 @@ HWY_INLINE ColumnState LoadColumns(const RowConstants& r, const Columns& c, int6
 
 HWY_INLINE double Sum(Vec v) { return hn::GetLane(hn::SumOfLanes(kD, v)); }
 
-// Over every column but `without`.
+// Sums over every column but `without`.
 void SumMoments(const Row& row, const Columns& c, const Arithmetic& a, int64_t hidden_size,
                 int64_t without, Moments* out) {
   const RowConstants r(row, c, a, hidden_size);
@@ -161,7 +162,7 @@ void SumMoments(const Row& row, const Columns& c, const Arithmetic& a, int64_t h
           Sum(condition), Sum(spread), Sum(abs_x), hn::GetLane(hn::MinOfLanes(kD, gap))};
 }
 
-// Of one column.
+// The change of one column.
 void FindChange(const Row& row, const Columns& c, const Arithmetic& a, int64_t hidden_size,
                 int64_t column, Change* out) {
   const int64_t first = column / kLanes * kLanes, lane = column - first;
@@ -174,7 +175,7 @@ void FindChange(const Row& row, const Columns& c, const Arithmetic& a, int64_t h
   *out = {t[lane], delta[lane], growth[lane], grown[lane]};
 }
 
-// See ERROR-BUDGET.md, "Gradients": pi is the relative error of p, `tilt` is |ln p + H|.
+// Formulas: ERROR-BUDGET.md, "Gradients". pi is the relative error of p, `tilt` is |ln p + H|.
 bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const Arithmetic& a,
                     int64_t hidden_size, const Upstream& up, double* value, double* bound) {
   const RowConstants r(row, c, a, hidden_size);
@@ -247,7 +248,7 @@ bool BudgetGradient(const Row& row, const Columns& c, const RowBudget& b, const 
       terms = hn::Add(terms, hn::Abs(dx_entropy));
     }
     total = hn::MulAdd(Constant(2 * u), terms, total);
-    // k p may be formed, and underflow, before it meets ln p + H, and so may k / T.
+    // A kernel may form k p, which may underflow, before it multiplies by ln p + H, and likewise k / T.
     const bool late_too = abs_k > 0 && kPlanted != OracleDefect::kNoLateUnderflow;
     const Vec late = late_too ? hn::Min(tilt, Constant(104 + row.entropy)) : zero;
     const Vec underflow =
@@ -317,8 +318,8 @@ RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max
   const bool max_exact = a.exact_max && separated;
   const double big_l = b.lse_change, shift = b.shift_change, gain = 1 + b.lse_growth;
 
-  // Weights w = p e^(delta + L): rho_v = c + k_a t', and what they do to s and q. The maximum stands
-  // apart, so that nothing is lost beside it where the others are small.
+  // Weights are w = p e^(delta + L), with relative errors rho_v = c + k_a t', which move s and q. The
+  // maximum is added separately, so that nothing is lost beside it where the others are small.
   const double c = a.exp_error + a.rescales * (a.exp_error + u), k_a = a.argument_roundings;
   const double max_p = row.inverse_s, max_t = max.t + max.delta + shift;
   const double max_weight = gain * (max_p + max.grown);
@@ -335,11 +336,12 @@ RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max
   if constexpr (kPlanted == OracleDefect::kNoSummation) summation = 0;
   const double underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   const double rho_s = weighted_rho + summation + underflow;
-  // What is subtracted for m is in ln s again, so a rounded m makes both larger; exp(80) still fits.
+  // What is subtracted for m is also in ln s, so a rounded m makes both larger. At 80 its exponential
+  // still fits.
   const double moved = a.shift_rounding * std::fabs(row.max_x);
   b.sum_error = rho_s < 0.25 && moved < 80 ? rho_s / (1 - rho_s) : kInfinity;
 
-  // The logarithm sees the s that was computed: it may be below 2 where s is not.
+  // The logarithm is taken of the s that was computed, which may be below 2 where s is not.
   const double log_near_one = row.log_s < 0.7 + big_l + moved + b.sum_error ? a.log_absolute : 0;
   b.log_s_error = b.sum_error + log_near_one + (a.log_relative + 1.1 * u) * (row.log_s + big_l + moved);
   if constexpr (kPlanted == OracleDefect::kNoLogError) b.log_s_error = 0;

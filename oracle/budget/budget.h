@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The error budget of one row: how far an implementation with the given arithmetic may be from the
-// exact result, for logprob, entropy, lse and every d_logit. Rigorous: no term is statistical, none is
-// tuned. Every formula is derived in oracle/ERROR-BUDGET.md, section "The budget"; names there and here
-// agree.
+// exact result, in logprob, entropy, lse and every d_logit. It is rigorous: no term is statistical and
+// none is tuned. oracle/ERROR-BUDGET.md, section "The budget", derives every formula; names there and
+// here agree.
 //
-// Bounds may be infinite (then they say nothing); they are never NaN.
+// Bounds are absolute. They may be infinite, and then say nothing; they are never NaN.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
 #define PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
@@ -19,19 +19,19 @@
 namespace plumbline::oracle {
 
 struct RowBudget {
-  // Outputs, each with its rounding to fp32.
+  // The bounds of the outputs, each with its rounding to fp32.
   double logprob = 0, entropy = 0, lse = 0;
 
-  // What the gradients need of the forward pass.
+  // Quantities of the forward pass that the gradients' bounds use.
   double lse_growth = 0;     // E = sum of p (e^delta - 1), so that L = ln(1 + E)
-  double lse_change = 0;     // L: the logits' errors move lse by at most this
-  double shift_change = 0;   // D: they and the rounding of m move what is subtracted by at most this
+  double lse_change = 0;     // L: the most that the logits' errors move lse
+  double shift_change = 0;   // D: the most that they and the rounding of m move what is subtracted
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
 };
 
-// Sums over columns, with tau = t + delta and w' = p e^delta, from which every rho follows.
+// Sums over columns, with tau = t + delta and w' = p e^delta. Every rho follows from them.
 struct Moments {
   double grown = 0;                                      // sum of p (e^delta - 1)
   double weight = 0;                                     // sum of w'
@@ -43,30 +43,31 @@ struct Moments {
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 
-// What the forward budget needs of one column.
+// Quantities of one column that the forward budget uses.
 struct Change {
   double t = 0, delta = 0;
   double growth = 0;  // e^delta - 1
   double grown = 0;   // p (e^delta - 1), right where p underflows and e^delta does not
 };
 
-// Of a kFinite row: the moments of every column but the maximum's, and the changes of the maximum's
-// and, where logprob is finite, of the label's.
+// The budget of a kFinite row from the moments of every column but the maximum's, the change of the
+// maximum's column and, where logprob is finite, the change of the label's.
 RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max, const Change& label,
                         const Arithmetic& arithmetic);
 
-// `all` holds every column of a kFinite row.
+// The same, computed from `all`, which holds every column of a kFinite row.
 RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& arithmetic,
                         int64_t hidden_size);
 
-// Upstream gradients of a row; g_error is the relative error of g itself (`mean` divides by n).
+// Upstream gradients of a row. g_error is the relative error of g itself (`mean` divides by n).
 struct Upstream {
   double g = 0, k = 0, g_error = 0;
 };
 
-// For the columns given, which may be a part of the row: exact dz and the bound of dz as stored, +0
-// both where z = -inf; both arrays as long as those of `columns`. Returns whether some dz may be
-// infinite: beyond the dtype that it is stored in, or from an exponential that may overflow.
+// Writes, for the columns given, which may be a part of the row, exact dz and the bound of dz as
+// stored; both are +0 where z = -inf. Both arrays are as long as those of `columns`. Returns whether
+// some dz may be infinite: beyond the dtype that it is stored in, or from an exponential that may
+// overflow.
 bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& budget,
                     const Arithmetic& arithmetic, int64_t hidden_size, const Upstream& upstream,
                     double* value, double* bound);

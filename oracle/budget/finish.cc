@@ -13,7 +13,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/budget/finish.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,10 +37,11 @@ void FinishGradient(const GradientRow& row, double accumulator, double underflow
     const Vec range = hn::Max(hn::LoadU(kD, row.range + j), least_range);
     const Vec magnitude = hn::Abs(value);
     Vec bound = hn::Add(errors, hn::Set(kD, underflow));
-    // 0 * infinity: the row's budget says nothing, so neither does this.
+    // 0 * infinity is NaN: the row's budget says nothing, so this bound says nothing either.
     bound = hn::IfThenElse(hn::IsNaN(bound), hn::Set(kD, kInfinity), bound);
     const auto exact = hn::Eq(errors, hn::Zero(kD));
-    // What may overflow its dtype may be infinite; an infinite bound still leaves the output's range.
+    // A value that may overflow its dtype may be infinite. Where the bound is infinite, the output's
+    // range decides.
     const auto fits = hn::Or(exact, hn::And(hn::Le(hn::Add(magnitude, hn::Min(bound, range)), largest),
                                             hn::Le(range, hn::Set(kD, accumulator))));
     if (rounded && kPlanted != OracleDefect::kNoOutputRounding) {
@@ -51,7 +52,8 @@ void FinishGradient(const GradientRow& row, double accumulator, double underflow
     hn::StoreU(bound, kD, row.bound + j);
     const auto says =
         hn::And(hn::Lt(bound, range), hn::Lt(hn::Mul(bound, hn::Set(kD, radius_ratio)), range));
-    // Not "greater": a NaN among the values makes every comparison false.
+    // A NaN among the values makes every comparison false, so it fails this test. A test for `greater`
+    // would let it pass.
     if (hn::AllTrue(kD, hn::And(hn::And(fits, says), hn::Eq(value, value)))) continue;
     double v[kLanes], b[kLanes];
     hn::StoreU(value, kD, v);

@@ -56,7 +56,7 @@ Element LossSum::Finish(const Inputs& in, kernel::Reduction reduction, const Ari
   const double n = kPlanted == OracleDefect::kNoLossSum ? 0 : static_cast<double>(in.n);
   const double log_v = LogOf(in.v);
   double bound = bound_ + Gamma(n, target.u) * (magnitudes_ + bound_) + target.result_underflow;
-  // What a sum in fp32 may overflow may be infinite, also where the mean would fit.
+  // A sum that may overflow fp32 may be infinite, also where the mean would fit.
   if (!(magnitudes_ + std::min(bound, magnitudes_ + log_v * n) <= std::numeric_limits<float>::max())) {
     return Unspecified();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the forward outputs must be, from a row's values and budget: ERROR-BUDGET.md, "Sums", "Vacuous
-// and unspecified" and "Non-finite semantics".
+// Requirements of the forward outputs, from a row's values and budget (ERROR-BUDGET.md, "Sums",
+// "Vacuous and unspecified" and "Non-finite semantics").
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
 #define PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
@@ -15,7 +15,7 @@
 
 namespace plumbline::oracle {
 
-// Elements without a number of their own.
+// Elements that need no computation.
 Element Zero();
 Element PlusZero();
 Element NotANumber();
@@ -24,10 +24,11 @@ Element Unspecified();
 struct ForwardElements {
   Element logprob, entropy, lse;
 };
-// Of a row that is neither ignored nor invalid.
+// The elements of a row that is neither ignored nor invalid. radius_ratio is RadiusRatios::forward.
 ForwardElements ForwardOf(const Row& row, const RowBudget& budget, double radius_ratio);
 
-// The loss: every such row is added, in the order of the rows, and every invalid one.
+// The loss. Every row that is not ignored is added, in the order of the rows: Add for a valid one,
+// AddInvalid for an invalid one.
 class LossSum {
  public:
   void Add(const ForwardElements& row);

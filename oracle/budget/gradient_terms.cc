@@ -23,7 +23,7 @@ GradientTerms GradientTermsOf(const Row& row, const RowBudget& b, const Arithmet
   t.entropy = row.entropy;
   t.label_complement = row.label_complement;
   t.max_complement = row.rest * row.inverse_s;
-  // exp(x - lse), where x and the m in lse were scaled apart: each by the roundings of the scale.
+  // exp(x - lse), where x and the m in lse were scaled separately: each has the roundings of the scale.
   t.k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
   const double of_lse =
       a.ratio ? 0

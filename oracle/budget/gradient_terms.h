@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the budget of d_logits (ERROR-BUDGET.md, "Gradients") needs of a row beside its columns: the
-// same numbers for the host's vectors (oracle/budget/budget.cc) and a device's threads (oracle/cuda).
-// Plain data.
+// The numbers of a row, beside its columns, that the budget of d_logits uses (ERROR-BUDGET.md,
+// "Gradients"). The host's vectors (oracle/budget/budget.cc) and a device's threads (oracle/cuda) take
+// the same ones. Plain data.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_GRADIENT_TERMS_H_
 #define PLUMBLINE_ORACLE_BUDGET_GRADIENT_TERMS_H_
@@ -32,12 +32,12 @@ struct GradientTerms {
   double lse_growth = 0, lse_change = 0, shift_change = 0;
   double others_slack = 0;
   double entropy_error = 0;
-  double phi = 0;  // underflow of the exponential
+  double phi = 0;  // absolute: underflow of the exponential
 
-  // Unless backward sees forward's very logits and maximum, its exponents may be positive.
+  // Backward's exponents may be positive unless it sees forward's very logits and maximum.
   bool exponent_free = false;
   double exponent_shift = 0;
-  double widest = 0;  // no dz is farther from 0 than this and its bound
+  double widest = 0;  // no dz is farther from 0 than this plus its bound
 
   double result_underflow = 0;
   double d_logits_lost = 0;

@@ -16,7 +16,8 @@ using kernel::DType;
 using kernel::Problem;
 using kernel::Reduction;
 
-// A binary interchange format by its definition: sign, exponent field, fraction field.
+// The value of a pattern of a binary interchange format, by the definition of its sign, exponent and
+// fraction fields.
 double DecodeBinary(uint32_t bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const uint32_t fraction = bits & ((1u << fraction_bits) - 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem's rows as the reference reads them: what each row is, and the scalars that belong to it.
-// Decoding is the oracle's own, so that a kernel's mistake in it cannot hide here.
+// The rows of a problem as the reference reads them: the kind of each row and the scalars that belong
+// to it. The oracle decodes inputs with its own code, so that a kernel's mistake in decoding cannot
+// hide here.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
 #define PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
@@ -26,19 +27,19 @@ struct Inputs {
   std::vector<int64_t> label;       // [N]
   std::vector<double> temperature;  // [N]
   std::vector<double> g, k;         // [N] d objective / d logprob, d entropy, after -gamma and 1/n
-  int64_t counted = 0;              // what `mean` divides by: rows not ignored
+  int64_t counted = 0;              // rows not ignored: the divisor of `mean`
   int64_t first_invalid_row = -1;
 
-  // The rows that have results of their own, ascending.
+  // The rows with results of their own (neither ignored nor invalid), ascending.
   std::vector<int64_t> NormalRows() const;
-  // Whether backward has nothing to do for row i.
+  // Returns whether backward has nothing to do for row i: it is ignored, or valid with g = k = 0.
   bool LeftOut(int64_t i) const {
     const auto r = static_cast<size_t>(i);
     return kind[r] == RowKind::kIgnored || (kind[r] == RowKind::kNormal && g[r] == 0 && k[r] == 0);
   }
 };
 
-// `counted`: what `mean` divides by, where the problem is a part of a larger one.
+// Reads the rows. `counted` is the divisor of `mean` where the problem is a part of a larger one.
 Inputs LoadInputs(const kernel::Problem& problem, std::optional<int64_t> counted = {});
 
 }  // namespace plumbline::oracle

@@ -7,13 +7,14 @@
 namespace plumbline::oracle {
 
 double ExponentShift(const RowBudget& b, const Arithmetic& a) {
-  // e/s: s itself may be as small as e^-(L + D). exp(x - lse): lse may be off by L + B_l.
+  // For e/s, s itself may be as small as e^-(L + D). For exp(x - lse), lse may be off by L + B_l.
   return b.lse_change + b.shift_change + (a.ratio ? b.shift_change : b.log_s_error);
 }
 
 double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
-  if (up.k == 0) return std::fabs(up.g) * row.inverse;  // whatever is known of the entropy
-  // An entropy that cancels may be far off what an entropy can be.
+  if (up.k == 0)
+    return std::fabs(up.g) * row.inverse;  // not 0 * infinity where nothing is known of the entropy
+  // A plain entropy cancels, so it may be farther from the truth than any entropy is large.
   const double entropy = a.plain_entropy ? b.entropy_error : 0;
   return (std::fabs(up.g) +
           std::fabs(up.k) * (0.5 + std::log(static_cast<double>(row.vocab)) + entropy)) *
@@ -24,7 +25,7 @@ double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) 
   if (a.ratio && a.recompute_same_bits) return 0;
   const double exponent = b.shift_change + ExponentShift(b, a);
   if (a.ratio) return exponent;
-  // Over every column |x| - t <= |m|, so the roundings of the scale are paid with |m| and t.
+  // In every column |x| - t <= |m|, so |m| and t pay for the roundings of the scale.
   return exponent + 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x) +
          4 * a.u * (std::fabs(row.lse) + b.lse_change);
 }

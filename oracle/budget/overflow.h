@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an honest kernel's gradient may be infinite or NaN though the exact one is finite, so that
-// nothing can be required of it: ERROR-BUDGET.md, "Vacuous and unspecified". W there is Widest, X is
-// LargestExponent.
+// Decides where an honest kernel's gradient may be infinite or NaN though the exact one is finite, so
+// that nothing can be required of it (ERROR-BUDGET.md, "Vacuous and unspecified"). W there is Widest
+// here, X is LargestExponent.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
 #define PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
@@ -13,18 +13,18 @@
 
 namespace plumbline::oracle {
 
-// By how much backward's exponent of a column may exceed delta - t.
+// The most by which backward's exponent of a column may exceed delta - t.
 double ExponentShift(const RowBudget& budget, const Arithmetic& arithmetic);
 
-// No d_logit is farther from 0 than this and its bound.
+// No d_logit is farther from 0 than this plus its bound.
 double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
               const Upstream& upstream);
 
-// Backward's exponents are at most this: positive only where they do not see forward's very logits and
-// maximum. Each p that is computed, and with it Widest, may be e^that times too large.
+// Backward's exponents are at most this. It is positive only where they do not see forward's very
+// logits and maximum. Each computed p, and with it Widest, may be e^LargestExponent times too large.
 double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
 
-// False: BudgetGradient would return false for every column of the row. Cheap.
+// False if BudgetGradient would return false for every column of the row. Cheap.
 bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
                    const Upstream& upstream);
 

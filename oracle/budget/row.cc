@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/budget/row.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -37,7 +37,7 @@ void FindExtremes(const Columns& c, Extremes* out) {
     max = hn::IfThenElse(larger, z, max);
     at = hn::IfThenElse(larger, index, at);
     index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
-    // A NaN in S must count as beyond every limit, where a maximum would drop it.
+    // A NaN in S must count as beyond every limit. A maximum would drop it.
     const Vec limit = hn::IfThenElse(hn::IsNaN(s), infinity, s);
     const auto present = hn::Gt(z, hn::Neg(infinity));
     min = hn::Min(min, hn::IfThenElse(present, z, infinity));
@@ -62,7 +62,7 @@ void SumWeights(const Columns& c, double max, double inverse, int64_t argmax, We
   Vec rest = hn::Zero(kD), weighted = hn::Zero(kD), index = hn::Iota(kD, 0);
   for (int64_t i = 0; i < c.count; i += kLanes) {
     const Vec t = hn::Mul(hn::Sub(hn::Set(kD, max), hn::LoadU(kD, c.z + i)), hn::Set(kD, inverse));
-    // A logit of -inf has weight 0, and so has every t whose exponential underflows.
+    // A logit of -inf has weight 0, and so has every column whose exponential underflows.
     const auto counts = hn::AndNot(hn::Eq(index, hn::Set(kD, static_cast<double>(argmax))),
                                    hn::Lt(t, hn::Set(kD, 746.0)));
     const Vec e = hn::IfThenElseZero(counts, hn::Exp(kD, hn::Neg(t)));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One row of the problem in fp64: the values of the forward pass, from its logits, in the forms that
-// keep their digits (kernel/OPERATION.md, "Forward"): t = m - x, ln s = log1p of everything but the
-// maximum's weight, logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the
-// others.
+// Forward values of one row in fp64, from its logits, in the forms that keep their digits
+// (kernel/OPERATION.md, "Forward"): t = m - x, ln s = log1p of everything but the maximum's weight,
+// logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the others.
 
 #ifndef PLUMBLINE_ORACLE_BUDGET_ROW_H_
 #define PLUMBLINE_ORACLE_BUDGET_ROW_H_
@@ -12,11 +11,11 @@
 
 namespace plumbline::oracle {
 
-// The arrays of Columns hold this many elements a step: what lies past count, up to the next multiple,
-// has z = -inf, S = 0 and any lsb, which every formula reads as no column at all.
+// The arrays of Columns hold this many elements a step. The elements past count, up to the next
+// multiple, have z = -inf, S = 0 and any lsb, which every formula reads as no column at all.
 inline constexpr int64_t kColumnStep = 8;
 
-// What the dot products of one row gave for columns [first, first + count) of the vocabulary.
+// Dot products of one row for columns [first, first + count) of the vocabulary.
 struct Columns {
   const double* z = nullptr;           // logits before the temperature; -inf possible
   const double* abs_sum = nullptr;     // S = sum |h w|
@@ -28,7 +27,7 @@ struct Columns {
   int64_t count = 0;
 };
 
-// Which class of result the row has; kFinite carries numbers.
+// The class of a row's result. kFinite alone has numbers.
 enum class RowClass : uint8_t {
   kFinite,       // some weight is positive, all of it is finite; single logits may be -inf
   kNaN,          // a NaN logit, a +inf logit, or all logits -inf
@@ -54,12 +53,12 @@ struct Row {
   double label_complement = 0;  // 1 - p_y, without cancellation where p_y is near 1
 };
 
-// What one row's columns add up to, in two passes: FinishRow makes a Row of it.
+// Sums over the columns of one row, in two passes; FinishRow makes a Row of them.
 struct Extremes {
   double max = 0;
   int64_t argmax = 0;  // the first
   bool nan = false;    // a NaN or +inf among the logits
-  double min = 0;      // the least that is not -inf
+  double min = 0;      // the least logit that is not -inf
   double max_abs = 0;  // the largest S of a column that is not -inf
 };
 struct Weights {
@@ -67,14 +66,13 @@ struct Weights {
   double weighted = 0;  // sum of t e^-t
 };
 
-// The row as far as its extremes say: the class, T, m. `weights` are asked for only where it is
-// kFinite.
+// The row as far as its extremes tell: class, T and m. `weights` are needed only where it is kFinite.
 Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label);
 void FinishRow(const Weights& weights, double label_z, Row* row);
 
-// From all columns of a row. Errors, with u = 2^-53: three roundings in t, 2u in exp and in log1p (the
-// libraries document 1 ulp), vocab u in the sums: what RadiusOver (oracle/budget/arithmetic.h) counts
-// with.
+// The row from all of its columns. Its errors, with u = 2^-53, are three roundings in t, 2u in exp and
+// in log1p (the libraries document 1 ulp) and vocab u in the sums. RadiusOver
+// (oracle/budget/arithmetic.h) counts with these.
 Row ComputeRow(const Columns& all, double temperature, int64_t label);
 
 }  // namespace plumbline::oracle

@@ -20,15 +20,15 @@ T* Of(const DeviceBlock& block, int64_t at = 0) {
 
 View ViewOf(const kernel::ConstTensor& t) { return {t.data, t.dtype, {t.stride[0], t.stride[1]}}; }
 
-// oracle/sweep/gradient_blocks.cc: what an accumulation across chunks in 16 bits adds.
+// As in oracle/sweep/gradient_blocks.cc: adds what an accumulation across chunks in 16 bits adds.
 double Gain(double dot, double chunks, const Arithmetic& target) {
   return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
 }
 
 }  // namespace
 
-// The rows of a block that take part in the gradients, by place among the normal rows; what the others
-// must be is noted.
+// The rows of a block that take part in the gradients, by their place among the normal rows. Notes what
+// the elements of the other rows must be.
 std::vector<int64_t> DeviceSweep::ActiveRows(int64_t begin, int64_t end) {
   std::vector<int64_t> active;
   const auto constant = [&](int64_t i, Expect expect) {
@@ -55,7 +55,7 @@ std::vector<int64_t> DeviceSweep::ActiveRows(int64_t begin, int64_t end) {
   return active;
 }
 
-// What does not depend on the rows: the columns, and how the target's elements are rounded.
+// The part that does not depend on the rows: the columns, and how the target's elements are rounded.
 GradientRows DeviceSweep::GradientOf(Output output, kernel::DType dtype) const {
   GradientRows g;
   g.output = output;
@@ -126,7 +126,7 @@ void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begi
   Upload(gradient, Of<GradientTerms>(arena_.gradient_terms));
   Upload(limit, Of<double>(arena_.limit));
 
-  // Rows that take no part may hold what nothing may reach.
+  // Rows that take no part may hold NaN and infinities, which no product may meet.
   auto* const hidden = Of<double>(arena_.hidden);
   auto* const magnitude = Of<double>(arena_.hidden_magnitude);
   const bool first_block = weight_rows_ == 0;
@@ -185,7 +185,7 @@ void DeviceSweep::Backward(int64_t begin, int64_t end) {
   if (h_ > 0) FormGradients(active, begin);
 }
 
-// What is left of grad_weight once all rows are through.
+// Judges the grad_weight that was not judged by chunks, once all rows are summed.
 void DeviceSweep::FinishWeight() {
   if (!wanted_.grad_weight || h_ == 0 || v_ == 0) return;
   const bool constant = weight_nan_ || weight_unspecified_ || !weight_some_;
@@ -211,7 +211,7 @@ void DeviceSweep::FinishWeight() {
   Watch(rows, {});
 }
 
-// The rows of grad_hidden whose elements are all alike.
+// Judges the rows of grad_hidden whose elements are all alike.
 void DeviceSweep::JudgeConstantRows() {
   if (!wanted_.grad_hidden || h_ == 0 || constant_rows_.empty()) return;
   const auto count = static_cast<int64_t>(constant_rows_.size());
@@ -259,7 +259,7 @@ void DeviceSweep::JudgeGradient(const GradientRows& rows) {
   if (rows.output == Output::kGradWeight && rows.constant == nullptr && blocks_ == 1) Watch(rows, {});
 }
 
-// problem_rows: what tensor rows these are; empty: consecutive from rows.first.
+// problem_rows names the tensor row of each of `rows`. Empty: they are consecutive from rows.first.
 void DeviceSweep::Watch(const GradientRows& rows, const std::vector<int64_t>& problem_rows) {
   if (watched_ == nullptr) return;
   std::vector<int64_t> list;

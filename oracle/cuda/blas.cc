@@ -61,7 +61,7 @@ Blas::Blas() {
 Blas::~Blas() {
   if (handle_ != nullptr) functions_->destroy(static_cast<cublasHandle_t>(handle_));
   delete functions_;
-  // The library stays loaded: it has threads and a context of its own.
+  // The library stays loaded, because it has threads and a context of its own.
 }
 
 void Blas::Multiply(int64_t m, int64_t n, int64_t k, const Operand& a, const Operand& b, bool add,
@@ -78,24 +78,24 @@ void Blas::Multiply(int64_t m, int64_t n, int64_t k, const Operand& a, const Ope
 }
 
 void Blas::Prove() const {
-  // Large enough that the kernel is the one that large problems get.
+  // The size is large enough that cuBLAS chooses the kernel that large problems get.
   constexpr int64_t kSize = 512, kDepth = 128;
   std::vector<double> a(kSize * kDepth, 0.0), b(kSize * kDepth, 0.0), exact(kSize * kSize);
   // Each dot product is that of two integers, 53 bits in all, plus nothing or a number so small that
-  // one rounding, whatever the order, leaves the first. The numbers of 2^200 meet zeros, but set the
-  // scale of whoever splits a row into slices.
+  // one rounding, whatever the order, leaves the first. The numbers of 2^200 are multiplied by zeros,
+  // but they set the scale of an emulation that splits a row into slices.
   for (int64_t i = 0; i < kSize; ++i) {
     const auto x = static_cast<double>((int64_t{1} << 26) + 2 * i + 1);
     double* row = a.data() + i * kDepth;
     row[0] = x * 0x1p-26;
     row[i % 31 + 1] = std::ldexp(1.0, static_cast<int>(i % 97) - 96);
-    row[kDepth - 1] = 0x1p200;  // meets nothing in b
+    row[kDepth - 1] = 0x1p200;  // multiplied by the zeros of b
   }
   for (int64_t j = 0; j < kSize; ++j) {
     const auto y = static_cast<double>((int64_t{1} << 25) + 2 * j + 1);
     double* row = b.data() + j * kDepth;
     row[0] = y * 0x1p-26;
-    row[kDepth - 2] = 0x1p200;  // meets nothing in a
+    row[kDepth - 2] = 0x1p200;  // multiplied by the zeros of a
     for (int64_t d = 1; d < 32; ++d) row[d] = d % 2 == 0 ? 0x1p-100 : 0;
   }
   for (int64_t i = 0; i < kSize; ++i) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products in true FP64: cuBLAS with CUBLAS_COMPUTE_64F_PEDANTIC, loaded when it is first
+// Matrix products in true FP64: cuBLAS with CUBLAS_COMPUTE_64F_PEDANTIC. It is loaded when it is first
 // needed, so that a program starts where there is none. Each element of a product is a sum of K
-// correctly rounded fused multiply-adds in some order, which is what the radius counts with: gamma_K
-// (ERROR-BUDGET.md, "The radius").
+// correctly rounded fused multiply-adds in some order, whose error is at most the gamma_K that the
+// radius counts with (ERROR-BUDGET.md, "The radius").
 
 #ifndef PLUMBLINE_ORACLE_CUDA_BLAS_H_
 #define PLUMBLINE_ORACLE_CUDA_BLAS_H_
@@ -14,13 +14,14 @@ namespace plumbline::oracle::cuda {
 
 class Blas {
  public:
-  // Throws DeviceError: no libcublas.so.13, or what it computes is not FP64 (Prove).
+  // Throws DeviceError if there is no libcublas.so.13, or if what it computes is not FP64 (Prove).
   Blas();
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  // c[m, n] = a[m, k] b[k, n] (+ c if add), row-major; a transposed operand is stored [k, m] or [n, k].
+  // c[m, n] = a[m, k] b[k, n] (+ c if add), all row-major. A transposed operand is stored [k, m] or [n,
+  // k].
   struct Operand {
     const double* data;
     int64_t ld;
@@ -31,7 +32,7 @@ class Blas {
 
  private:
   // Multiplies matrices whose exact products need all 53 bits, beside elements of 2^200 and 2^-96 in
-  // the same rows: arithmetic of fewer bits, or slices of a common scale, cannot give them.
+  // the same rows. Arithmetic of fewer bits, or slices of a common scale, cannot give these products.
   void Prove() const;
 
   void* library_ = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One column of a row, for one thread: the formulas of oracle/budget/budget.cc (ERROR-BUDGET.md,
-// "Propagation", "Sums" and "Gradients"), written a second time because vectors and threads share no
-// source. They are held to each other by tests/fuzz/gpu/production/device_case_test.cc.
+// "Propagation", "Sums" and "Gradients"). They are written a second time because vectors and threads
+// share no source. tests/fuzz/gpu/production/device_case_test.cc holds the two to each other.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_COLUMN_CUH_
 #define PLUMBLINE_ORACLE_CUDA_COLUMN_CUH_
@@ -17,7 +17,8 @@ constexpr double kAbove = 1 + 0x1p-40;  // beyond the error of the library's fun
 
 __device__ __forceinline__ double Infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
 
-// Upper bounds, within 2^-20 relative, cheap where x is small. x >= 0.
+// Upper bounds of e^x - 1 and ln(1 + x), within 2^-20 relative, for x >= 0. They are cheap where x is
+// small.
 __device__ __forceinline__ double ExpM1Above(double x) {
   if (x < 0x1p-6) return x * fma(x, fma(x, fma(x, 0.0425, 1.0 / 6), 0.5), 1.0);
   return x < 700 ? expm1(x) * kAbove : Infinity();
@@ -26,16 +27,16 @@ __device__ __forceinline__ double Log1pAbove(double x) {
   if (x < 0x1p-6) return x * fma(-x, fma(-x, 1.0 / 3, 0.5), 1.0);
   return x < 1e300 ? log1p(x) * kAbove : Infinity();
 }
-// p (e^x - 1). Where x is large p may have underflowed though the product has not.
+// p (e^x - 1) from ln p + x where x is large: p may have underflowed though the product has not.
 __device__ __forceinline__ double Grown(double p, double log_p, double x) {
   if (x < 1) return p * ExpM1Above(x);
   const double power = log_p + x;
   if (!(power < 700)) return Infinity();
-  // From above where it underflows, too.
+  // Rounds up also where the exponential underflows.
   return power < -746 ? 0x1p-1074 : fma(exp(power), kAbove, 0x1p-1074);
 }
 
-// A column as both budgets see it. Not present: z = -inf.
+// A column as both budgets see it. A column with z = -inf is not present.
 struct ColumnState {
   bool present;
   double x, t, log_p, p;
@@ -68,7 +69,7 @@ struct DLogit {
   bool overflow;
 };
 
-// Exact dz and the bound of dz as stored, +0 both where z = -inf.
+// Exact dz and the bound of dz as stored; both are +0 where z = -inf.
 __device__ __forceinline__ DLogit GradientOfColumn(const RowTerms& r, const GradientTerms& g,
                                                    const ColumnState& s, int64_t column) {
   if (!s.present) return {0, 0, false};
@@ -108,7 +109,7 @@ __device__ __forceinline__ DLogit GradientOfColumn(const RowTerms& r, const Grad
     terms += fabs(of_entropy);
   }
   total = fma(2 * u, terms, total);
-  // k p may be formed, and underflow, before it meets ln p + H, and so may k / T.
+  // A kernel may form k p, which may underflow, before it multiplies by ln p + H, and likewise k / T.
   const double late = abs_k > 0 ? fmin(tilt, 104 + g.entropy) : 0;
   const double underflow = late + fma(abs_k, abs_log_p + (2 + g.entropy), 2 + abs_g);
   total = fma(g.result_underflow, underflow, total);

@@ -18,7 +18,7 @@ void* DeviceBlock::Get(size_t bytes, const char* what) {
   const cudaError_t status = cudaMalloc(&data_, bytes);
   if (status != cudaSuccess) {
     data_ = nullptr;
-    cudaGetLastError();  // running out of memory is no fault of what follows
+    cudaGetLastError();  // clears the error: being out of memory must not fail the calls that follow
     const std::string text = "allocating " + std::to_string(bytes) + " bytes for " + what;
     Check(status, text.c_str());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory that ends with its owner, and CUDA's errors as exceptions: internal to oracle/cuda,
-// whose entry points turn them into words.
+// Device memory that is freed with its owner, and CUDA's errors as exceptions. They stay inside
+// oracle/cuda: its entry points turn them into text.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_H_
 #define PLUMBLINE_ORACLE_CUDA_DEVICE_H_
@@ -20,10 +20,10 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws DeviceError, which says what was being done and CUDA's words for what came back.
+// Throws DeviceError, which names what was being done and quotes CUDA's error.
 void Check(cudaError_t status, const char* what);
 
-// A block that grows and is kept: allocating tens of gigabytes again for each problem takes as long as
+// A block that grows and is kept. Allocating tens of gigabytes again for each problem takes as long as
 // judging a small one.
 class DeviceBlock {
  public:
@@ -32,7 +32,7 @@ class DeviceBlock {
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
 
-  // At least `bytes`, uninitialised; what was there is lost if it must grow.
+  // Returns at least `bytes`, uninitialised. The contents are lost if the block must grow.
   void* Get(size_t bytes, const char* what);
   template <class T>
   T* Of(int64_t count, const char* what) {
@@ -54,7 +54,7 @@ void Upload(const std::vector<T>& from, T* to) {
         "copying to the device");
 }
 
-// Waits for everything enqueued before.
+// Copies to the host, after everything enqueued before has finished. Throws DeviceError.
 template <class T>
 std::vector<T> Download(const T* from, int64_t count, const char* what) {
   std::vector<T> to(static_cast<size_t>(count));

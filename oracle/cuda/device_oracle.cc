@@ -27,7 +27,7 @@ class Opened final : public DeviceOracle {
     } catch (const std::exception& e) {
       out.error = e.what();
     }
-    cudaGetLastError();  // what is not sticky is said above
+    cudaGetLastError();  // clears what is not sticky; the error is reported above
     out.device_failed = cudaDeviceSynchronize() != cudaSuccess;
     return out;
   }

@@ -16,7 +16,7 @@ namespace {
 
 using kernel::ConstTensor;
 
-// A vector, or scalar, of the device's in host memory, dense.
+// Copies a vector or scalar in device memory to host memory, dense.
 ConstTensor Fetch(const ConstTensor& t, DeviceBlock* scratch, std::vector<std::byte>* storage) {
   const int64_t count = t.size();
   const auto bytes = static_cast<int>(kernel::SizeOf(t.dtype));
@@ -110,7 +110,7 @@ DeviceSweep::DeviceSweep(const kernel::Problem& problem, std::span<const kernel:
   Plan(memory);
 }
 
-// How many rows a block has, and memory for it.
+// Decides how many rows a block has, and allocates memory for it.
 void DeviceSweep::Plan(size_t memory) {
   const auto rows = static_cast<int64_t>(normal_.size());
   constexpr auto kDouble = static_cast<int64_t>(sizeof(double));
@@ -179,7 +179,7 @@ void DeviceSweep::Plan(size_t memory) {
   const auto short_of = [&](const Need& n) {
     return n.block->bytes() < static_cast<size_t>(n.per_row * block_ + n.fixed);
   };
-  // What is held may be in the way of what must grow.
+  // Memory that the arena holds may leave no room for a block that must grow, so all is released first.
   if (std::any_of(chosen.begin(), chosen.end(), short_of)) {
     for (DeviceBlock* block : arena_.All()) block->Release();
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One problem's way through the oracle on a device (oracle/cuda/device_oracle.h): rows in blocks, and
-// for each block logits, rows, budgets, then the gradients by chunks of the vocabulary. What a row's
-// sums mean is the host's code (oracle/budget/row.h, budget.h, forward_elements.h); only what is N V or
-// larger is the device's.
+// The oracle on a device (oracle/cuda/device_oracle.h) for one problem. Rows are taken in blocks, and
+// each block has its logits, rows and budgets formed, then its gradients by chunks of the vocabulary.
+// The host's code turns a row's sums into values and bounds (oracle/budget/row.h, budget.h,
+// forward_elements.h); the device does what is of size N V or larger.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
 #define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
@@ -26,7 +26,7 @@
 
 namespace plumbline::oracle::cuda {
 
-// Device memory, kept from one problem to the next.
+// Device memory that is kept from one problem to the next.
 struct Arena {
   DeviceBlock logits, abs_sums, weight_lsb;    // [block][V], [block][V], [V]
   DeviceBlock hidden, hidden_magnitude;        // [block][H]
@@ -52,7 +52,7 @@ class DeviceSweep {
  private:
   static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
 
-  // visit(first column, columns) of each chunk, in order.
+  // Calls visit(first column, columns) for each chunk, in order.
   template <class Visit>
   void ForEachChunk(Visit visit) const {
     for (int64_t first = 0; first < v_; first += kChunk) visit(first, std::min(kChunk, v_ - first));
@@ -100,7 +100,7 @@ class DeviceSweep {
   int64_t h_, v_, h_ld_, v_ld_, chunk_;
 
   std::vector<int64_t> normal_;  // the rows with results of their own
-  std::vector<Row> rows_;        // by place in it, as the next three
+  std::vector<Row> rows_;        // by place in normal_, as the next three
   std::vector<RowBudget> budgets_;
   std::vector<char> overflows_;
   std::vector<double> hidden_lsb_;
@@ -109,8 +109,8 @@ class DeviceSweep {
   Expectation forward_;
   LossSum loss_;
   bool weight_nan_ = false, weight_unspecified_ = false, weight_some_ = false;
-  double weight_limit_;      // what partial sums of grad_weight may reach
-  int64_t weight_rows_ = 0;  // that take part
+  double weight_limit_;      // the largest that partial sums of grad_weight may become
+  int64_t weight_rows_ = 0;  // rows that take part in grad_weight
   std::vector<int64_t> constant_rows_;
   std::vector<Expect> constants_;
 

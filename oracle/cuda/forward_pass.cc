@@ -74,7 +74,7 @@ RowTerms DeviceSweep::TermsOf(int64_t r) const {
           row.label};
 }
 
-// rows_ and budgets_ of a block whose logits are formed.
+// Computes rows_ and budgets_ of a block whose logits are formed.
 void DeviceSweep::FindRows(int64_t begin, int64_t end) {
   const int64_t rows = end - begin;
   auto* const extremes = Of<Extremes>(arena_.row_results);
@@ -87,7 +87,7 @@ void DeviceSweep::FindRows(int64_t begin, int64_t end) {
     Row& row = rows_[static_cast<size_t>(begin + r)];
     row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i]);
     if (row.row_class != RowClass::kFinite) continue;
-    // A tile's maximum, rounded, may be farther off than exp's range is wide.
+    // A tile's rounded maximum may be off by more than the range of exp.
     if (target_.shift_rounding * row.max_abs_x > 40) {
       row.row_class = RowClass::kUnspecified;
       continue;
@@ -112,7 +112,7 @@ void DeviceSweep::FindRows(int64_t begin, int64_t end) {
   if (Gradients()) MarkOverflows(begin, finite);
 }
 
-// The list and the terms of the finite rows are on the device.
+// Needs the list and the terms of the finite rows on the device.
 void DeviceSweep::FindBudgets(int64_t begin, const std::vector<int64_t>& finite) {
   const auto count = static_cast<int64_t>(finite.size());
   auto* const changes = Of<RowChanges>(arena_.row_results);

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// oracle/budget/finish.cc, FinishGradient, for one element.
+// As FinishGradient in oracle/budget/finish.cc, for one element.
 __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   if (g.constant != nullptr) return {g.constant[i], 0, 0, 0};
   const double value = g.value[i * g.ld + j], errors = g.error[i * g.ld + j];
@@ -41,7 +41,7 @@ __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   const double limit = g.row_limit != nullptr ? g.row_limit[i] : g.limit;
   const double magnitude = fabs(value);
   double bound = errors + g.underflow;
-  // 0 * infinity: the row's budget says nothing, so neither does this.
+  // 0 * infinity is NaN: the row's budget says nothing, so this bound says nothing either.
   if (isnan(bound)) bound = Infinity();
   const bool exact = errors == 0;
   const bool fits = exact || (magnitude + fmin(bound, range) <= g.largest && range <= limit);
@@ -54,7 +54,7 @@ __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   return {says ? Expect::kFinite : Expect::kVacuous, value, radius, bound};
 }
 
-// oracle/judge/verdict.cc, Judge, for a gradient's element.
+// As Judge in oracle/judge/verdict.cc, for a gradient's element.
 __device__ JudgedElement JudgeElement(const Element& e, double got) {
   const JudgedElement pass = {Verdict::kPass, Failure::kNone, 0};
   const JudgedElement wrong = {Verdict::kFail, Failure::kNonFinite, Infinity()};

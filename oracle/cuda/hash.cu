@@ -34,7 +34,7 @@ __global__ void HashKernel(const Word* data, int64_t rows, int64_t columns, int6
     if (static_cast<int>(threadIdx.x) < step) of_thread[threadIdx.x] += of_thread[threadIdx.x + step];
     __syncthreads();
   }
-  // Integers: the order of these additions changes nothing.
+  // The sums are of integers, so the order of the additions changes nothing.
   if (threadIdx.x == 0) {
     atomicAdd(reinterpret_cast<unsigned long long*>(sum),
               static_cast<unsigned long long>(of_thread[0]));

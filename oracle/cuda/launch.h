@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device's share of the oracle, kernel by kernel: what oracle/cuda/device_oracle.cc strings
-// together. All pointers are device memory; every matrix is row-major fp64 with `ld` elements from row
-// to row; work is enqueued on the legacy stream and its errors come out of the next Check(). Sums are
-// formed in an order that depends on nothing but the shape.
+// The kernels of the oracle on a device, which oracle/cuda/device_sweep.h calls. All pointers are
+// device memory. Every matrix is row-major fp64 with `ld` elements from row to row. Work is enqueued on
+// the legacy stream, and its errors are reported by the next Check(). Sums are formed in an order that
+// depends on the shape alone.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
 #define PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
@@ -27,15 +27,16 @@ struct View {
 
 // --- operands.cu
 
-// Rows `list[0..count)` of a float matrix, or [first, first + count) where list is null: values widened
-// exactly, and magnitudes, of which one above 0 is at least `least`. Columns up to ld are 0.
+// Widens rows list[0..count) of a float matrix, or [first, first + count) where list is null. Values
+// are exact; a magnitude above 0 is raised to `least`. Columns from `columns` up to ld are set to 0.
 void Widen(const View& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
            double least, double* value, double* magnitude, int64_t ld);
-// lowest[i]: the least lowest set bit of a finite element of row i that is not 0; infinity without one.
+// lowest[i] = the least lowest set bit of the finite nonzero elements of row i, infinity if there is
+// none.
 void LowestBits(const double* value, int64_t rows, int64_t columns, int64_t ld, double* lowest);
 // largest[j] = max(largest[j], magnitude[.][j]).
 void Maxima(const double* magnitude, int64_t rows, int64_t columns, int64_t ld, double* largest);
-// Element i of a strided vector, `bytes` wide, to dense[i].
+// Copies element i of a strided vector, each `bytes` wide, to dense[i].
 void Gather(const void* source, int64_t stride, int bytes, int64_t count, void* dense);
 
 // --- rows.cu: one block a row of z
@@ -46,7 +47,7 @@ struct RowTerms {
   double scale = 0, before = 0;  // delta = scale * radius + before * |x|
   int64_t argmax = 0, label = 0;
 };
-// What is common to all rows of a problem.
+// Numbers that all rows of a problem share.
 struct LogitTerms {
   bool certificate = false;
   double least_certified = 0, certificate_limit = 0;
@@ -64,7 +65,7 @@ struct RowSums {
   Weights weights;
   double label_z = 0;
 };
-// Below, row list[i] of the logits has terms[i], and result i is its.
+// In the functions below row list[i] of the logits has terms[i], and its result is result i.
 void SumWeights(const Logits& logits, const int64_t* list, const RowTerms* terms, int64_t count,
                 RowSums* out);
 struct RowChanges {
@@ -79,38 +80,39 @@ void FindOverflows(const Logits& logits, const LogitTerms& common, const int64_t
 
 // --- gradients.cu
 
-// The error of a term of a gradient is at most b + gain (|dz| + b), b the bound of dz, the parenthesis
-// counted as `least` at least where it is not 0.
+// The error of a term of a gradient is at most b + gain (|dz| + b), where b is the bound of dz and |dz|
+// + b counts as at least `least` where it is not 0.
 struct Coefficients {
   double hidden_gain = 0, weight_gain = 0, least = 0;
 };
-// Columns [first, first + count) of the rows: dz, and the coefficients for either gradient.
+// Forms dz of columns [first, first + count) of the rows, and the coefficients for either gradient.
 void DLogits(const Logits& logits, const LogitTerms& common, const int64_t* list, const RowTerms* terms,
              const GradientTerms* gradient, int64_t rows, int64_t first, int64_t count,
              const Coefficients& coefficients, double* dz, double* hidden_error, double* weight_error,
              int64_t ld);
 
-// Rows of a gradient whose sums are complete, and what they must be: oracle/budget/finish.h.
+// Rows of a gradient whose sums are complete, and the numbers that decide what they must be
+// (oracle/budget/finish.h).
 struct GradientRows {
   Output output = Output::kGradHidden;
-  const int64_t* row = nullptr;  // of the tensor, for each; null: first + i
+  const int64_t* row = nullptr;  // the tensor's row, for each; null: first + i
   int64_t first = 0;
   int64_t rows = 0, columns = 0, ld = 0;
   const Expect* constant =
-      nullptr;  // not null: every element of row i must be constant[i]; the rest unread
+      nullptr;  // not null: every element of row i must be constant[i]; the rest is not read
   const double* value = nullptr;
   const double* error = nullptr;
   const double* row_mass = nullptr;  // the range of (i, j) is row_mass[i] * column_range[j]; null: 1
   const double* column_range = nullptr;
-  const double* row_limit = nullptr;  // what partial sums may reach; null: limit
+  const double* row_limit = nullptr;  // the largest that partial sums may become; null: limit
   double limit = 0;
   double underflow = 0, radius_ratio = 0;
   double rounding_u = 0, rounding_eta = 0, largest = 0;
   bool rounded = false;
 };
 
-// The share of one block of threads; failures come before passes, then the larger tightness, then the
-// first in the tensor.
+// The verdict of one block of threads. Its element is the worst: failures come before passes, then the
+// larger tightness, then the first in the tensor.
 struct PartialVerdict {
   int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;
   int64_t row = -1, column = -1;
@@ -122,13 +124,13 @@ struct PartialVerdict {
 inline constexpr int kJudgeBlocks = 1056;  // eight for each multiprocessor of an H200
 
 void JudgeRows(const GradientRows& rows, const View& got, PartialVerdict* out);  // out[kJudgeBlocks]
-// What rows of the list must be: out[count * columns].
+// Writes what rows of the list must be to out[count * columns].
 void ExpectRows(const GradientRows& rows, const int64_t* list, int64_t count, Element* out);
 
 // --- hash.cu
 
-// Adds the hash of a tensor's elements, each with its place, to *sum: a change of any bit, or of two
-// elements that change places, changes it but with probability 2^-64.
+// Adds the hash of a tensor's elements, each hashed with its place, to *sum. A change of any bit, or an
+// exchange of two elements, changes the sum except with probability 2^-64.
 void HashBits(const void* data, int bytes, int64_t rows, int64_t columns, int64_t stride0,
               int64_t stride1, uint64_t* sum);
 

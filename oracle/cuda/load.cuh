@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An element of a float tensor in device memory, widened exactly. The oracle's own decoding: a kernel's
-// mistake in it cannot hide here.
+// Widens an element of a float tensor in device memory exactly. The oracle decodes inputs with its own
+// code, so that a kernel's mistake in decoding cannot hide here.
 
 #ifndef PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
 #define PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
@@ -18,8 +18,8 @@ __device__ __forceinline__ double WidenBf16(uint16_t bits) {
 
 __device__ __forceinline__ double WidenFp16(uint16_t bits) {
   const unsigned magnitude = bits & 0x7fffu;
-  // The fields land in fp32's places with an exponent 112 too small; the product mends that, for
-  // subnormals too. An exponent of all ones must stay one.
+  // The fields are moved to fp32's places, where the exponent is 112 too small. The product with 2^112
+  // corrects that, for subnormals too. An exponent of all ones must stay all ones.
   float scaled = __uint_as_float(magnitude << 13) * 0x1p112f;
   if (magnitude > 0x7bffu) scaled = __uint_as_float(__float_as_uint(scaled) | 0x7f800000u);
   return static_cast<double>(

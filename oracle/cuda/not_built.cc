@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of the oracle on a device where there is no CUDA compiler.
+// Stands in for the oracle on a device in a build without a CUDA compiler.
 
 #include "oracle/cuda/device_oracle.h"
 

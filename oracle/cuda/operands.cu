@@ -25,14 +25,14 @@ __global__ void WidenKernel(View source, const int64_t* list, int64_t first, int
       const double x = j < columns ? LoadFloat(source, row, j) : 0;
       const double absolute = fabs(x);
       value[i * ld + j] = x;
-      // 0 stays, and so does a NaN.
+      // 0 stays 0, and a NaN stays a NaN.
       magnitude[i * ld + j] = absolute < least && absolute > 0 ? least : absolute;
     }
   }
 }
 
-// Along the columns of a matrix whose rows are adjacent: through shared memory, so that both sides are
-// read and written in runs.
+// Widens along the columns of a matrix whose rows are adjacent. It goes through shared memory, so that
+// both sides are read and written in runs.
 __global__ void WidenTransposedKernel(View source, int64_t first, int64_t count, int64_t columns,
                                       double least, double* value, double* magnitude, int64_t ld) {
   __shared__ double tile[32][33];
@@ -80,7 +80,7 @@ __global__ void LowestBitsKernel(const double* value, int64_t rows, int64_t colu
   }
 }
 
-// The bits of doubles that are not negative are ordered as they are.
+// Doubles that are not negative have the order of their bits as integers.
 __global__ void MaximaKernel(const double* magnitude, int64_t rows, int64_t columns, int64_t ld,
                              double* largest) {
   const int64_t j = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -10,11 +10,12 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// Over the block, in a fixed order; every thread has the result. join(a, b) must be associative up to
-// rounding.
+// Reduces over the block in a fixed order; every thread has the result. join(a, b) must be associative
+// up to rounding.
 template <class Value, class Join>
 __device__ Value Reduce(Value mine, const Join& join) {
-  __shared__ alignas(Value) unsigned char storage[sizeof(Value) * kThreads];  // Value has a constructor
+  __shared__ alignas(Value) unsigned char
+      storage[sizeof(Value) * kThreads];  // raw bytes because Value has a constructor
   Value* const of_thread = reinterpret_cast<Value*>(storage);
   of_thread[threadIdx.x] = mine;
   __syncthreads();
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads) ExtremesKernel(Logits logits, Extrem
     }
     if (x > -Infinity()) {
       mine.min = fmin(mine.min, x);
-      // A NaN in S must count as beyond every limit.
+      // A NaN in S must count as beyond every limit. A maximum would drop it.
       mine.max_abs = fmax(mine.max_abs, isnan(s) ? Infinity() : s);
     }
   }
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   Weights mine;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
     const double t = (r.max_z - z[v]) * r.inverse;
-    // A logit of -inf has weight 0, and so has every t whose exponential underflows.
+    // A logit of -inf has weight 0, and so has every column whose exponential underflows.
     if (v == r.argmax || !(t < 746)) continue;
     const double e = exp(-t);
     mine.rest += e;

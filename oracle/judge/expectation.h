@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every output element of a problem must be, collected from the sweep: 32 bytes an element, for
-// whoever wants to look at them all. Judging needs none of it (oracle/judge/judge.h).
+// Collects from the sweep what every output element of a problem must be, 32 bytes an element. It
+// serves callers that look at all elements; judging does not need it (oracle/judge/judge.h).
 
 #ifndef PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_
 #define PLUMBLINE_ORACLE_JUDGE_EXPECTATION_H_
@@ -17,7 +17,8 @@
 
 namespace plumbline::oracle {
 
-// The elements of one output, row-major. columns is 1 for the per-row outputs and for loss.
+// The elements of one output, row-major: [N, H] for grad_hidden, [V, H] for grad_weight, [N, 1] for
+// logprob, entropy and lse, [1, 1] for loss.
 struct ExpectedTensor {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -34,8 +35,8 @@ struct Expectation {
   ExpectedTensor& operator[](Output o) { return outputs[static_cast<size_t>(o)]; }
 };
 
-// For every output present in `wanted` (whose data is not read; dtypes decide the output rounding).
-// The problem must have passed the operator's own argument checks.
+// Collects every output present in `wanted`, whose data is not read; its dtypes decide the output
+// rounding. The problem must be in host memory and have passed the operator's own argument checks.
 Expectation Expected(const kernel::Problem& problem, const kernel::Results& wanted,
                      const Contract& contract, const SweepOptions& options = {});
 

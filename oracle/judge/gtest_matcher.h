@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GoogleTest assertions over the oracle, for the tests of whoever writes such a kernel:
+// GoogleTest assertions over the oracle, for the tests of your own kernel:
 //
 //   EXPECT_WITHIN_BOUND(problem, results, contract);
 //   EXPECT_ELEMENT_WITHIN_BOUND(problem, contract, element, got);
 //
-// Header only, and no source of plumbline includes it: it needs GoogleTest in the project that uses it,
-// and plumbline::oracle to link. problem and results are in host memory; contract says what arithmetic
-// the kernel claims to do, and Contract{} that it claims nothing.
+// The header is all there is, and no source of plumbline includes it. A project that uses it needs
+// GoogleTest and links plumbline::oracle. problem and results are in host memory. contract states the
+// arithmetic that the kernel claims to do; Contract{} claims nothing (ERROR-BUDGET.md, "The contract").
 //
-// A failure says which outputs are wrong, in how many elements, at worst where, what came, what is
-// required and how many times over the bound it is. That nothing was judged is a failure too.
+// A failure names each wrong output, the number of its wrong elements, the worst of them, the value
+// that came, the value required, and the error in units of the bound. It is a failure, too, if nothing
+// was judged.
 
 #ifndef PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
 #define PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
@@ -53,7 +54,7 @@ inline std::string PlaceText(Output output, int64_t row, int64_t column) {
   return text.str();
 }
 
-// What is required of an element, and by how much `got` misses it.
+// Says what is required of an element, and by how much `got` misses it.
 inline std::string Explain(Output output, const Element& e, double got, const JudgedElement& judged) {
   std::ostringstream text;
   text.precision(9);
@@ -102,7 +103,7 @@ bool ShapeIs(const Tensor& tensor, std::initializer_list<int64_t> shape) {
   return true;
 }
 
-// Shapes by which the oracle would read past an end; empty if there are none.
+// Names the shapes by which the oracle would read past an end; empty if there are none.
 inline std::string Misshapen(const kernel::Problem& p, const kernel::Results& r) {
   const int64_t n = p.hidden.shape[0], h = p.hidden.shape[1], v = p.weight.shape[0];
   if (!ShapeIs(p.hidden, {n, h})) return "hidden is not of rank 2";
@@ -127,7 +128,7 @@ inline std::string Misshapen(const kernel::Problem& p, const kernel::Results& r)
   return {};
 }
 
-// Results that ask for one output, without memory: the sweep reads none.
+// Results that ask for one output. They have no memory, because the sweep reads none.
 inline kernel::Results Ask(const kernel::Problem& p, Output output) {
   const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
   const kernel::DType fp32 = kernel::DType::kF32;
@@ -154,7 +155,7 @@ inline kernel::Results Ask(const kernel::Problem& p, Output output) {
   return r;
 }
 
-// Keeps one element. Only one thread ever brings its row.
+// Keeps one element. No lock is needed: only one thread ever brings its row.
 class OneElement final : public ElementSink {
  public:
   explicit OneElement(const ElementPlace& place) : place_(place) {}
@@ -175,7 +176,7 @@ class OneElement final : public ElementSink {
 
 }  // namespace gtest_matcher
 
-// All elements of every output present in `results`.
+// Judges all elements of every output present in `results`.
 inline ::testing::AssertionResult WithinBound(const char* problem_text, const char* results_text,
                                               const char*, const kernel::Problem& problem,
                                               const kernel::Results& results,
@@ -216,7 +217,7 @@ inline ::testing::AssertionResult WithinBound(const char* problem_text, const ch
   return ::testing::AssertionSuccess();
 }
 
-// One element, that `got` is the value of. Costs what judging its whole output costs.
+// Judges one element whose computed value is `got`. It costs as much as judging the whole output.
 inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, const char*, const char*,
                                                      const char* got_text,
                                                      const kernel::Problem& problem,

@@ -17,8 +17,8 @@
 namespace plumbline::oracle {
 namespace {
 
-// Failures come before passes, then the larger tightness; then the first in the tensor, so that the
-// answer does not depend on the order in which threads bring their rows.
+// Failures come before passes, then the larger tightness, then the first in the tensor. The answer
+// therefore does not depend on the order in which threads bring their rows.
 bool Worse(const OutputVerdict& a, const OutputVerdict& b) {
   const bool a_fails = a.failure != Failure::kNone, b_fails = b.failure != Failure::kNone;
   if (a_fails != b_fails) return a_fails;
@@ -82,7 +82,7 @@ class JudgingSink final : public ElementSink {
     worst->expected = row.at(column);
   }
 
-  // Returns a fault, or nothing.
+  // Returns a fault of the harness, or nothing.
   static std::string JudgeEach(const ElementRow& row, const double* got, OutputVerdict* mine) {
     std::string fault;
     for (int64_t j = 0; j < row.count; ++j) {
@@ -130,7 +130,7 @@ class JudgingSink final : public ElementSink {
   std::mutex mutex_;
 };
 
-// One row to all of them.
+// Judges one row of every set of results.
 class ToEach final : public ElementSink {
  public:
   void Add(std::unique_ptr<ElementSink> sink) { sinks_.push_back(std::move(sink)); }

@@ -10,7 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/judge/row.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row of finite elements judged at once, by the rules of oracle/judge/verdict.h.
+// Judges a row of finite elements at once, by the rules of oracle/judge/verdict.h.
 
 #ifndef PLUMBLINE_ORACLE_JUDGE_ROW_H_
 #define PLUMBLINE_ORACLE_JUDGE_ROW_H_
@@ -14,11 +14,11 @@ namespace plumbline::oracle {
 
 struct TightestPass {
   double tightness = 0;
-  int64_t column = 0;  // the first that has it
+  int64_t column = 0;  // the first with that tightness
 };
 
-// got[count] holds the target's values. Empty, and no more said, unless every element is one that must
-// be finite, has a bound that is a number, and passes.
+// got[count] holds the target's values. Returns nothing, and says nothing more, unless every element
+// must be finite, has a bound that is a number, and passes.
 std::optional<TightestPass> JudgeRowOfPasses(const ElementRow& row, const double* got);
 
 }  // namespace plumbline::oracle

@@ -27,7 +27,7 @@ JudgedElement JudgeFinite(Output output, const Element& e, double got) {
   const bool passes = kPlanted == OracleDefect::kNaNPasses;
   if (!std::isfinite(got) && !passes) return Fail(Failure::kNonFinite, kInfinity);
   const double error = std::fabs(got - e.value) - e.radius;
-  const double excess = error <= 0 ? 0 : error;  // stays NaN, where max(0, error) would hide it
+  const double excess = error <= 0 ? 0 : error;  // stays NaN; max(0, error) would drop it
   const double tightness = excess == 0 ? 0 : excess / e.bound;
   if (WrongSign(output, got)) return Fail(Failure::kSign, std::max(1.0, tightness));
   if (e.expect == Expect::kVacuous) return {Verdict::kVacuous, Failure::kNone, 0};

@@ -33,7 +33,7 @@ bool IsKept(int64_t bytes) { return bytes >= kSmallest && bytes <= kLargest; }
 }  // namespace
 
 Buffer::Buffer(int64_t count) : bytes_(count * static_cast<int64_t>(sizeof(double))) {
-  // Few sizes, so that a block freed is a block that fits.
+  // Rounds sizes up to few distinct ones, so that a freed block fits the next request.
   if (IsKept(bytes_)) bytes_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes_)));
   for (size_t i = free_list.blocks.size(); i-- > 0;) {
     const FreeList::Block block = free_list.blocks[i];

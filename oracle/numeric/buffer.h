@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uninitialised doubles on a cache line, as vectors want them.
+// Uninitialised doubles, aligned to a cache line as vectors need them.
 //
-// Blocks of 64 KiB to 8 MiB come back to a list of the thread that frees them (at most 32 MiB) and are
-// handed out again: malloc returns them to the system after every sweep, and touching fresh pages took
-// a tenth of the time at N = 64, V = 4096.
+// Freed blocks of 64 KiB to 8 MiB go to a list of the thread that frees them (at most 32 MiB), and are
+// handed out again. malloc would return them to the system after every sweep, and touching fresh pages
+// took a tenth of the time at N = 64, V = 4096.
 
 #ifndef PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_
 #define PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_

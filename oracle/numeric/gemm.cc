@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/numeric/gemm.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,7 +21,8 @@ using Vec = hn::Vec<Doubles>;
 constexpr Doubles kDoubles;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Doubles()));
 
-// Accumulators of a call of the micro-kernel: 8 x 3 of AVX-512's 32 registers, 4 x 3 of 16.
+// The micro-kernel has 8 x 3 accumulators where there are AVX-512's 32 registers, 4 x 3 where there are
+// 16.
 constexpr int kRowsAtOnce = kLanes == 8 ? 8 : 4;
 constexpr int kVecs = 3;
 
@@ -91,7 +92,7 @@ void Gemm(const GemmBlock& block) {
   }
 }
 
-// Chains enough to hide the latency, operands in registers.
+// Runs enough independent chains to hide the latency, with operands in registers.
 double MeasureFmaRate(double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr int kChains = kLanes == 8 ? 24 : 12;
@@ -113,7 +114,7 @@ double MeasureFmaRate(double seconds) {
   }
   Vec all = sum[0];
   for (int i = 1; i < kChains; ++i) all = hn::Add(all, sum[i]);
-  return hn::GetLane(all) > 1e300 ? 0 : best;  // the sums are used, so they are computed
+  return hn::GetLane(all) > 1e300 ? 0 : best;  // uses the sums, so that the compiler computes them
 }
 
 }  // namespace HWY_NAMESPACE

@@ -2,7 +2,7 @@
 //
 // Blocks of fp64 dot products for whatever vector width the CPU has. Each element is one chain in
 // ascending order of k, fused where the hardware can, so its error is at most gamma_K sum |a b| in
-// either case; vector lanes are different elements.
+// either case. Vector lanes are different elements.
 
 #ifndef PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
 #define PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
@@ -13,7 +13,7 @@ namespace plumbline::oracle {
 
 inline constexpr int64_t kPanel = 24;  // columns of a packed panel: three vectors of AVX-512
 
-// c[r][panel * kPanel + j] = sum over k of a(r, k) b[panel][k][j], which starts from c where
+// c[r][panel * kPanel + j] = sum over k of a(r, k) b[panel][k][j]. The sum starts from c where
 // `accumulate`, else from +0.
 struct GemmBlock {
   const double* a;
@@ -26,8 +26,8 @@ struct GemmBlock {
 };
 void Gemm(const GemmBlock& block);
 
-// Fused multiply-adds a second, in all lanes, that one core of this machine can do: what Gemm is
-// measured against. Runs for about `seconds`.
+// Measures the fused multiply-adds a second, in all lanes, that one core of this machine can do, which
+// is what Gemm is compared with. Runs for about `seconds`.
 double MeasureFmaRate(double seconds);
 
 }  // namespace plumbline::oracle

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the vectorised files of this room share before they include Highway: which instruction sets
-// they are compiled for. AVX3_DL adds nothing that doubles use; SSSE3 and SSE4 have no fused
-// multiply-add, so the baseline serves them as well; vectors without a size at compile time cannot be
-// kept in arrays.
+// The instruction sets for which the vectorised files of the oracle are compiled; each includes this
+// before Highway. AVX3_DL adds nothing that doubles use. SSSE3 and SSE4 have no fused multiply-add, so
+// the baseline serves them as well. Vectors without a size at compile time cannot be kept in arrays.
 //
-// Include before hwy/foreach_target.h. No include guard: it holds one macro.
+// Include it before hwy/foreach_target.h. It holds one macro, so it has no include guard.
 
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \

@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/numeric/pack.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, which compiles this file once for each target.
+// Highway is included after foreach_target.h, which compiles this file once for each instruction set.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -49,8 +49,8 @@ HWY_INLINE Vec Widen(const Bf16Bits* p) {
   const auto words = hn::ShiftLeft<16>(hn::PromoteTo(kWords, halves));
   return hn::PromoteTo(kDoubles, hn::BitCast(kFloats, words));
 }
-// The fields land in fp32's places with an exponent 112 too small; the product mends that, for
-// subnormals too. An exponent of all ones must stay one.
+// The fields are moved to fp32's places, where the exponent is 112 too small. The product with 2^112
+// corrects that, for subnormals too. An exponent of all ones must stay all ones.
 HWY_INLINE Vec Widen(const Fp16Bits* p) {
   const auto words = hn::PromoteTo(kWords, hn::LoadU(kHalves, reinterpret_cast<const uint16_t*>(p)));
   const auto magnitude = hn::And(words, hn::Set(kWords, 0x7fffu));
@@ -63,14 +63,14 @@ HWY_INLINE Vec Widen(const Fp16Bits* p) {
       kDoubles, hn::BitCast(kFloats, hn::Or(hn::BitCast(kWords, scaled), hn::Or(special, sign))));
 }
 
-// count raw elements to doubles, count a multiple of kLanes.
+// Widens count raw elements to doubles. count is a multiple of kLanes.
 template <class T>
 HWY_INLINE void WidenRun(const T* from, int64_t count, double least, double* value, double* magnitude) {
   for (int64_t j = 0; j < count; j += kLanes) {
     const Vec x = Widen(from + j);
     hn::StoreU(x, kDoubles, value + j);
     if (magnitude == nullptr) continue;
-    // 0 stays, and so does a NaN: both are what Max must not replace.
+    // 0 must stay 0 and a NaN a NaN; Max would replace both.
     const Vec absolute = hn::Abs(x);
     const auto low =
         hn::And(hn::Lt(absolute, hn::Set(kDoubles, least)), hn::Gt(absolute, hn::Zero(kDoubles)));
@@ -79,7 +79,8 @@ HWY_INLINE void WidenRun(const T* from, int64_t count, double least, double* val
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// 8 x 8 (16-bit) or 4 x 4 (32-bit) elements transposed between rows `from_stride` and kPanel apart.
+// Transposes 8 x 8 (16-bit) or 4 x 4 (32-bit) elements from rows `from_stride` apart to rows kPanel
+// apart.
 HWY_INLINE void TransposeTile(const uint16_t* from, int64_t from_stride, uint16_t* to) {
   const hn::Full128<uint16_t> d16;
   const hn::Full128<uint32_t> d32;
@@ -131,7 +132,8 @@ HWY_INLINE void TransposeTile(const Raw* from, int64_t from_stride, Raw* to) {
 }
 #endif
 
-// A raw panel to[depth][kPanel] of a source whose depth is contiguous: tiles, then what is left over.
+// Packs a raw panel to[depth][kPanel] from a source whose depth is contiguous: whole tiles, then the
+// remainder.
 template <class Raw>
 void GatherTransposed(const Raw* from, int64_t column_stride, int64_t depth, int64_t columns, Raw* to) {
   constexpr int64_t kTile = sizeof(Raw) == 2 ? 8 : 4;
@@ -152,7 +154,7 @@ void GatherTransposed(const Raw* from, int64_t column_stride, int64_t depth, int
 template <class Raw, class Typed>
 void PackTyped(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
                int64_t columns, double least, double* value, double* magnitude) {
-  constexpr int64_t kDepthAtOnce = 64;  // raw panels stay in the innermost cache
+  constexpr int64_t kDepthAtOnce = 64;  // so that raw panels stay in the innermost cache
   Raw raw[kDepthAtOnce * kPanel];
   const Raw* const base = static_cast<const Raw*>(source.data) + column_begin * source.stride[1];
   for (int64_t k = 0; k < depth; k += kDepthAtOnce) {
@@ -199,7 +201,7 @@ void LoadTyped(const Matrix& source, int64_t i, int64_t columns, double least, d
   const Typed* const from = static_cast<const Typed*>(source.data) + i * source.stride[0];
   const int64_t whole = source.stride[1] == 1 ? columns / kLanes * kLanes : 0;
   WidenRun(from, whole, least, value, magnitude);
-  // What is strided or left over is collected first.
+  // Elements that are strided or left over are collected first.
   constexpr int64_t kAtOnce = 64;
   Typed raw[kAtOnce] = {};
   double wide[kAtOnce], absolute[kAtOnce];
@@ -224,8 +226,8 @@ void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, dou
   }
 }
 
-// x minus x without its lowest set fraction bit is that bit, exactly; without one x is a power of two.
-// Every input is a normal double, or 0, infinite or NaN.
+// x minus x without its lowest set fraction bit is that bit, exactly. If no fraction bit is set, x is a
+// power of two. Every input is a normal double, or 0, infinite or NaN.
 HWY_INLINE Vec LowestBitOf(Vec x) {
   const auto bits = hn::BitCast(kBits, x);
   const auto fraction = hn::And(bits, hn::Set(kBits, (uint64_t{1} << 52) - 1));

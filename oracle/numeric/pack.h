@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrices in the form that Gemm reads: panels of kPanel columns, widened exactly to fp64, with their
-// magnitudes beside them. Decoding is the oracle's own, so that a kernel's mistake in it cannot hide.
+// Packs matrices as Gemm reads them: panels of kPanel columns, widened exactly to fp64, with their
+// magnitudes beside them. The oracle decodes inputs with its own code, so that a kernel's mistake in
+// decoding cannot hide.
 
 #ifndef PLUMBLINE_ORACLE_NUMERIC_PACK_H_
 #define PLUMBLINE_ORACLE_NUMERIC_PACK_H_
@@ -24,15 +25,15 @@ struct Matrix {
   Matrix Transposed() const { return {data, dtype, {stride[1], stride[0]}}; }
 };
 
-// In both, a nonzero magnitude below `least` is raised to it (ERROR-BUDGET.md, "Dot products").
+// Both functions raise a nonzero magnitude below `least` to it (ERROR-BUDGET.md, "Dot products").
 //
-// Elements [depth_begin, depth_begin + depth) x [column_begin, column_begin + columns), columns <=
-// kPanel, to value[depth][kPanel] and magnitude[depth][kPanel], both on a cache line. What lies past
-// the columns is 0.
+// Packs elements [depth_begin, depth_begin + depth) x [column_begin, column_begin + columns), columns
+// <= kPanel, to value[depth][kPanel] and magnitude[depth][kPanel], both aligned to a cache line. The
+// columns from `columns` to kPanel are 0.
 void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
                int64_t columns, double least, double* value, double* magnitude);
 
-// Row i of a matrix, elements [0, columns), to value and, where not null, magnitude.
+// Widens elements [0, columns) of row i of a matrix to value and, where not null, magnitude.
 void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
              double* magnitude);
 
@@ -42,7 +43,7 @@ void UpdateLowestBits(const double* value, int64_t depth, double* least);
 // largest[j] = max(largest[j], magnitude[k][j]).
 void UpdateMaxima(const double* magnitude, int64_t depth, double* largest);
 
-// The value of the lowest set bit of a finite x != 0; infinity for 0 and what is not finite.
+// The value of the lowest set bit of a finite x != 0; infinity for 0 and for what is not finite.
 double LowestBit(double x);
 
 }  // namespace plumbline::oracle

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A range of work items cut into one run of neighbours a thread, so that who does what depends on
-// nothing but the number of threads.
+// Cuts a range of work items into one run of neighbours a thread. The assignment depends on the number
+// of threads alone.
 
 #ifndef PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
 #define PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
@@ -13,8 +13,8 @@
 
 namespace plumbline::oracle {
 
-// body(worker, begin, end) for every nonempty run of [0, count); the caller is worker 0. The body must
-// not throw.
+// Calls body(worker, begin, end) for every nonempty run of [0, count); the caller is worker 0. The body
+// must not throw.
 template <class Body>
 void ParallelRanges(int threads, int64_t count, const Body& body) {
   const int64_t runs = std::clamp<int64_t>(threads, 1, std::max<int64_t>(count, 1));

@@ -15,7 +15,7 @@
 
 namespace plumbline::oracle {
 
-// A thread's own memory.
+// The memory of one thread.
 struct GradientBlocks::Worker {
   Worker(int64_t rows, int64_t width, bool hidden, bool weight, bool logits, bool flushable)
       : dz(rows * kColumns),
@@ -39,7 +39,7 @@ struct GradientBlocks::Worker {
   }
   PanelScratch scratch;
   Buffer dz, bound, coefficient;      // [active rows][kColumns]
-  Buffer whole;                       // the same, of |dz| + b, where flushing operands loses terms
+  Buffer whole;                       // the same, |dz| + 2 b, where flushed operands lose terms
   Buffer z, abs_sum, flush;           // the same, where logits are computed again
   Buffer hidden_value, hidden_bound;  // [active rows][width]
   Buffer weight_max;                  // [width] largest |w| of each hidden dimension
@@ -49,7 +49,8 @@ struct GradientBlocks::Worker {
 
 namespace {
 
-// b + gain (|dz| + b) for every d_logit of a block; the second sum counts as at least `least`.
+// b + gain (|dz| + b) for every d_logit of a block, where |dz| + b counts as at least `least` unless it
+// is 0.
 void Coefficients(const double* dz, const double* bound, double gain, double least, int64_t count,
                   double* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -62,7 +63,7 @@ double Gain(double dot, double chunks, const Arithmetic& target) {
   return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
 }
 
-// Partial sums may be larger than Widest says by one over this.
+// Partial sums may be larger than Widest says, by the factor 1 / Shrink.
 double Shrink(const Row& row, const RowBudget& budget, const Arithmetic& target) {
   return std::exp(-LargestExponent(row, budget, target));
 }
@@ -112,7 +113,8 @@ void GradientBlocks::DLogits(Worker* w, int64_t first, int64_t count) const {
     for (int64_t at = 0; at < count; at += kPanel) {
       for (size_t r = 0; r < active_.size(); ++r) {
         const int64_t to = static_cast<int64_t>(r) * kColumns + at, place = active_[r].place;
-        if (r > 0 && active_[r - 1].place + 1 == place) continue;  // in the run of the row before
+        if (r > 0 && active_[r - 1].place + 1 == place)
+          continue;  // belongs to the run of the row before
         size_t end = r + 1;
         while (end < active_.size() && active_[end].place == active_[end - 1].place + 1) ++end;
         operands_.Logits(first + at, place, place + static_cast<int64_t>(end - r), w->scratch,
@@ -200,7 +202,7 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
 
 void GradientBlocks::Block(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   DLogits(w, first, count);
-  if (target_.flush_operands) {  // more than |dz| + b
+  if (target_.flush_operands) {  // a lost term may be as large as |dz| + 2 b
     Coefficients(w->dz.data(), w->bound.data(), 1, 0, static_cast<int64_t>(active_.size()) * kColumns,
                  w->whole.data());
   }
@@ -216,7 +218,8 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
   const int64_t h = operands_.hidden_size();
   for (size_t r = 0; r < active_.size(); ++r) {
     const ActiveRow& a = active_[r];
-    // Over all columns |dz| adds up to at most twice that: |[v = y] - p| to 2, p |ln p + H| to 2 ln V.
+    // Over all columns |dz| adds up to at most twice Widest: |[v = y] - p| to 2, p |ln p + H| to 2 ln
+    // V.
     const double mass = 2 * Widest(*a.row, *a.budget, Of(a), a.upstream);
     for (int64_t d = 0; d < width_; ++d) range.data()[d] = mass * w.weight_max.data()[d];
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;

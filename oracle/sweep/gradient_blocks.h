@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward half of the sweep, by blocks of the vocabulary: a block's d_logits with their bounds,
-// then
+// The backward half of the sweep, by blocks of the vocabulary. Each block forms its d_logits with their
+// bounds, then
 //   grad_weight  = dz^T . hidden   for the block's columns, handed out at once
 //   grad_hidden += dz . weight     handed out at the end
-// and beside each the same product of magnitudes, which bounds its error: with b the bound of dz and
-// gain that of the target's dot product, a term's error is at most (b + gain (|dz| + b)) |operand|.
+// Beside each product runs the same product of magnitudes, which bounds its error. With b the bound of
+// dz and gain that of the target's dot product, a term's error is at most (b + gain (|dz| + b))
+// |operand|.
 
 #ifndef PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
 #define PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
@@ -22,7 +23,7 @@
 
 namespace plumbline::oracle {
 
-// Logits that forward left: row r's at z + r * stride. Null: they are computed again.
+// Logits that the forward half kept: row r's are at z + r * stride. Null: they are computed again.
 struct KeptLogits {
   const double* z = nullptr;
   const double* abs_sum = nullptr;
@@ -30,7 +31,7 @@ struct KeptLogits {
   int64_t stride = 0;
 };
 
-// A row that takes part, by its place among the operands' rows.
+// A row that takes part, with its place among the operands' rows.
 struct ActiveRow {
   int64_t place = 0;
   const Row* row = nullptr;
@@ -40,16 +41,16 @@ struct ActiveRow {
 
 class GradientBlocks {
  public:
-  static constexpr int64_t kColumns = 4 * kPanel;  // of the vocabulary, a block
+  static constexpr int64_t kColumns = 4 * kPanel;  // columns of the vocabulary in a block
 
-  // Everything but `active` must outlive this; active is not empty and hidden_size > 0.
+  // Everything but `active` must outlive this object. active is not empty and hidden_size > 0.
   GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
                  const RadiusRatios& ratios, std::vector<ActiveRow> active, const KeptLogits& kept);
 
   void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
   void WantWeight(kernel::DType dtype);
 
-  // False: interrupted, and some rows never came.
+  // Returns false if it was interrupted, and some rows were never handed out.
   bool Run(const SweepOptions& options, ElementSink* sink);
 
  private:
@@ -64,7 +65,7 @@ class GradientBlocks {
 
   const Operands& operands_;
   const ArithmeticByTemperature& by_temperature_;
-  const Arithmetic& target_;  // at any temperature
+  const Arithmetic& target_;  // the constants that hold at any temperature
   const RadiusRatios& ratios_;
   std::vector<ActiveRow> active_;
   KeptLogits kept_;
@@ -72,7 +73,7 @@ class GradientBlocks {
   std::optional<kernel::DType> hidden_dtype_, weight_dtype_;
   Buffer panels_, panel_magnitudes_;  // [width / kPanel][active rows][kPanel] of hidden
   Buffer weight_range_;               // [width]
-  double weight_shrink_ = 1;          // of the rows that take part, the least that partial sums leave
+  double weight_shrink_ = 1;          // the least Shrink of the rows that take part
 };
 
 }  // namespace plumbline::oracle

@@ -55,7 +55,7 @@ Operands::Operands(const kernel::Problem& problem, std::vector<int64_t> rows, do
   }
 }
 
-// |h| subnormal with any w, then |h| normal with subnormal w.
+// The sums are of |h| subnormal with any w, then of |h| normal with subnormal w.
 void Operands::AddFlushable(int64_t depth_begin, int64_t depth, int64_t begin, int64_t end,
                             const PanelScratch& scratch, double* flushable, int64_t stride) const {
   GemmBlock block = {subnormal_.data() + begin * stride_ + depth_begin,
@@ -80,7 +80,8 @@ void Operands::Logits(int64_t first, int64_t begin, int64_t end, const PanelScra
   const int64_t columns = std::min(kPanel, v_ - first), rows = end - begin;
   double* const lowest = weight_lsb_.data() + first;
   std::fill_n(lowest, kPanel, kInfinity);
-  // Steps of about the same depth: a last one of a few would pay for a whole step's loads and stores.
+  // All steps have about the same depth: a last one of a few would pay for a whole step's loads and
+  // stores.
   const int64_t steps = (h_ + PanelScratch::kDepth - 1) / PanelScratch::kDepth;
   const int64_t step =
       steps == 0 ? 1 : std::min(PanelScratch::kDepth, RoundUp((h_ + steps - 1) / steps, 8));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two operands of hidden . weight^T: the rows of hidden that count, widened once, and weight as it
-// lies, packed a panel at a time. Rows are numbered by their place in the list given.
+// The two operands of hidden . weight^T: the rows of hidden that count, widened once, and weight,
+// packed a panel at a time from where it lies. Rows are numbered by their place in the list given.
 
 #ifndef PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
 #define PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
@@ -18,9 +18,9 @@ namespace plumbline::oracle {
 
 constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// Room for one packed panel, a thread's own.
+// Memory for one packed panel. Each thread has its own.
 struct PanelScratch {
-  // Deep enough to hide the loads and stores of an accumulator, flat enough for the innermost cache.
+  // Deep enough to hide the loads and stores of an accumulator, shallow enough for the innermost cache.
   static constexpr int64_t kDepth = 128;
   Buffer value{kDepth * kPanel}, magnitude{kDepth * kPanel};
 };
@@ -30,8 +30,7 @@ void KeepSubnormal(const double* value, int64_t count, double* magnitude);
 
 class Operands {
  public:
-  // Magnitudes count as at least `least`. `with_flushable`: whether sums over subnormal operands are
-  // asked for.
+  // Magnitudes count as at least `least`. `with_flushable` asks for sums over subnormal operands.
   Operands(const kernel::Problem& problem, std::vector<int64_t> rows, double least,
            bool with_flushable);
 
@@ -45,12 +44,12 @@ class Operands {
   const double* hidden(int64_t r) const { return hidden_.data() + r * stride_; }
   const double* magnitude(int64_t r) const { return magnitude_.data() + r * stride_; }
   double hidden_lsb(int64_t r) const { return hidden_lsb_[static_cast<size_t>(r)]; }
-  // Of column v, once Logits has been there.
+  // The lowest bit of column v, known once Logits has packed that column.
   const double* weight_lsb(int64_t v) const { return weight_lsb_.data() + v; }
 
-  // z and S (and F, where asked for) of rows [begin, end) for the panel that starts at column `first`,
-  // a multiple of kPanel; row r's numbers go to z + (r - begin) * stride. Columns past the vocabulary
-  // are as kColumnStep in row.h says.
+  // Forms z and S (and F, where asked for) of rows [begin, end) for the panel that starts at column
+  // `first`, a multiple of kPanel. Row r's numbers go to z + (r - begin) * stride. Columns past the
+  // vocabulary are as kColumnStep in row.h says.
   void Logits(int64_t first, int64_t begin, int64_t end, const PanelScratch& scratch, double* z,
               double* abs_sum, double* flushable, int64_t stride) const;
 

@@ -27,7 +27,7 @@ using kernel::Problem;
 using kernel::Reduction;
 using kernel::Results;
 
-// Everything that is carried from row to row.
+// The state that is carried from row to row.
 class Sweeper {
  public:
   Sweeper(const Problem& problem, const Results& wanted, const Contract& contract,
@@ -45,7 +45,7 @@ class Sweeper {
   void ForwardRow(int64_t r, const Columns& all);
   void PutForward(int64_t r);
   bool MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const;
-  bool Backward(const KeptLogits& kept);  // false: interrupted
+  bool Backward(const KeptLogits& kept);  // returns false if interrupted
 
   const Results& wanted_;
   const SweepOptions& options_;
@@ -53,7 +53,7 @@ class Sweeper {
   Inputs in_;
   Reduction reduction_;
   ArithmeticByTemperature by_temperature_;
-  const Arithmetic& target_;  // at any temperature
+  const Arithmetic& target_;  // the constants that hold at any temperature
   RadiusRatios ratios_;
   Operands operands_;
   std::vector<Row> rows_;  // by place among the normal rows
@@ -73,7 +73,7 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       reduction_(problem.reduction),
       by_temperature_(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h}),
       target_(by_temperature_.any),
-      // Where T is a power of two less is allowed, so the radius is a larger share of it.
+      // Where T is a power of two the bound is smaller, so the radius is a larger share of it.
       ratios_(RadiusOver(by_temperature_.power, {in_.n, in_.v, in_.h})),
       operands_(problem, in_.NormalRows(), target_.least_operand, target_.flush_operands),
       rows_(static_cast<size_t>(operands_.rows())),
@@ -100,7 +100,7 @@ bool Sweeper::Wanted(Output output) const {
 
 void Sweeper::Put(Output output, int64_t row, const Element& e) const {
   if (!Wanted(output)) return;
-  // The radius is the bound's share; only what has a bound has a radius.
+  // Only an element with a bound has a radius, since the radius is a share of the bound.
   sink_->Take({output, row, 1, &e.value, &e.bound, &e.expect, ratios_.forward});
 }
 
@@ -112,7 +112,7 @@ void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
   sink_->Take({output, row, in_.h, value.data(), bound.data(), expect.data(), 0});
 }
 
-// Whether some d_logit of the row may be infinite.
+// Returns whether some d_logit of the row may be infinite.
 bool Sweeper::MayOverflow(int64_t r, const Columns& all, const RowBudget& budget) const {
   const Row& row = rows_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(operands_.problem_row(r));
@@ -127,7 +127,7 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
   const auto at = static_cast<size_t>(r), i = static_cast<size_t>(operands_.problem_row(r));
   rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i]);
   if (rows_[at].row_class != RowClass::kFinite) return;
-  // A tile's maximum, rounded, may be farther off than exp's range is wide.
+  // A tile's rounded maximum may be off by more than the range of exp.
   if (target_.shift_rounding * rows_[at].max_abs_x > 40) {
     rows_[at].row_class = RowClass::kUnspecified;
     return;
@@ -138,7 +138,7 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
   }
 }
 
-// In the order of the rows, whatever the threads did.
+// Called in the order of the rows, however the threads finished.
 void Sweeper::PutForward(int64_t r) {
   const int64_t i = operands_.problem_row(r);
   const ForwardElements e =
@@ -149,7 +149,7 @@ void Sweeper::PutForward(int64_t r) {
   loss_.Add(e);
 }
 
-// Rows [begin, end), whose logits the buffers are for, RoundUp(V, kPanel) apart.
+// Forward of rows [begin, end). The buffers hold their logits, RoundUp(V, kPanel) apart.
 void Sweeper::ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Buffer& abs_sum,
                            const Buffer& flushable) {
   const int64_t stride = RoundUp(in_.v, kPanel);
@@ -234,7 +234,8 @@ SweepResult Sweeper::Run() {
   }
   Put(Output::kLoss, 0, loss_.Finish(in_, reduction_, target_, ratios_.forward));
   if (Gradients()) {
-    // Where all rows fit they are all still here; else they are computed again, block by block.
+    // If all rows fit, their logits are all still here. Otherwise they are computed again, block by
+    // block.
     KeptLogits kept;
     if (block >= rows) kept = {z.data(), abs_sum.data(), flushable.data(), stride};
     if (!Backward(kept)) return {in_.first_invalid_row, true};

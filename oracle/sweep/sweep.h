@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sweep: the fp64 value, its radius and the contract's bound of every output element, forward and
-// backward, in one blocked pass over the problem. Formulas: oracle/ERROR-BUDGET.md.
+// The sweep computes the fp64 value, its radius and the contract's bound of every output element,
+// forward and backward, in one blocked pass over the problem. oracle/ERROR-BUDGET.md derives the
+// formulas.
 //
-// Elements are handed out row by row and not kept, so a problem may be of any shape: memory is
-// O(threads N*H + V) doubles plus `memory` bytes, never N*V or V*H. The weight is read where it lies
-// (it may be a mapped file): once for as many rows as have their logits in `memory`, and once or twice
-// more for gradients.
+// Elements are handed out row by row and not kept, so a problem may have any shape. Memory is O(threads
+// N*H + V) doubles plus `memory` bytes, never N*V or V*H. The weight is read where it lies (it may be a
+// mapped file): once for as many rows as have their logits in `memory`, and once or twice more for
+// gradients.
 
 #ifndef PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
 #define PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
@@ -22,8 +23,8 @@
 
 namespace plumbline::oracle {
 
-// One row of one output: [count] elements (i, 0..H-1) of grad_hidden, (v, 0..H-1) of grad_weight; one
-// element for the others (row 0 for loss).
+// One row of one output: [count] elements (i, 0..H-1) of grad_hidden or (v, 0..H-1) of grad_weight, and
+// one element of the others (row 0 for loss).
 struct ElementRow {
   Output output = Output::kLogprob;
   int64_t row = 0;
@@ -39,8 +40,8 @@ struct ElementRow {
   }
 };
 
-// Where the rows go. Every row of every wanted output comes exactly once, in any order; with more than
-// one thread, from several threads at once.
+// Receives the rows. Every row of every wanted output is handed over exactly once, in any order, and
+// from several threads at once if there is more than one.
 class ElementSink {
  public:
   virtual ~ElementSink() = default;
@@ -50,9 +51,9 @@ class ElementSink {
 struct SweepOptions {
   int threads = 1;
   size_t memory = size_t{256} << 20;  // bytes for logits that are kept from forward to backward
-  // The rows that `mean` divides by, where the problem is a part of a larger one.
+  // The divisor of `mean`, where the problem is a part of a larger one.
   std::optional<int64_t> counted_rows;
-  // Looked at between blocks of rows and columns; nobody may clear it meanwhile. May be null.
+  // Read between blocks of rows and columns. It must not be cleared during the sweep. May be null.
   const std::atomic<bool>* interrupt = nullptr;
 
   bool Interrupted() const {
@@ -62,11 +63,11 @@ struct SweepOptions {
 
 struct SweepResult {
   int64_t first_invalid_row = -1;
-  bool interrupted = false;  // some rows never came
+  bool interrupted = false;  // some rows were never handed over
 };
 
-// Every output present in `wanted`, whose data is not read; dtypes decide the output's rounding. The
-// problem must have passed the operator's own argument checks.
+// Sweeps over every output present in `wanted`, whose data is not read; dtypes decide the output's
+// rounding. The problem must be in host memory and have passed the operator's own argument checks.
 SweepResult Sweep(const kernel::Problem& problem, const kernel::Results& wanted,
                   const Contract& contract, const SweepOptions& options, ElementSink* sink);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where elements lie: strides of any size and sign that kernel/OPERATION.md allows change no bit. Huge
-// distances need no huge memory: a reserved range of addresses costs only the pages that are touched.
-// Offsets pass 2^31 and 2^32 elements, so that arithmetic in 32 bits leaves the range or reads zeros.
+// Addresses of elements: strides of any size and sign that kernel/OPERATION.md allows change no bit.
+// Huge distances need no huge memory, because a reserved range of addresses costs only the pages that
+// are touched. Offsets exceed 2^31 and 2^32 elements, so that arithmetic in 32 bits leaves the range or
+// reads zeros.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -21,7 +22,7 @@
 namespace plumbline::kernel {
 namespace {
 
-// Addresses for `count` elements of a dtype, backed by memory where they are touched.
+// A range of addresses for `count` elements of a dtype, backed by memory where they are touched.
 class Range {
  public:
   Range(int64_t count, DType dtype) : bytes_(static_cast<size_t>(count) * SizeOf(dtype)) {
@@ -41,12 +42,13 @@ class Range {
   void* data_;
 };
 
-// Moves the tensors of a placed problem to ranges of their own, one dimension's stride each.
+// Moves the tensors of a placed problem to ranges of their own. Each range has the stride of one
+// dimension.
 class Moved {
  public:
   explicit Moved(PlacedProblem* placed) : placed_(placed) {}
 
-  // Inputs are copied. A negative stride starts at the end of its range.
+  // Copies inputs. A negative stride starts at the end of its range.
   template <class AnyTensor>
   void Move(AnyTensor* tensor, int dimension, int64_t stride) {
     const AnyTensor from = *tensor;
@@ -73,7 +75,7 @@ class Moved {
     tensor->data = start;
   }
 
-  // Everything that has rows, those of weight along its leading dimension.
+  // Moves everything that has rows; weight is moved along its leading dimension.
   void MoveAll(int64_t stride, bool hidden_major) {
     Problem& p = placed_->problem();
     Results& r = placed_->results();
@@ -144,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Kernel, Addresses,
                            return distance.param.name;
                          });
 
-// Zero strides of inputs: one row, label or temperature for all. Fails if 0 is taken for "dense".
+// A stride of zero in an input means one row, label or temperature for all. Fails if 0 is taken for
+// "dense".
 TEST(AddressesTest, ZeroStridesRepeat) {
   TestValues values = Values(DType::kF32);
   values.labels[1] = 3;
@@ -167,7 +170,8 @@ TEST(AddressesTest, ZeroStridesRepeat) {
   EXPECT_TRUE(placed.Outputs() == Computed(repeated));
 }
 
-// Labels at every address that their own size allows, in a buffer aligned to more.
+// Labels may lie at every address that their own size allows. The buffer is aligned to more. Fails if
+// labels are assumed to have more alignment.
 TEST(AddressesTest, LabelsNeedTheirOwnAlignmentOnly) {
   const TestValues values = Values(DType::kBf16);
   const TestOutputs dense = Computed(values);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults that the host can see: each is refused by every entry point that looks at it, before anything
-// is written, with a message that names the argument and its value.
+// Faults that the host can see. Every entry point that looks at the faulty argument refuses it before
+// anything is written, with a message that names the argument and its value.
 
 #include "kernel/checks.h"
 
@@ -28,7 +28,7 @@ struct Fault {
 
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
-// One float that is finite and positive nowhere.
+// One float each, none of which is finite and positive.
 const float kBadScalars[] = {0, -1, std::numeric_limits<float>::infinity(),
                              std::numeric_limits<float>::quiet_NaN()};
 
@@ -41,8 +41,8 @@ Pointer Off(Pointer data, int bytes) {
 
 class Refused : public testing::TestWithParam<Fault> {};
 
-// Fails if the fault passes, is reported as another argument's, or anything was written before it was
-// seen.
+// Fails if the fault passes, if it is reported as another argument's, or if anything was written before
+// it was seen.
 TEST_P(Refused, BeforeAnythingIsWritten) {
   TestValues values = TestValues::Random(DType::kF32, 3, 5, 4, 1);
   values.temperature.assign(3, 1);
@@ -52,7 +52,7 @@ TEST_P(Refused, BeforeAnythingIsWritten) {
   const Status status = Compute(placed);
   EXPECT_EQ(status.code, Code::kInvalidArgument);
   EXPECT_THAT(status.message, testing::MatchesRegex(GetParam().message));
-  // The results as they were placed; the fault may have changed the view.
+  // The clean results, as they were placed. The fault may have changed the view.
   PlacedProblem clean(values);
   EXPECT_TRUE(clean.Outputs() == before);
   EXPECT_EQ(TestOutputs::Float(0xffff'ffff) != TestOutputs::Float(0xffff'ffff), true);
@@ -154,7 +154,8 @@ struct Memory {
   alignas(64) std::byte bytes[1 << 20];
 };
 
-// Sizes are asked for before there is memory: data pointers are not looked at, all else is.
+// Sizes are asked for before there is memory. Fails if data pointers are looked at, or if anything else
+// is not.
 TEST(ChecksTest, SizesNeedNoData) {
   PlacedProblem placed(TestValues::Random(DType::kF32, 3, 5, 4, 1));
   placed.problem().hidden.data = placed.problem().weight.data = nullptr;
@@ -165,7 +166,7 @@ TEST(ChecksTest, SizesNeedNoData) {
   EXPECT_EQ(GetSizes(placed.problem(), placed.results(), {}, &sizes).code, Code::kInvalidArgument);
 }
 
-// Fails if memory that is missing or misaligned is used, or a thread count or device is not looked at.
+// Fails if missing or misaligned memory is used, or if a thread count or device is not checked.
 TEST(ChecksTest, MemoryAndExecution) {
   PlacedProblem placed(TestValues::Random(DType::kF32, 3, 5, 4, 1));
   const auto workspace = std::make_unique<Memory>(), saved = std::make_unique<Memory>();
@@ -190,7 +191,7 @@ TEST(ChecksTest, MemoryAndExecution) {
             "execution.threads = -2 is negative");
   EXPECT_EQ(message(workspace.get(), saved.get(), {.device = static_cast<Device>(7)}),
             "execution.device = 7 is not a device");
-  if (!cuda::Built()) {  // else it would be asked to write to host memory: tests/kernel/cuda has its
+  if (!cuda::Built()) {  // with CUDA it would write to host memory; tests/kernel/cuda has its own
                          // faults
     EXPECT_EQ(message(workspace.get(), saved.get(), {.device = Device::kCuda}),
               "execution.device = cuda: this build has no CUDA implementation");
@@ -198,9 +199,9 @@ TEST(ChecksTest, MemoryAndExecution) {
   EXPECT_TRUE(placed.Outputs() == before);
 }
 
-// Views that are odd and valid. Fails if a check is stricter than the specification.
+// Views that are unusual but valid. Fails if a check is stricter than the specification.
 TEST(ChecksTest, ValidOddities) {
-  {  // null data where there is nothing
+  {  // null data in a tensor without elements
     PlacedProblem placed(TestValues::Random(DType::kF32, 0, 5, 4, 1));
     placed.problem().hidden.data = placed.problem().labels.data = nullptr;
     placed.results().logprob->data = placed.results().grad_hidden->data = nullptr;
@@ -213,7 +214,7 @@ TEST(ChecksTest, ValidOddities) {
     placed.results().grad_hidden->stride[0] = placed.results().grad_hidden->stride[1] = 0;
     EXPECT_TRUE(Compute(placed).ok());
   }
-  {  // all rows of hidden one and the same
+  {  // all rows of hidden are one row
     PlacedProblem placed(TestValues::Random(DType::kF32, 3, 5, 4, 1));
     placed.problem().hidden.stride[0] = 0;
     EXPECT_TRUE(Compute(placed).ok());

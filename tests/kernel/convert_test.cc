@@ -16,7 +16,7 @@ namespace plumbline::kernel::host {
 namespace {
 
 // The branch-free widening against kernel/dtype.h on all patterns. Fails if a subnormal, an infinity or
-// a sign goes wrong; NaN need only stay NaN.
+// a sign is wrong. A NaN must only stay a NaN.
 TEST(ConvertTest, WidensAllPatterns) {
   std::vector<uint16_t> patterns(65536);
   for (uint32_t i = 0; i < 65536; ++i) patterns[i] = static_cast<uint16_t>(i);
@@ -36,7 +36,8 @@ TEST(ConvertTest, WidensAllPatterns) {
   }
 }
 
-// Narrowing on output against kernel/dtype.h over a sample of all floats, and every NaN as the one NaN.
+// Narrowing on output against kernel/dtype.h over a sample of all floats. Fails if a value is rounded
+// otherwise, or if a NaN is not the one NaN pattern.
 TEST(ConvertTest, NarrowsLikeDType) {
   std::vector<float> values;
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65521) {
@@ -59,8 +60,8 @@ TEST(ConvertTest, NarrowsLikeDType) {
   EXPECT_EQ(std::bit_cast<uint32_t>(stored), 0x7fc0'0000u);
 }
 
-// Panels from either orientation, with a row list, a ragged width and depth, and padded strides. Fails
-// if an element lands elsewhere or padding columns are not +0.
+// Packs panels from either orientation, with a row list, a ragged width and depth, and padded strides.
+// Fails if an element lands elsewhere or padding columns are not +0.
 TEST(ConvertTest, PacksPanels) {
   constexpr int64_t kDepth = 37, kColumns = 41, kLeading = 50;
   std::vector<float> store(kLeading * kLeading);
@@ -86,7 +87,8 @@ TEST(ConvertTest, PacksPanels) {
   }
 }
 
-// Blocks to either orientation of the output, ragged past kTile and kRowBlock; nothing else is written.
+// Stores blocks in either orientation of the output, ragged past kTile and kRowBlock. Fails if an
+// element lands elsewhere or anything else is written.
 TEST(ConvertTest, StoresBlocksInEitherOrientation) {
   constexpr int64_t kRows = 131, kColumns = 85, kStride = 90, kOutRows = 140, kOutColumns = 100;
   std::vector<float> values(kRows * kStride);

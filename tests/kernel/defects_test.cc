@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Defects policy: every defect of kernel/host/defects.h does something where it should and nothing
-// where it should not, and none of them reaches the object code of the operator.
+// The Defects policy: every defect of kernel/host/defects.h changes results where it should and nowhere
+// else, and none of them reaches the object code of the operator.
 
 #include "kernel/host/defects.h"
 
@@ -22,8 +22,8 @@
 
 namespace plumbline::kernel::host {
 
-// Has is not inline, so each place in a stage that asks leaves a reference to its symbol: what an
-// object file that holds a defect looks like.
+// Has is not inline, so each place in a stage that asks leaves a reference to its symbol. An object
+// file that holds a defect has such references.
 struct WitnessPolicy {
   using Dots = FusedChains;
   Defect active;
@@ -43,7 +43,7 @@ TestOutputs With(Defect defect, const TestValues& values) {
 struct Planted {
   Defect defect;
   const char* name;
-  void (*aim)(TestValues&);  // makes the base problem one that shows the defect
+  void (*aim)(TestValues&);  // changes the base problem into one that shows the defect
 };
 
 void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
@@ -54,7 +54,7 @@ TestValues Harmless() {
   TestValues values = TestValues::Random(DType::kBf16, 3, 128, 1, 5);
   values.hidden = {1, 1, 1};
   values.weight.assign(128, 0);
-  values.labels.assign(3, 127);  // the last column: none to the right of it
+  values.labels.assign(3, 127);  // the last column, with no column to its right
   values.g.assign(3, 0.5f);
   values.k.assign(3, 0.25f);
   values.fp32_grads = true;
@@ -107,17 +107,17 @@ const Planted kPlanted[] = {
 
 class Defects : public testing::TestWithParam<Planted> {};
 
-// Fails if a defect is not planted where its name says: with no reach, or in place of another.
+// Fails if a defect has no effect where its name says, or another defect's effect.
 TEST_P(Defects, ChangesWhatItIsAimedAt) {
   TestValues values = Harmless();
   GetParam().aim(values);
   const TestOutputs clean = Computed(values);
   EXPECT_FALSE(With(GetParam().defect, values) == clean);
-  // The policy by itself changes nothing, so the difference is the defect's.
+  // The policy alone changes nothing, so a difference is the defect's.
   EXPECT_TRUE(With(Defect::kNone, values) == clean);
 }
 
-// Fails if a defect shows where its trigger is absent, and so would be found by any test at all.
+// Fails if a defect shows without its trigger, and so would be found by any test.
 TEST_P(Defects, IsSilentWithoutItsTrigger) {
   const TestValues values = Harmless();
   EXPECT_TRUE(With(GetParam().defect, values) == Computed(values));
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Kernel, Defects, testing::ValuesIn(kPlanted),
                            return planted.param.name;
                          });
 
-// An ignored row's forward outputs are still zeros when it leaks.
+// Fails if the forward outputs of an ignored row that leaks are not zeros.
 TEST(DefectsTest, LeakingRowsLookIgnored) {
   TestValues values = Harmless();
   kPlanted[7].aim(values);
@@ -138,7 +138,7 @@ TEST(DefectsTest, LeakingRowsLookIgnored) {
   EXPECT_TRUE(std::isnan(TestOutputs::Float(out.grad_hidden[1])));
 }
 
-// The demangled symbols of a file, one a line.
+// Returns the demangled symbols of a file, one a line.
 std::string Symbols(const std::string& path) {
   std::string text;
   FILE* const pipe = popen(("nm -C '" + path + "' 2>&1").c_str(), "r");
@@ -157,9 +157,9 @@ size_t Count(const std::string& text, const std::string& word) {
 }
 
 // The archive that is linked and installed holds one instantiation of the stages and of the CUDA
-// kernels, NoDefects', and asks no policy anything: no symbol names `Defect` but as the template
-// argument NoDefects. This program, which instantiates the host's stages with a policy that answers at
-// run time, shows what would be found. Fails if a mutant is instantiated in the kernel's room, or
+// kernels, NoDefects', and asks no policy anything: no symbol names `Defect` except as the template
+// argument NoDefects. This program instantiates the host's stages with a policy that answers at run
+// time, and so shows what would be found. Fails if a mutant is instantiated in kernel/, or if
 // NoDefects::Has is no longer a constant.
 TEST(DefectsTest, ObjectCodeOfTheOperatorNamesNone) {
 #if !defined(__OPTIMIZE__)
@@ -170,7 +170,8 @@ TEST(DefectsTest, ObjectCodeOfTheOperatorNamesNone) {
   EXPECT_EQ(Count(archive, "Defect"), Count(archive, "NoDefects"));
   EXPECT_EQ(Count(archive, "::Has("), 0u);
   EXPECT_EQ(Count(archive, "planted::"), 0u);
-  EXPECT_EQ(Count(archive, "Planted"), 0u);  // the CUDA operator's: kernels of a name of their own
+  EXPECT_EQ(Count(archive, "Planted"),
+            0u);  // the CUDA operator's planted kernels have a name of their own
   EXPECT_EQ(Count(archive, "kernel::cuda::NoDefects") > 0, cuda::Built());
 
   const std::string self = Symbols(std::filesystem::read_symlink("/proc/self/exe"));

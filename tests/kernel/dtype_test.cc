@@ -12,7 +12,7 @@
 namespace plumbline::kernel {
 namespace {
 
-// Both 16-bit formats from their definition: sign, exponent field, fraction, decoded with ldexp.
+// Decodes both 16-bit formats by their definition: sign, exponent field and fraction, with ldexp.
 struct Format {
   int fraction_bits;
   int exponent_bits;
@@ -45,7 +45,7 @@ uint16_t Narrow(Format format, float value) {
 
 class DTypeTest : public testing::TestWithParam<Format> {};
 
-// Fails if any of the 65 536 patterns widens to another value, loses its sign, or its NaN payload.
+// Fails if any of the 65 536 patterns widens to another value, or loses its sign or its NaN payload.
 TEST_P(DTypeTest, EveryPatternWidensExactly) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const double expected = Decode(GetParam(), bits);
@@ -71,13 +71,14 @@ TEST_P(DTypeTest, EveryPatternSurvivesTheRoundTrip) {
   }
 }
 
-// Between each two neighbours: the midpoint goes to the even one, the floats next to it to the nearer
-// one. Fails with truncation, ties away, a lost carry, or a wrong subnormal or overflow boundary.
+// Between each two neighbours the midpoint goes to the even one, and the floats next to it to the
+// nearer one. Fails with truncation, ties away from zero, a lost carry, or a wrong subnormal or
+// overflow boundary.
 TEST_P(DTypeTest, NarrowingRoundsToNearestEven) {
   const uint32_t infinity = ((1u << GetParam().exponent_bits) - 1) << GetParam().fraction_bits;
   for (uint32_t bits = 0; bits < infinity; ++bits) {
     const double low = Decode(GetParam(), bits);
-    // The next value up if the exponent range went on: the tie that decides overflow.
+    // The next value up if the exponent range went on. The tie with it decides overflow.
     const double high =
         bits + 1 < infinity ? Decode(GetParam(), bits + 1) : std::ldexp(1.0, GetParam().bias() + 1);
     const double middle = (low + high) / 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients in forward on the host: what one call gives is compared with Forward and Backward apart.
+// Gradients in forward on the host: the results of one call are compared with those of Forward and
+// Backward.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ struct Free {
   void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{64}); }
 };
 
-// ForwardBackward in a workspace of exactly the size asked for, full of NaN.
+// Calls ForwardBackward in a workspace of exactly the size asked for, full of NaN.
 Status Call(const Problem& problem, const Results& results, const UpstreamGradients& upstream) {
   size_t bytes = 0;
   Status status = GetForwardBackwardSize(problem, results, {}, &bytes);
@@ -41,7 +42,7 @@ Status Call(const Problem& problem, const Results& results, const UpstreamGradie
   return status;
 }
 
-// Ignored, invalid and unasked rows among the others.
+// Draws a problem with ignored, invalid and unasked rows among the others.
 TestValues Mixed(DType dtype, uint64_t seed) {
   TestValues values = TestValues::Random(dtype, 23, 150, 19, seed);
   values.labels[2] = values.ignore_index;
@@ -52,7 +53,7 @@ TestValues Mixed(DType dtype, uint64_t seed) {
   return values;
 }
 
-// Gives each row what a vector says, and keeps what it saw.
+// Gives each row the gradients of a vector, and keeps what it was handed.
 struct Copying {
   std::vector<float> g = {}, k = {};
   std::vector<float> logprob = {}, entropy = {}, lse = {};
@@ -84,8 +85,8 @@ std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
-// Fails if the function is asked before forward is done, handed other results than the outputs have,
-// or if what it says is not what backward takes.
+// Fails if the function is called before forward is done, if it is handed other results than the
+// outputs have, or if backward does not take the gradients that it gives.
 TEST(ForwardBackwardTest, WithAFunctionHasTheBitsOfForwardAndBackward) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     const TestValues values = Mixed(dtype, 3);
@@ -107,7 +108,7 @@ TEST(ForwardBackwardTest, WithAFunctionHasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Outputs that nobody asks for are computed all the same for the function.
+// Fails if outputs that nobody asks for are not computed for the function.
 TEST(ForwardBackwardTest, TheFunctionSeesWhatNoOutputHas) {
   const TestValues values = Mixed(DType::kF32, 4);
   PlacedProblem placed(values), whole(values);
@@ -126,7 +127,8 @@ TEST(ForwardBackwardTest, TheFunctionSeesWhatNoOutputHas) {
   EXPECT_TRUE(placed.Outputs().grad_hidden == want.grad_hidden);
 }
 
-// Upstream gradients known before the call: those of rows, and the scalar of a reduction.
+// Upstream gradients known before the call, for rows and as the scalar of a reduction. Fails if they
+// give other bits than Forward and Backward.
 TEST(ForwardBackwardTest, WithKnownGradientsHasTheBitsOfForwardAndBackward) {
   for (const Reduction reduction : {Reduction::kNone, Reduction::kSum, Reduction::kMean}) {
     TestValues values = Mixed(DType::kBf16, 5);
@@ -138,7 +140,7 @@ TEST(ForwardBackwardTest, WithKnownGradientsHasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Without a gradient it is Forward; without rows there is nothing to ask about.
+// Fails if the function is called where there is no gradient (the call is then Forward) or no row.
 TEST(ForwardBackwardTest, TheFunctionIsNotCalledForNothing) {
   TestValues values = TestValues::Random(DType::kF32, 4, 9, 5, 6);
   values.want_backward = false;
@@ -157,6 +159,7 @@ TEST(ForwardBackwardTest, TheFunctionIsNotCalledForNothing) {
   EXPECT_EQ(copying.calls, 0);
 }
 
+// Fails if the function's error is lost or changed, or if backward runs after it.
 TEST(ForwardBackwardTest, WhatTheFunctionReturnsIsReturned) {
   PlacedProblem placed(TestValues::Random(DType::kF32, 4, 9, 5, 7));
   placed.problem().grad_logprob.reset();
@@ -171,7 +174,7 @@ TEST(ForwardBackwardTest, WhatTheFunctionReturnsIsReturned) {
   EXPECT_TRUE(placed.Outputs().grad_hidden == before.grad_hidden);
 }
 
-// Refused by name on any device, before the device is looked at.
+// Fails if it is not refused by name on any device, before the device is looked at.
 TEST(ForwardBackwardTest, RefusesGradientsBesideAFunction) {
   Copying copying;
   for (const Device device : {Device::kHost, Device::kCuda}) {
@@ -199,7 +202,8 @@ TEST(ForwardBackwardTest, RefusesGradientsBesideAFunction) {
   EXPECT_EQ(copying.calls, 0);
 }
 
-// On top of what the passes need: five vectors of rows and the saved state, each up to 64 bytes.
+// The size is what the passes need, five vectors of rows and the saved state, each with up to 64 bytes
+// more.
 TEST(ForwardBackwardTest, Size) {
   const auto up = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   PlacedProblem placed(TestValues::Random(DType::kBf16, 20, 70, 9, 9));

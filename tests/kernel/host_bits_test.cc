@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The promises about bits: the same for every number of threads, instruction set, layout, label type,
-// batch and floating-point environment of the caller, and from one saved state to two backward passes.
+// The promises about bits. They are the same for every number of threads, instruction set, layout,
+// label type, batch and floating-point environment of the caller, and for two backward passes from one
+// saved state.
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -27,7 +28,7 @@
 namespace plumbline::kernel {
 namespace {
 
-// Several row blocks, splits, chunks, depth blocks and column groups, ragged in every direction.
+// Draws several row blocks, splits, chunks, depth blocks and column groups, ragged in every dimension.
 TestValues Large(DType dtype, uint64_t seed = 1) {
   TestValues values = TestValues::Random(dtype, 205, 1603, 531, seed);
   values.labels[3] = -100;
@@ -36,7 +37,7 @@ TestValues Large(DType dtype, uint64_t seed = 1) {
   return values;
 }
 
-// Fails if a reduction is shared between work items, or a size depends on the number of threads.
+// Fails if work items share a reduction, or if a size depends on the number of threads.
 TEST(HostBitsTest, SameForEveryNumberOfThreads) {
   const TestValues values = Large(DType::kBf16);
   ASSERT_GT(host::ThreadsFor(5, 205.0 * 1603 * 531), 4) << "the problem is too small to start threads";
@@ -46,16 +47,16 @@ TEST(HostBitsTest, SameForEveryNumberOfThreads) {
   }
 }
 
-// Fails if small work starts threads: they cost more than 100 000 multiply-adds do.
+// Fails if small work starts threads, which cost more than 100 000 multiply-adds do.
 TEST(HostBitsTest, SmallWorkStaysOnOneThread) {
   EXPECT_EQ(host::ThreadsFor(64, 100'000), 1);
   EXPECT_EQ(host::ThreadsFor(0, 100'000), 1);
   EXPECT_EQ(host::ThreadsFor(3, 1e12), 3);
 }
 
-// Every compiled instruction set that this CPU has, the baseline included. NaN rows are part of it: a
-// NaN's payload must not differ either. Fails if any stage contracts, reorders or flushes on one of
-// them.
+// Runs every compiled instruction set that this CPU has, the baseline included. NaN rows are part of
+// it, because a NaN's payload must not differ either. Fails if any stage contracts, reorders or flushes
+// on one of them.
 TEST(HostBitsTest, SameOnEveryInstructionSet) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     TestValues values = TestValues::Random(dtype, 19, 333, 67, 2, 30);
@@ -97,7 +98,8 @@ TEST(HostBitsTest, SameForEveryLayout) {
   }
 }
 
-// A zero stride on an upstream gradient is one value for all rows. Fails if the stride is taken for 1.
+// A zero stride of an upstream gradient means one value for all rows. Fails if the stride is taken for
+// 1.
 TEST(HostBitsTest, BroadcastGradients) {
   TestValues values = TestValues::Random(DType::kF32, 6, 80, 12, 4);
   values.g.assign(6, 0.37f);
@@ -111,8 +113,9 @@ TEST(HostBitsTest, BroadcastGradients) {
   EXPECT_TRUE(placed.Outputs() == full);
 }
 
-// Each row alone, and rows in another order, against the batch. Fails if a tile, a chunk or an order
-// depends on N, on the position or on a neighbour, whose gradient here is 2^60 times a row's own.
+// Compares each row alone, and rows in another order, with the batch. Fails if a tile, a chunk or an
+// order depends on N, on the position or on a neighbour. The neighbour's gradient here is 2^60 times a
+// row's own.
 TEST(HostBitsTest, RowsDoNotKnowTheirBatch) {
   TestValues values = TestValues::Random(DType::kBf16, 101, 1100, 40, 5);
   for (size_t i = 0; i < 101; i += 2) values.g[i] *= 0x1p60f;
@@ -150,8 +153,8 @@ class AlignedMemory {
   void* memory_;
 };
 
-// Two backward passes with different upstream gradients from one forward, in memory that held garbage
-// before; saved is only read. Fails if backward writes the saved state, or needs more than it.
+// Two backward passes with different upstream gradients use one forward, in memory that held garbage
+// before, and only read saved. Fails if backward writes the saved state, or needs more than it.
 TEST(HostBitsTest, SavedStateServesTwoBackwardPasses) {
   TestValues values = Large(DType::kF32);
   const TestOutputs first = Computed(values);
@@ -177,8 +180,8 @@ TEST(HostBitsTest, SavedStateServesTwoBackwardPasses) {
   EXPECT_EQ(b.Outputs().grad_weight, second.grad_weight);
 }
 
-// A caller that rounds upward or flushes subnormals gets the same bits, and its own settings back.
-// Fails without the guard in kernel/host/float_environment.h.
+// A caller that rounds upward or flushes subnormals gets the same bits, and keeps its settings. Fails
+// without the guard in kernel/host/float_environment.h.
 TEST(HostBitsTest, CallersFloatEnvironmentDoesNotMatter) {
   TestValues values = TestValues::Random(DType::kF32, 5, 70, 9, 6);
   for (float& g : values.g) g *= 0x1p-140f;
@@ -204,7 +207,7 @@ TEST(HostBitsTest, CallersFloatEnvironmentDoesNotMatter) {
 #endif
 }
 
-// What is not asked for changes nothing else. Fails if an output is computed by way of another.
+// Outputs that are not asked for change nothing else. Fails if an output is computed by way of another.
 TEST(HostBitsTest, AbsentOutputsChangeNothing) {
   const TestValues values = TestValues::Random(DType::kF16, 8, 200, 24, 7);
   const TestOutputs all = Computed(values);

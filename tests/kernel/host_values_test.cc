@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values against the definitions of kernel/OPERATION.md, computed naively in long double: one sum an
-// output, no tiles, no state. The bounds are crude but derived, term by term, in Allowed(); sharp ones
-// are the oracle's business.
+// output, no tiles, no state. Allowed() derives the bounds term by term. They are crude; the oracle's
+// tests have sharp ones.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,8 @@ class Naive {
       const Real spread = row.largest - smallest;
       row.delta = 1.01L * static_cast<Real>(values.h) * kU * largest_sum + 2 * kU * spread;
       // An exponential, then at most one rescale a tile and a split (exponential, product, argument),
-      // the tree and the running sums; each argument's rounding counts once for the whole distance.
+      // the tree and the running sums. The rounding of each argument counts once for the whole
+      // distance.
       const Real steps = static_cast<Real>((v + 63) / 64 + 8);
       row.epsilon = kU * (2 + 8 + 5 * steps + 2 * spread);
       rows.push_back(row);
@@ -89,7 +90,7 @@ class Naive {
     const NaiveRow& r = rows[i];
     return r.delta + r.epsilon + 4 * kU * (std::fabs(r.largest) + std::fabs(r.lse));
   }
-  // dH = -sum p (ln p + H) dx to first order, and delta^2 beyond; q and s are relatively right.
+  // dH = -sum p (ln p + H) dx to first order, and delta^2 beyond. q and s have small relative errors.
   Real EntropyBound(size_t i) const {
     const NaiveRow& r = rows[i];
     Real first = 0;
@@ -100,7 +101,7 @@ class Naive {
            4 * kU * (1 + r.entropy);
   }
 
-  // Gradients of sum g logprob + k H, with their bounds.
+  // Computes the gradients of sum g logprob + k H, with their bounds.
   void Gradients() {
     const auto n = static_cast<size_t>(values_.n), v = static_cast<size_t>(values_.v);
     const auto h = static_cast<size_t>(values_.h);
@@ -163,8 +164,8 @@ void Judge(const TestValues& values) {
     ExpectNear("logprob", i, out.logprob[i], naive.rows[i].logprob, naive.LogprobBound(i));
     ExpectNear("entropy", i, out.entropy[i], naive.rows[i].entropy, naive.EntropyBound(i));
     ExpectNear("lse", i, out.lse[i], naive.rows[i].lse, naive.LseBound(i));
-    // The bounds say something: they are below a hundredth of ln v and of 1, the sizes of what they
-    // bound.
+    // The bounds must say something: they must be below a hundredth of ln v and of 1, the sizes of what
+    // they bound.
     EXPECT_LT(naive.LogprobBound(i), 1e-2L);
     EXPECT_LT(naive.EntropyBound(i), 1e-2L);
   }
@@ -196,7 +197,7 @@ TEST_P(HostValues, AreWithinADerivedBound) {
   Judge(TestValues::Random(shape.dtype, shape.n, shape.v, shape.h, 7));
 }
 
-// Fails where a temperature is applied in the wrong place or direction, or is forgotten in backward.
+// Fails if a temperature is applied in the wrong place or direction, or is left out of backward.
 TEST_P(HostValues, WithARowTemperature) {
   const Shape shape = GetParam();
   TestValues values = TestValues::Random(shape.dtype, shape.n, shape.v, shape.h, 8);
@@ -219,8 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
              "_h" + std::to_string(s.h);
     });
 
-// A scalar temperature is the same as that temperature in every row; fails if a scalar is read as a
-// vector.
+// A scalar temperature equals that temperature in every row. Fails if a scalar is read as a vector.
 TEST(HostValuesTest, ScalarTemperature) {
   TestValues values = TestValues::Random(DType::kF32, 4, 70, 6, 9);
   values.temperature = {1.7f};
@@ -228,7 +228,8 @@ TEST(HostValuesTest, ScalarTemperature) {
   Judge(values);
 }
 
-// A common offset of 2^16 with exact logits: x_y - lse would lose 2^-8 of it. Fails with that formula.
+// Exact logits have a common offset of 2^16, of which x_y - lse would lose 2^-8. Fails with that
+// formula.
 TEST(HostValuesTest, CommonOffsetCostsNothing) {
   TestValues values = TestValues::Random(DType::kF32, 1, 3, 2, 1);
   values.hidden = {1, 1};
@@ -240,7 +241,7 @@ TEST(HostValuesTest, CommonOffsetCostsNothing) {
   ExpectNear("logprob", 0, placed.Outputs().logprob[0], -0.75L - std::log(s), 4e-7L);
 }
 
-// loss = -sum logprob and its mean over the rows not ignored, and g = -gamma or -gamma / n. Fails with
+// loss = -sum logprob, or its mean over the rows not ignored, and g = -gamma or -gamma / n. Fails with
 // a wrong sign, a wrong n (ignored rows counted), or a reduction that is taken for the other.
 TEST(HostValuesTest, ReducedLossAndItsGradient) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
@@ -262,7 +263,8 @@ TEST(HostValuesTest, ReducedLossAndItsGradient) {
   }
 }
 
-// ln V for H = 0, which has no dot product to start from, and exact zeros for V = 1.
+// Fails if H = 0, which has no dot product to start from, does not give ln V, or if V = 1 does not give
+// exact zeros.
 TEST(HostValuesTest, DegenerateShapes) {
   TestValues none = TestValues::Random(DType::kF32, 2, 300, 0, 4);
   PlacedProblem placed(none);

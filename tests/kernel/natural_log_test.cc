@@ -12,9 +12,9 @@
 namespace plumbline::kernel::host {
 namespace {
 
-// The declared 1.1 * 2^-24, on a sample of all positive floats and on every one of the 100 000 next to
-// 1, where a relative error is hard to keep. Fails with a series cut too early, or ln 2 in single
-// precision.
+// The declared error is 1.1 * 2^-24. It is checked on a sample of all positive floats and on every one
+// of the 100 000 next to 1, where a relative error is hard to keep. Fails with a series cut too early,
+// or with ln 2 in single precision.
 TEST(NaturalLogTest, KeepsItsDeclaredError) {
   const auto check = [](uint32_t bits) {
     const float s = std::bit_cast<float>(bits);
@@ -30,7 +30,7 @@ TEST(NaturalLogTest, KeepsItsDeclaredError) {
   }
 }
 
-// logprob <= 0 and entropy >= 0 rest on this. Fails if ln 1 is not +0 or a result just above 1 is
+// logprob <= 0 and entropy >= 0 depend on this. Fails if ln 1 is not +0, or if a result just above 1 is
 // negative.
 TEST(NaturalLogTest, IsNotNegativeFromOneOn) {
   EXPECT_EQ(std::bit_cast<uint32_t>(NaturalLog(1)), 0u);
@@ -42,7 +42,7 @@ TEST(NaturalLogTest, IsNotNegativeFromOneOn) {
   }
 }
 
-// Fails if NaN or infinity come out as numbers.
+// Fails if NaN or infinity give numbers.
 TEST(NaturalLogTest, SpecialValues) {
   EXPECT_TRUE(std::isnan(NaturalLog(std::numeric_limits<float>::quiet_NaN())));
   EXPECT_EQ(NaturalLog(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());

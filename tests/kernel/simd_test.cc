@@ -21,7 +21,7 @@ namespace {
 
 using SimdTest = OnEveryTarget;
 
-// Fails if the dispatch falls back to one target everywhere, which would make the tests below vacuous.
+// Fails if the dispatch always falls back to one target, which would make the tests below vacuous.
 TEST_F(SimdTest, HasABaselineAndAFasterTarget) {
   ASSERT_GE(Targets().size(), 1u);
 #if defined(__x86_64__)
@@ -30,8 +30,8 @@ TEST_F(SimdTest, HasABaselineAndAFasterTarget) {
 #endif
 }
 
-// Each element must be the very chain of std::fma. Fails with another order, a product rounded on its
-// own, a row or panel mixed up, or a remainder of rows, panels or depth dropped.
+// Each element must be one chain of std::fma. Fails with another order, a product that is rounded
+// separately, a row or panel mixed up, or a remainder of rows, panels or depth dropped.
 TEST_F(SimdTest, DotProductsAreOneChainEach) {
   TestRandom random(11);
   for (const int64_t target : Targets()) {
@@ -63,7 +63,7 @@ TEST_F(SimdTest, DotProductsAreOneChainEach) {
                     << hwy::TargetName(target) << " rows " << rows << " panels " << panels << " depth "
                     << depth;
               }
-              // The column past the panels is not written.
+              // The column past the panels must not be written.
               ASSERT_EQ(c[static_cast<size_t>(r * stride + panels * kPanel)], 0.3f);
             }
           }
@@ -73,8 +73,8 @@ TEST_F(SimdTest, DotProductsAreOneChainEach) {
   }
 }
 
-// The largest error, in units of 2^-24 relative on [0, 87] and of 2^-149 absolute beyond the relative
-// part above, over every `step`-th float.
+// The largest errors over every `step`-th float: relative ones on [0, 87] in units of 2^-24, and
+// absolute ones beyond that relative part, above 87, in units of 2^-149.
 struct ExpErrors {
   double relative = 0, gradual = 0;
 };
@@ -111,7 +111,7 @@ TEST_F(SimdTest, ExponentialKeepsItsDeclaredError) {
   }
 }
 
-// The same for all floats from 0 to 106.
+// The same on all floats from 0 to 106.
 TEST(SlowSimdTest, ExponentialKeepsItsDeclaredErrorEverywhere) {
   const ExpErrors errors = MeasureExp(1);
   EXPECT_LE(errors.relative, 2);
@@ -136,20 +136,20 @@ TEST_F(SimdTest, ExponentialOfSpecialValues) {
     EXPECT_EQ(e[5], 0);
     EXPECT_EQ(e[6], 0x1p-149f);
     EXPECT_EQ(e[7], 1);
-    // A logit of -inf under a maximum of -inf is no column, and no NaN.
+    // A logit of -inf under a maximum of -inf is no column. It must not give NaN.
     std::fill_n(z, kPanel, -kInf);
     Exponentials(z, -kInf, 1, kPanel, t, e);
     EXPECT_EQ(e[0], 0);
     EXPECT_EQ(t[0], kInf);
-    // A difference beyond the range of fp32 is a weight of 0.
+    // A difference beyond the range of fp32 gives a weight of 0.
     std::fill_n(z, kPanel, -3e38f);
     Exponentials(z, 3e38f, 0.5f, kPanel, t, e);
     EXPECT_EQ(e[0], 0);
   }
 }
 
-// t is one rounded subtraction and one rounded division; the same bits of t and e on every target.
-// Fails with a reciprocal, a fused shift, or code of one target that contracts differently.
+// t is one rounded subtraction and one rounded division. t and e must have the same bits on every
+// target. Fails with a reciprocal, a fused shift, or code of one target that contracts differently.
 TEST_F(SimdTest, ExponentialsHaveTheSameBitsEverywhere) {
   constexpr int64_t kCount = 4096;
   TestRandom random(5);
@@ -168,7 +168,7 @@ TEST_F(SimdTest, ExponentialsHaveTheSameBitsEverywhere) {
   }
 }
 
-// The published order of the sums, spelled out. Fails with another tree, lanes that depend on the
+// The published order of the sums is spelled out. Fails with another tree, lanes that depend on the
 // vector, a moment that is fused or NaN at weight 0, or a maximum that loses a NaN.
 TEST_F(SimdTest, TilesAreSummedInThePublishedOrder) {
   TestRandom random(6);

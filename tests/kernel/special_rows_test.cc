@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table "Rows and values that are special" of kernel/OPERATION.md, row by row, and the faults that
+// Every row of the table "Rows and values that are special" of kernel/OPERATION.md, and the faults that
 // only the data show.
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr uint32_t kNaNBits = 0x7fc0'0000;
 
 TestValues Base(DType dtype = DType::kF32) { return TestValues::Random(dtype, 6, 77, 10, 21); }
 
-// Rows other than `except` have the bits that they have in `want`.
+// Expects rows other than `except` to have the bits that they have in `want`.
 void ExpectOtherRowsEqual(const TestOutputs& got, const TestOutputs& want, size_t except, size_t h) {
   for (size_t i = 0; i < got.lse.size(); ++i) {
     if (i == except) continue;
@@ -47,8 +47,9 @@ void ExpectRow(const TestOutputs& got, size_t row, size_t h, uint32_t forward, u
   for (size_t d = 0; d < h; ++d) EXPECT_EQ(got.grad_hidden[row * h + d], gradient);
 }
 
-// An ignored row full of NaN, with a NaN temperature and NaN gradients: zeros, and grad_weight as if
-// the row were not there. Fails if it is multiplied by zero, counted, or judged before its label.
+// An ignored row is full of NaN, with a NaN temperature and NaN gradients. Its outputs are zeros, and
+// grad_weight is as if the row were not there. Fails if it is multiplied by zero, counted, or checked
+// before its label.
 TEST(SpecialRowsTest, IgnoredRowsReachNothing) {
   TestValues values = Base(DType::kBf16);
   values.temperature.assign(6, 1.5f);
@@ -63,7 +64,7 @@ TEST(SpecialRowsTest, IgnoredRowsReachNothing) {
   EXPECT_EQ(out.first_invalid_row, -1);
 }
 
-// ignore_index may be a valid label. Fails if the range is checked first, or the label is looked up.
+// ignore_index may be a valid label. Fails if the range is checked first, or if the label is looked up.
 TEST(SpecialRowsTest, IgnoreIndexInsideTheVocabulary) {
   TestValues values = Base();
   values.ignore_index = 5;
@@ -74,8 +75,8 @@ TEST(SpecialRowsTest, IgnoreIndexInsideTheVocabulary) {
   EXPECT_NE(out.logprob[1], 0u);
 }
 
-// All rows ignored, under every reduction; also the only way that V = 0 is valid. Fails if a gradient
-// is left unwritten, a loss is 0/0, or a zero is negative.
+// All rows are ignored, under every reduction. This is also the only way in which V = 0 is valid. Fails
+// if a gradient is left unwritten, a loss is 0/0, or a zero is negative.
 TEST(SpecialRowsTest, AllRowsIgnored) {
   for (const Reduction reduction : {Reduction::kNone, Reduction::kSum, Reduction::kMean}) {
     for (const int64_t v : {int64_t{0}, int64_t{9}}) {
@@ -96,7 +97,7 @@ TEST(SpecialRowsTest, AllRowsIgnored) {
   }
 }
 
-// No rows: a loss of 0, grad_weight all +0. Fails if anything present is left as it was.
+// Without rows the loss is 0 and grad_weight all +0. Fails if any output present is left as it was.
 TEST(SpecialRowsTest, NoRows) {
   TestValues values = TestValues::Random(DType::kBf16, 0, 12, 4, 1);
   values.reduction = Reduction::kMean;
@@ -107,7 +108,8 @@ TEST(SpecialRowsTest, NoRows) {
   EXPECT_EQ(out.first_invalid_row, -1);
 }
 
-// g = k = 0, of either sign, leaves a row of NaN out of backward alone. Fails if it is multiplied in.
+// g = k = 0, of either sign, leaves a row of NaN out of backward alone. Fails if the row is multiplied
+// by zero.
 TEST(SpecialRowsTest, ZeroGradientsLeaveARowOut) {
   TestValues values = Base();
   const TestOutputs clean = Computed(values);
@@ -120,21 +122,21 @@ TEST(SpecialRowsTest, ZeroGradientsLeaveARowOut) {
   EXPECT_EQ(out.grad_weight, Computed(values.Rows({0, 1, 2, 3, 5})).grad_weight);
 }
 
-// NaN or infinity in a hidden row stay in that row. Fails if a maximum drops the NaN or a neighbour is
-// hit.
+// NaN or infinity in a hidden row affects that row alone. Fails if a maximum drops the NaN or if a
+// neighbour changes.
 TEST(SpecialRowsTest, BadHiddenStaysInItsRow) {
   for (const float bad : {kNaN, kInf, -kInf}) {
     TestValues values = Base();
     const TestOutputs clean = Computed(values);
     values.Hidden(1, 3) = bad;
     const TestOutputs out = Computed(values);
-    ExpectRow(out, 1, 10, kNaNBits, kNaNBits);  // random weights: logits of both infinite signs
+    ExpectRow(out, 1, 10, kNaNBits, kNaNBits);  // random weights give logits of both infinite signs
     ExpectOtherRowsEqual(out, clean, 1, 10);
   }
 }
 
 // One NaN column is found wherever it lies: in a tile of its own past 64, beside others, in any split.
-// Fails where a maximum prefers numbers, or emptiness is told by m = -inf.
+// Fails if a maximum prefers numbers, or if m = -inf is taken to mean no columns.
 TEST(SpecialRowsTest, NaNWeightRowReachesEveryRow) {
   for (const int64_t v : {65, 129, 1025}) {
     for (const int64_t bad : {int64_t{0}, int64_t{63}, v - 1}) {
@@ -146,7 +148,7 @@ TEST(SpecialRowsTest, NaNWeightRowReachesEveryRow) {
   }
 }
 
-// The other columns all -inf, and one NaN: still NaN.
+// All other columns are -inf, and one is NaN. Fails if the result is not NaN.
 TEST(SpecialRowsTest, NaNAmongMinusInfinities) {
   TestValues values = TestValues::Random(DType::kF32, 1, 130, 1, 2);
   values.hidden = {1};
@@ -157,8 +159,7 @@ TEST(SpecialRowsTest, NaNAmongMinusInfinities) {
 }
 
 // A logit of -inf has weight exactly 0: the row is what it is without the column, tile by tile. Fails
-// with
-// (-inf) - (-inf), 0 * inf in the entropy, or a whole tile of -inf that poisons the state.
+// with (-inf) - (-inf), with 0 * inf in the entropy, or if a whole tile of -inf makes the state NaN.
 TEST(SpecialRowsTest, MinusInfinityHasNoWeight) {
   TestValues values = TestValues::Random(DType::kF32, 1, 200, 2, 3);
   values.hidden = {1, 0.5f};
@@ -179,7 +180,8 @@ TEST(SpecialRowsTest, MinusInfinityHasNoWeight) {
     ++kept.v;
   }
   const TestOutputs out = Computed(values), want = Computed(kept);
-  const auto close = [](uint32_t a, uint32_t b) {  // another grouping of 24 terms: 24 roundings at most
+  const auto close = [](uint32_t a,
+                        uint32_t b) {  // another grouping of 24 terms has at most 24 roundings
     const float x = TestOutputs::Float(a), y = TestOutputs::Float(b);
     return std::fabs(x - y) <= 24 * 0x1p-23f * std::max(std::fabs(x), std::fabs(y));
   };
@@ -194,7 +196,8 @@ TEST(SpecialRowsTest, MinusInfinityHasNoWeight) {
   EXPECT_FALSE(std::isnan(TestOutputs::Float(out.grad_hidden[1])));
 }
 
-// As the label it gives logprob -inf and no gradient; the entropy is that of the rest.
+// The label's logit is -inf. Fails if logprob is not -inf, if there is a gradient, or if the entropy is
+// not that of the other columns.
 TEST(SpecialRowsTest, MinusInfinityAsTheLabel) {
   TestValues values = TestValues::Random(DType::kF32, 1, 3, 1, 3);
   values.hidden = {1};
@@ -209,8 +212,8 @@ TEST(SpecialRowsTest, MinusInfinityAsTheLabel) {
   EXPECT_EQ(TestOutputs::Float(out.grad_weight[1]), 0);
 }
 
-// All -inf, or +inf among the logits: NaN, in tiles and splits alike. Fails if an empty sum passes
-// for 1.
+// All logits are -inf, or some are +inf. Fails if a row is not NaN, in tiles and splits alike, for
+// example because an empty sum passes for 1.
 TEST(SpecialRowsTest, NoSoftmaxGivesNaN) {
   for (const int64_t v : {1, 64, 700}) {
     for (const bool all : {true, false}) {
@@ -227,8 +230,8 @@ TEST(SpecialRowsTest, NoSoftmaxGivesNaN) {
   }
 }
 
-// Logits near the ends of fp32 are numbers like any others. Fails with a sentinel such as -1e30, or
-// where the maximum starts from 0.
+// Logits near the ends of fp32 are ordinary numbers. Fails with a sentinel such as -1e30, or if the
+// maximum starts from 0.
 TEST(SpecialRowsTest, HugeLogits) {
   for (const float scale : {-1e37f, 1e37f}) {
     TestValues values = TestValues::Random(DType::kF32, 1, 66, 1, 3);
@@ -253,9 +256,9 @@ struct BadRow {
 
 class InvalidRow : public testing::TestWithParam<BadRow> {};
 
-// Exactly that row is NaN, as are grad_weight and the loss; the others keep their bits; the message
-// names the argument and its value. Fails if the fault is silent, stops the others, or is judged by its
-// gradients.
+// Exactly that row is NaN, as are grad_weight and the loss. The other rows keep their bits, and the
+// message names the argument and its value. Fails if the fault is silent, stops the others, or is
+// judged by the row's gradients.
 TEST_P(InvalidRow, IsNaNAndReported) {
   TestValues values = Base();
   values.temperature.assign(6, 2);
@@ -288,7 +291,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRow{5, kInf, "temperature[3] = inf is not finite and positive"},
                     BadRow{5, kNaN, "temperature[3] = nan is not finite and positive"}));
 
-// V = 0 with a label to look up is that label's fault; no gradient of such a row is left unwritten.
+// V = 0 with a label to look up is a fault of that label. Fails if a gradient of such a row is left
+// unwritten.
 TEST(SpecialRowsTest, EmptyVocabularyWithALabel) {
   TestValues values = TestValues::Random(DType::kF32, 2, 0, 3, 1);
   values.labels = {-100, 0};
@@ -300,7 +304,7 @@ TEST(SpecialRowsTest, EmptyVocabularyWithALabel) {
   ExpectRow(placed.Outputs(), 1, 3, kNaNBits, kNaNBits);
 }
 
-// No upstream gradient at all: every gradient +0, written.
+// Without any upstream gradient, every gradient is +0. Fails if one is left unwritten.
 TEST(SpecialRowsTest, AbsentUpstreamGradients) {
   TestValues values = Base();
   values.g.clear();
@@ -310,7 +314,7 @@ TEST(SpecialRowsTest, AbsentUpstreamGradients) {
   for (uint32_t bits : out.grad_weight) EXPECT_EQ(bits, 0u);
 }
 
-// Subnormal operands count. Fails if they are flushed: every logit would be 0.
+// Subnormal operands count. Fails if they are flushed, which would make every logit 0.
 TEST(SpecialRowsTest, SubnormalInputsAreHonoured) {
   TestValues values = TestValues::Random(DType::kF32, 1, 2, 1, 1);
   values.hidden = {0x1p-130f};

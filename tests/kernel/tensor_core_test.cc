@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The model of kernel/host/tensor_core.h against a second one, written from the definition in integers,
-// and against what was measured on an H200.
+// and against measurements on an H200.
 
 #include "kernel/host/tensor_core.h"
 
@@ -28,16 +28,16 @@ using fuzz::DataKind, fuzz::DrawOperands, fuzz::kDataKinds, fuzz::NameOf, fuzz::
 using TensorCoreTest = OnEveryTarget;
 class SlowTensorCoreTest : public TensorCoreTest {};
 
-// rows x 16 columns of dot products of one depth, all kinds of data mixed within a block, so that lanes
-// that need different treatment meet. Returns how many disagree with the definition.
+// Computes dot products of one depth for `rows` rows and kPanel columns. Each column is drawn anew, so
+// that lanes that need different treatment meet. Returns how many disagree with the definition.
 int Disagreements(DType dtype, int64_t rows, int64_t depth, OperandRandom* random) {
   const auto size = static_cast<size_t>(rows * depth);
   std::vector<float> a(size), b(static_cast<size_t>(depth * kPanel) + kPanel);
   auto* const panel =
       reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(b.data()) + 63) & ~uintptr_t{63});
   std::vector<float> c(static_cast<size_t>(rows * kPanel));
-  // Columns belong to data kinds drawn with the row's operands in mind: each call is one kind, with its
-  // elements drawn by pairs for (row 0, column j) and independently for other rows.
+  // Each call draws one kind of data. Column j is drawn as a pair with rows j, j + kPanel and so on,
+  // and so independently of the other rows.
   const auto kind = static_cast<DataKind>(random->Next() % kDataKinds);
   std::vector<float> left(static_cast<size_t>(depth)), right(static_cast<size_t>(depth));
   for (int64_t j = 0; j < kPanel; ++j) {
@@ -75,7 +75,7 @@ void Compare(uint64_t seed, int rounds) {
     for (int round = 0; round < rounds; ++round) {
       for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
         for (const int64_t depth : {1, 15, 16, 17, 48}) {
-          // Now and then more than a work item has.
+          // Some shapes have more than a work item has.
           const auto few = static_cast<int64_t>(1 + random.Next() % 20);
           const int64_t rows = few == 20 ? 100 : few;
           ASSERT_EQ(Disagreements(dtype, rows, depth, &random), 0) << hwy::TargetName(target);
@@ -85,12 +85,13 @@ void Compare(uint64_t seed, int rounds) {
   }
 }
 
-// Fails with any other rule: another alignment or block, rounding instead of truncating, a subnormal or
-// a special value treated apart, a sum that overflows its 32 bits, planes of another split or order.
+// Fails with any other rule: another alignment or block, rounding in place of truncation, a subnormal
+// or a special value treated separately, a sum that overflows its 32 bits, or planes of another split
+// or order.
 TEST_F(TensorCoreTest, AgreesWithTheDefinition) { Compare(1, 12); }
 TEST_F(SlowTensorCoreTest, AgreesWithTheDefinitionOnAMillion) { Compare(2, 200); }
 
-// One dot product of bf16 operands, in the first column of the first row.
+// One dot product of bf16 operands, placed in the first column of the first row.
 float Dot(const std::vector<float>& a, const std::vector<float>& b) {
   const auto depth = static_cast<int64_t>(a.size());
   alignas(64) float panel[512 * kPanel] = {};
@@ -101,8 +102,9 @@ float Dot(const std::vector<float>& a, const std::vector<float>& b) {
 }
 std::vector<float> Ones(size_t count) { return std::vector<float>(count, 1.0f); }
 
-// What an H200 gave (cuBLAS, bf16 to fp32), as five facts about its sums. Each is a rule of the model
-// on its own: a change of the rule that both models shared would show here.
+// Results of an H200 (cuBLAS, bf16 to fp32), as five facts about its sums. Each checks one rule of the
+// model alone. A change of the rule that both models shared would show here. Fails if another number of
+// alignment bits is kept.
 TEST(TensorCoreMeasuredTest, TwoBitsBelowFp32AreKept) {
   for (int j = 0; j <= 3; ++j) {
     std::vector<float> terms = {1};
@@ -111,11 +113,13 @@ TEST(TensorCoreMeasuredTest, TwoBitsBelowFp32AreKept) {
   }
 }
 
+// Fails if sums are rounded, in either sign.
 TEST(TensorCoreMeasuredTest, SumsAreTruncated) {
   EXPECT_EQ(Dot({1, 1}, {1, 0x1.8p-24f}), 1);
   EXPECT_EQ(Dot({-1, -1}, {1, 0x1.8p-24f}), -1);
 }
 
+// Fails if a block has another size, or is added before it meets the accumulator.
 TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
   for (size_t at = 2; at < 48; ++at) {
     std::vector<float> terms(48, 0.0f);
@@ -131,8 +135,8 @@ TEST(TensorCoreMeasuredTest, SixteenProductsAndTheAccumulatorAreOneBlock) {
   EXPECT_EQ(Dot(Ones(32), terms), 0);
 }
 
-// A negative sum below 2^-149 is +0. One of 577 such dot products on which the sign of zero is all that
-// an earlier form of this model, with the sign kept, got wrong.
+// A negative sum below 2^-149 is +0. This is one of 577 such dot products whose sign of zero was all
+// that an earlier form of this model, which kept the sign, got wrong. Fails if the sign is kept.
 TEST(TensorCoreMeasuredTest, WhatTruncatesToZeroIsPlusZero) {
   const uint16_t a[] = {0x9f5c, 0x0000, 0x9ec8, 0x9d17, 0x9fc8, 0x9a0d, 0x8000, 0x9d5c,
                         0x9f80, 0x9ee7, 0x9cf6, 0x9e3c, 0x0000, 0x9997, 0x0000, 0x9f6e};
@@ -144,11 +148,13 @@ TEST(TensorCoreMeasuredTest, WhatTruncatesToZeroIsPlusZero) {
   EXPECT_EQ(std::bit_cast<uint32_t>(Dot(left, right)), 0U);
 }
 
+// Fails if subnormal operands or results are flushed.
 TEST(TensorCoreMeasuredTest, SubnormalsAreHonoured) {
   EXPECT_EQ(Dot({0x1p-130f}, {0x1p100f}), 0x1p-30f);
   EXPECT_EQ(Dot({0x1p-70f}, {0x1p-70f}), 0x1p-140f);
 }
 
+// Fails if a partial sum within a block overflows, or if the sum of a block does not.
 TEST(TensorCoreMeasuredTest, OnlyTheSumOfABlockOverflows) {
   const float x = 0x1.8p127f;
   EXPECT_EQ(Dot(Ones(3), {x, x, -x}), x);
@@ -158,6 +164,7 @@ TEST(TensorCoreMeasuredTest, OnlyTheSumOfABlockOverflows) {
   EXPECT_EQ(Dot(Ones(17), terms), std::numeric_limits<float>::infinity());
 }
 
+// Fails if terms below the accumulator's alignment unit add up to anything.
 TEST(TensorCoreMeasuredTest, TermsBelowTheUnitAreSwallowed) {
   for (const size_t depth : {16, 32, 64, 128, 256}) {
     std::vector<float> terms(depth, 0x1.fep-26f);

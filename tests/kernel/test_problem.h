@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem with memory of its own for the kernel's tests: values drawn by a seed, laid out as asked,
-// outputs poisoned. Values are kept as floats beside their storage, so a test can compute from them
-// without going through the operator's own decoding.
+// A problem with memory of its own, for the kernel's tests: values drawn by a seed, laid out as asked,
+// outputs poisoned. Values are also kept as floats, so that a test can compute from them without the
+// operator's own decoding.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_TEST_PROBLEM_H_
 #define PLUMBLINE_TESTS_KERNEL_TEST_PROBLEM_H_
@@ -35,7 +35,7 @@ class TestRandom {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  // Roughly normal, variance 1.
+  // Returns a roughly normal number of variance 1.
   float Bell() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += static_cast<double>(Next() >> 11) * 0x1p-53;
@@ -84,7 +84,7 @@ struct TestLayout {
   bool hidden_major = false;
   int64_t hidden_padding = 0, weight_padding = 0;
   int64_t label_offset = 0;
-  int64_t vector_stride = 1;  // of temperature and the upstream gradients
+  int64_t vector_stride = 1;  // stride of temperature and the upstream gradients
   DType label_dtype = DType::kI64;
 };
 
@@ -102,7 +102,7 @@ struct TestValues {
   bool fp32_grads = false;
   bool want_backward = true;
 
-  // Logits of standard deviation about `spread`; labels in range; every gradient present.
+  // Draws logits of standard deviation about `spread`, labels in range, and every gradient.
   static TestValues Random(DType dtype, int64_t n, int64_t v, int64_t h, uint64_t seed,
                            float spread = 2) {
     TestValues values;
@@ -126,7 +126,7 @@ struct TestValues {
   float& Hidden(int64_t i, int64_t d) { return hidden[static_cast<size_t>(i * h + d)]; }
   float& Weight(int64_t j, int64_t d) { return weight[static_cast<size_t>(j * h + d)]; }
 
-  // The rows named, in that order, with the same weight.
+  // Returns the rows named, in that order, with the same weight.
   TestValues Rows(const std::vector<int64_t>& rows) const {
     TestValues out = *this;
     out.n = static_cast<int64_t>(rows.size());
@@ -148,7 +148,7 @@ struct TestValues {
   }
 };
 
-// Every output, element by element in row-major order, as bits.
+// The bits of every output, element by element in row-major order.
 struct TestOutputs {
   std::vector<uint32_t> logprob, loss, entropy, lse, grad_hidden, grad_weight;
   int64_t first_invalid_row = -2;
@@ -300,12 +300,12 @@ class PlacedProblem {
   Bytes logprob_, loss_, entropy_, lse_, grad_hidden_, grad_weight_, first_invalid_row_;
 };
 
-// Inside a test, Run is testing::Test's own.
+// Named Compute because inside a test Run is testing::Test's own.
 inline Status Compute(PlacedProblem& placed, const Execution& execution = {}) {
   return Run(placed.problem(), placed.results(), execution);
 }
 
-// The outputs of a fresh placement.
+// Returns the outputs of a fresh placement.
 inline TestOutputs Computed(const TestValues& values, const TestLayout& layout = {},
                             const Execution& execution = {}) {
   PlacedProblem placed(values, layout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory figures: those that kernel/OPERATION.md promises, worked out here by hand.
+// The memory sizes that kernel/OPERATION.md promises, worked out here by hand.
 
 #include "kernel/host/workspace.h"
 
@@ -45,7 +45,7 @@ Sizes SizesOf(int64_t n, int64_t v, int64_t h, bool grad_hidden, bool grad_weigh
   return sizes;
 }
 
-// 4096 rows, 151 936 columns, hidden 2048, 4 threads. Fails if a region is added, or grows with V.
+// 4096 rows, 151 936 columns, hidden size 2048, 4 threads. Fails if a region is added, or grows with V.
 TEST(WorkspaceTest, FiguresOfALargeProblem) {
   const size_t scratch = 4 * (96 * 2048 + 256 * 64 + 96 * 512);
   const size_t forward = 4096 * (8 + 4 + 4 + 8 * 12);
@@ -57,17 +57,18 @@ TEST(WorkspaceTest, FiguresOfALargeProblem) {
   const Sizes train = SizesOf(4096, 151936, 2048, true, true, 4);
   EXPECT_EQ(train.workspace, 4 * scratch + backward + 4096u * 2048 * 4);
   EXPECT_EQ(train.saved, 4096u * 16);
-  // No N x V memory: the whole of it is below a fortieth of the fp32 logits.
+  // No N x V memory is needed: all of it is below a fortieth of the fp32 logits.
   EXPECT_LT(train.workspace, 4096ull * 151936 * 4 / 40);
 }
 
-// Twice the vocabulary costs nothing more. Fails if anything but the output has a size of order V.
+// Twice the vocabulary needs no more memory. Fails if anything but the output has a size of order V.
 TEST(WorkspaceTest, DoesNotGrowWithTheVocabulary) {
   EXPECT_EQ(SizesOf(512, 100'000, 256, true, true, 2).workspace,
             SizesOf(512, 200'000, 256, true, true, 2).workspace);
 }
 
-// Nothing is needed for no rows; sizes that no memory holds are refused, not wrapped around.
+// Fails if a problem without rows needs memory, or if sizes that no memory holds wrap around and are
+// not refused.
 TEST(WorkspaceTest, ExtremeShapes) {
   const Sizes none = SizesOf(0, 1000, 64, true, true, 2);
   EXPECT_EQ(none.workspace, 0u);
@@ -82,8 +83,8 @@ TEST(WorkspaceTest, ExtremeShapes) {
       "than 2^62 bytes");
 }
 
-// Memory of exactly the sizes named, between guard bytes. Fails on a write past either end; sizes
-// smaller than what is used would show here, too.
+// Memory has exactly the sizes named, between guard bytes. Fails on a write past either end, and so
+// also for a size that is smaller than what is used.
 TEST(WorkspaceTest, NothingBeyondTheSizesIsTouched) {
   constexpr size_t kGuard = 4096;
   for (const int64_t v : {1, 64, 65, 1500}) {

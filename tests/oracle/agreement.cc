@@ -14,7 +14,7 @@ namespace {
 
 using Class = ArbiterValue::Class;
 
-// Empty, or why the two cannot both be right.
+// Returns why the two cannot both be right, or nothing.
 std::string Disagreement(Output output, const Element& e, const ArbiterValue& a, Agreement* agreement) {
   const auto o = static_cast<size_t>(output);
   switch (e.expect) {

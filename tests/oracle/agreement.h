@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference set against the arbiter, which shares nothing with it: every element of a problem, or
-// one in so many. They agree where both say the same about what is zero, NaN or infinite, and where
-// the reference's value lies within its own radius of the arbiter's.
+// Compares the reference with the arbiter, which shares nothing with it, on every element of a problem
+// or on one in so many. They agree if both say the same about what is zero, NaN or infinite, and if the
+// reference's value lies within its own radius of the arbiter's.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_
 #define PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_
@@ -17,16 +17,17 @@
 
 namespace plumbline::oracle {
 
-// Every output that the problem's reduction allows, gradients in `dtype`, without data.
+// Asks for every output that the problem's reduction allows, with gradients in `dtype` and without
+// data.
 kernel::Results Everything(const kernel::Problem& problem, kernel::DType dtype);
 
 // The contract of a careful kernel: fp32 chains, the exact maximum, one logit for everything. Its
-// bounds say something about logits of any size, and so do the radii that are a share of them.
+// bounds say something about logits of any size, and so do the radii, which are a share of the bounds.
 Contract CarefulContract();
 
 struct Agreement {
-  // Of each output: finite elements compared, the largest |value - arbiter| over radius among them, and
-  // the largest radius over bound.
+  // For each output: finite elements compared, the largest |value - arbiter| over radius among them,
+  // and the largest radius over bound.
   std::array<int64_t, kOutputs.size()> finite{};
   std::array<double, kOutputs.size()> attained{};
   std::array<double, kOutputs.size()> radius{};
@@ -37,7 +38,8 @@ struct Agreement {
   int64_t Finite(Output output) const { return finite[static_cast<size_t>(output)]; }
 };
 
-// Every element of the forward outputs, and of a gradient those whose index is a multiple of `step`.
+// Compares every element of the forward outputs, and the elements of a gradient whose index is a
+// multiple of `step`.
 void Compare(const kernel::Problem& problem, const Contract& contract, int64_t step,
              Agreement* agreement);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arbiter on the rows and values that kernel/OPERATION.md calls special, on reductions, shapes and
-// layouts. Expected values are written out, or are those of another problem that has no special row.
+// The arbiter on the rows and values that kernel/OPERATION.md calls special, and on reductions, shapes
+// and layouts. Expected values are written out, or are those of another problem that has no special
+// row.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ SmallProblem Three() {
   return p;
 }
 
-// Row i of p alone.
+// A problem that has row i of p alone.
 SmallProblem Only(const SmallProblem& p, size_t i) {
   SmallProblem q = p;
   q.n = 1;
@@ -60,7 +61,7 @@ void ExpectRow(SmallProblem* p, int64_t i, const std::string& forward, const std
   }
 }
 
-// Row i of p is what it is in q, where it is row j. Fails if a neighbour reaches it.
+// Row i of p has the digits of row j of q. Fails if a neighbour affects it.
 void ExpectSameRow(SmallProblem* p, int64_t i, SmallProblem* q, int64_t j) {
   Arbiter a(p->View()), b(q->View());
   for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
@@ -87,7 +88,7 @@ TEST(ArbiterRows, AreIndependent) {
     ExpectSameRow(&p, static_cast<int64_t>(i), &one, 0);
     sum += Arbiter(one.View()).Evaluate(Output::kGradWeight, 3, 1).high;
   }
-  // Three roundings of terms below 8.
+  // The sum has three roundings of terms below 8.
   EXPECT_NEAR(Arbiter(p.View()).Evaluate(Output::kGradWeight, 3, 1).high, sum, 24 * 0x1p-53);
 }
 
@@ -123,8 +124,8 @@ TEST(ArbiterRows, Ignored) {
   }
 }
 
-// g = k = 0 leaves a row out of backward whatever it holds; its forward outputs stand. Fails if zero is
-// multiplied by NaN, or if one of g and k alone is enough.
+// g = k = 0 leaves a row out of backward whatever it holds, and its forward outputs stay. Fails if zero
+// is multiplied by NaN, or if one of g and k alone is enough.
 TEST(ArbiterRows, LeftOutOfBackward) {
   SmallProblem p = Three();
   p.hidden[2] = BitsOf({kNaN})[0];
@@ -139,7 +140,7 @@ TEST(ArbiterRows, LeftOutOfBackward) {
   ExpectGradWeight(&p, "nan");
 }
 
-// Fails if a NaN is dropped by the maximum, or if it reaches another row.
+// Fails if a maximum drops a NaN, or if a NaN reaches another row.
 TEST(ArbiterRows, NaN) {
   SmallProblem p = Three(), good = Three();
   p.hidden[3] = BitsOf({kNaN})[0];
@@ -152,9 +153,9 @@ TEST(ArbiterRows, NaN) {
   for (int64_t i = 0; i < 3; ++i) ExpectRow(&w, i, "nan", "nan");
 }
 
-// Hidden is infinite: beside a zero weight 0 * inf is NaN; both signs give +inf among the logits; all
-// weights of one sign give all logits +inf, or all -inf. Each is a NaN, and each fails if infinities
-// are clamped, or if a row of -inf is called empty.
+// Hidden is infinite. Beside a zero weight 0 * inf is NaN; weights of both signs give +inf among the
+// logits; weights of one sign give all logits +inf, or all -inf. Each row is NaN. Fails if infinities
+// are clamped, or if a row of -inf counts as empty.
 TEST(ArbiterRows, InfiniteHidden) {
   struct Case {
     float hidden;
@@ -171,9 +172,9 @@ TEST(ArbiterRows, InfiniteHidden) {
   }
 }
 
-// A weight row of -inf: where the logit is -inf, the column does not exist for the row, but grad_hidden
-// meets 0 * inf in that column of the weight. Fails if -inf - max or p ln p makes a NaN, or if a label
-// at -inf is given g * (1 - 0).
+// A weight row of -inf. Where the logit is -inf the column does not exist for the row, but grad_hidden
+// multiplies its 0 by that column's infinite weight. Fails if -inf - max or p ln p makes a NaN, or if a
+// label at -inf is given g * (1 - 0).
 TEST(ArbiterRows, LogitOfMinusInfinity) {
   SmallProblem p = Three();
   p.weight[2] = BitsOf({-kInf})[0];  // column 1; row 0 has hidden 1 there, rows 1 and 2 0.25 and -1.5
@@ -192,7 +193,7 @@ TEST(ArbiterRows, LogitOfMinusInfinity) {
   one.labels = {1};
   EXPECT_EQ(Digits(&one, Output::kLogprob), "-inf");
   EXPECT_EQ(Digits(&one, Output::kEntropy), Digits(&three, Output::kEntropy));
-  // Column 0 is not the label in either problem, and has the same p.
+  // Column 0 is not the label in either problem, and its p is the same in both.
   EXPECT_EQ(Digits(&one, Output::kGradWeight, 0), Digits(&three, Output::kGradWeight, 0));
   EXPECT_EQ(Digits(&one, Output::kGradWeight, 1, 0), "0");
   EXPECT_EQ(Digits(&one, Output::kGradHidden, 0, 0), "nan");
@@ -200,7 +201,7 @@ TEST(ArbiterRows, LogitOfMinusInfinity) {
   EXPECT_EQ(Digits(&one, Output::kLoss), "inf");
 }
 
-// Fails if a bad label or temperature is clamped, ignored, or reaches another row's outputs.
+// Fails if a bad label or temperature is clamped, is ignored, or reaches another row's outputs.
 TEST(ArbiterRows, Invalid) {
   for (int64_t label : {int64_t{-1}, int64_t{4}, std::numeric_limits<int64_t>::min()}) {
     SmallProblem p = Three(), good = Three();
@@ -246,7 +247,8 @@ TEST(ArbiterRows, Reductions) {
   for (Output o : {Output::kGradHidden, Output::kGradWeight}) {
     const ArbiterValue whole = none.Evaluate(o, 1, 0), third = mean.Evaluate(o, 1, 0);
     EXPECT_EQ(total.Evaluate(o, 1, 0).digits, whole.digits);
-    // -9 times the mean's is the sum's: 8 x is exact, and the last x goes into the low parts.
+    // whole is -9 times third. 8 times third.high is exact, the ninth multiple is added after it, and
+    // the low parts are added last.
     const double rest = whole.high + 8 * third.high;
     EXPECT_LT(std::fabs((rest + third.high) + (whole.low + 9 * third.low)),
               std::fabs(whole.high) * 0x1p-100);
@@ -256,7 +258,7 @@ TEST(ArbiterRows, Reductions) {
   EXPECT_EQ(Digits(&with_invalid, Output::kGradHidden, 1, 0), Digits(&p, Output::kGradHidden, 1, 0));
 }
 
-// Nothing counted: the loss is 0, not 0/0, and both gradients are 0.
+// No row is counted. Fails if the loss is 0/0 and not 0, or if a gradient is not 0.
 TEST(ArbiterRows, NothingCounted) {
   for (Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
     SmallProblem p = Three();
@@ -277,7 +279,8 @@ TEST(ArbiterRows, NothingCounted) {
   }
 }
 
-// H = 0 makes every logit 0; V = 0 is harmless where every row is ignored.
+// H = 0 makes every logit 0. V = 0 is harmless where every row is ignored. Fails if an empty dimension
+// counts as an error or gives NaN.
 TEST(ArbiterRows, EmptyDimensions) {
   SmallProblem p;
   p.n = 2, p.v = 7, p.h = 0;
@@ -307,14 +310,14 @@ TEST(ArbiterRows, Layouts) {
       EXPECT_EQ(a.Evaluate(o, row, 1).digits, b.Evaluate(o, row, 1).digits) << Name(o) << row;
     }
   }
-  // Hidden broadcast over the rows.
+  // Hidden is one row, broadcast.
   kernel::Problem all_first = p.View();
   all_first.hidden.stride[0] = 0;
   EXPECT_EQ(Arbiter(all_first).Evaluate(Output::kLse, 2, 0).digits, Digits(&p, Output::kLse, 0));
 }
 
-// What is asked again is cheap, what needs every row costs as much, and what is left out costs nothing.
-// Fails if a caller with a budget would be misled by a row's cost.
+// A repeated question is cheap, an element that needs every row costs as much as they do, and an
+// ignored row costs nothing. Fails if a caller with a budget would be misled by a row's cost.
 TEST(ArbiterRows, Cost) {
   SmallProblem p = Three();
   p.labels[2] = -100;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arbiter against what is known without it: constants to 40 digits computed with mpmath 1.3 at 4000
-// bits from the definitions, and identities that hold exactly. tests/oracle/arbiter_rows_test.cc has
-// the special rows. Each comment names a defect that makes its test fail.
+// The arbiter against what is known without it: constants to 40 digits, computed with mpmath 1.3 at
+// 4000 bits from the definitions, and identities that hold exactly. tests/oracle/arbiter_rows_test.cc
+// has the special rows. Each comment names a defect that makes its test fail.
 
 #include "oracle/arbiter.h"
 
@@ -85,7 +85,7 @@ TEST(Arbiter, Temperature) {
   EXPECT_EQ(Digits(&second, Output::kGradWeight, 1), "4.474393562109985695046002313020340901555e-01");
 }
 
-// Fails for anything that a single column does not survive: an empty remainder, ln of less than 1.
+// Fails for what a single column does not survive: an empty remainder, or ln of less than 1.
 TEST(Arbiter, OneToken) {
   SmallProblem p = Logits({-3.25f}, 0);
   p.grad_logprob = {2};
@@ -119,7 +119,7 @@ TEST(Arbiter, CommonOffset) {
   }
 }
 
-// 1 - p_y is 2^-100 and 2^-1010: fails with fewer than 100 + 133 and 1010 + 133 bits anywhere, in the
+// 1 - p_y is 2^-100 and 2^-1010. Fails with fewer than 100 + 133 and 1010 + 133 bits anywhere, in the
 // exponential, the logarithm near 1 or the sums.
 TEST(Arbiter, NearOneHot) {
   struct Expected {
@@ -147,7 +147,7 @@ TEST(Arbiter, NearOneHot) {
   }
 }
 
-// A weight of e^-(2^30) raises no error and no NaN, whichever way it is asked for.
+// Fails if a weight of e^-(2^30) raises an error or makes a NaN, in any output.
 TEST(Arbiter, Underflow) {
   SmallProblem p = Logits({0, -0x1p30f, -0x1p100f}, 2);
   p.grad_logprob = {1};
@@ -161,8 +161,8 @@ TEST(Arbiter, Underflow) {
 }
 
 // lse of a single column is the logit, so every pattern is read back as it was decoded. Fails for a
-// wrong bias, width of the fraction, sign, or handling of subnormals; the list holds the edge of each
-// class.
+// wrong bias, width of the fraction, sign, or handling of subnormals. The list holds the boundaries of
+// each class.
 TEST(Arbiter, Decodes) {
   const double inf = std::numeric_limits<double>::infinity();
   struct Pattern {
@@ -226,7 +226,7 @@ TEST(Arbiter, Decodes) {
     Arbiter as_hidden(q.View());
     for (Arbiter* arbiter : {&as_weight, &as_hidden}) {
       const ArbiterValue got = arbiter->Evaluate(Output::kLse, 0, 0);
-      // A row whose only logit is infinite or NaN is NaN.
+      // A row is NaN if its only logit is infinite or NaN.
       ASSERT_EQ(got.kind, std::isfinite(x.value) ? Class::kFinite : Class::kNaN) << std::hex << x.bits;
       if (std::isfinite(x.value)) {
         EXPECT_EQ(got.high, x.value) << std::hex << x.bits;
@@ -236,7 +236,7 @@ TEST(Arbiter, Decodes) {
   }
 }
 
-// Multiples of 1/16 below 8, so that adding 2^-18 to any of them is exact in fp32.
+// Inputs are multiples of 1/16 below 8, so that adding 2^-18 to any of them is exact in fp32.
 SmallProblem Random(uint64_t seed) {
   std::mt19937_64 rng(seed);
   SmallProblem p;
@@ -256,7 +256,7 @@ SmallProblem Random(uint64_t seed) {
   return p;
 }
 
-// sum of g logprob + k entropy.
+// The sum of g logprob + k entropy.
 long double Objective(SmallProblem* p) {
   Arbiter arbiter(p->View());
   long double sum = 0;
@@ -300,11 +300,12 @@ TEST(Arbiter, GradientsAreDerivatives) {
       largest = std::max(largest, std::fabs(gradient));
     }
   }
-  EXPECT_GT(largest, 0.1);  // else the tolerance would say little
+  EXPECT_GT(largest, 0.1);  // without this the tolerance would say little
 }
 
-// Sum over v of dz vanishes: as grad_hidden of a column of ones, where it is formed with all bits.
-// Fails if p does not sum to 1, if H is not the mean of -ln p, or with fewer than 1000 bits anywhere.
+// The sum of dz over v is 0. It is seen as grad_hidden of a column of ones, which is formed with all
+// bits. Fails if p does not sum to 1, if H is not the mean of -ln p, or with fewer than 1000 bits
+// anywhere.
 TEST(Arbiter, GradientsOfTheLogitsSumToZero) {
   SmallProblem p = Random(2);
   for (size_t v = 0; v < 6; ++v) p.weight[4 * v + 2] = std::bit_cast<uint32_t>(1.0f);
@@ -316,7 +317,7 @@ TEST(Arbiter, GradientsOfTheLogitsSumToZero) {
 }
 
 // Reversing the vocabulary reorders every sum. Fails if a column is taken by its position, at the label
-// or anywhere, or if the digits depend on the order.
+// or elsewhere, or if the digits depend on the order.
 TEST(Arbiter, VocabularyMayBePermuted) {
   SmallProblem p = Random(3), q = p;
   for (size_t v = 0; v < 6; ++v) {
@@ -336,7 +337,7 @@ TEST(Arbiter, VocabularyMayBePermuted) {
   EXPECT_NE(Digits(&a, Output::kGradWeight, 0, 3), Digits(&b, Output::kGradWeight, 0, 3));
 }
 
-// Fails if g or k enters anywhere but as a factor. 3 and -5 times a number known to 2^-106 is known to
+// Fails if g or k enters other than as a factor. 3 and -5 times a number known to 2^-106 are known to
 // 2^-103, and fma gives the rounding error of the product with its high part.
 TEST(Arbiter, GradientsAreLinear) {
   SmallProblem p = Random(4);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Problems whose outputs have a formula of their own, evaluated in long double: the reference must give
-// them to 15 digits, whatever it takes for its radius. H = 1 and hidden = 1, so that the logits are the
-// weights and grad_weight is dz.
+// Problems whose outputs have closed formulas, evaluated in long double. The reference must agree to 15
+// digits, whatever its radius claims. H = 1 and hidden = 1, so that the logits are the weights and
+// grad_weight is dz.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ namespace {
 
 using Real = long double;
 
-// glibc documents exp and log1p within 1 ulp; a handful of such operations and roundings stay below.
-// Sums over the vocabulary, in any order, add half an ulp for each column at most.
+// glibc documents exp and log1p within 1 ulp, and a handful of such operations and roundings stay below
+// this. Sums over the vocabulary, in any order, add at most half an ulp a column.
 constexpr Real kDigits = 1e-15L;
 Real Digits(int64_t columns) { return kDigits + static_cast<Real>(columns) * 0x1p-53L; }
 
@@ -42,18 +42,18 @@ Expectation Solve(SmallProblem* p) {
   return Expected(problem, Everything(problem, kernel::DType::kF32), CarefulContract());
 }
 
-// Within `digits` of `exact`, or of `scale` where terms of that size cancel.
+// Expects e within `digits` of `exact`, relative to `scale` where terms of that size cancel.
 void ExpectClose(const Element& e, Real exact, Real scale, const std::string& what,
                  Real digits = kDigits) {
   const Real error = std::fabs(static_cast<Real>(e.value) - exact);
   EXPECT_LE(error, digits * std::max(std::fabs(exact), scale)) << what << " " << e.value;
-  // Relative to the bound, since the radius is: what is looked at must not be beyond it either.
+  // The radius is relative to the bound, so e must lie within its radius as well.
   EXPECT_LE(error, e.radius + 0x1p-60L * std::fabs(exact)) << what << " " << e.value;
 }
 
 // V equal logits: lse = x + ln V, entropy = ln V = -logprob, dz = g ([v = y] - 1/V); the entropy is
-// stationary. Fails if V is miscounted by an edge of a block, if the label's column is taken from
-// another block, or if a common offset reaches anything but lse.
+// stationary. Fails if V is miscounted at the edge of a block, if the label's column is taken from
+// another block, or if a common offset changes anything but lse.
 TEST(ClosedForms, Ties) {
   for (const int64_t v : {1, 2, 3, 7, 8, 64, 65, 1000, 50257}) {
     for (const float x : {0.0f, 1.5f, -30000.0f, 0x1p34f, -0x1p34f}) {
@@ -72,15 +72,16 @@ TEST(ClosedForms, Ties) {
       p.grad_logprob = {0};
       p.grad_entropy = {2};
       const Expectation of_k = Solve(&p);
-      // p (ln p + H): two numbers of size ln V that cancel.
+      // p (ln p + H) is a difference of two numbers of size ln V.
       ExpectClose(of_k[Output::kGradWeight].at(label, 0), 0, 2 * share * log_v, what + " dz of k");
     }
   }
 }
 
-// A gap d between two logits, q = e^-d / (1 + e^-d): logprob = -ln(1 + e^-d) for the larger, entropy
-// ln(1 + e^-d) + d q, dz = g q at the label and -g q beside it, -k (1 - q) q d and its negative.
-// Fails for 1 - p formed as such, ln s formed as ln of a rounded s, or a wrong sign in either gradient.
+// Two logits d apart, q = e^-d / (1 + e^-d): logprob = -ln(1 + e^-d) for the larger, entropy = ln(1 +
+// e^-d) + d q, dz = g q at the label and -g q beside it, and -k (1 - q) q d and its negative. Fails for
+// 1 - p formed by subtraction, for ln s formed as ln of a rounded s, and for a wrong sign in either
+// gradient.
 TEST(ClosedForms, TwoTokens) {
   for (const float gap : {0x1p-20f, 0x1p-10f, 0.5f, 1.0f, 10.0f, 36.0f, 37.0f, 100.0f, 700.0f}) {
     const Real d = static_cast<Real>(gap), e_d = std::exp(-d), q = e_d / (1 + e_d);
@@ -99,7 +100,7 @@ TEST(ClosedForms, TwoTokens) {
       const Real slope = label == 0 ? q : -(1 - q);
       ExpectClose(by_g[Output::kGradWeight].at(0, 0), slope, 0, what + " dz_0 by g");
       ExpectClose(by_g[Output::kGradWeight].at(1, 0), -slope, 0, what + " dz_1 by g");
-      // ln p + H loses what the larger of the two has more: d q of size 2^-21 out of ln 2.
+      // ln p + H cancels: d q of size 2^-21 is what is left of ln 2.
       const Real scale = entropy * q;
       ExpectClose(by_k[Output::kGradWeight].at(0, 0), -(1 - q) * q * d, scale, what + " dz_0 by k");
       ExpectClose(by_k[Output::kGradWeight].at(1, 0), (1 - q) * q * d, scale, what + " dz_1 by k");
@@ -107,8 +108,8 @@ TEST(ClosedForms, TwoTokens) {
   }
 }
 
-// Logits -a v: s = (1 - r^V) / (1 - r) with r = e^-a, sum e^-t t = a r (1 - V r^(V-1) + (V-1) r^V) /
-// (1 - r)^2. Fails if a column of the middle is lost or weighed twice.
+// Logits -a v: s = (1 - r^V) / (1 - r) with r = e^-a, sum e^-t t = a r (1 - V r^(V-1) + (V-1) r^V) / (1
+// - r)^2. Fails if a column in the middle is lost or counted twice.
 TEST(ClosedForms, Geometric) {
   for (const int64_t v : {2, 9, 65, 257}) {
     for (const float step : {0.125f, 1.0f, 3.0f}) {
@@ -133,6 +134,7 @@ TEST(ClosedForms, Geometric) {
 
 // Blocks of a and b columns at 0 and -d, shuffled together: s = a + b e^-d, entropy = ln s + b d
 // e^-d/s. In the entropy's gradient ln p + H is d b e^-d / s in one block and that less d in the other.
+// Fails if a column is summed with the other block's weight.
 TEST(ClosedForms, TwoBlocks) {
   for (const auto& [a, b] : {std::pair{1, 999}, std::pair{100, 29}, std::pair{3, 50000}}) {
     for (const float gap : {1.0f, 8.0f, 30.0f}) {
@@ -160,7 +162,8 @@ TEST(ClosedForms, TwoBlocks) {
   }
 }
 
-// Dividing by T: gaps shrink by T and dz by T again. Fails if T multiplies, or is left out of one.
+// Dividing by T shrinks gaps by T and dz by T once more. Fails if T multiplies, or is left out of one
+// of them.
 TEST(ClosedForms, Temperature) {
   for (const float t : {0.25f, 8.0f, 0x1p20f}) {
     SmallProblem p = Logits({3, 1}, 0, 1, 0);
@@ -197,7 +200,7 @@ TEST(ClosedForms, Reductions) {
   }
 }
 
-// Without a hidden dimension every logit is +0 and the gradients have no elements.
+// Fails if H = 0 gives logits other than +0, or gradients with elements.
 TEST(ClosedForms, NoHiddenDimension) {
   SmallProblem p;
   p.n = 2, p.v = 5, p.h = 0;

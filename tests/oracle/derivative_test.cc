@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference's gradients are derivatives of the objective: along random directions of hidden and
-// weight at once, sum grad_hidden * dh + sum grad_weight * dw is what the objective changes by.
+// The reference's gradients are derivatives of the objective. Along random directions of hidden and
+// weight at once, sum grad_hidden * dh + sum grad_weight * dw must be the change of the objective.
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ WideInputs Widen(const SmallProblem& p) {
 
 // Fails for a term of dx that is missing or has a wrong sign, for 1/T left out of dz or taken twice,
 // for the sign or the divisor of a reduction, for an ignored row that takes part, and for a gradient of
-// one row or column that lands in another: the directions are random, so each would show in the sum.
+// one row or column that lands in another. The directions are random, so each of these changes the sum.
 TEST(Derivative, OfEveryReductionAlongRandomDirections) {
   for (const Reduction reduction : {Reduction::kNone, Reduction::kSum, Reduction::kMean}) {
     double largest = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic that errs as much as a contract lets it, in long double: every operation is moved by its
-// full rounding error, in a direction that a seed chooses for each kind of operation. What fp32 holds
-// exactly is not moved, and what is below its range underflows or is flushed as the contract says.
+// Arithmetic that errs as much as a contract lets it, in long double. Every operation is moved by its
+// full rounding error, in a direction that a seed chooses for each kind of operation. A result that
+// fp32 holds exactly is not moved; one below its range underflows or is flushed, as the contract says.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_MACHINE_H_
 #define PLUMBLINE_TESTS_ORACLE_MACHINE_H_
@@ -46,12 +46,12 @@ class Machine {
   }
 
   bool Flip() { return rng_() % 2 == 0; }
-  // Three kinds of operation in four err one way, the rest at random.
+  // Each kind of operation draws its rule: always up, always down, steered (see Steer), or at random.
   Real Sign(Phase phase) {
     const int d = direction_[phase];
     return d < 2 ? (d == 0 ? 1 : -1) : d == 2 && sign_ != 0 ? sign_ : Flip() ? 1 : -1;
   }
-  // The direction that the third kind takes from here on.
+  // Sets the direction that steered kinds take from here on; 0: at random.
   void Steer(int sign) { sign_ = sign; }
 
   Real Round(Real exact, Phase phase, double units = 1) {
@@ -63,21 +63,21 @@ class Machine {
     const Real least = size < kLeastNormal ? 0x1p-150L : 0;
     return exact + Sign(phase) * std::max(size * static_cast<Real>(units) * kU, least);
   }
-  // A sum is never further off than its smaller operand, rounded to nearest or truncated.
+  // A sum, rounded to nearest or truncated, errs by no more than its smaller operand.
   Real Add(Real a, Real b, Phase phase) {
     const Real exact = a + b, limit = std::min(std::fabs(a), std::fabs(b));
-    // fp32 would keep nothing of it, long double too little.
+    // fp32 would keep nothing of the smaller one, long double too little.
     if (limit < 0x1p-40L * std::fabs(exact)) return std::fabs(a) > std::fabs(b) ? a : b;
     const Real rounded = Round(exact, phase);
     return rounded == 0 ? 0 : exact + std::clamp(rounded - exact, -limit, limit);
   }
   Real Divide(Real a, Real b) { return Round(a / b, kProbability, contract_.division_error); }
-  Real Exp(Real x) {  // 1 at 0, as every exponential
+  Real Exp(Real x) {  // 1 at 0, as for every exponential
     if (x == 0) return 1;
     const Real exact = std::exp(x);
     if (exact < kLeastNormal) {
       const bool kept = contract_.exp_gradual && contract_.flush == Flush::kNone;
-      // As measured of ex2.approx on an H200 between 2^-151 and 2^-126; 0 below.
+      // Measured for ex2.approx on an H200 between 2^-151 and 2^-126; 0 below.
       return kept && exact > 0x1p-151L ? std::max(0.0L, exact + Sign(kExp) * 2.38L * 0x1p-149L) : 0;
     }
     if (exact > kLargest) return std::numeric_limits<Real>::infinity();
@@ -93,7 +93,7 @@ class Machine {
     const Real log = exact + Sign(kLog) * error;
     return s > 1 ? std::max(0.0L, log) : log;
   }
-  // An input, or d_logits, on its way into a product.
+  // Rounds an input, or d_logits, as an operand of a product.
   Real Operand(Real x) {
     if (contract_.flush == Flush::kOperands && std::fabs(x) < kLeastNormal) return 0;
     if (contract_.input_rounding == 0) return x;
@@ -106,13 +106,13 @@ class Machine {
     for (size_t d = 0; d < a.size(); ++d) products.push_back(Operand(a[d]) * Operand(b[d]));
     return accumulate_ == Accumulate::kTensorCore ? Aligned(products) : Chain(products);
   }
-  // An output, moved by half an ulp of its dtype.
+  // Moves an output by half an ulp of its dtype.
   Real Store(Real x, kernel::DType dtype) {
     if (dtype == kernel::DType::kF32 || x == 0) return x;
     const auto [u, eta, least] = FormatOf(dtype);
     return x + Sign(kOutput) * (std::fabs(x) < least ? eta : u * std::fabs(x));
   }
-  // d_logits are rounded to nearest: products of two 16-bit numbers must be exact.
+  // d_logits are rounded to nearest, because products of two 16-bit numbers must be exact.
   static Real Nearest(Real x, kernel::DType dtype) {
     if (dtype == kernel::DType::kF32 || x == 0 || !std::isfinite(x)) return x;
     const auto [u, eta, least] = FormatOf(dtype);
@@ -145,7 +145,7 @@ class Machine {
     }
     return sum;
   }
-  // A block of products and the accumulator, aligned to the largest and truncated.
+  // Sums a block of products and the accumulator, aligned to the largest and truncated.
   Real Aligned(const std::vector<Real>& products) {
     const auto truncate = [](Real x, int bit) {
       return std::ldexp(std::trunc(std::ldexp(x, -bit)), bit);
@@ -156,7 +156,7 @@ class Machine {
       Real largest = std::fabs(sum);
       for (size_t d = first; d < last; ++d) largest = std::max(largest, std::fabs(products[d]));
       if (largest == 0) continue;
-      // What is not finite has no bits to cut off, and ilogb has no number for it.
+      // A sum that is not finite has no bits to cut off, and ilogb has no number for it.
       if (!std::isfinite(largest)) return std::numeric_limits<Real>::quiet_NaN();
       const int bit = std::max(std::ilogb(largest) - 23 - extra_, -149);
       Real block = truncate(sum, bit);

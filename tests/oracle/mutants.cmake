@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The oracle's defects (oracle/defect.h), each in a program of its own: the oracle's tests as they are,
-# one file of the oracle compiled with the defect, and the rest from the archive, which the linker comes
-# to last. Such a program must fail, in a test of the suite that is named here, and reach its summary: a
-# crash is not a failure of that kind.
+# The oracle's defects (oracle/defect.h), each in a program of its own. A program has the oracle's tests as they
+# are, one file of the oracle compiled with the defect, and the rest from the archive, which the linker takes
+# last. It must fail in a test of the suite named here, and must reach its summary: a crash does not count.
 #
-# Compiled for the baseline instruction set alone and without much optimisation: what is planted does not
-# depend on either, and there are many of them.
+# The programs are compiled for the baseline instruction set alone and at -O1: no defect depends on either, and
+# there are many of them.
 function(plumbline_mutant defect source suite)
   set(program oracle_mutant_${defect})
   add_executable(${program} $<TARGET_OBJECTS:oracle_test_objects> ${PROJECT_SOURCE_DIR}/oracle/${source})

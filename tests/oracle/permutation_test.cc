@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of columns, hidden dimensions and rows is nobody's business: permuting them leaves every
-// value within the sum of the two radii, every bound the same up to its own evaluation, and every
-// class.
+// The order of columns, hidden dimensions and rows must not matter. Permuting them leaves every value
+// within the sum of the two radii, every bound the same up to the error of its evaluation, and every
+// class as it was.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,8 @@ Order Shuffled(int64_t n, uint64_t seed) {
   return order;
 }
 
-// Sizes on both sides of the blocks that the sweep works in, a column that stands out, an ignored row.
+// Draws sizes on both sides of the blocks that the sweep works in, a column that stands out, and an
+// ignored row.
 SmallProblem Draw(Reduction reduction) {
   std::mt19937_64 rng(7);
   const auto unit = [&rng] { return static_cast<float>(rng() >> 40) * 0x1p-23f - 1; };
@@ -82,8 +83,9 @@ std::vector<uint32_t> Pick(const std::vector<uint32_t>& from, const Order& rows,
   return to;
 }
 
-// Fails for a column, dimension or row that an edge of a block loses, counts twice or confuses with
-// another, for a label that is looked up by block, and for a sum whose error its radius does not know.
+// Fails for a column, dimension or row that is lost, counted twice or confused with another at the edge
+// of a block, for a label that is looked up by block, and for a sum whose error its radius does not
+// cover.
 void ExpectSame(const Order& rows, const Order& vocab, const Order& hidden, Reduction reduction) {
   SmallProblem p = Draw(reduction);
   SmallProblem q = p;

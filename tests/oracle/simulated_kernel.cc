@@ -14,7 +14,7 @@ namespace {
 
 using kernel::Problem;
 using kernel::Reduction;
-// q is sum e t, or sum e x where the contract says so.
+// A part of the sums. q is sum e t, or sum e x where the contract says so.
 struct State {
   bool empty = true;
   Real m = 0, s = 0, q = 0;
@@ -41,9 +41,9 @@ class Kernel {
   }
   Real Scaled(Real z) { return fl_.Round(z / t_, kScale, c_.scale_roundings); }
   void SteerTo(size_t v);
-  // Logits as the kernel keeps them: divided by T where the scale comes first.
+  // The logits that the kernel keeps, divided by T if the scale comes first.
   std::vector<Real> Logits();
-  // m - x of kept logits.
+  // m - x for kept logits.
   Real Gap(Real m, Real x) {
     return before_ ? fl_.Round(m - x, kArgument, c_.argument_roundings)
                    : fl_.Round((m - x) / t_, kArgument, c_.argument_roundings + c_.scale_roundings);
@@ -67,16 +67,17 @@ class Kernel {
   std::vector<Real> h_;
   std::vector<std::vector<Real>> w_;
   std::vector<Real> kept_;
-  std::vector<Real> exact_tilt_;  // ln p + H, which says which way a logit moves the entropy
+  std::vector<Real> exact_tilt_;  // ln p + H, whose sign is the way in which a logit moves the entropy
   State state_;
   Real log_s_ = 0, lse_ = 0, entropy_ = 0;
-  std::vector<std::vector<Real>> dz_;  // of the rows that take part
+  std::vector<std::vector<Real>> dz_;  // for the rows that take part
   std::vector<int64_t> rows_;
   int64_t counted_ = 0;
   Simulated out_;
 };
 
-// Logits that err one way: the label against the others, or as the entropy falls.
+// Makes the logits err together: the label's against the others', or all so that the entropy falls or
+// rises.
 void Kernel::SteerTo(size_t v) {
   const int sign = steer_ == 0   ? (v == y_ ? 1 : -1)
                    : steer_ == 1 ? (v == y_ ? -1 : 1)
@@ -95,7 +96,7 @@ std::vector<Real> Kernel::Logits() {
   return x;
 }
 
-// What is subtracted from kept logits: their maximum, or that rounded once more.
+// Returns what is subtracted from kept logits: their maximum, or the maximum rounded once more.
 Real Kernel::ShiftOf(Real m) const {
   return c_.shift == Shift::kExactMax ? m : m * (1 + (shift_up_ ? kU : -kU));
 }
@@ -139,8 +140,8 @@ void Kernel::Merge(State other, State* state) {
 State Kernel::Softmax(const std::vector<Real>& x) {
   const auto tile = static_cast<size_t>(c_.tile), splits = static_cast<size_t>(c_.splits);
   const size_t tiles = (x.size() + tile - 1) / tile, each = (tiles + splits - 1) / splits;
-  // A kernel that says how often it rescales finds the maximum first: of the tiles, which are then
-  // moved to it once each, or of the columns.
+  // A kernel whose contract states its rescales finds the maximum first: the maximum of the tiles,
+  // which are then moved to it once each, or of the columns.
   std::optional<Real> found;
   if (c_.rescales) found = ShiftOf(*std::max_element(x.begin(), x.end()));
   State all;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operator that errs as much as a contract lets it: every operation of the definitions in
-// kernel/OPERATION.md, in long double, moved by its full rounding error in a direction that the seed
-// chooses. What it computes must lie within the bounds of that contract, for every seed; and for some
-// close to them, or the bounds would prove nothing.
+// An operator that errs as much as a contract lets it. It does every operation of the definitions in
+// kernel/OPERATION.md in long double, moved by its full rounding error in a direction that the seed
+// chooses. Its results must lie within the bounds of that contract for every seed. For some seeds they
+// must come close, or the bounds would prove nothing.
 //
-// It shares no formula with the budget. A result that fp32 holds exactly is not moved, so that a dot
-// product that is exact in any order is exact here.
+// It shares no formula with the budget. A result that fp32 holds exactly is not moved, so a dot product
+// that is exact in any order is exact here.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_SIMULATED_KERNEL_H_
 #define PLUMBLINE_TESTS_ORACLE_SIMULATED_KERNEL_H_
@@ -22,7 +22,7 @@ namespace plumbline::oracle {
 
 struct Simulated {
   std::vector<double> logprob, entropy, lse;     // [N]; 0 in ignored rows
-  double loss = 0;                               // of sum and mean
+  double loss = 0;                               // for sum and mean
   std::vector<double> grad_hidden, grad_weight;  // [N, H], [V, H], rounded to the dtype of the inputs
 
   const std::vector<double>& of(Output output) const {
@@ -34,8 +34,8 @@ struct Simulated {
   }
 };
 
-// Finite inputs, valid or ignored labels, V > 0. Of the contract, `split`, `shift` other than exact_max
-// (which it does) and low-precision accumulators are not simulated.
+// Requires finite inputs, valid or ignored labels, and V > 0. It ignores three parts of the contract:
+// `split`, a `shift` other than exact_max (which it does), and low-precision accumulators.
 Simulated Simulate(const kernel::Problem& problem, const Contract& contract, uint64_t seed);
 
 }  // namespace plumbline::oracle

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bounds against kernels that err as much as their contracts let them
-// (tests/oracle/simulated_kernel.h): none may leave its bounds, whatever its contract, and for every
-// output some must come close.
+// (tests/oracle/simulated_kernel.h). No kernel may exceed its bounds, whatever its contract, and for
+// every output some kernel must come close.
 
 #include "tests/oracle/simulated_kernel.h"
 
@@ -47,7 +47,7 @@ class Dice {
   std::mt19937_64 rng_;
 };
 
-// Truncated to the dtype, and to its range.
+// Truncates x to the dtype and to its range.
 uint32_t Pattern(DType dtype, float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   if (dtype == DType::kF32) return bits;
@@ -152,7 +152,7 @@ struct Tightest {
   int64_t judged = 0, vacuous = 0;
 };
 
-// Judges what one kernel computes; what it is called by is in `what`.
+// Judges the results of one kernel. `what` names the kernel in messages.
 void JudgeOne(const kernel::Problem& problem, const Contract& contract, const Expectation& expected,
               uint64_t seed, const std::string& what, Tightest* tightest) {
   const Simulated got = Simulate(problem, contract, seed);
@@ -190,28 +190,29 @@ Tightest Attack(uint64_t first, uint64_t last, const Ranges& ranges) {
   return tightest;
 }
 
-// Fails for a bound that forgets an error: the propagation of logit errors (any kernel with a chain of
-// additions), rounding of d_logits (a 16-bit d_logits), the output's rounding (16-bit gradients), and
-// so on, each of which some kernel here commits in full.
+// Fails for a bound that forgets an error. Some kernel here commits each of them in full: propagated
+// logit errors (any kernel with a chain of additions), the rounding of d_logits (a 16-bit d_logits),
+// the output's rounding (16-bit gradients), and so on.
 TEST(SimulatedKernel, StaysWithinItsBounds) {
   const Tightest t = Attack(0, 12000, {});
   EXPECT_LT(t.vacuous, t.judged / 1000);
 }
 
-// The same where numbers underflow, where operands are flushed and where d_logits overflow. Fails for a
-// bound without its underflow terms, or without the products that flushed operands lose.
+// The same with numbers that underflow, operands that are flushed and d_logits that overflow. Fails for
+// a bound without its underflow terms, or without the products that flushed operands lose.
 TEST(SimulatedKernel, StaysWithinItsBoundsAtTheEndsOfTheRange) {
   const Tightest t = Attack(0, 4000, {60, 99, true});
   EXPECT_LT(t.vacuous, t.judged / 4);
 }
 
+// The same as the two tests above, with more seeds.
 TEST(SlowSimulatedKernel, StaysWithinItsBounds) {
   Attack(12000, 400000, {});
   Attack(4000, 200000, {60, 99, true});
 }
 
-// k p is subnormal and ln p + H is not small: what k p loses counts that many times. Fails for a bound
-// that pays for the underflow of results alone.
+// k p is subnormal and ln p + H is not small, so the error of k p is multiplied by ln p + H. Fails for
+// a bound that includes the underflow of results alone.
 TEST(SimulatedKernel, UnderflowsBeforeTheEnd) {
   Tightest tightest;
   for (const int k : {-20, -33, -40}) {
@@ -235,8 +236,8 @@ TEST(SimulatedKernel, UnderflowsBeforeTheEnd) {
   EXPECT_GT(tightest.of[static_cast<size_t>(Output::kGradWeight)], 0.2);
 }
 
-// dz = g meets a weight of 2^100, and nothing is known of an entropy that nobody asked the gradient of.
-// Fails for a range of d_logits that becomes 0 times infinity there and calls the element finite.
+// dz = g meets a weight of 2^100, and the entropy, whose gradient nobody asked for, is unbounded. Fails
+// if the range of d_logits becomes 0 times infinity there, so that the element is called finite.
 TEST(SimulatedKernel, AGradientThatOverflowsIsUnspecified) {
   SmallProblem p;
   p.n = p.h = 1;
@@ -254,8 +255,8 @@ TEST(SimulatedKernel, AGradientThatOverflowsIsUnspecified) {
   EXPECT_EQ(expected[Output::kGradHidden].at(0, 0).expect, Expect::kUnspecified);
 }
 
-// Logits off by 16 either way, in forward and again in backward: e^(x - lse) may be e^64, which g =
-// 2^60 takes beyond fp32, and g = 1 does not. Fails if a p that is computed counts as at most 1.
+// Logits may be off by 16 either way, in forward and again in backward, so e^(x - lse) may be e^64. g =
+// 2^60 takes that beyond fp32, g = 1 does not. Fails if a computed p counts as at most 1.
 TEST(SimulatedKernel, AProbabilityMayBeFarAboveOne) {
   for (const float g : {0x1p60f, 1.0f}) {
     SmallProblem p;
@@ -275,8 +276,8 @@ TEST(SimulatedKernel, AProbabilityMayBeFarAboveOne) {
   }
 }
 
-// How close one arithmetic comes to its bounds. A bound that doubles a term it should not, or that is
-// infinite, is sound and proves less; this is what would notice.
+// Measures how close one arithmetic comes to its bounds. A bound that doubles a term, or that is
+// infinite, is sound but proves less; only this finds it.
 Tightest Reach(Contract contract, DType dtype, const std::vector<float>& weights, int64_t second_label,
                float g, float k) {
   Tightest tightest;
@@ -303,7 +304,7 @@ Tightest Reach(Contract contract, DType dtype, const std::vector<float>& weights
   return tightest;
 }
 
-// Logits that are positive sums: every rounding of a chain counts in full.
+// Logits are sums of positive terms, so that every rounding of a chain counts in full.
 std::vector<float> PositiveWeights(int64_t v) {
   Dice dice(static_cast<uint64_t>(v));
   std::vector<float> out;
@@ -311,8 +312,7 @@ std::vector<float> PositiveWeights(int64_t v) {
   return out;
 }
 
-// The first column's weights have the sign of its d_logit, the others' that of theirs, so that the
-// terms of grad_hidden add up.
+// Each column's weights have the sign of its d_logit, so that the terms of grad_hidden add up.
 std::vector<float> AlignedWeights(int64_t v) {
   Dice dice(static_cast<uint64_t>(v));
   std::vector<float> out;
@@ -320,6 +320,7 @@ std::vector<float> AlignedWeights(int64_t v) {
   return out;
 }
 
+// Fails if a bound is so wide that no kernel comes near it, in any of the outputs listed.
 TEST(SimulatedKernel, ReachesItsBounds) {
   const Contract c = CarefulContract();
   const auto of = [](const Tightest& t, Output output) { return t.of[static_cast<size_t>(output)]; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A problem written down in a test: raw bit patterns of the inputs, dense and row by row, and a view of
-// them in whichever dtype and layout the test asks for.
+// them in any dtype and layout that the test asks for.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_SMALL_PROBLEM_H_
 #define PLUMBLINE_TESTS_ORACLE_SMALL_PROBLEM_H_
@@ -30,7 +30,7 @@ struct SmallProblem {
   bool narrow_labels = false;  // int32
   int64_t row_padding = 0;     // elements of 0xff bytes (a NaN) after each row of hidden and weight
 
-  // Views memory of this object: valid until it changes or View is called again.
+  // Views memory of this object. The view is valid until the object changes or View is called again.
   kernel::Problem View() {
     kernel::Problem p;
     p.hidden = Pack(hidden, n, h, false, &hidden_bytes_);

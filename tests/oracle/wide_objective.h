@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The forward objective sum_i (g_i logprob_i + k_i entropy_i), or with the loss in place of logprob, as
-// a function of its inputs at 256 bits, and its derivative along a direction: what gradients are, with
-// no formula of theirs.
+// a function of its inputs at 256 bits, and its derivative along a direction. Gradients are checked
+// against it, so it uses none of their formulas.
 
 #ifndef PLUMBLINE_TESTS_ORACLE_WIDE_OBJECTIVE_H_
 #define PLUMBLINE_TESTS_ORACLE_WIDE_OBJECTIVE_H_
@@ -24,9 +24,10 @@ struct WideInputs {
   std::vector<double> grad_entropy;  // [N]
 };
 
-// The derivative at the inputs along (hidden_direction, weight_direction): central differences with
-// steps 2^-40 and 2^-41, extrapolated once, so that what is left is 2^-162 times a fifth derivative and
-// 2^-256 2^41 times the objective: nothing that fp64 could see for inputs of ordinary size.
+// The derivative at the inputs along (hidden_direction, weight_direction). It is formed by central
+// differences with steps 2^-40 and 2^-41, extrapolated once. The error is 2^-162 times a fifth
+// derivative and 2^-256 2^41 times the objective, which fp64 could not show for inputs of ordinary
+// size.
 double DirectionalDerivative(const WideInputs& inputs, const std::vector<double>& hidden_direction,
                              const std::vector<double>& weight_direction);
 

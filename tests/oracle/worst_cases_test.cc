@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference against the arbiter where formulas lose their digits: each problem here is one that a
-// straightforward evaluation in fp64 gets wrong. Fails if a value is further from the arbiter's than
-// its radius, or if the two disagree about what is zero, NaN or infinite.
+// The reference against the arbiter where formulas lose their digits. A straightforward evaluation in
+// fp64 gets each of these problems wrong. Fails if a value is further from the arbiter's than its
+// radius, or if the two disagree about what is zero, NaN or infinite.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ void ExpectAgreement(SmallProblem* p, const std::string& what, int64_t unspecifi
   EXPECT_EQ(agreement.unspecified, unspecified) << what;
 }
 
-// 1 - p_y = 2^-k: fails for 1 - p_y formed by subtraction, for ln s as ln of a rounded 1 + rest, and
+// 1 - p_y = 2^-k. Fails for 1 - p_y formed by subtraction, for ln s as ln of a rounded 1 + rest, and
 // for an entropy that is not a sum of positive terms. Beyond k = 53 all of them are 0 in a naive fp64.
 TEST(WorstCases, NearOneHot) {
   for (int k = 1; k <= 60; ++k) {
@@ -72,7 +72,7 @@ TEST(WorstCases, NearOneHot) {
   }
 }
 
-// A label at the bottom: logprob is -t_y, and the others do not see it.
+// The label's logit is the least: logprob is -t_y, and the other outputs do not depend on it.
 TEST(WorstCases, LabelFarBelow) {
   for (const float gap : {100.0f, 745.0f, 1e4f, 0x1p30f, 0x1p100f}) {
     SmallProblem p = Logits({0.5f, -gap, 0.25f}, 1);
@@ -80,7 +80,7 @@ TEST(WorstCases, LabelFarBelow) {
   }
 }
 
-// lse near 0 out of logits that are not: V e^-x with x about ln V.
+// lse is near 0 though the logits are not: V e^-x with x about ln V.
 TEST(WorstCases, LseNearZero) {
   for (const int64_t v : {2, 17, 1000}) {
     const auto x = static_cast<float>(-std::log(static_cast<double>(v)));
@@ -91,8 +91,8 @@ TEST(WorstCases, LseNearZero) {
   }
 }
 
-// Around the gaps at which e^-t becomes subnormal and then 0 in fp64. Fails for a cut that is sharper
-// than the radius knows, or for 0 times infinity.
+// Gaps near those at which e^-t becomes subnormal and then 0 in fp64. Fails for a cut-off that the
+// radius does not cover, or for 0 times infinity.
 TEST(WorstCases, ExponentialUnderflow) {
   for (const float gap : {707.0f, 708.0f, 708.5f, 709.0f, 744.0f, 745.0f, 745.25f, 746.0f, 747.0f}) {
     for (const int64_t label : {0, 1, 2}) {
@@ -104,7 +104,7 @@ TEST(WorstCases, ExponentialUnderflow) {
   }
 }
 
-// A common offset of 2^34 or 2^120 in every logit: only lse may show it.
+// Every logit has a common offset of 2^34 or 2^120. Only lse may depend on it.
 TEST(WorstCases, HugeOffset) {
   for (const float half : {0x1p17f, -0x1p17f, 0x1p60f}) {
     SmallProblem p = Rows({std::fabs(half), 1}, {half, 0.5f, half, -1.25f, half, 2, half, 0}, 2, {3});
@@ -112,7 +112,7 @@ TEST(WorstCases, HugeOffset) {
   }
 }
 
-// S = 2^50 |z|: every digit of the logits comes from what is left of large products.
+// S = 2^50 |z|: the logits are what is left after large products cancel.
 TEST(WorstCases, CancellingDotProducts) {
   std::mt19937_64 rng(5);
   for (int trial = 0; trial < 20; ++trial) {
@@ -131,7 +131,8 @@ TEST(WorstCases, CancellingDotProducts) {
   }
 }
 
-// Columns of -inf, as the label too: weight 0, dz 0, NaN where 0 meets the infinite weight.
+// Columns of -inf, also at the label: weight 0, dz 0, and NaN where 0 is multiplied by the infinite
+// weight.
 TEST(WorstCases, InfiniteLogits) {
   for (const int64_t label : {0, 1, 2}) {
     SmallProblem one = Logits({1, -kInf, 2}, label);
@@ -140,7 +141,7 @@ TEST(WorstCases, InfiniteLogits) {
     ExpectAgreement(&two, "H 2");
   }
   SmallProblem all = Logits({-kInf, -kInf}, 0);
-  ExpectAgreement(&all, "all -inf", 2);  // grad_weight, which a row without a softmax enters
+  ExpectAgreement(&all, "all -inf", 2);  // 2 elements of grad_weight
   SmallProblem plus = Logits({kInf, 1}, 0);
   ExpectAgreement(&plus, "+inf", 2);
 }
@@ -154,7 +155,7 @@ TEST(WorstCases, SubnormalInputs) {
   ExpectAgreement(&scaled, "subnormal times huge");
 }
 
-// The scales of T and of the upstream gradients, and the mean over a single counted row.
+// Extreme T and upstream gradients, and the mean over a single counted row.
 TEST(WorstCases, ScalesAtTheEnds) {
   for (const float t : {0x1p-100f, 0x1.fp-60f, 0x1p100f}) {
     SmallProblem p = Logits({3 * t, t, -2 * t}, 1);
@@ -175,8 +176,8 @@ TEST(WorstCases, ScalesAtTheEnds) {
   ExpectAgreement(&mean, "mean over one row");
 }
 
-// Where much is summed: the longer the sums, the further the reference's error into its radius. A
-// radius that were 2^12 times smaller, or 0, would be caught for every output.
+// Longer sums make the reference's error a larger share of its radius. Fails if, for some output, a
+// radius that is 2^12 times smaller, or 0, would not be noticed.
 TEST(WorstCases, RadiusIsNeededForEveryOutput) {
   std::mt19937_64 rng(11);
   const auto value = [&rng] { return 0.5f + static_cast<float>(rng() >> 40) * 0x1p-24f; };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thousand rows, each alone and in batches of 2 to 8192 among neighbours whose upstream gradients are
-// 2^60 and 2^-60 and some of which are ignored, invalid or NaN: the same bits of every row's outputs.
+// A thousand rows, each alone and in batches of 2 to 8192. The neighbours' upstream gradients are 2^60
+// and 2^-60, and some of the neighbours are ignored, invalid or NaN. Every row's outputs must have the
+// same bits.
 
 #include <gtest/gtest.h>
 
@@ -20,10 +21,10 @@ namespace {
 constexpr int64_t kRows = 1000, kLargest = 8192;
 using GpuBatch = OnEachPath;
 
-// Bits of a row's logprob, entropy, lse and grad_hidden.
+// The bits of a row's logprob, entropy, lse and grad_hidden.
 using RowBits = std::vector<std::byte>;
 
-// Batches over one weight, which stays on the device.
+// Runs batches over one weight, which stays on the device.
 class Batches {
  public:
   Batches(DType dtype, int64_t v, int64_t h, const Execution& execution)
@@ -44,7 +45,7 @@ class Batches {
         grad_hidden_(kLargest * row_bytes_) {
     const TestValues values = TestValues::Random(dtype, 0, v, h, 21, 3);
     weight_.Put(Encoded(values.weight).data(), weight_.size());
-    // The tested rows first, then the neighbours.
+    // The pool has the tested rows first, then the neighbours.
     TestRandom random(22);
     std::vector<float> pool;
     for (int64_t i = 0; i < (kRows + kLargest) * h; ++i) pool.push_back(RoundTo(dtype, random.Bell()));
@@ -64,7 +65,7 @@ class Batches {
     all_hidden_ = Encoded(pool);
   }
 
-  // `rows`: indices into the pool.
+  // Runs the rows of the pool with these indices.
   std::vector<RowBits> Run(const std::vector<int64_t>& rows) {
     const auto n = static_cast<int64_t>(rows.size());
     std::vector<std::byte> hidden;
@@ -152,7 +153,7 @@ void CompareBatches(DType dtype, int64_t v, int64_t h, const Execution& executio
   for (int64_t row = 0; row < kRows; ++row) alone.push_back(batches.Run({row})[0]);
   TestRandom random(23);
   for (const int64_t size : {2, 3, 16, 63, 64, 65, 127, 128, 129, 255, 257, 1000, 2048, 4097, 8192}) {
-    // Half of each batch are tested rows, at random places; every tested row is in some batch.
+    // Half of each batch are tested rows, at random places. Every tested row is in some batch.
     for (int64_t next = 0; next < kRows;) {
       std::vector<int64_t> rows;
       for (int64_t i = 0; i < size; ++i) {
@@ -173,11 +174,12 @@ void CompareBatches(DType dtype, int64_t v, int64_t h, const Execution& executio
   }
 }
 
-// Fails if a tile, a split, a chunk or a scale depends on the batch, or if a row reaches another.
+// Fails if a tile, a split, a chunk or a scale depends on the batch, or if a row affects another.
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchBf16) { CompareBatches(DType::kBf16, 3001, 96, On()); }
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp16) { CompareBatches(DType::kF16, 3001, 96, On()); }
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp32) { CompareBatches(DType::kF32, 1001, 40, On()); }
-// Several chunks of the vocabulary, and a depth that no vector load fits.
+// The problem has several chunks of the vocabulary, and a depth that no vector load fits. Fails if a
+// row depends on its batch there.
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfChunks) { CompareBatches(DType::kBf16, 20003, 33, On()); }
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuBatch, FastPaths(), PathName);

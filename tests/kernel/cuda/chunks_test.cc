@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How backward cuts the vocabulary where logits are kept. Host arithmetic: needs no GPU.
+// The chunks into which backward cuts the vocabulary where logits are kept. Host arithmetic: needs no
+// GPU.
 
 #include <gtest/gtest.h>
 
@@ -26,6 +27,7 @@ Layout Of(int64_t n, int64_t h, int64_t v, size_t limit) {
   return layout.value_or(Layout{});
 }
 
+// Fails if a chunk is not twice as long as the one before, up to the longest.
 TEST(CudaKeptChunks, GrowUpToTheLongest) {
   const KeptChunks chunks = {.first = 384, .most = 1152, .two = true};
   int64_t before = 0;
@@ -35,8 +37,8 @@ TEST(CudaKeptChunks, GrowUpToTheLongest) {
   }
 }
 
-// Fails if chunks begin where no tile does, do not grow, take more memory than is said, or if d_logits
-// of two lie over each other.
+// Fails if a chunk begins inside a tile, if chunks do not grow, if they take more memory than is
+// stated, or if the d_logits of two chunks overlap.
 TEST(CudaKeptChunks, KeepToWhatIsSaid) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   for (const int64_t n : {1, 77, 512, 2048, 8192, 40000, 300000, 1000000}) {
@@ -65,7 +67,8 @@ TEST(CudaKeptChunks, KeepToWhatIsSaid) {
   }
 }
 
-// Where d_logits lie beside products. Fails if the costs that it is chosen by stop telling these apart.
+// Two buffers for d_logits, so that one chunk's are made beside another's products. Fails if the costs
+// by which this is chosen no longer tell these problems apart.
 TEST(CudaKeptChunks, TwoOfThemWhereProductsAreLong) {
   EXPECT_TRUE(Of(8192, 4096, 151936, ~size_t{0}).backward.kept.two);
   EXPECT_TRUE(Of(8192, 1024, 151936, ~size_t{0}).backward.kept.two);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept of a device, beside what the CUDA runtime says of it.
+// The properties of a device that the operator caches, compared with what the CUDA runtime reports.
 
 #include "kernel/cuda/support/device.h"
 
@@ -27,8 +27,8 @@ Answer Ask() {
   return answer;
 }
 
-// Fails if an answer is kept of one device and given of another, or the first threads to ask are given
-// one that is not there yet.
+// Fails if a cached answer is given for another device, or if the first threads to ask are given an
+// answer that is not there yet.
 TEST(GpuDevice, EveryThreadIsToldOfItsOwnDevice) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device";
@@ -50,7 +50,7 @@ TEST(GpuDevice, EveryThreadIsToldOfItsOwnDevice) {
   }
 }
 
-// Fails if a device that is not there is remembered as one.
+// Fails if a device that is not there is cached as one.
 TEST(CudaDevice, WithoutOneIsAnErrorInCudasWords) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) GTEST_SKIP() << "there is a device";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logits kept for backward, in one call (gradients in forward) or from one call to the other: all, some
-// or none of them, against Forward and Backward that keep none. Whether the bits are right is the
-// oracle's business.
+// Logits kept for backward, within one call (gradients in forward) or from one call to the next. All,
+// some or none are kept, and the bits are compared with those of Forward and Backward, which keep none.
+// The oracle's tests say whether the bits are right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ using ::testing::HasSubstr, ::testing::IsEmpty;
 
 constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
 
-// Backward's list is not forward's: rows without a gradient, and an invalid one that only it has.
+// Backward's list of rows differs from forward's: some rows have no gradient, and it alone has an
+// invalid one.
 TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45) {
   TestValues values = TestValues::Random(dtype, n, v, h, seed);
   values.labels[3] = values.ignore_index;
@@ -51,7 +52,7 @@ TestOutputs Apart(const TestValues& values, const TestLayout& layout, const Exec
   return placed.Outputs();
 }
 
-// Enqueues copies of dense vectors; keeps what it was handed in vectors of its own.
+// Enqueues copies of dense vectors, and keeps a copy of what it was handed in its own vectors.
 struct Copying {
   explicit Copying(const TestValues& values)
       : g(values.g.size() * 4),
@@ -89,7 +90,7 @@ std::vector<uint32_t> Bits(const DeviceBuffer& buffer) {
   return bits;
 }
 
-// In a workspace of exactly the size asked for, full of `poison`.
+// Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`.
 struct OneCall {
   OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison)
       : results(on.results()), asked(problem), how(execution) {
@@ -126,7 +127,7 @@ Problem WithoutGradients(const Problem& problem) {
   return without;
 }
 
-// No logits, a part that begins within a tile, all of them.
+// Limits that keep no logits, a part that begins within a tile, and all logits.
 std::array<size_t, 3> Limits(const TestValues& values) {
   const auto logits = static_cast<size_t>(values.n * values.v) * 4;
   return {0, logits * 2 / 5, size_t{1} << 30};
@@ -134,9 +135,9 @@ std::array<size_t, 3> Limits(const TestValues& values) {
 
 using GpuForwardBackward = OnEachPath;
 
-// Fails if kept logits are another row's or another column's, differ from those that backward would
-// have multiplied for, or overlap anything that is still needed; if a byte is read before it is
-// written; if the function's gradients or what it is handed are not those of the rows.
+// Fails if kept logits are another row's or column's, if they differ from those that backward would
+// have computed, or if they overlap anything that is still needed. Fails if a byte is read before it is
+// written, or if the function's gradients, or its arguments, are not those of the rows.
 TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
@@ -170,7 +171,7 @@ TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Several chunks of the vocabulary, gradients known before the call.
+// Several chunks of the vocabulary, with gradients known before the call. Fails as the test above.
 TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
   for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
     TestValues values = Ragged(DType::kBf16, 700, 6000, 2);
@@ -192,8 +193,8 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Fails if what is saved is not what backward would have multiplied for, or is read before it is
-// written (saved memory is full of NaN at first), or if sizes do not cover it.
+// Fails if what is saved is not what backward would have computed, if it is read before it is written
+// (saved memory is full of NaN at first), or if the sizes asked for do not cover it.
 TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
@@ -214,16 +215,17 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   }
 }
 
-// Kept logits become d_logits in chunks of their own, longer than those that products wait for or,
-// where there is room for two, a chunk ahead beside the gradients' products. Fails if memory does not
-// reach for them, if their rows are as far apart as those of the others, or if the two lie over each
-// other.
+// Kept logits become d_logits in chunks of their own. These are longer than the chunks that wait for
+// products or, with memory for two, are made a chunk ahead beside the gradients' products. Fails if the
+// memory is too small for them, if their rows have the distance of the other chunks' rows, or if the
+// two chunks overlap.
 TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   struct Shape {
     int64_t n, v, h;
     bool two;
   };
-  // Weight is read as it lies. Chunks that grow, longer ones alone, the large tiles of both gradients.
+  // Weight is read in place. The shapes have chunks that grow, only longer ones, and the large tiles of
+  // both gradients.
   for (const Shape& shape :
        {Shape{700, 60000, 512, true}, {4096, 160000, 8, false}, {3072, 60000, 1152, true}}) {
     for (const DType dtype : {DType::kBf16, DType::kF16}) {
@@ -250,8 +252,8 @@ TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   }
 }
 
-// Either gradient alone makes all of the next chunk. Fails if it makes the half of it that falls to it
-// beside the other.
+// If one gradient alone is asked for, its product makes the whole next chunk. Fails if it makes only
+// the half that it makes beside the other.
 TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
   const TestValues values = Ragged(DType::kBf16, 700, 60000, 9, 512);
   const TestOutputs apart = Apart(values, {}, On());
@@ -274,8 +276,8 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
   }
 }
 
-// Several blocks of rows: 72 MiB of partial sums hold no more than 5888. Fails if those after the first
-// keep their logits over the first ones'.
+// Several blocks of rows: 72 MiB of partial sums hold no more than 5888 rows. Fails if later blocks
+// keep their logits over the first one's.
 TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) {
   const TestValues values = Ragged(DType::kBf16, 6400, 200000, 4);
   const TestOutputs apart = Apart(values, {}, On());
@@ -291,7 +293,7 @@ TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) 
   EXPECT_TRUE(placed.Outputs() == apart);
 }
 
-// Fails if the call allocates, waits or reads back, or remembers what it was first called on.
+// Fails if the call allocates, waits or reads back, or if it remembers values of its first call.
 TEST_P(GpuForwardBackward, IsCapturedAndReplayedOnOtherGradients) {
   const TestValues first = Ragged(DType::kBf16, 77, 1003, 3);
   TestValues second = first;
@@ -324,86 +326,6 @@ TEST_P(GpuForwardBackward, IsCapturedAndReplayedOnOtherGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuForwardBackward, EachPath(), PathName);
-
-// Sizes need no device.
-Problem OfSize(int64_t n, int64_t h, int64_t v, DType dtype) {
-  Problem problem;
-  problem.hidden = {nullptr, dtype, 2, {n, h}, {h, 1}};
-  problem.weight = {nullptr, dtype, 2, {v, h}, {h, 1}};
-  problem.labels = {nullptr, DType::kI64, 1, {n, 1}, {1, 1}};
-  return problem;
-}
-
-Results ResultsFor(const Problem& problem, bool gradients) {
-  Results results;
-  results.logprob = Tensor{nullptr, DType::kF32, 1, {problem.rows(), 1}, {1, 1}};
-  if (gradients) {
-    const int64_t v = problem.vocab(), h = problem.hidden_size();
-    results.grad_weight = Tensor{nullptr, problem.weight.dtype, 2, {v, h}, {h, 1}};
-  }
-  return results;
-}
-
-size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
-  const Problem problem = OfSize(n, h, v, dtype);
-  const Results results = ResultsFor(problem, gradients);
-  size_t bytes = 0;
-  const Status status = GetForwardBackwardSize(
-      problem, results, {.device = Device::kCuda, .kept_logits_bytes = limit}, &bytes);
-  EXPECT_TRUE(status.ok()) << status.message;
-  return bytes;
-}
-
-// What is kept stays within the limit and uses it to within a block of 64 columns, of fp32 a chunk of
-// 1536; the longer chunks that it makes possible take a quarter of it at most, and 1 GiB. Fails if the
-// limit is not one, or if nothing is kept where something fits.
-TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
-  constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
-  constexpr size_t kColumn = kRows * 4, kPlaces = kRows * 4, kLongest = size_t{1} << 30;
-  for (const DType dtype : kDTypes) {
-    const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
-    const size_t step = dtype == DType::kF32 ? 1536 : 64;
-    for (const size_t limit : {size_t{1} << 28, size_t{1} << 30, size_t{3} << 30}) {
-      const size_t more = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing - kPlaces;
-      EXPECT_LE(more, limit + std::min(limit / 4, kLongest));
-      EXPECT_GT(more + (step + 32) * kColumn, limit);
-    }
-    const size_t of_all = SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing;
-    EXPECT_GE(of_all, kPlaces + kColumn * kVocab);
-    EXPECT_LE(of_all, kPlaces + kColumn * kVocab + kLongest);
-  }
-  EXPECT_LT(SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30, false), size_t{96} << 20);
-}
-
-size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients) {
-  const Problem problem = OfSize(n, 64, v, DType::kBf16);
-  Sizes sizes;
-  const Status status = GetSizes(problem, ResultsFor(problem, gradients),
-                                 {.device = Device::kCuda, .saved_logits_bytes = limit}, &sizes);
-  EXPECT_TRUE(status.ok()) << status.message;
-  return sizes.saved;
-}
-
-// 16 bytes a row; with logits 4 more, and 4 a logit. Fails if a caller who gives no memory for logits
-// is asked for some, or one who wants no gradient.
-TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
-  constexpr size_t kRows = 8192, kVocab = 151936;
-  for (const size_t limit : {size_t{0}, size_t{kRows * 64 * 4 - 1}}) {
-    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), kRows * 16);
-  }
-  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), kRows * (20 + 64 * 4));
-  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), kRows * (20 + kVocab * 4));
-  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, false), 0u);
-  EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
-}
-
-TEST(CudaForwardBackwardSizes, OfNothing) {
-  for (const size_t limit : {size_t{0}, size_t{1}, ~size_t{0}}) {
-    EXPECT_LE(SizeOf(0, 64, 1000, DType::kBf16, limit), size_t{4} << 20);
-    EXPECT_LE(SizeOf(5, 64, 0, DType::kF32, limit), size_t{8} << 20);
-    EXPECT_LE(SizeOf(1, 1, 1, DType::kF16, limit), size_t{4} << 20);
-  }
-}
 
 }  // namespace
 }  // namespace plumbline::kernel::device

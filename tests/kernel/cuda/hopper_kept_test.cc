@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of the next chunk, made by the idle warps of the gradients' products (kernel/cuda/hopper/
-// kept_warp.cuh). Logits are integers, so that every d_logit is a power of two times a row's number and
-// known without the kernel's arithmetic.
+// The next chunk's d_logits, made by the idle warps of the gradients' products
+// (kernel/cuda/hopper/kept_warp.cuh). Logits are integers, so that every d_logit is a power of two
+// times a number of the row, and is known without the kernel's arithmetic.
 
 #include <gtest/gtest.h>
 
@@ -42,8 +42,8 @@ std::string Describe(const KeptCase& c) {
          std::to_string(c.first_column) + " hidden size " + std::to_string(c.hidden_size);
 }
 
-// Lists in any order, rows that nobody has logits of, labels in the chunk and elsewhere. What may not
-// be read is 5, more than any logit.
+// Draws lists in any order, rows without logits, and labels in the chunk and elsewhere. Elements that
+// must not be read are 5, more than any logit.
 KeptCase Make(std::mt19937* random, int64_t rows, int64_t live, int64_t columns, int64_t hidden_size) {
   const auto draw = [random](uint32_t n) { return static_cast<int32_t>((*random)() % n); };
   KeptCase c;
@@ -104,9 +104,9 @@ void Expect(const KeptCase& c) {
   }
 }
 
-// Sizes around a piece of the ring, the ring, a thread's columns. Fails if a slot is read before its
-// copy is there or filled before it is read, if a tail or a part is left out, or if the ring lies over
-// what the products use.
+// Sizes around a piece of the ring, the ring, and a thread's columns. Fails if a slot is read before
+// its copy has arrived or filled before it is read, if a tail or a part is left out, or if the ring
+// overlaps memory of the products.
 TEST_F(GpuHopperKept, EveryElementIsMade) {
   std::mt19937 random(11);
   for (const int64_t columns :
@@ -118,7 +118,8 @@ TEST_F(GpuHopperKept, EveryElementIsMade) {
   }
 }
 
-// More rows than warps, many tiles, of either grad_hidden: products and d_logits at once, for longer.
+// More rows than warps and many tiles, for either grad_hidden, so that products and d_logits run
+// together for longer. Fails if either disturbs the other.
 TEST_F(GpuHopperKept, BesideLongProducts) {
   std::mt19937 random(12);
   for (int i = 0; i < 6; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Hopper path's main loop, every kind of product of it, on a device.
+// The Hopper path's main loop on a device, with every kind of product that uses it.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ class GpuHopperProducts : public testing::Test {
   }
 };
 
-// Names the case and the first element; at most a few, so that a broken kernel does not flood the log.
+// Reports the case and the first wrong element. It reports few cases, so that a broken kernel does not
+// flood the log.
 class Expectation {
  public:
   void Exact(const ProductCase& c) {
@@ -54,12 +55,13 @@ class Expectation {
   int failures_ = 0, runs_ = 0;
 };
 
-// Sizes around everything that a tile, a box, a fragment or a block of the depth is made of.
+// Sizes around those of a tile, a box, a fragment and a block of the depth.
 constexpr std::array<int64_t, 14> kSizes = {1,   7,   63,  64,  65,  127, 128,
                                             129, 192, 193, 255, 256, 257, 1000};
 
-// Every pair of sizes in every two dimensions, each with options drawn anew: padding, live rows, an
-// alternative, passes, sums before. Fails on any tail, stride, plane or bound that is taken wrongly.
+// Every pair of sizes in every two dimensions, each with newly drawn options: padding, live rows, an
+// alternative operand, passes, sums to add to. Fails on any tail, stride, plane or bound that is
+// handled wrongly.
 TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
   Expectation expect;
   for (const Loop loop : kLoops) {
@@ -94,7 +96,8 @@ TEST_F(GpuHopperProducts, EveryPairOfSizesIsExact) {
   EXPECT_EQ(expect.runs(), int64_t{kLoops.size()} * 14 * 14);
 }
 
-// A depth of 0 stores zeros, or what was there.
+// A depth of 0 stores zeros, or the sums that were there before. Fails if nothing is stored, or if
+// earlier sums are lost.
 TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
   Expectation expect;
   for (const Loop loop : kLoops) {
@@ -113,7 +116,8 @@ TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
   }
 }
 
-// Many tiles a block, an odd number of them below each other, the ring's parity through many rounds.
+// Many tiles a block, an odd number of them below each other, and many rounds of the ring. Fails if the
+// ring's parity is lost.
 TEST_F(GpuHopperProducts, ManyTilesAreExact) {
   Expectation expect;
   for (const Loop loop : kLoops) {
@@ -134,10 +138,9 @@ TEST_F(GpuHopperProducts, ManyTilesAreExact) {
   }
 }
 
-// Fails if a tile that a head has is dealt again or one is left out, by any of those that have to
-// agree: the thread that fetches and the two warpgroups. With all rows and 132 multiprocessors the
-// heads are 9 clusters of 7 rounds and 60 of 19, and twice more than the 1281 tiles there are; without
-// a depth none.
+// Fails if a tile of a head is dealt again, or one is left out, by the thread that fetches or by either
+// warpgroup, which must all agree. With all rows and 132 multiprocessors the heads are 9 clusters of 7
+// rounds and 60 of 19, and twice more than the 1281 tiles there are; without a depth there are none.
 TEST_F(GpuHopperProducts, DealtUnevenlyTheyAreExact) {
   Expectation expect;
   ProductCase c;
@@ -155,7 +158,7 @@ TEST_F(GpuHopperProducts, DealtUnevenlyTheyAreExact) {
   }
 }
 
-// More than 2^31 elements in an operand, and a row whose offset is past 2^32 bytes.
+// An operand of more than 2^31 elements, with a row whose offset is past 2^32 bytes.
 ProductCase Huge() {
   ProductCase c;
   c.m = 70000;
@@ -164,6 +167,7 @@ ProductCase Huge() {
   return c;
 }
 
+// Fails if an element or an offset of such an operand is indexed in 31 or 32 bits.
 TEST_F(GpuHopperProducts, MoreThan31BitsOfElementsAreExact) {
   Expectation expect;
   expect.Exact(Huge());
@@ -178,8 +182,8 @@ ProductCase Sized(Loop loop, int64_t m, int64_t n, int64_t k) {
   return c;
 }
 
-// Fails if these tests could not see one of the defects that a main loop can have, with operands of
-// either major.
+// Fails if these tests could not see one of the defects of a main loop, with operands of either major
+// order.
 TEST_F(GpuHopperProducts, EveryPlantedDefectShows) {
   const std::array plantings = {
       Defect::kHopperStageReleasedEarly,   Defect::kHopperFullBarrierNotAwaited,
@@ -202,7 +206,8 @@ TEST_F(GpuHopperProducts, EveryPlantedDefectShows) {
   }
 }
 
-// Finite floats of a wide range of exponents, so that the order of additions shows in the last bits.
+// Draws finite floats of a wide range of exponents, so that the order of additions shows in the last
+// bits.
 std::vector<float> Wide(std::mt19937* random, int64_t count, DType dtype) {
   std::vector<float> values(static_cast<size_t>(count));
   for (float& x : values) {
@@ -215,7 +220,8 @@ std::vector<float> Wide(std::mt19937* random, int64_t count, DType dtype) {
   return values;
 }
 
-// The operand's bits, [planes][rows, depth]: hi = bf16(x), mid, lo, and hi once more as the raw plane.
+// Returns the operand's bits, [planes][rows, depth]: hi = bf16(x), mid, lo, and hi once more as the raw
+// plane.
 std::vector<uint16_t> Bits(const std::vector<float>& values, DType dtype) {
   std::vector<uint16_t> bits;
   if (dtype == DType::kF16) {
@@ -239,7 +245,7 @@ std::vector<uint16_t> Bits(const std::vector<float>& values, DType dtype) {
   return bits;
 }
 
-// What the host's model of the tensor cores makes of A B^T, from `before` on.
+// Returns A B^T as the host's model of the tensor cores computes it, starting from `before`.
 std::vector<float> Model(const std::vector<float>& a, const std::vector<float>& b, int64_t m, int64_t n,
                          int64_t k, DType dtype, const std::vector<float>& before) {
   const int64_t panels = (n + host::kPanel - 1) / host::kPanel, width = panels * host::kPanel;
@@ -264,8 +270,8 @@ std::vector<float> Model(const std::vector<float>& a, const std::vector<float>& 
   return sums;
 }
 
-// The contract: one chain in ascending k through one accumulator, passes in their order, the same bits
-// in every loop. Fails if a loop takes the depth in another order or in more than one accumulator.
+// The contract is one chain in ascending k through one accumulator, passes in their order, and the same
+// bits in every loop. Fails if a loop takes the depth in another order or in more than one accumulator.
 TEST_F(GpuHopperProducts, SumsAreTheModelsBits) {
   std::mt19937 random(7);
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {

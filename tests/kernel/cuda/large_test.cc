@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Problems in which an index, an offset or a count passes 2^31 or 2^32, in real device memory. Values
-// are small integers times a power of two, so that every logit is exact in fp32 and the fp64 reference
-// (support/ reference.cu) has the very same ones; what is left is the softmax's error, far below what a
-// wrong index does.
+// Problems in which an index, an offset or a count exceeds 2^31 or 2^32, in real device memory. Values
+// are small integers times a power of two, so every logit is exact in fp32 and equal to that of the
+// fp64 reference (support/reference.cu). Only the softmax's error is left, which is far below the error
+// of a wrong index.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Shape {
   int64_t n, v, h, hidden_stride, weight_stride;
 };
 
-// One row's softmax in fp64.
+// The softmax of one row in fp64.
 struct RowReference {
   double lse = 0, logprob = 0, entropy = 0;
   std::vector<double> dz;
@@ -50,7 +50,7 @@ class Large {
         grad_hidden_(Bytes(s.n, s.h, s.hidden_stride)),
         grad_weight_(Bytes(s.v, s.h, s.weight_stride)),
         z_(static_cast<size_t>(s.v) * 8) {
-    // |z| <= 2^-2 h / ... : exponents such that logits have a standard deviation of about 2.
+    // z| <= 2^-2 h / ...: the exponents give logits a standard deviation of about 2.
     const int exponent = -static_cast<int>(std::lround(std::log2(std::sqrt(static_cast<double>(s.h)))));
     FillBf16(hidden_.data(), s.n, s.h, s.hidden_stride, 31, 0);
     FillBf16(weight_.data(), s.v, s.h, s.weight_stride, 32, exponent);
@@ -94,7 +94,7 @@ class Large {
                     grad_weight_.GuardsIntact();
   }
 
-  // In fp64 from the definitions of kernel/OPERATION.md.
+  // Computes row i in fp64 from the definitions of kernel/OPERATION.md.
   RowReference Row(int64_t i) const {
     std::vector<double> z(static_cast<size_t>(s_.v));
     RowLogits(hidden_.data() + i * s_.hidden_stride * 2, weight_.data(), s_.v, s_.h, s_.weight_stride,
@@ -122,7 +122,7 @@ class Large {
     Check(cudaMemcpy(&x, from.data() + i * 4, 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
     return x;
   }
-  // Elements [row][0 .. h) of a bf16 tensor.
+  // Reads elements [row][0 .. h) of a bf16 tensor.
   std::vector<double> Bf16Row(const DeviceBuffer& from, int64_t row, int64_t stride) const {
     std::vector<BFloat16> bits(static_cast<size_t>(s_.h));
     Check(cudaMemcpy(bits.data(), from.data() + row * stride * 2, bits.size() * 2,
@@ -156,12 +156,12 @@ class Large {
       z_;
 };
 
-// A sum of exponentials: 2.5 u each, an argument of t <= 40 with 2.25 roundings, and at most 36 + 128
-// additions deep: below 300 u = 2^-15 in all, and ln s and the entropy (times 1 + its own size) follow
-// it.
+// The error of a sum of exponentials: 2.5 u each, an argument of t <= 40 with 2.25 roundings, and at
+// most 36 + 128 additions deep. That is below 300 u = 2^-15 in all. ln s and the entropy (times 1 + its
+// own size) have about the same error.
 constexpr double kForward = 0x1p-13;
-// Each d_logits is rounded to bf16 (2^-8: 8 bits), the sum truncated in fp32, the result rounded to
-// bf16 (2^-8).
+// The error of a gradient: each d_logits is rounded to bf16 (2^-8: 8 bits), the sum is truncated in
+// fp32, and the result is rounded to bf16 (2^-8).
 constexpr double kGradient = 0x1.1p-7;
 
 void CheckForward(const Large& large, int64_t i, const RowReference& want) {
@@ -172,7 +172,8 @@ void CheckForward(const Large& large, int64_t i, const RowReference& want) {
 
 void CheckGradHidden(const Large& large, int64_t i, const RowReference& want) {
   const Shape& s = large.shape();
-  // Over the heaviest columns and the rest, in one pass: every column of weight is read once.
+  // Sums over the heaviest columns and the rest in one pass, so that every column of weight is read
+  // once.
   std::vector<double> sum(static_cast<size_t>(s.h)), magnitude(static_cast<size_t>(s.h));
   for (int64_t v = 0; v < s.v; ++v) {
     const double dz = want.dz[static_cast<size_t>(v)];
@@ -212,7 +213,8 @@ void CheckGradWeight(const Large& large, const std::vector<int64_t>& columns) {
   }
 }
 
-// V H = 2.46e9. Rows of weight and of grad_weight beyond element 2^31.
+// V H = 2.46e9. Rows of weight and of grad_weight lie beyond element 2^31. Fails if such an index is
+// formed in 31 bits.
 TEST_P(GpuLarge, WeightBeyond31Bits) {
   const Large large({.n = 6, .v = 300'003, .h = 8192, .hidden_stride = 8192, .weight_stride = 8192},
                     On());
@@ -222,7 +224,7 @@ TEST_P(GpuLarge, WeightBeyond31Bits) {
   CheckGradWeight(large, {0, 1, 127, 150'000, 262'143, 262'144, 262'145, 299'999, 300'002});
 }
 
-// N V = 4.4e9.
+// N V = 4.4e9 logits. Fails if a logit is counted in 32 bits.
 TEST_P(GpuLarge, LogitsBeyond32Bits) {
   const Large large({.n = 33'000, .v = 133'001, .h = 40, .hidden_stride = 40, .weight_stride = 40},
                     On());
@@ -234,7 +236,8 @@ TEST_P(GpuLarge, LogitsBeyond32Bits) {
   CheckGradHidden(large, 32'999, large.Row(32'999));
 }
 
-// Strides that carry hidden, weight and their gradients past element 2^32.
+// Strides place hidden, weight and their gradients beyond element 2^32. Fails if such an offset is
+// formed in 32 bits.
 TEST_P(GpuLarge, StridesBeyond32Bits) {
   const Large large({.n = 35,
                      .v = 2100,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CUDA operator promises beyond its values: memory, streams, graphs, saved states, refusals.
-// Bits are compared with bits of another call; whether they are right is the oracle's business.
+// The promises of the CUDA operator beyond its values: memory, streams, graphs, saved states, refusals.
+// Bits are compared with those of another call. The oracle's tests say whether they are right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ namespace {
 
 using ::testing::HasSubstr, ::testing::IsEmpty;
 
-// Ragged in every dimension, several tiles, an ignored and an invalid row, temperatures.
+// Draws a problem that is ragged in every dimension, with several tiles, an ignored and an invalid row,
+// and temperatures.
 TestValues Ragged(DType dtype, uint64_t seed) {
   TestValues values = TestValues::Random(dtype, 77, 1003, 45, seed);
   values.labels[3] = values.ignore_index;
@@ -35,7 +36,7 @@ TestValues Ragged(DType dtype, uint64_t seed) {
 
 constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
 
-// One call from scratch, everything checked that a call must leave alone.
+// Makes one call from scratch, and checks everything that a call must not change.
 TestOutputs Once(const TestValues& values, const TestLayout& layout, const Execution& execution,
                  int poison = 0xff) {
   PlacedProblem placed(values, layout);
@@ -50,8 +51,8 @@ TestOutputs Once(const TestValues& values, const TestLayout& layout, const Execu
 
 using GpuMemory = OnEachPath;
 
-// Workspace and saved state are of exactly the size that was asked for. Fails if a byte of them is read
-// before it is written, if one beyond them is touched, or if an input or padding is written.
+// Workspace and saved state have exactly the size that was asked for. Fails if a byte of them is read
+// before it is written, if a byte beyond them is touched, or if an input or padding is written.
 TEST_P(GpuMemory, WorkspaceMayHoldAnythingAndNothingElseIsTouched) {
   const TestLayout odd{.hidden_padding = 3,
                        .weight_padding = 5,
@@ -71,7 +72,7 @@ TEST_P(GpuMemory, WorkspaceMayHoldAnythingAndNothingElseIsTouched) {
   }
 }
 
-// Layouts change no bit.
+// Fails if a layout changes a bit.
 TEST_P(GpuMemory, StridesChangeNoBit) {
   for (const DType dtype : kDTypes) {
     const TestValues values = Ragged(dtype, 2);
@@ -105,7 +106,7 @@ TEST_P(GpuSaved, OneForwardServesSeveralBackwards) {
     const std::vector<std::byte> saved = call.saved().Get();
     ASSERT_FALSE(saved.empty());
     DeviceCall other(device_two,
-                     execution);  // its own workspace, poisoned; the first one's saved state
+                     execution);  // a workspace of its own, poisoned; the saved state of the first call
     for (int round = 0; round < 2; ++round) {
       ASSERT_TRUE(Backward(device_two.problem(), device_two.results(), execution,
                            other.workspace().data(), call.saved().data())
@@ -125,8 +126,9 @@ TEST_P(GpuSaved, OneForwardServesSeveralBackwards) {
 
 using GpuGraph = OnEachPath;
 
-// A captured call replayed on other values gives what a fresh call gives on those. Fails if a call
-// allocates, waits or reads back (capture then fails), or if it keeps anything of the values it saw.
+// A captured call is replayed on other values, and must give what a fresh call gives on those. Fails if
+// a call allocates, waits or reads back (capture then fails), or if it keeps anything of the values it
+// saw.
 TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
   for (const DType dtype : kDTypes) {
     const TestValues first = Ragged(dtype, 4), second = Ragged(dtype, 5);
@@ -148,7 +150,7 @@ TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
     EXPECT_THAT(device.Fetch(), IsEmpty());
     EXPECT_TRUE(placed.Outputs() == Once(first, {}, On()));
 
-    // The other problem's values into the same device memory.
+    // Copies the other problem's values into the same device memory.
     const auto put = [](const ConstTensor& to, const ConstTensor& from) {
       Check(
           cudaMemcpy(const_cast<void*>(to.data), from.data, ExtentBytes(from), cudaMemcpyHostToDevice),
@@ -165,7 +167,7 @@ TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
     call.saved().Fill(0xff);
     Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
     stream.Wait();
-    (void)device.Fetch();  // the inputs changed, by our own hand
+    (void)device.Fetch();  // the inputs have changed, because this test wrote them
     EXPECT_TRUE(placed.Outputs() == Once(second, {}, On()));
     Check(cudaGraphExecDestroy(replay), "cudaGraphExecDestroy");
     Check(cudaGraphDestroy(graph), "cudaGraphDestroy");
@@ -174,8 +176,8 @@ TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
 
 using GpuStreams = OnEachPath;
 
-// Fails if two calls share memory that is not theirs, or if work goes to another stream than the one
-// named: the two are enqueued in turns and never wait for each other.
+// Fails if two calls share memory that is not theirs, or if work goes to a stream other than the one
+// named. The two calls are enqueued in turns and never wait for each other.
 TEST_P(GpuStreams, TwoAtOnceDoNotDisturbEachOther) {
   for (const DType dtype : kDTypes) {
     const TestValues a = Ragged(dtype, 6), b = TestValues::Random(dtype, 130, 2500, 70, 7);
@@ -202,7 +204,7 @@ TEST_P(GpuStreams, TwoAtOnceDoNotDisturbEachOther) {
 
 using GpuArguments = OnEachPath;
 
-// Refused before anything is written, with the argument and its value.
+// Fails if a fault is not refused before anything is written, by the argument's name and value.
 TEST_P(GpuArguments, AreRefusedByName) {
   PlacedProblem placed(Ragged(DType::kBf16, 8));
   DeviceProblem device(placed.problem(), placed.results());
@@ -237,7 +239,7 @@ TEST_P(GpuArguments, AreRefusedByName) {
   EXPECT_TRUE(placed.Outputs() == before) << "an output was written";
 }
 
-// A label that is invalid is told, not refused; a reduction with it is NaN.
+// Fails if an invalid label is refused rather than reported, or if a reduction with it is not NaN.
 TEST_P(GpuArguments, InvalidDataIsLeftForTheCallerToRead) {
   TestValues values = Ragged(DType::kF32, 9);
   values.reduction = Reduction::kMean;
@@ -252,10 +254,10 @@ TEST_P(GpuArguments, InvalidDataIsLeftForTheCallerToRead) {
   EXPECT_FALSE(std::isnan(TestOutputs::Float(valid.loss[0])));
 }
 
-// Either gradient with the other or alone. Large enough that on the Hopper path grad_weight begins
-// beside grad_hidden's last tiles and is dealt to multiprocessors unevenly
-// (kernel/cuda/product/schedule.h); fails if a tile of it is then left out or d_logits are overwritten
-// too early.
+// Either gradient together with the other or alone. The problem is so large that on the Hopper path
+// grad_weight begins beside grad_hidden's last tiles and is dealt to multiprocessors unevenly
+// (kernel/cuda/product/schedule.h). Fails if a tile of it is then left out or if d_logits are
+// overwritten too early.
 using GpuGradients = OnEachPath;
 
 TEST_P(GpuGradients, EitherIsTheSameWithoutTheOther) {

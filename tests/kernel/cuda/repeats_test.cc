@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thousand times the same call while the device is busy with other work, of this process or another:
-// the same bits every time. A race, an atomic in the wrong place or an order that depends on scheduling
-// changes some of them.
+// The same call a thousand times while the device is busy with other work, of this process or another.
+// The bits must be the same every time. A race, an atomic in the wrong place or an order that depends
+// on scheduling changes some of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ void Repeat(const Execution& execution, const Stream& stream, DType dtype, int64
     first.push_back(std::make_unique<DeviceBuffer>(bytes));
     Check(cudaMemcpy(first.back()->data(), t.data, bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
   }
-  // What else the device has to do: arithmetic over 64 MiB, another problem, and copies.
+  // The device's other work: arithmetic over 64 MiB, another problem, and copies.
   const Stream arithmetic, other, copies;
   constexpr int64_t kFloats = int64_t{1} << 24;
   DeviceBuffer floats(kFloats * 4), copy(kFloats * 4);
@@ -56,7 +56,7 @@ void Repeat(const Execution& execution, const Stream& stream, DType dtype, int64
   differ.Fill(0);
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   for (int round = 0; round < repeats; ++round) {
-    // The load comes and goes, so that blocks start at other times and places.
+    // The load starts and stops, so that blocks start at other times and places.
     if (round % 3 != 0)
       Load(reinterpret_cast<float*>(floats.data()), kFloats >> (round % 7), arithmetic.get());
     if (round % 4 == 1) {
@@ -79,7 +79,7 @@ void Repeat(const Execution& execution, const Stream& stream, DType dtype, int64
     }
     if (round % 50 != 49) continue;
     stream.Wait();
-    int seen[8] = {};  // of each output
+    int seen[8] = {};  // whether each output has changed
     std::memcpy(seen, differ.Get().data(), sizeof seen);
     ASSERT_THAT(seen, testing::Each(0)) << "within repeats " << round - 49 << " to " << round;
   }
@@ -100,7 +100,7 @@ TEST_P(GpuRepeats, AThousandOfFp32) {
   Repeat(On(stream.get()), stream, DType::kF32, 300, 5000, 72, 1000);
 }
 
-// Two times: the second finds all kernels loaded, so that its first call starts at once.
+// The test runs twice. The second time all kernels are loaded, so that its first call starts at once.
 TEST_P(GpuRepeats, BesideAProcessThatTakesTurnsOnTheGpu) {
   const Stream stream;
   const BusyProcess busy;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the compiler made of the Hopper kernels, read off their machine code; needs no GPU. What is
-// looked for changes no result, only speed, so that no other test would see it: products that are not
-// wgmma, or that wait for each other because the compiler could not prove that nothing else touches
-// their accumulators (ptxas C7510 and its kind), registers spilled inside of the main loop, fences in
-// it, the grid before awaited by warps whose block is still at work.
+// Checks what the compiler made of the Hopper kernels, in their machine code; needs no GPU. The faults
+// change no result, only speed, so no other test would see them: products that are not wgmma; products
+// that wait for each other because the compiler could not prove that nothing else touches their
+// accumulators (ptxas C7510 and its kind); registers spilled inside the main loop; fences in it; warps
+// that await the preceding grid while their block is still at work.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ std::vector<Function> Parse(const std::string& sass) {
 
 bool Contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
-// "name: what", for each kernel of the main loop that is not as it must be.
+// Returns "name: what" for each kernel whose main loop is not as it must be.
 std::vector<std::string> FindViolations(const std::vector<Function>& functions) {
   std::vector<std::string> violations;
   for (const Function& function : functions) {
@@ -73,10 +73,10 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
       continue;
     }
     if (copies == 0) report("no UTMALDG");
-    // The mangled end of TileShape: its cluster is one block.
+    // The mangled end of a TileShape whose cluster is one block.
     const bool alone = Contains(function.name, "ELi1ELi1EEE");
     if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
-    // Else the issuing thread's neighbours hold its warp, and a grid that began early stands still.
+    // Otherwise the neighbours of the issuing thread hold its warp, and a grid that began early waits.
     if (last_await < last_barrier) report("ACQBULK before the cluster's last barrier");
     size_t waits = 0;
     for (size_t i = first; i <= last; ++i) {
@@ -86,7 +86,7 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
         if (Contains(text, slow)) report(std::string(slow) + " in the main loop: " + text);
       }
     }
-    // A stage is at least 4 products, and one wait. The wait of the last stage lies behind the loop.
+    // A stage has at least 4 products and one wait. The wait of the last stage lies behind the loop.
     if (4 * waits > products)
       report(std::to_string(waits) + " waits among " + std::to_string(products) + " products");
   }
@@ -103,7 +103,7 @@ std::vector<Function> MainLoops(const std::vector<Function>& functions) {
 }
 
 std::string Disassembled(const std::string& program, const std::string& object) {
-  // It looks for nvdisasm on the path.
+  // cuobjdump looks for nvdisasm on the path.
   const std::string command = "PATH=$PATH:" + program.substr(0, program.rfind('/')) + " " + program +
                               " -arch sm_90a -sass " + object + " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
@@ -112,18 +112,18 @@ std::string Disassembled(const std::string& program, const std::string& object) 
   std::array<char, 1 << 16> buffer;
   for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;)
     text.append(buffer.data(), n);
-  pclose(pipe);  // a failure leaves kernels missing
+  pclose(pipe);  // after a failure kernels are missing, which is reported
   return text;
 }
 
-// Fails on a kernel that breaks a rule, and if kernels are not found any more: there are
-// forward (with and without kept logits), d_logits (and in planes) and grad_hidden in two tiles each,
-// grad_weight in three forms, all in two dtypes but the planes, and three with planted defects.
+// Fails on a kernel that breaks a rule, and if kernels are no longer found. There are forward (with and
+// without kept logits), d_logits (and in planes) and grad_hidden in two tiles each, grad_weight in
+// three forms, all in two dtypes except the planes, and three with planted defects.
 TEST(HopperSass, MainLoopsAreAsTheyWereMeant) {
   const std::string program = PLUMBLINE_CUOBJDUMP;
   if (!std::filesystem::exists(program))
     GTEST_SKIP() << "cuobjdump is not installed (cmake -DPLUMBLINE_CUOBJDUMP=…)";
-  // Not the archive: cuobjdump takes seconds over what is the host's in it.
+  // The objects are read, not the archive: cuobjdump takes seconds over the host's code in it.
   std::istringstream objects(PLUMBLINE_HOPPER_OBJECTS);
   std::string sass;
   for (std::string object; std::getline(objects, object, ':');) {
@@ -135,7 +135,7 @@ TEST(HopperSass, MainLoopsAreAsTheyWereMeant) {
   EXPECT_THAT(FindViolations(loops), testing::IsEmpty());
 }
 
-// One function as cuobjdump prints it.
+// Returns one function as cuobjdump prints it.
 std::string Printed(const std::vector<std::string>& instructions) {
   std::string text = "\t\tFunction : _ZN9plumbline6kernel4cuda6hopper13ProductKernelIx\n";
   int address = 0;
@@ -163,7 +163,7 @@ std::vector<std::string> Good() {
           "@P0 ACQBULK"};
 }
 
-// Each fails if its rule is gone, or fires on what is right.
+// Each case fails if its rule is gone, or if the rule rejects what is right.
 TEST(HopperSass, EveryRuleCanFail) {
   EXPECT_THAT(FindViolations(Parse(Printed(Good()))), testing::IsEmpty());
   const auto with = [](size_t at, const std::string& instruction) {

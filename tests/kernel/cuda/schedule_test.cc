@@ -19,7 +19,7 @@ std::vector<int> TilesOf(const Deal& deal, int cluster, int tiles) {
   return taken;
 }
 
-// Fails if a head's tile is dealt again after it, or one after it never is.
+// Fails if a tile of a head is dealt again after it, or if a tile after the head is never dealt.
 TEST(HopperSchedule, EachTileIsDealtOnceAndInOrder) {
   for (const int tiles : {0, 1, 65, 66, 67, 500, 1311}) {
     for (const int clusters : {0, 1, 16, 65, 66}) {
@@ -39,8 +39,9 @@ TEST(HopperSchedule, EachTileIsDealtOnceAndInOrder) {
   }
 }
 
-// 8192 x 4096 x 151936: grad_hidden has 512 tiles, 50 in its last round, each for as long as 2.2 of
-// grad_weight's. Fails if those that are late are the first, or get as much as the others.
+// 8192 x 4096 x 151936: grad_hidden has 512 tiles, 50 of them in its last round, and each takes as long
+// as 2.2 of grad_weight's. Fails if the head does not go to the 16 clusters that are free in that
+// round, or if all clusters get as much.
 TEST(HopperSchedule, AHeadGoesToThoseThatAreFree) {
   const Head head = HeadBeside(kClusters, {512, 221184}, {1152, 98304});
   EXPECT_EQ(head.clusters, 16);
@@ -53,14 +54,16 @@ TEST(HopperSchedule, AHeadGoesToThoseThatAreFree) {
   }
 }
 
+// Fails if there is a head although no cluster is free before the others, or if a head has more than
+// all tiles.
 TEST(HopperSchedule, NobodyIsFreeFirst) {
   const auto rounds = [](Load before, Load own) { return HeadBeside(kClusters, before, own).rounds; };
   EXPECT_EQ(rounds({0, 1}, {500, 1}), 0);
   EXPECT_EQ(rounds({132, 1}, {500, 1}), 0);
-  EXPECT_EQ(rounds({100, 1}, {65, 1}), 0);  // not a tile for each
+  EXPECT_EQ(rounds({100, 1}, {65, 1}), 0);  // fewer than one tile for each
   EXPECT_EQ(rounds({100, 1}, {500, 0}), 0);
   EXPECT_EQ(rounds({100, 1}, {500, 3}), 0);
-  EXPECT_EQ(rounds({100, 1e30f}, {500, 1}), 500 / 32 + 1);  // all of them
+  EXPECT_EQ(rounds({100, 1e30f}, {500, 1}), 500 / 32 + 1);  // all tiles
 }
 
 // Fails if the last group, which is not full, is cut like the others, or if tiles run along columns.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -50,8 +51,7 @@ class CudaSizes : public testing::TestWithParam<CudaPath> {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// What the project promises at the size of a large model. Fails if a buffer is added or
-// double-buffered.
+// The project's promise at the size of a large model. Fails if a buffer is added or double-buffered.
 TEST_P(CudaSizes, OfALargeModel) {
   const Sizes infer = Of({.gradients = false});
   EXPECT_LE(infer.workspace, 96 * kMiB);
@@ -63,7 +63,7 @@ TEST_P(CudaSizes, OfALargeModel) {
   EXPECT_GT(train.saved, 0u);
 }
 
-// No N x V memory: the worst of all dtypes stays far below the logits in fp32.
+// No N x V memory is needed. Fails if the largest of all dtypes is not far below the logits in fp32.
 TEST_P(CudaSizes, AreFarBelowTheLogits) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     for (const bool fp32 : {false, true}) {
@@ -73,21 +73,23 @@ TEST_P(CudaSizes, AreFarBelowTheLogits) {
   }
 }
 
-// Per column of the vocabulary a row may cost its share of a partial, not a logit.
+// Fails if a row needs more per column of the vocabulary than its share of a partial sum, such as a
+// logit.
 TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
   const Sizes once = Of({.v = 151936, .gradients = false});
   const Sizes twice = Of({.v = 2 * 151936, .gradients = false});
   EXPECT_LE(twice.workspace, 2 * once.workspace + 4096);
   const Sizes train = Of({.v = 151936}), train_twice = Of({.v = 2 * 151936});
-  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may well come out smaller
+  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may become smaller
 }
 
+// Fails if a problem without rows needs saved state, or one of a single element much memory.
 TEST_P(CudaSizes, OfNothing) {
   EXPECT_EQ(Of({.n = 0}).saved, 0u);
   EXPECT_LE(Of({.n = 1, .h = 1, .v = 1}).workspace, 4 * kMiB);
 }
 
-// The error of a machine without a device is a message, not a crash; sizes need none.
+// Fails if a machine without a device gives a crash and no message, or if sizes need a device.
 TEST_P(CudaSizes, ACallWithoutADeviceSaysSo) {
   if (device::WhyNoDevice().empty()) GTEST_SKIP() << "there is a device here";
   PlacedProblem placed(TestValues::Random(DType::kBf16, 2, 3, 4, 1));
@@ -101,6 +103,87 @@ TEST_P(CudaSizes, ACallWithoutADeviceSaysSo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, CudaSizes, EachPath(), PathName);
+
+// Shapes alone: sizes need no device.
+Problem OfSize(int64_t n, int64_t h, int64_t v, DType dtype) {
+  Problem problem;
+  problem.hidden = {nullptr, dtype, 2, {n, h}, {h, 1}};
+  problem.weight = {nullptr, dtype, 2, {v, h}, {h, 1}};
+  problem.labels = {nullptr, DType::kI64, 1, {n, 1}, {1, 1}};
+  return problem;
+}
+
+Results ResultsFor(const Problem& problem, bool gradients) {
+  Results results;
+  results.logprob = Tensor{nullptr, DType::kF32, 1, {problem.rows(), 1}, {1, 1}};
+  if (gradients) {
+    const int64_t v = problem.vocab(), h = problem.hidden_size();
+    results.grad_weight = Tensor{nullptr, problem.weight.dtype, 2, {v, h}, {h, 1}};
+  }
+  return results;
+}
+
+size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
+  const Problem problem = OfSize(n, h, v, dtype);
+  const Results results = ResultsFor(problem, gradients);
+  size_t bytes = 0;
+  const Status status = GetForwardBackwardSize(
+      problem, results, {.device = Device::kCuda, .kept_logits_bytes = limit}, &bytes);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return bytes;
+}
+
+// Kept logits stay within the limit and use it to within a block of 64 columns, for fp32 to within a
+// chunk of 1536. The longer chunks that they make possible take at most a quarter of the limit, and 1
+// GiB. Fails if the limit is exceeded, or if nothing is kept where something fits.
+TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
+  constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
+  constexpr size_t kColumn = kRows * 4, kPlaces = kRows * 4, kLongest = size_t{1} << 30;
+  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+    const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
+    const size_t step = dtype == DType::kF32 ? 1536 : 64;
+    for (const size_t limit : {size_t{1} << 28, size_t{1} << 30, size_t{3} << 30}) {
+      const size_t more = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing - kPlaces;
+      EXPECT_LE(more, limit + std::min(limit / 4, kLongest));
+      EXPECT_GT(more + (step + 32) * kColumn, limit);
+    }
+    const size_t of_all = SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing;
+    EXPECT_GE(of_all, kPlaces + kColumn * kVocab);
+    EXPECT_LE(of_all, kPlaces + kColumn * kVocab + kLongest);
+  }
+  EXPECT_LT(SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30, false), size_t{96} << 20);
+}
+
+size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients) {
+  const Problem problem = OfSize(n, 64, v, DType::kBf16);
+  Sizes sizes;
+  const Status status = GetSizes(problem, ResultsFor(problem, gradients),
+                                 {.device = Device::kCuda, .saved_logits_bytes = limit}, &sizes);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return sizes.saved;
+}
+
+// Saved state takes 16 bytes a row; with logits 4 more, and 4 a logit. Fails if a caller who gives no
+// memory for logits, or one who wants no gradient, is asked for some.
+TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
+  constexpr size_t kRows = 8192, kVocab = 151936;
+  for (const size_t limit : {size_t{0}, size_t{kRows * 64 * 4 - 1}}) {
+    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), kRows * 16);
+  }
+  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), kRows * (20 + 64 * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), kRows * (20 + kVocab * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, false), 0u);
+  EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
+}
+
+// Fails if an empty or tiny problem needs memory for the logits that the limit would allow.
+TEST(CudaForwardBackwardSizes, OfNothing) {
+  for (const size_t limit : {size_t{0}, size_t{1}, ~size_t{0}}) {
+    EXPECT_LE(SizeOf(0, 64, 1000, DType::kBf16, limit), size_t{4} << 20);
+    EXPECT_LE(SizeOf(5, 64, 0, DType::kF32, limit), size_t{8} << 20);
+    EXPECT_LE(SizeOf(1, 1, 1, DType::kF16, limit), size_t{4} << 20);
+  }
+}
 
 }  // namespace
 }  // namespace plumbline::kernel::device

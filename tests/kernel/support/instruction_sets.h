@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every instruction set that is both compiled in and present on this CPU, and a fixture after which
-// Highway picks again for itself.
+// All instruction sets that are both compiled in and present on this CPU, and a fixture that lets
+// Highway choose for itself again afterwards.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
 #define PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_

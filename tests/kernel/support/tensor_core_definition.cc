@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kNaN = 0x7fffffff;
 constexpr uint32_t kInfinity = 0x7f800000;
 
-// A term: integer * 2^(exponent - bits), the integer with `bits` fraction bits.
+// A term: integer * 2^(exponent - bits). The integer has `bits` fraction bits.
 struct Term {
   bool negative;
   uint64_t integer;
@@ -22,7 +22,7 @@ struct Term {
   int bits;
 };
 
-// A finite number in a format with p fraction bits and this least exponent.
+// Decomposes a finite number in a format with p fraction bits and this least exponent.
 Term TermOf(float x, int p, int least_exponent) {
   Term term = {std::signbit(x), 0, least_exponent, p};
   int exponent = 0;
@@ -33,7 +33,7 @@ Term TermOf(float x, int p, int least_exponent) {
   return term;
 }
 
-// What IEEE makes of the terms where one is infinite or NaN: 0 if none is.
+// Returns IEEE's sum of the terms where one is infinite or NaN, 0 if none is.
 uint32_t SpecialSum(const float* a, const float* b, int64_t count, uint32_t c) {
   bool plus = c == kInfinity, minus = c == (kInfinity | 0x80000000u);
   bool nan = (c & 0x7fffffffu) > kInfinity;
@@ -47,7 +47,7 @@ uint32_t SpecialSum(const float* a, const float* b, int64_t count, uint32_t c) {
   return minus ? kInfinity | 0x80000000u : 0;
 }
 
-// bf16 nearest to x, ties to even, by trying its neighbours; never infinite.
+// Returns the bf16 nearest to x, ties to even, by trying its neighbours; never infinite.
 double NearestBFloat16(double x) {
   if (x == 0) return x;
   int exponent = 0;
@@ -77,7 +77,7 @@ uint32_t TensorCoreBlockByDefinition(DType format, const float* a, const float* 
   for (const Term& term : terms) {
     const int shift = e - 25 - (term.exponent - term.bits);
     uint64_t kept = 0;
-    if (term.integer == 0) continue;  // whatever its exponent, which E does not know of
+    if (term.integer == 0) continue;  // a zero has no part in E, whatever its exponent
     if (shift <= 0) kept = term.integer << -shift;
     if (shift > 0 && shift < 64) kept = term.integer >> shift;
     sum += term.negative ? -static_cast<int64_t>(kept) : static_cast<int64_t>(kept);
@@ -85,7 +85,7 @@ uint32_t TensorCoreBlockByDefinition(DType format, const float* a, const float* 
   const uint32_t sign = sum < 0 ? 0x80000000u : 0;
   auto magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   if (magnitude == 0) return 0;
-  // The lowest bit that fp32 keeps: 23 below the top one, and not below 2^-149.
+  // The lowest bit that fp32 keeps is 23 below the top one, and not below 2^-149.
   const int top = 63 - std::countl_zero(magnitude) + e - 25;
   if (top > 127) return kInfinity | sign;
   const int last = std::max(top - 23, -149);
@@ -105,7 +105,7 @@ uint32_t TensorCoreByDefinition(DType dtype, const float* a, const float* b, int
     }
     return c;
   }
-  // planes[0] hi, [1] mid, [2] lo of the finite elements.
+  // planes[0] is hi, [1] mid and [2] lo of the finite elements.
   const auto n = static_cast<size_t>(depth);
   std::vector<float> planes_a[3], planes_b[3];
   const auto split = [&](const float* x, std::vector<float>* planes) {

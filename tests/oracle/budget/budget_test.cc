@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The budget against perturbed computations in long double that share none of its formulas: it must
-// hold for every one of them, and some must come close, or it would prove nothing.
+// The budget against perturbed computations in long double, which share none of its formulas. It must
+// hold for all of them. Some must come close, or the test would prove nothing.
 
 #include "oracle/budget/budget.h"
 
@@ -24,7 +24,7 @@ using Real = long double;
 
 double Uniform(std::mt19937_64& rng) { return static_cast<double>(rng() >> 11) * 0x1p-53; }
 
-// A row whose logits come from H = 1, hidden = 1: they are the weights themselves.
+// A row whose logits come from H = 1 and hidden = 1, so that they are the weights.
 struct LogitRow {
   LogitRow(const std::vector<double>& logits, int64_t label)
       : count(static_cast<int64_t>(logits.size())), z(logits) {
@@ -79,7 +79,7 @@ std::vector<double> RandomLogits(std::mt19937_64& rng) {
   return x;
 }
 
-// Nothing errs but the logits, each by up to epsilon times its own size.
+// Arithmetic in which only the logits err, each by up to epsilon times its own size.
 Arithmetic OnlyLogits(double epsilon) {
   Arithmetic a;
   a.dot_logit = epsilon;
@@ -89,8 +89,8 @@ Arithmetic OnlyLogits(double epsilon) {
   return a;
 }
 
-// Kills: max(delta) instead of L or of P (too loose), a dropped second-order term of the entropy, a
-// dropped factor e^L (violated at large delta).
+// Fails for max(delta) in place of L or of P (too loose), and for an entropy without its second-order
+// term or without the factor e^L (violated at large delta).
 TEST(Budget, LogitErrorsPropagateRigorouslyAndTightly) {
   std::mt19937_64 rng(1);
   double tight_lse = 0, tight_logprob = 0, tight_entropy = 0;
@@ -100,8 +100,7 @@ TEST(Budget, LogitErrorsPropagateRigorouslyAndTightly) {
     const double epsilon = std::ldexp(1.0, -static_cast<int>(rng() % 24));
     const LogitRow row(logits, label);
     const RowBudget budget = row.Forward(OnlyLogits(epsilon));
-    // Of the fp64 values that the budget was evaluated with: at most 40 additions and 20 other
-    // roundings.
+    // The error of evaluating the budget's row in fp64: at most 40 additions and 20 other roundings.
     const double evaluation = 64 * 0x1p-53 * (4 + std::fabs(row.row.lse) + std::fabs(row.row.logprob));
 
     std::vector<Real> x(logits.begin(), logits.end()), moved = x;
@@ -112,8 +111,8 @@ TEST(Budget, LogitErrorsPropagateRigorouslyAndTightly) {
       const Real delta = epsilon * std::fabs(x[v]);
       bool up = rng() % 2 == 0;
       if (corner == 1) up = true;
-      if (corner == 2) up = v != y;                                // logprob's corner
-      if (corner == 3) up = before.log_p[v] + before.entropy < 0;  // entropy's corner
+      if (corner == 2) up = v != y;                                // the extreme for logprob
+      if (corner == 3) up = before.log_p[v] + before.entropy < 0;  // the extreme for entropy
       moved[v] += up ? delta : -delta;
     }
     const Softmax after = Exact(moved);
@@ -131,7 +130,7 @@ TEST(Budget, LogitErrorsPropagateRigorouslyAndTightly) {
   EXPECT_GT(tight_entropy, 0.99);
 }
 
-// A float-like machine: every operation may err by u relative, in the direction the generator picks.
+// A machine like fp32: every operation may err by u relative, in a direction that the generator picks.
 class Machine {
  public:
   Machine(uint64_t seed, int bias) : rng_(seed), bias_(bias) {}
@@ -139,7 +138,7 @@ class Machine {
     const double sign = bias_ != 0 ? bias_ : (rng_() % 2 == 0 ? 1 : -1);
     return exact * (1 + static_cast<Real>(sign * units * 0x1p-24));
   }
-  // A rounded sum is also never further off than its smaller operand (round to nearest, or truncation).
+  // A rounded sum also errs by no more than its smaller operand (round to nearest, or truncation).
   Real Add(Real a, Real b) {
     const Real exact = a + b, limit = std::min(std::fabs(a), std::fabs(b));
     return exact + std::clamp((*this)(exact)-exact, -limit, limit);
@@ -150,7 +149,7 @@ class Machine {
   int bias_;
 };
 
-// The machine computes in long double: at most 16 roundings of numbers near 1.
+// The machine's own arithmetic, long double, makes at most 16 roundings of numbers near 1.
 constexpr double kMachine = 16 * 0x1p-64;
 
 struct Computed {
@@ -158,7 +157,7 @@ struct Computed {
   std::vector<Real> dx;
 };
 
-// The online softmax, a column at a time, and the gradient, every step rounded by the machine.
+// The online softmax, a column at a time, and the gradient. The machine rounds every step.
 Computed Online(const std::vector<double>& x, size_t y, double g, double k, Machine& fl) {
   Real m = x[0], s = 0, q = 0;
   bool first = true;
@@ -196,8 +195,8 @@ Contract OnlineContract() {
   return c;
 }
 
-// Kills: a dropped rho, gamma or log term; a bound for the gradient that forgets the entropy's error or
-// the rounding of 1 - p; u where 2u is needed.
+// Fails for a bound without rho, gamma or a log term, for a gradient's bound without the entropy's
+// error or the rounding of 1 - p, and for u where 2u is needed.
 TEST(Budget, EveryRoundingIsPaidFor) {
   std::mt19937_64 rng(2);
   double tight_logprob = 0, tight_entropy = 0, tight_dx = 0;
@@ -235,8 +234,8 @@ TEST(Budget, EveryRoundingIsPaidFor) {
   EXPECT_GT(tight_dx, 0.25);
 }
 
-// Kills: an A(D) without the truncation's factor two, a block count that forgets the last short block,
-// a certificate that holds for products below the least subnormal.
+// Fails for an A(D) without the truncation's factor two, for a block count without the last short
+// block, and for a certificate that is granted to products below the least subnormal.
 TEST(Arithmetic, DotProductConstants) {
   Contract c;
   c.accumulate = Accumulate::kFp32;
@@ -255,7 +254,8 @@ TEST(Arithmetic, DotProductConstants) {
   EXPECT_EQ(dot(32, kernel::DType::kBf16), Gamma(21 + 5, 0x1p-24));
 }
 
-// Kills: 1/T paid for where it rounds nothing, or not paid for where it does.
+// Fails if the bound includes roundings of 1/T where there are none, or omits them where there are
+// some.
 TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {
   Contract c;
   c.scale = Scale::kAfter;
@@ -272,7 +272,7 @@ TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {
   EXPECT_EQ(claims.At(3).scale_roundings, 0x1p-24);
 }
 
-// Kills: a host contract whose summation depth or rescale count ignores tiles or splits.
+// Fails for a host contract whose summation depth or number of rescales ignores tiles or splits.
 TEST(Arithmetic, SummationTree) {
   Contract c;
   c.tile = 64;
@@ -290,20 +290,22 @@ TEST(Arithmetic, SummationTree) {
   EXPECT_EQ(at(4096).sum_depth, 7 + 7 + 7);  // terms are added as often as before
 }
 
-// Two logits that fp32 cannot tell apart, 1024 nats apart in truth: p underflows and e^delta overflows,
-// and their product is 1. Kills: a budget that takes the first for zero (found by a campaign).
+// Two logits are 1024 nats apart, but fp32 cannot tell them apart. p underflows, e^delta overflows, and
+// their product is 1. Fails for a budget that takes p for zero (found by a campaign).
 TEST(Budget, AnUnderflownProbabilityMayStillBeLarge) {
   const LogitRow row({0x1p34, 0x1p34 + 1024}, 0);
   const Arithmetic a = OnlyLogits(0x1p-24);
   const RowBudget budget = row.Forward(a);
   const DLogits dz(row, budget, a, {1, 0, 0});
-  EXPECT_GE(budget.lse, std::log(2.0));  // a tie is within reach
+  EXPECT_GE(budget.lse, std::log(2.0));  // the two logits may be a tie
   EXPECT_GE(budget.entropy, std::log(2.0));
   EXPECT_GE(budget.logprob, 1024 - std::log(2.0));
   EXPECT_GE(dz.bound[0], 0.5);
   EXPECT_GE(dz.bound[1], 0.5);
 }
 
+// Fails if exact dot products are charged an error, or if the certificate is granted beyond 2^(q + 24)
+// or below the least subnormal.
 TEST(Budget, ExactDotProductsLeaveNoLogitError) {
   const Arithmetic a = TargetArithmetic(OnlineContract(), kernel::DType::kF32, {1, 3, 1});
   LogitRow row({3, 1, 0.5}, 1);

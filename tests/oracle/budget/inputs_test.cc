@@ -13,8 +13,8 @@
 namespace plumbline::oracle {
 namespace {
 
-// Kills: a wrong bias, a subnormal treated as normal, a sign lost. The kernel's decoder was written
-// separately: each is checked against the other over all patterns.
+// Fails for a wrong bias, a subnormal treated as normal, or a lost sign. The kernel's decoder was
+// written separately, so each is checked against the other over all patterns.
 TEST(LoadFloat, AgreesWithTheKernelOnEveryPattern) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto pattern = static_cast<uint16_t>(bits);
@@ -30,8 +30,9 @@ TEST(LoadFloat, AgreesWithTheKernelOnEveryPattern) {
   }
 }
 
-// Kills: gradients read with the sign of the loss, 1/n taken over all rows, an ignored label that lies
-// inside the vocabulary counted as a row, strides not followed, the whole's row count not used.
+// Fails for gradients read with the sign of the loss, for 1/n taken over all rows, for an ignored label
+// inside the vocabulary that is counted as a row, for strides that are not followed, and if the whole
+// problem's row count is not used.
 TEST(LoadInputs, UpstreamGradientsAndRowKinds) {
   const std::vector<float> hidden = {1, 2, 9, 3, 4, 9, 5, 6, 9},
                            weight = {1, 3, 2, 4};  // [3,2] ld 3, [2,2]

@@ -2,8 +2,8 @@
 //
 // The fp64 reference against the arbiter, on every element of thousands of small problems whose values
 // are anything that the dtypes hold. Fails if a value of the reference is wrong by more than the radius
-// that it states, if a radius is forgotten, or if the two disagree about which elements are zero, NaN
-// or infinite.
+// that it states, if a radius is left out, or if the two disagree about which elements are zero, NaN or
+// infinite.
 
 #include "oracle/judge/expectation.h"
 
@@ -31,7 +31,8 @@ using Class = ArbiterValue::Class;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Raw output only, so that a seed means the same problem with every standard library.
+// Draws from the generator's raw output, so that a seed means the same problem with every standard
+// library.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : rng_(seed) {}
@@ -61,7 +62,7 @@ enum class Values : uint8_t {
 };
 constexpr int64_t kFamilies = 8;
 
-// The pattern of the dtype that holds x truncated; fp16 loses what is outside its range to 0 or
+// Returns the pattern of x truncated to the dtype. fp16 takes what is outside its range to 0 or
 // infinity.
 uint32_t Pattern(DType dtype, float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
@@ -77,9 +78,9 @@ uint32_t Pattern(DType dtype, float x) {
 
 struct Plan {
   Values family = Values::kOrdinary;
-  int64_t top = 0;  // kAnyExponent: hidden is below 2^top, weight below 2^(5 - top)
-  // kAnyExponent: no such limits. kSprinkled: hidden is positive and the weight may hold -inf alone,
-  // which makes logits of -inf.
+  int64_t top = 0;  // for kAnyExponent: hidden is below 2^top, weight below 2^(5 - top)
+  // For kAnyExponent it lifts these limits. For kSprinkled hidden is positive and the weight may hold
+  // -inf alone, which makes logits of -inf.
   bool wild = false;
 };
 
@@ -206,12 +207,12 @@ std::string Show(const SmallProblem& p) {
   return s.str();
 }
 
-// How much of what was compared could have failed.
+// Counts how much of what was compared could have failed.
 struct Coverage {
   int64_t zero = 0, nan = 0, infinite = 0, unspecified = 0, vacuous = 0, loose = 0, finite = 0;
 };
 
-// Empty, or why the reference's element and the arbiter's cannot both be right.
+// Returns why the reference's element and the arbiter's cannot both be right, or nothing.
 std::string Disagreement(const Element& e, const ArbiterValue& a, Coverage* coverage) {
   switch (e.expect) {
     case Expect::kUnspecified:
@@ -233,8 +234,8 @@ std::string Disagreement(const Element& e, const ArbiterValue& a, Coverage* cove
       break;
   }
   if (a.kind != Class::kFinite) return "is not finite";
-  // Radius and bound are the same formulas with 2^-53 and 2^-24: a radius that is not far below the
-  // bound is one under which much could hide.
+  // Radius and bound are the same formulas with 2^-53 and 2^-24. A radius that is not far below the
+  // bound could hide large errors.
   const bool tight = e.radius <= 0x1p-20 * e.bound;
   ++(e.expect == Expect::kVacuous ? coverage->vacuous : tight ? coverage->finite : coverage->loose);
   // The subtractions round by 2^-53 of the difference at most.
@@ -242,7 +243,7 @@ std::string Disagreement(const Element& e, const ArbiterValue& a, Coverage* cove
   return error <= e.radius * (1 + 0x1p-50) ? "" : "is further away than the radius";
 }
 
-// Every element of the problem; stops at the first disagreement.
+// Compares every element of the problem. Stops at the first disagreement.
 std::string Compare(SmallProblem* p, Coverage* coverage) {
   const kernel::Problem problem = p->View();
   kernel::Results wanted;
@@ -289,7 +290,7 @@ void CompareMany(uint64_t first, uint64_t last) {
     ++disagreements;
     ADD_FAILURE() << "seed " << seed << ": " << why;
   }
-  // Else the generator has lost a class, and its agreement would be empty.
+  // Otherwise the generator has lost a class, and its agreement would be empty.
   const auto problems = static_cast<int64_t>(last - first);
   EXPECT_GT(coverage.finite, 10 * problems);
   EXPECT_GT(coverage.zero, problems);

@@ -17,9 +17,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The rules of verdict.h, an element at a time, against the vectorised form: the same rows are passed,
-// with the same tightness at the same place. Kills: a NaN that compares as a pass, an infinite value
-// within an infinite bound, a column of the last, short vector left out.
+// The vectorised form must pass the same rows as verdict.h's rules, element by element, with the same
+// tightness at the same place. Fails if a NaN compares as a pass, if an infinite value passes within an
+// infinite bound, or if a column of the last, short vector is left out.
 TEST(JudgeRow, AgreesWithJudgeOnEveryElement) {
   std::mt19937 rng(1);
   int passed = 0;

@@ -20,20 +20,21 @@ Element Finite(double value, double bound, double radius = 0) {
 
 JudgedElement JudgeLse(const Element& e, double got) { return Judge(Output::kLse, e, got); }
 
-// Kills: a comparison written so that NaN passes (err > NaN is false), on either side.
+// Fails for a comparison written so that NaN passes (err > NaN is false), on either side.
 TEST(Judge, NaNNeverPassesByAccident) {
   for (const Element& e : {Finite(1, 0.5), Finite(0, 0), Element{Expect::kVacuous, 1, 0, 100},
                            Element{Expect::kPlusZero, 0, 0, 0}, Element{Expect::kPlusInf, kInf, 0, 0},
                            Element{Expect::kMinusInf, -kInf, 0, 0}}) {
     EXPECT_EQ(JudgeLse(e, kNaN).verdict, Verdict::kFail) << static_cast<int>(e.expect);
   }
-  EXPECT_EQ(JudgeLse(Finite(1, kNaN), 1.5).verdict, Verdict::kFail);  // a bound that is no number
+  EXPECT_EQ(JudgeLse(Finite(1, kNaN), 1.5).verdict, Verdict::kFail);  // the bound is NaN
   EXPECT_EQ(JudgeLse(Finite(kNaN, 1), 1).verdict, Verdict::kFail);
   EXPECT_EQ(JudgeLse({Expect::kNaN, kNaN, 0, 0}, kNaN).verdict, Verdict::kPass);
   EXPECT_EQ(JudgeLse({Expect::kNaN, kNaN, 0, 0}, 0).verdict, Verdict::kFail);
 }
 
-// Kills: `<` for `<=` at the bound, a radius that is not added, a tightness that divides by zero.
+// Fails for `<` in place of `<=` at the bound, for a radius that is not added, and for a tightness that
+// divides by zero.
 TEST(Judge, TheBoundIsInclusiveAndTheRadiusIsOurs) {
   EXPECT_EQ(JudgeLse(Finite(1, 0.5), 1.5).verdict, Verdict::kPass);
   EXPECT_EQ(JudgeLse(Finite(1, 0.5), 1.5).tightness, 1);
@@ -44,7 +45,7 @@ TEST(Judge, TheBoundIsInclusiveAndTheRadiusIsOurs) {
   EXPECT_EQ(JudgeLse(Finite(0, 0), -0.0).verdict, Verdict::kPass);
 }
 
-// Kills: a sign check inside a tolerance; -0 accepted where +0 is promised.
+// Fails for a sign check with a tolerance, and if -0 is accepted where +0 is promised.
 TEST(Judge, SignsHaveNoTolerance) {
   EXPECT_EQ(Judge(Output::kLogprob, Finite(-1e-9, 1e-6), 1e-9).failure, Failure::kSign);
   EXPECT_EQ(Judge(Output::kEntropy, Finite(1e-9, 1e-6), -1e-9).failure, Failure::kSign);
@@ -54,14 +55,14 @@ TEST(Judge, SignsHaveNoTolerance) {
   EXPECT_EQ(Judge(Output::kGradHidden, {Expect::kPlusZero, 0, 0, 0}, 0.0).verdict, Verdict::kPass);
 }
 
-// Kills: a vacuous element counted as a pass, an unspecified one judged.
+// Fails if a vacuous element counts as a pass, or an unspecified one is judged.
 TEST(Judge, VacuousAndUnspecifiedAreNotPasses) {
   EXPECT_EQ(JudgeLse({Expect::kVacuous, 1, 0, 100}, 50).verdict, Verdict::kVacuous);
   EXPECT_EQ(JudgeLse({Expect::kUnspecified, 0, 0, 0}, kNaN).verdict, Verdict::kUnspecified);
 }
 
-// Kills: a worst element that is a tight pass while another element fails; a strided output read
-// densely.
+// Fails if the worst element is a tight pass while another element fails, and if a strided output is
+// read densely.
 TEST(JudgeAll, ReportsTheFailureBeforeTheTightestPass) {
   std::vector<float> data = {1.0f, 99.0f, 2.4f, 99.0f, 3.5f, 99.0f};  // stride 2
   kernel::Results results;

@@ -26,9 +26,9 @@ bool SameBits(double a, double b) {
 constexpr double kLeast = 0x1p-20;
 double Raised(double x) { return x != 0 && std::fabs(x) < kLeast ? kLeast : std::fabs(x); }
 
-// LoadFloat decodes by the definition, one element at a time; the packed forms are vectorised.
-// Kills: a transposed tile, a wrong remainder row or column, padding that is not 0, a subnormal or an
-// infinity that is widened wrongly, a zero that is raised.
+// LoadFloat decodes by the definition, one element at a time; the packed forms are vectorised. Fails
+// for a transposed tile, a wrong remainder row or column, padding that is not 0, a subnormal or an
+// infinity that is widened wrongly, and a zero that is raised.
 TEST(PackPanel, HoldsWhatLoadFloatReads) {
   std::mt19937 rng(1);
   std::vector<uint32_t> bits(200 * 200);
@@ -62,8 +62,8 @@ TEST(PackPanel, HoldsWhatLoadFloatReads) {
   }
 }
 
-// Kills: an exponent off by one, which would certify dot products that are not exact; a zero or an
-// infinity that counts as a bit.
+// Fails for an exponent off by one, which would certify dot products that are not exact, and if a zero
+// or an infinity counts as a bit.
 TEST(LowestBit, OfKnownNumbers) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(LowestBit(1), 1);
@@ -85,8 +85,8 @@ TEST(LowestBit, OfKnownNumbers) {
   EXPECT_EQ(largest[5], 1);
 }
 
-// Small integers, so that every order of summation is exact. Kills: a row or column left out, a stride
-// confused, a sum started from what c held.
+// Small integers make every order of summation exact. Fails if a row or column is left out, if strides
+// are confused, or if a sum starts from what c held.
 TEST(Gemm, IntegersInEveryShape) {
   std::mt19937 rng(2);
   const auto draw = [&] { return static_cast<double>(static_cast<int>(rng() % 17) - 8); };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sweep says does not depend on how it works: by how many threads, and whether logits are kept
-// from forward to backward or computed again, a row at a time, for want of memory.
+// The sweep's results do not depend on how it works: on the number of threads, on whether logits are
+// kept from forward to backward, or on a lack of memory that makes it compute them again a row at a
+// time.
 
 #include "oracle/sweep/sweep.h"
 
@@ -25,9 +26,9 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// Rows that are ignored, that have no gradient and that are unspecified lie between the others, so that
-// those that take part are in runs; sizes are beside those of blocks and panels. Some elements are
-// subnormal, for what is lost where operands are flushed.
+// Rows that are ignored, have no gradient or are unspecified lie between the others, so that the rows
+// that take part form runs. Sizes are next to those of blocks and panels. Some elements are subnormal,
+// because flushed operands lose them.
 SmallProblem Draw(int64_t v, int64_t h, Reduction reduction, bool special) {
   std::mt19937_64 rng(11);
   const auto unit = [&rng] { return static_cast<float>(rng() >> 40) * 0x1p-23f - 1; };
@@ -62,7 +63,7 @@ void ExpectNear(double a, double b, double scale, const std::string& what) {
   }
 }
 
-// Sums run in another order where threads share them: that moves a value by its radius at most, and a
+// Sums run in another order where threads share them. That moves a value by its radius at most, and a
 // bound, whose terms have one sign, by a part in 1e12.
 void ExpectAlike(const Expectation& a, const Expectation& b, const std::string& how) {
   for (const Output output : kOutputs) {
@@ -82,9 +83,9 @@ void ExpectAlike(const Expectation& a, const Expectation& b, const std::string& 
   }
 }
 
-// Fails if a block of rows reads another's logits, if runs of rows that take part are taken for one, if
-// something that forward left (the least bits of columns, what flushing loses) is missing or stale
-// where logits are computed again, or if two threads write one place.
+// Fails if a block of rows reads another's logits, if separate runs of rows are taken for one, if data
+// of forward (the least bits of columns, what flushing loses) is missing or stale where logits are
+// computed again, or if two threads write one place.
 TEST(SweepTest, ThreadsAndMemoryChangeNothing) {
   struct Size {
     int64_t v, h;
@@ -134,8 +135,8 @@ class Interrupting final : public ElementSink {
   std::array<std::atomic<int64_t>, kOutputs.size()> taken_{};
 };
 
-// Fails if a sweep goes on to its end after a flag is raised, forward or backward, hands out gradients
-// that lack some columns' share, or does not say that it stopped.
+// Fails if a sweep runs on after the flag is raised, forward or backward, if it hands out gradients
+// without some columns' share, or if it does not say that it stopped.
 TEST(SweepTest, Interrupt) {
   SmallProblem p = Draw(500, 24, Reduction::kNone, /*special=*/false);
   const kernel::Problem problem = p.View();
@@ -157,9 +158,9 @@ TEST(SweepTest, Interrupt) {
   EXPECT_EQ(sink.taken(Output::kGradWeight), p.v);
 }
 
-// Four logprobs of -2^126: the sum is 2^128, which fp32 does not have; three still fit. Kills: an
-// overflow of the loss's own sum that counts as a finite value, or one of the mean that is taken for
-// one (found by a campaign of 10^6 cases on host, in 6 of them).
+// Four logprobs of -2^126 sum to 2^128, which fp32 does not have; three still fit. Fails if an overflow
+// of the loss's own sum counts as a finite value, or if the mean of such a sum counts as one (found by
+// a campaign of 10^6 cases on host, in 6 of them).
 TEST(SweepTest, ALossBeyondFp32IsUnspecified) {
   for (const int64_t n : {3, 4}) {
     for (const kernel::Reduction reduction : {kernel::Reduction::kSum, kernel::Reduction::kMean}) {
@@ -176,8 +177,7 @@ TEST(SweepTest, ALossBeyondFp32IsUnspecified) {
       wanted.loss = kernel::Tensor{&loss, kernel::DType::kF32, 0, {1, 1}, {1, 1}};
       Contract contract;
       contract.shift = Shift::kExactMax;
-      contract.scale =
-          Scale::kAfter;  // T = 1 moves no logit, which would be worth more than exp can hold
+      contract.scale = Scale::kAfter;  // T = 1 moves no logit; moved ones would exceed the range of exp
       const Expectation e = Expected(problem, wanted, contract);
       EXPECT_EQ(e[Output::kLoss].at(0, 0).expect, n == 4 ? Expect::kUnspecified : Expect::kFinite) << n;
     }

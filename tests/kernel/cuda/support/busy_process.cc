@@ -29,7 +29,7 @@ bool InputEnded() {
   return poll(&input, 1, 0) > 0;
 }
 
-// Not a test: what the other process does.
+// The work of the other process; it is no test.
 TEST(BusyProcess, DISABLED_Runs) {
   const char* const ready = std::getenv(kReady);
   ASSERT_NE(ready, nullptr);

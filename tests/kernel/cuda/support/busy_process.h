@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Another process that keeps the same GPU busy. Processes take turns there, by slices of time, so that
-// what one of them has enqueued on several streams starts late and together: an order that is missing
-// between them then shows.
+// Another process that keeps the same GPU busy. Processes share the GPU in time slices, so what one of
+// them has enqueued on several streams starts late and together. An order that is missing between
+// streams then shows.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_BUSY_PROCESS_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_BUSY_PROCESS_H_
@@ -11,8 +11,8 @@
 
 namespace plumbline::kernel::device {
 
-// This program once more, running the disabled test BusyProcess.DISABLED_Runs until it is told to stop.
-// Throws std::runtime_error where it does not start or does not reach the GPU.
+// Starts this program again, running the disabled test BusyProcess.DISABLED_Runs until it is told to
+// stop. Throws std::runtime_error if it does not start or does not reach the GPU.
 class BusyProcess {
  public:
   BusyProcess();
@@ -21,7 +21,7 @@ class BusyProcess {
   BusyProcess& operator=(const BusyProcess&) = delete;
 
  private:
-  FILE* input_ = nullptr;  // of its shell: it stops at the end of it
+  FILE* input_ = nullptr;  // its shell's input; it stops when this is closed
 };
 
 }  // namespace plumbline::kernel::device

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::byte kPoison{0xff};
 
-// Elements by which the first of a view lies before its data (negative strides), and in all.
+// The number of elements by which the first of a view lies before its data (negative strides), and the
+// number in all.
 struct Extent {
   int64_t before = 0, elements = 0;
 };
@@ -92,7 +93,7 @@ size_t ExtentBytes(const ConstTensor& tensor) {
   return static_cast<size_t>(ExtentOf(tensor).elements) * SizeOf(tensor.dtype);
 }
 
-// `image` is what the buffer must hold but for an output's elements.
+// `image` is what the buffer must hold, except for an output's elements.
 struct DeviceProblem::Mirror {
   Mirror(std::string name_, const ConstTensor& host_, void* output_)
       : name(std::move(name_)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem on the host, mirrored in device memory as it lies there: the same strides, padding and
-// offsets, every tensor between guard bands, outputs, padding and guard bands poisoned with 0xff (NaN).
-// What comes back goes into the host's outputs; whatever else changed is damage.
+// A problem on the host and its copy in device memory with the same strides, padding and offsets. Every
+// tensor lies between guard bands. Outputs, padding and guard bands are poisoned with 0xff (NaN).
+// Outputs are copied back to the host's; whatever else changed is damage.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_PROBLEM_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_PROBLEM_H_
@@ -22,16 +22,16 @@
 
 namespace plumbline::kernel::device {
 
-// Why no test here can run: no CUDA in this build, or no device; empty where both are there.
+// Returns why no test here can run (no CUDA in this build, or no device), or nothing.
 std::string WhyNoDevice();
 
-// Throws std::runtime_error with the call and CUDA's words.
+// Throws std::runtime_error, which names the call and quotes CUDA's error.
 void Check(cudaError_t error, const char* call);
 
-// Device memory with a guard band on either side, all of it 0xff at first, or, unfilled, the guard
-// bands alone: initcheck then sees what is read before it is written. Filled when the call returns: a
-// cudaMemset has only been enqueued by then, on a stream that non-blocking ones do not wait for. Throws
-// as Check.
+// Device memory with a guard band on either side. All of it is 0xff at first; if unfilled, the guard
+// bands alone are, so that initcheck sees what is read before it is written. The fill is complete when
+// the call returns: a cudaMemset would only have been enqueued by then, on a stream that non-blocking
+// ones do not wait for. Throws as Check.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes, bool filled = true);
@@ -41,7 +41,7 @@ class DeviceBuffer {
 
   std::byte* data() const { return base_ + kGuard; }
   size_t size() const { return bytes_; }
-  void Fill(int byte);  // guard bands stay
+  void Fill(int byte);  // leaves the guard bands
   void Put(const void* from, size_t bytes);
   std::vector<std::byte> Get() const;
   bool GuardsIntact() const;
@@ -60,10 +60,10 @@ class DeviceProblem {
 
   const Problem& problem() const { return problem_; }
   const Results& results() const { return results_; }
-  size_t bytes() const;  // of device memory that a problem of these views takes, guard bands aside
+  size_t bytes() const;  // device memory of this problem's views, without guard bands
 
   void PoisonOutputs(int byte);
-  // Copies the outputs' elements into the host's; returns what else changed, one line each.
+  // Copies the outputs' elements to the host's. Returns what else changed, one line each.
   std::vector<std::string> Fetch();
 
  private:
@@ -73,20 +73,20 @@ class DeviceProblem {
   Results results_;
 };
 
-// Bytes from the first to the last element of a view.
+// Returns the bytes from the first to the last element of a view.
 size_t ExtentBytes(const ConstTensor& tensor);
 
 inline constexpr int kUnfilled = -1;
 
-// Workspace and saved state of exactly the size that is asked for, poisoned (kUnfilled: as they come),
-// and the calls.
+// Makes calls with a workspace and a saved state of exactly the size that is asked for, poisoned
+// (kUnfilled: left as allocated).
 class DeviceCall {
  public:
   DeviceCall(const DeviceProblem& on, const Execution& execution, int poison = 0xff);
 
   Status Forward();
   Status Backward();
-  // Forward, and Backward where a gradient is asked for; waits.
+  // Runs Forward, and Backward if a gradient is asked for. Waits for both.
   Status Run();
   bool GuardsIntact() const { return workspace_->GuardsIntact() && saved_->GuardsIntact(); }
   const Sizes& sizes() const { return sizes_; }

@@ -11,7 +11,7 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-// All memory of one run; the first error is kept.
+// The memory of one run. It keeps the first error.
 class Memory {
  public:
   ~Memory() {
@@ -49,7 +49,7 @@ template <class Element>
 KeptOutcome Run(const KeptCase& c) {
   Memory memory;
   const auto up = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
-  // Zeros in rows behind those: they are part of a depth.
+  // Rows of ones, followed by rows of zeros up to `rows`, because those are part of a depth.
   const auto ones = [&](int64_t rows, int64_t of_ones, int64_t columns) {
     const int64_t ld = up(columns, 8);
     std::vector<Element> values(size_t(rows * ld), Element(0.0f));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the gradients' products of the Hopper path on matrices of ones, with d_logits of another chunk
-// made beside them (Product::kept).
+// Runs the gradients' products of the Hopper path on matrices of ones, while d_logits of another chunk
+// are made beside them (Product::kept).
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_KEPT_RUNNER_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_KEPT_RUNNER_H_
@@ -12,18 +12,18 @@
 
 namespace plumbline::kernel::cuda {
 
-// Numbers of a row: dz = weight 2^z, at the label label_gradient.
+// Numbers of a row: dz = weight 2^z, and label_gradient at the label.
 struct KeptTestRow {
   float weight, label_gradient;
-  int32_t label;  // of the vocabulary, -1: none
+  int32_t label;  // column of the vocabulary, -1: none
 };
 
 struct KeptCase {
   bool half = false;                  // fp16, else bf16
-  bool hidden = true, weight = true;  // which gradients; of both, each product makes every second row
-  int64_t rows = 1, hidden_size = 1, depth = 64;  // of the products; `depth` columns
-  int64_t live = 1;                               // places on the list
-  int64_t columns = 1, first_column = 0;          // of the other chunk
+  bool hidden = true, weight = true;  // which gradients; with both, each product makes every second row
+  int64_t rows = 1, hidden_size = 1, depth = 64;  // sizes of the products; `depth` columns
+  int64_t live = 1;                               // rows on the list
+  int64_t columns = 1, first_column = 0;          // the other chunk
   int64_t logits_ld = 4, ld = 8;                  // multiples of 4 and 8
   std::vector<float> logits;                      // [forward's place][logits_ld]
   std::vector<int32_t> slot, source;              // as KeptChunk has them

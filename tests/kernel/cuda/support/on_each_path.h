@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests that need a GPU, run on each path; skips itself, saying why, where there is none.
+// A fixture for tests that need a GPU. It runs on each path, and skips itself, saying why, if there is
+// no GPU.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
@@ -24,7 +25,7 @@ class OnEachPath : public testing::TestWithParam<CudaPath> {
 inline auto EachPath() {
   return testing::Values(CudaPath::kSimt, CudaPath::kPortable, CudaPath::kBest);
 }
-// For what is too much for the slow one.
+// Paths for tests that take too long on the slow one.
 inline auto FastPaths() { return testing::Values(CudaPath::kPortable, CudaPath::kBest); }
 inline std::string PathName(const testing::TestParamInfo<CudaPath>& path) {
   return path.param == CudaPath::kBest ? "best" : path.param == CudaPath::kSimt ? "simt" : "portable";

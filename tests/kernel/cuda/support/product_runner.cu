@@ -14,10 +14,10 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-constexpr uint32_t kMark = 0x7fc0dead;  // a NaN that no sum is
-constexpr uint16_t kNaNBits = 0x7fff;   // in bf16 and fp16
+constexpr uint32_t kMark = 0x7fc0dead;  // a NaN that no sum gives
+constexpr uint16_t kNaNBits = 0x7fff;   // a NaN in bf16 and fp16
 
-// Of the test's own: the sums as they are.
+// The test's own epilogue: stores the sums as they are.
 template <bool loads>
 struct StoreSums {
   static constexpr bool kLoads = loads;
@@ -45,10 +45,10 @@ struct StoreSums {
   }
 };
 
-// An operand in memory: [planes][rows, ld], its first `used` rows and `columns` columns are read.
+// An operand in memory: [planes][rows, ld]. Its first `used` rows and `columns` columns are read.
 struct Matrix {
   uint16_t* data;
-  int64_t rows, columns, ld, plane;  // of which `plane` elements apart
+  int64_t rows, columns, ld, plane;  // planes lie `plane` elements apart
   int planes;
 };
 
@@ -65,7 +65,7 @@ __device__ inline int IntegerAt(uint64_t seed, int plane, int64_t row, int64_t c
          8;
 }
 
-// Integers in rows below `live`, zeros from there to `zeros`, NaN everywhere else.
+// Writes integers to rows below `live`, zeros from there to `zeros`, and NaN elsewhere.
 __global__ void Fill(Matrix a, int64_t live, int64_t zeros, bool half, uint64_t seed) {
   const int64_t count = a.plane * a.planes;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
@@ -96,7 +96,7 @@ __device__ inline int ValueAt(const Matrix& a, bool half, bool depth_outer, int 
                   : __bfloat162float(__ushort_as_bfloat16(bits)));
 }
 
-// The plain loop. Planes of a pass spelled out again, so that a mistake in PlanesOf shows.
+// The plain loop. It spells out the planes of a pass again, so that a mistake in PlanesOf shows.
 __global__ void Reference(Matrix a, Matrix b, bool half, bool a_depth_outer, bool b_depth_outer,
                           int passes, int64_t m, int64_t n, int64_t k, const float* before, int64_t ld,
                           float* c) {
@@ -122,14 +122,14 @@ __global__ void Compare(const uint32_t* got, const uint32_t* want, int64_t count
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
        i += int64_t{gridDim.x} * blockDim.x) {
     if (got[i] == want[i]) continue;
-    // +0 and -0 are one integer.
+    // +0 and -0 are the same integer.
     if ((got[i] | want[i]) == 0x80000000u) continue;
     atomicAdd(&found->wrong, 1ull);
     atomicMin(&found->first, static_cast<unsigned long long>(i));
   }
 }
 
-// All memory of one run; freed in one go, errors of the device and all.
+// The memory of one run. It is freed at once, also after errors of the device.
 class Memory {
  public:
   ~Memory() {
@@ -161,7 +161,7 @@ bool ADepthOuter(Loop loop) { return loop == Loop::kGradWeight; }
 bool BDepthOuter(Loop loop) { return loop != Loop::kLogits && loop != Loop::kFewRowsLogits; }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-// With a few rows and planes' gaps that no product may read.
+// Allocates a matrix with a few rows, and gaps between planes, that no product may read.
 Matrix NewMatrix(Memory* memory, int64_t rows, int64_t columns, int64_t pad, int planes) {
   const int64_t ld = RoundUp(columns + pad, 8);
   const int64_t plane = (rows + 3) * ld;
@@ -172,7 +172,8 @@ Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
   return {a.data, rows, columns, a.ld, a.plane, a.planes};
 }
 
-// Each combination is a kernel to compile: the loops of grad_hidden, which loads, are never planted.
+// Each combination is a kernel to compile, so the loops of grad_hidden, whose epilogue loads, are never
+// planted.
 template <class Element, class Plan>
 Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
                   const Plan& plan, const hopper::Transposed& beside = {}) {
@@ -260,7 +261,7 @@ Outcome RunProduct(const ProductCase& c) {
   const int planes = c.passes == 1 ? 1 : kPlanes;
   Outcome outcome;
 
-  // Rows of an operand in memory: those of the result, or the depth, which ends in zeros.
+  // The rows of an operand in memory are those of the result, or the depth, which ends in zeros.
   const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed,
                         bool poison) {
     const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, pad, planes);
@@ -282,7 +283,7 @@ Outcome RunProduct(const ProductCase& c) {
   product.a = operand(a, a_outer, c.m);
   product.b = operand(b, b_outer, c.n);
   if (has) {
-    // Other padding than the operand that it stands for, as compacted rows have.
+    // The alternative has other padding than the operand that it replaces, as compacted rows have.
     if (c.a_has_alternative) {
       const Matrix other = make(a_outer, c.m, rows, c.a_pad + 8, c.seed * 2, !used);
       product.a_alternative = operand(other, a_outer, c.m);
@@ -309,7 +310,7 @@ Outcome RunProduct(const ProductCase& c) {
     product.live_rows = count;
   }
 
-  // Rows and columns around C that nobody may write.
+  // C has rows and columns around it that must not be written.
   const int64_t ld = c.n + 5, count = (c.m + 2) * ld;
   float* got = memory.New<float>(count);
   float* want = memory.New<float>(count);

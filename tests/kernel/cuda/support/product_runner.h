@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one of the Hopper path's main loops on the device with an epilogue that stores the sums, on
-// small integers: every sum is exact in fp32, whatever the order, so that it must equal a plain loop's
-// bit for bit. What a product must not read is NaN; what it must not write holds a mark.
+// Runs one of the Hopper path's main loops on the device with an epilogue that stores the sums.
+// Elements are small integers, so every sum is exact in fp32 in any order, and must equal a plain
+// loop's bit for bit. Memory that a product must not read is NaN; memory that it must not write holds a
+// mark.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
@@ -13,7 +14,7 @@
 
 namespace plumbline::kernel::cuda {
 
-// Which main loop: majors and tile of launch_product.cuh.
+// The main loops: major orders and tiles of launch_product.cuh.
 enum class Loop { kLogits, kGradHidden, kGradWeight, kFewRowsLogits, kFewRowsGradHidden };
 
 inline bool IsGradHidden(Loop loop) {
@@ -24,15 +25,16 @@ struct ProductCase {
   Loop loop = Loop::kLogits;
   bool half = false;  // fp16, else bf16
   int64_t m = 1, n = 1, k = 1;
-  int64_t a_pad = 0, b_pad = 0;  // elements after a row, rounded up to what TMA can address
+  int64_t a_pad = 0, b_pad = 0;  // elements after a row, rounded up to a multiple that TMA can address
   int passes = 1;                // or 6
-  bool accumulate = false;       // grad_hidden only: C holds sums before
+  bool accumulate = false;       // grad_hidden only: C already holds sums
   int64_t live = -1;             // -1: no live_rows
   int64_t live_first = 0;
-  // kGradWeight: as if beside a grad_hidden in such units, which decides how tiles are dealt; 0: not.
+  // kGradWeight: the units of a grad_hidden beside it, which decide how tiles are dealt; 0: there is
+  // none.
   int unit_rows = 0, unit_columns = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
-  bool a_has_alternative = true, b_has_alternative = true;  // which operands, where there is one
+  bool a_has_alternative = true, b_has_alternative = true;  // operands that have the alternative
   int planted = 0;                                          // bf16 only, kLogits and kGradWeight
   uint64_t seed = 1;
 };
@@ -46,14 +48,14 @@ struct Outcome {
   float got = 0, want = 0;
 };
 
-// Empty where the device of the Hopper path is there, else why not.
+// Returns why the Hopper path's device is not there, or nothing.
 std::string WhyNoDevice();
 
 Outcome RunProduct(const ProductCase& c);
 
-// C of one product of given matrices, row-major bits of bf16 or fp16: A [planes][m, k], B [planes][n,
-// k] whatever the loop (they are laid out as it wants them). C starts from `before` if that is not
-// empty.
+// Multiplies given matrices, row-major bits of bf16 or fp16: A [planes][m, k], B [planes][n, k] for
+// every loop; they are then laid out as the loop wants them. C starts from `before` if that is not
+// empty. Returns the error, or nothing.
 std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
                      const std::vector<uint16_t>& b, const std::vector<float>& before,
                      std::vector<float>* sums);

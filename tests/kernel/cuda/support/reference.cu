@@ -27,7 +27,7 @@ __global__ void FillKernel(uint16_t* data, int64_t rows, int64_t columns, int64_
   }
 }
 
-// A warp a column, so that rows of weight are read as they lie.
+// A warp a column, so that rows of weight are read contiguously.
 __global__ void LogitKernel(const uint16_t* hidden, const uint16_t* weight, int64_t vocab,
                             int64_t depth, int64_t stride, double* z) {
   const int lane = static_cast<int>(threadIdx.x % 32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values on the device for problems too large for the host, and their logits in fp64 by the plainest of
-// kernels: what an index that overflows is found with. Shares nothing with the operator.
+// Device values for problems too large for the host, and their logits in fp64 by the plainest of
+// kernels, with which an overflowing index is found. It shares nothing with the operator.
 
 #ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_REFERENCE_H_
 #define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_REFERENCE_H_
@@ -18,7 +18,7 @@ void FillBf16(void* data, int64_t rows, int64_t columns, int64_t stride, uint64_
 void RowLogits(const void* hidden_row, const void* weight, int64_t vocab, int64_t depth,
                int64_t weight_stride, double* z);
 
-// Whether two ranges of device memory differ; sets *differ to 1 then. Enqueued on `stream`.
+// Sets *differ to 1 if two ranges of device memory differ. Enqueued on `stream`.
 void Compare(const void* a, const void* b, int64_t bytes, int* differ, void* stream);
 
 // Keeps the device's arithmetic and memory busy for a while; enqueued on `stream`. floats: [count].
