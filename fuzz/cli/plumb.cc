@@ -15,6 +15,7 @@
 #include "fuzz/base/version.h"
 #include "fuzz/check/run.h"
 #include "fuzz/cli/commands.h"
+#include "fuzz/cli/parsed_option.h"
 #include "fuzz/gpu/production/worker.h"
 #include "fuzz/worker/protocol.h"
 #include "fuzz/worker/worker.h"
@@ -34,31 +35,6 @@ void WatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
   // A file at its size limit is a write that fails, with words, and not the end of the process.
   signal(SIGXFSZ, SIG_IGN);
-}
-
-// Adds an option parsed by `parse`. A parse error is reported as a command-line error.
-template <class Value>
-CLI::Option* AddParsed(CLI::App* app, const std::string& name, Value* value,
-                       std::optional<std::remove_reference_t<Value>> (*parse)(std::string_view,
-                                                                              std::string*),
-                       const std::string& what) {
-  return app->add_option_function<std::string>(
-      name,
-      [value, parse, name](const std::string& text) {
-        std::string error;
-        const auto parsed = parse(text, &error);
-        if (!parsed) throw CLI::ValidationError(name, error);
-        *value = *parsed;
-      },
-      what);
-}
-
-std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error) {
-  const std::optional<Budget> budget = ParseBudget(text, error);
-  if (!budget) return std::nullopt;
-  if (budget->cases == 0) return budget->time;
-  *error = "'" + std::string(text) + "': the unit is one of ms, s, m, h";
-  return std::nullopt;
 }
 
 struct Line {

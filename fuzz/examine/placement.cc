@@ -15,6 +15,7 @@
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/text.h"
+#include "fuzz/examine/pattern.h"
 #include "fuzz/examine/placement_region.h"
 
 namespace plumbline::fuzz {
@@ -32,30 +33,6 @@ constexpr Pattern kLabelGuard[2] = {0x7f7f, 0x7e7e};
 
 // From here on memory is mapped, not allocated: pages that nothing touches then cost nothing.
 constexpr size_t kMapFrom = size_t{1} << 30;
-
-void Fill(std::byte* begin, std::byte* end, Pattern pattern) {
-  const auto length = static_cast<size_t>(end - begin);
-  // Lines between padding are short and many: a loop that is vectorised, without calls.
-  constexpr size_t kShort = 512;
-  if (length <= kShort) {
-    for (size_t done = 0; done + 2 <= length; done += 2) std::memcpy(begin + done, &pattern, 2);
-    if (length % 2 != 0) begin[length - 1] = std::byte(pattern & 0xff);
-    return;
-  }
-  const std::byte bytes[2] = {std::byte(pattern & 0xff), std::byte(pattern >> 8)};
-  std::memcpy(begin, bytes, std::min<size_t>(length, 2));
-  for (size_t done = 2; done < length; done *= 2) {
-    std::memcpy(begin + done, begin, std::min(done, length - done));
-  }
-}
-
-// [begin, end) holds the pattern from its first byte on.
-bool Holds(const std::byte* begin, const std::byte* end, Pattern pattern) {
-  const auto length = static_cast<size_t>(end - begin);
-  const std::byte bytes[2] = {std::byte(pattern & 0xff), std::byte(pattern >> 8)};
-  if (length <= 2) return std::memcmp(begin, bytes, length) == 0;
-  return std::memcmp(begin, bytes, 2) == 0 && std::memcmp(begin, begin + 2, length - 2) == 0;
-}
 
 struct Shape2 {
   int64_t lines = 0, length = 0;  // elements that lie side by side

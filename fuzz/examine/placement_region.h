@@ -10,11 +10,12 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/examine/pattern.h"
+
 namespace plumbline::fuzz {
 
 // Two bytes that repeat, low byte first, from an even address. Each is a quiet NaN in bf16, fp16 and
 // fp32, none shares a byte with another or a poison, and none is the -1 that first_invalid_row holds.
-using Pattern = uint16_t;
 inline constexpr Pattern kGuard = 0xffc1;
 
 inline constexpr size_t kAlignment = 64;
