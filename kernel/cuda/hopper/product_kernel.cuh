@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The main loop of all matrix products on Hopper: C = A B^T by tiles, with an epilogue for each tile.
-//
-// Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Of an operand's
-// tile that two blocks need, A or B, each fetches a share, and the share goes to both. In a block one
-// thread of the first warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on
-// their registers. They take turns, a tile each, so that one's epilogue overlaps with the other's
-// products. During a gradient's product the other warps of the issuing warpgroup may compute d_logits
-// of another chunk (kept_warp.cuh). The issuing thread and the multiplying warps communicate through a
-// ring of stages and two barriers for each:
-//   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
-//   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
-//     that multiplied it arrived
+// Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Of a tile of A or
+// B that two blocks need, each fetches a share, which goes to both. In a block one thread of the first
+// warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their registers.
+// They take turns, a tile each, so that one's epilogue overlaps with the other's products. During a
+// gradient's product the first warpgroup's other warps may compute d_logits of another chunk
+// (kept_warp.cuh). A ring of stages connects the copies and the products:
+//   * full[s]: the bytes of stage s have arrived; the issuing thread's one arrival announces them
+//   * empty[s]: stage s is free in all blocks that the copies go to; each warp that read it arrives
 // A stage is released one step late, so that one group of wgmma is always in flight.
 //
 // One block computes a tile, so no result depends on the grid, on the block's rank or on other tiles.
 // For each pass and block of 64 of the depth, ascending, one chain of wgmma goes through the same
-// accumulators. Beyond the operands' extents there are zeros, and adding zeros changes no sum. Where
-// tiles do not fill a cluster, its other blocks compute on zeros or on rows that nothing uses, and
-// store nothing.
+// accumulators. Beyond the operands' extents there are zeros, which change no sum. Where tiles do not
+// fill a cluster, its other blocks compute on zeros or unused rows and store nothing.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
@@ -47,7 +43,7 @@ struct Place {
 
   __device__ uint32_t row() const { return Tile::kClusterRows > 1 ? rank : 0; }
   __device__ uint32_t column() const { return Tile::kClusterColumns > 1 ? rank : 0; }
-  // Masks of the blocks that have its rows of A, and of those that have its columns of B: a bit each.
+  // Masks of the blocks that have its rows of A, or its columns of B: a bit each.
   __device__ uint16_t SharingA() const { return Sharing(Tile::kClusterColumns); }
   __device__ uint16_t SharingB() const { return Sharing(Tile::kClusterRows); }
 
@@ -72,8 +68,8 @@ struct Issuer {
     return plan.Has(Defect::kHopperRowCoordinate16) ? row & 0xffff : row;
   }
 
-  // Copies share `part` of an operand's tile, which begins at row (or column) `first`, to its place in
-  // the stages of `to_blocks`. `from` is the share that is read; it is `part` but for a planted defect.
+  // Copies share `part` of an operand's tile, which begins at row (or column) `first`, to the stages of
+  // `to_blocks`. `from` is the share that is read; it is `part` but for a planted defect.
   template <Major major, int extent, int sharers>
   __device__ void Fetch(uint32_t to, const TensorMap* map, uint32_t barrier, int32_t first,
                         int32_t depth, int32_t plane, int part, int from, uint16_t to_blocks) {
@@ -125,7 +121,7 @@ struct Issuer {
 };
 
 // The turns of the multiplying warpgroups. A wait for a stage distinguishes a phase from the one before
-// it alone. So the next warpgroup may wait for a stage only once this one has seen the last of its own
+// it alone, so the next warpgroup may wait for a stage only once this one has seen the last of its own
 // arrive. Warpgroup w waits at named barrier 1 + w.
 __device__ __forceinline__ void AwaitTurn(int warpgroup) {
   if (warpgroup == 0) {
@@ -151,8 +147,7 @@ struct Multiplier {
   int stage = 0;
   uint32_t parity = 0;
 
-  // Releases a stage by one arrival a warp at the barrier of each block of the cluster, because all of
-  // them fetch for this one.
+  // Each warp arrives at every block of the cluster, because all of them fetch for this one.
   __device__ void Release(int released) const {
     const uint32_t lane = threadIdx.x % 32;
     if (plan.Has(Defect::kHopperPeerNotAwaited)) {
@@ -169,9 +164,8 @@ struct Multiplier {
     parity ^= at / Tile::kStages & 1;
   }
 
-  // Sets d to the tile's sums over `steps` stages of the ring, or adds them to d where `accumulate`.
-  // The turn goes to warpgroup next_turn, if it is not negative, as soon as the last stage has arrived:
-  // its first products then queue behind these.
+  // Sets d to the tile's sums over `steps` stages, or adds them (`accumulate`). Warpgroup next_turn, if
+  // not negative, gets the turn once the last stage is there: its products then queue behind these.
   template <bool accumulate>
   __device__ void Run(float (&d)[Tile::kGroups][Tile::kColumns / 2], int steps, bool first_tile,
                       int next_turn) {
@@ -229,9 +223,8 @@ struct Multiplier {
   }
 };
 
-// Copies the epilogue's per-row data for this warp's rows to shared memory, asynchronously; each lane
-// copies its own rows, kFragmentRows of each group from `row` on. Rows past the last live one become
-// zeros.
+// Copies the epilogue's data of this warp's rows, kFragmentRows of each group from `row` on, to shared
+// memory: asynchronously, each lane its own rows. Rows past the last live one become zeros.
 template <class Tile, class Epilogue>
 __device__ __forceinline__ void FetchRows(const Epilogue& epilogue, int64_t row, int64_t live_rows,
                                           uint32_t to) {
@@ -255,9 +248,8 @@ __device__ __forceinline__ void AwaitRows() {
   __syncwarp();
 }
 
-// The grad_hidden beside which a grad_weight begins (Product::beside_previous). Its rows are
-// grad_weight's depth, its depth grad_weight's rows, and its columns are the same. unit_rows and
-// unit_columns are what a cluster computes of it at a time; 0: there is no such product.
+// The grad_hidden beside which a grad_weight begins (Product::beside_previous): rows and depth are the
+// other way round. A cluster computes unit_rows by unit_columns of it; 0: there is none.
 struct Transposed {
   int unit_rows = 0, unit_columns = 0;
 
@@ -395,12 +387,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   }
-  // Blocks leave together: one that left early could still be a multicast's destination, or be arrived
-  // at.
+  // No block leaves early: it could still be a multicast's destination, or be arrived at.
   ClusterSync();
-  // Later launches take the end of this grid for the end of those before it. The wait stands here and
-  // not sooner: the 31 lanes beside the issuing thread come here at once, and would hold their warp,
-  // and so that thread, until the grid before has ended (bench/NOTES.md, 16).
+  // Later launches take the end of this grid for the end of those before it. A wait further up would be
+  // reached at once by the 31 lanes beside the issuing thread, which would hold their warp, and so that
+  // thread, until the grid before has ended (bench/NOTES.md, 16).
   if (product.beside_previous) AwaitPreviousGrid();
 }
 
