@@ -51,7 +51,7 @@ struct Execution {
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit; the workspace grows as for
   // kept_logits_bytes. This limit and `path` must be the same in all three calls. No call can check
-  // that, because they are what says how `saved` is laid out.
+  // that: `saved` is read as they say.
   size_t saved_logits_bytes = 0;
 };
 
