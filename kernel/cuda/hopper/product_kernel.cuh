@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The main loop of all matrix products on Hopper: C = A B^T by tiles, with an epilogue for each tile.
-// Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Of a tile of A or
-// B that two blocks need, each fetches a share, which goes to both. In a block one thread of the first
-// warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their registers.
-// They take turns, a tile each, so that one's epilogue overlaps with the other's products. During a
-// gradient's product the first warpgroup's other warps may compute d_logits of another chunk
+// Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Two blocks that
+// need the same tile of A or B each fetch a share, which goes to both. In a block one thread of the
+// first warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their
+// registers. They take turns, a tile each, so that one's epilogue overlaps with the other's products.
+// During a gradient's product the first warpgroup's other warps may compute d_logits of another chunk
 // (kept_warp.cuh). A ring of stages connects the copies and the products:
 //   * full[s]: the bytes of stage s have arrived; the issuing thread's one arrival announces them
 //   * empty[s]: stage s is free in all blocks that the copies go to; each warp that read it arrives
