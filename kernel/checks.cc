@@ -25,7 +25,7 @@ std::string List(const int64_t* values, int count) {
 
 Status Refuse(std::string message) { return Status::Error(Code::kInvalidArgument, std::move(message)); }
 
-// One argument under inspection. The first fault found is kept, later ones are ignored.
+// Checks one argument. Keeps the first fault found and ignores later ones.
 class Argument {
  public:
   Argument(std::string_view name, const ConstTensor& tensor) : name_(name), tensor_(tensor) {}
@@ -65,7 +65,8 @@ class Argument {
     return *this;
   }
 
-  // Some dimension has stride 1, or only one element. `first` says whether it may be dimension 0.
+  // Requires a dimension of stride 1 or of one element. `first_allowed` says whether it may be
+  // dimension 0.
   Argument& Contiguous(bool first_allowed) {
     const bool last = tensor_.shape[1] <= 1 || tensor_.stride[1] == 1;
     const bool first = tensor_.shape[0] <= 1 || tensor_.stride[0] == 1;
@@ -75,7 +76,7 @@ class Argument {
         (first_allowed ? " has no contiguous dimension" : ": the last dimension is not contiguous"));
   }
 
-  // No two elements of an output share memory, so far as strides can say: the larger stride steps over
+  // Requires strides by which no two elements of an output share memory: the larger stride steps over
   // everything that the smaller one spans.
   Argument& Disjoint() {
     if (!fault_.empty() || tensor_.size() == 0) return *this;
@@ -123,8 +124,8 @@ class Argument {
     return *this;
   }
 
-  // Every byte offset within the view, and its element count, fits 62 bits; so no later address
-  // computation can overflow.
+  // Requires every byte offset within the view, and its element count, to fit 62 bits, so that no later
+  // address computation can overflow.
   Argument& CheckSpan() {
     constexpr int64_t kLargest = int64_t{1} << 62;
     int64_t bytes = static_cast<int64_t>(SizeOf(tensor_.dtype));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The faults that can be seen without reading a tensor's data: ranks, shapes, dtypes, strides, null or
-// misaligned data, and a scalar temperature in host memory. Everything that is refused is refused here,
-// before anything is written, with a message that names the argument and its value. What is refused,
-// and what is left to the caller, is listed in kernel/OPERATION.md, "Faults".
+// Checks that need no tensor's data: ranks, shapes, dtypes, strides, null or misaligned data, and a
+// scalar temperature in host memory. They run before anything is written, and the message of a refusal
+// names the argument and its value. kernel/OPERATION.md, "Faults", lists what is refused and what is
+// left to the caller.
 
 #ifndef PLUMBLINE_KERNEL_CHECKS_H_
 #define PLUMBLINE_KERNEL_CHECKS_H_
@@ -15,7 +15,8 @@
 
 namespace plumbline::kernel {
 
-// What a call is about to touch. Ranks, shapes, dtypes and strides of the inputs are always checked.
+// The parts of the arguments that a call uses, and that Check looks at. Ranks, shapes, dtypes and
+// strides of the inputs are always checked.
 struct Checks {
   bool forward_results = false;   // logprob, loss, entropy, lse, first_invalid_row
   bool backward_results = false;  // grad_hidden, grad_weight
@@ -25,16 +26,17 @@ struct Checks {
   bool host_memory = true;     // false: a scalar temperature lies on a device and is not looked at
 };
 
-// kInvalidArgument for the first fault, else ok.
+// Returns kInvalidArgument for the first fault found, else ok.
 Status Check(const Problem& problem, const Results& results, const Checks& checks);
 
-// What workspace and saved must be aligned to (kernel/linear_cross_entropy.h).
+// Alignment of workspace and saved in bytes (kernel/linear_cross_entropy.h).
 inline constexpr size_t kMemoryAlignment = 64;
 
-// kInvalidArgument where memory of which `bytes` are needed is null or misaligned, else ok.
+// Returns kInvalidArgument, naming the argument `name`, where `bytes` is positive and memory is null or
+// misaligned; else ok.
 Status CheckMemory(const char* name, const void* memory, size_t bytes);
 
-// The refusal of a problem whose workspace would pass 2^62 bytes: kInvalidArgument.
+// Returns the refusal of a problem whose workspace would pass 2^62 bytes: kInvalidArgument.
 Status WorkspaceTooLarge(const Problem& problem);
 
 }  // namespace plumbline::kernel

@@ -10,8 +10,7 @@ namespace {
 constexpr uint32_t kQuietBit = 0x0040'0000;
 constexpr uint32_t kInfinity = 0x7f80'0000;
 
-// The value of `magnitude` units of 2^-shift, rounded to nearest, ties to even, as a count of units
-// of 1.
+// Returns magnitude * 2^-shift rounded to the nearest integer, ties to even.
 constexpr uint32_t ShiftRightToNearestEven(uint32_t magnitude, int shift) {
   const uint32_t half = uint32_t{1} << (shift - 1);
   const uint32_t odd = (magnitude >> shift) & 1;
@@ -67,8 +66,8 @@ float ToFloat(Float16 value) {
 BFloat16 ToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & ~0x8000'0000) > kInfinity) return {static_cast<uint16_t>((bits | kQuietBit) >> 16)};
-  // Sign and magnitude, so a carry out of the fraction moves to the next binade and at last to
-  // infinity.
+  // The rounding acts on sign and magnitude, so a carry out of the fraction moves to the next binade
+  // and, past the last one, to infinity.
   return {static_cast<uint16_t>(ShiftRightToNearestEven(bits, 16))};
 }
 
@@ -82,7 +81,7 @@ Float16 ToFloat16(float value) {
   const int exponent = static_cast<int>(magnitude >> 23) - 127;
   if (exponent > 15) return {static_cast<uint16_t>(sign | 0x7c00)};
   if (exponent >= -14) {
-    // Rebiased before rounding, so that a carry out of 65504's fraction gives infinity.
+    // The exponent is rebiased before rounding, so that a carry out of 65504's fraction gives infinity.
     const uint32_t rebiased = magnitude - (uint32_t{112} << 23);
     return {static_cast<uint16_t>(sign | ShiftRightToNearestEven(rebiased, 13))};
   }

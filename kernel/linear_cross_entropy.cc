@@ -16,7 +16,8 @@ Status UnknownDevice(const Execution& execution) {
       "execution.device = " + std::to_string(static_cast<int>(execution.device)) + " is not a device");
 }
 
-// A function makes the upstream gradients: then there are no others, and nothing is reduced.
+// Refuses, where a function makes the upstream gradients, a problem with gradients of its own or with a
+// reduction.
 Status CheckUpstream(const Problem& problem, const UpstreamGradients& upstream) {
   if (upstream.function == nullptr) return Status::Ok();
   std::string fault;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public operator: logprob, entropy = f(hidden, weight, labels), and its gradients, without the
-// tokens x vocabulary matrix in memory. Formulas, special values and promises: kernel/OPERATION.md.
+// The public operator: logprob and entropy of every row, and their gradients, from hidden, weight and
+// labels, without the tokens x vocabulary matrix in memory. kernel/OPERATION.md specifies the formulas,
+// the special values and the promises.
 //
 //   Sizes sizes;
 //   Status s = GetSizes(problem, results, execution, &sizes);   // host arithmetic only
 //   s = Forward(problem, results, execution, workspace, saved); // saved: kept for Backward
 //   s = Backward(problem, results, execution, workspace, saved);
 //
-// Sizes are the worst case over everything that the data may hold; they depend on shapes, dtypes, the
+// Sizes are the worst case over everything that the data may hold. They depend on shapes, dtypes, the
 // results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be
-// null where their size is 0. ForwardBackward does both at once, for less. On a CUDA device every
-// tensor, workspace and saved are device memory; the device is the calling thread's current one.
-// workspace may be reused as soon as a call is complete; saved is read, never written, by Backward, so
-// one forward serves any number of backward passes.
+// null where their size is 0. workspace may be reused as soon as a call is complete. Backward reads
+// saved and never writes it, so one forward serves any number of backward passes. ForwardBackward does
+// both passes in one call, on a CUDA device with less work.
+//
+// On a CUDA device every tensor, workspace and saved are device memory. The device is the calling
+// thread's current one.
 
 #ifndef PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
 #define PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
@@ -28,7 +31,7 @@ namespace plumbline::kernel {
 
 enum class Device : uint8_t { kHost, kCuda };
 
-// Which kernels run on a CUDA device. The choice changes bits, never what is promised of them.
+// Selects the kernels that run on a CUDA device. The choice changes bits; every promise holds for each.
 enum class CudaPath : uint8_t {
   kBest,      // the fastest that the device has: wgmma on compute capability 9.0, else kPortable
   kPortable,  // mma.sync, compute capability 8.0 or higher, else kSimt
@@ -37,18 +40,18 @@ enum class CudaPath : uint8_t {
 
 struct Execution {
   Device device = Device::kHost;
-  // Host: threads to use at most; 0 means one per hardware thread. Never changes a bit of the results.
+  // Host: the largest number of threads to use; 0 means one per hardware thread. Changes no bit.
   int threads = 0;
-  // CUDA: a cudaStream_t; work is enqueued and need not have finished on return.
+  // CUDA: a cudaStream_t. Work is enqueued there and need not have finished on return.
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
-  // CUDA, ForwardBackward: memory that forward's logits may be kept in, at most. Changes no bit. What
-  // is made of them adds up to a quarter of it, and 1 GiB, to the workspace.
+  // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward. Changes no
+  // bit. d_logits of the kept columns add up to a quarter of it, but at most 1 GiB, to the workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
-  // CUDA, GetSizes, Forward and Backward: how much of `saved` forward's logits may be kept in, at most,
-  // so that Backward need not multiply for them again. Changes no bit; the workspace grows likewise. It
-  // and the path must be the same in all three calls, which nothing can tell: `saved` is read as they
-  // say.
+  // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
+  // so that Backward need not compute them again. Changes no bit; the workspace grows as for
+  // kept_logits_bytes. This limit and `path` must be the same in all three calls. No call can check
+  // that: `saved` is read as they say.
   size_t saved_logits_bytes = 0;
 };
 
@@ -57,13 +60,15 @@ struct Sizes {
   size_t saved = 0;      // bytes that Forward leaves for Backward
 };
 
-// All of these: kInvalidArgument names the argument and its value, before anything is written.
+// Every function below refuses a bad argument with kInvalidArgument, naming the argument and its value,
+// before anything is written. On CUDA it may also return kUnsupported (a build without CUDA, compute
+// capability below 7.5, or N, H or V above 2^31 - 1) and kFailed with CUDA's words.
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
                 Sizes* sizes);
 
-// Writes logprob or loss, entropy, lse and first_invalid_row, those that are present, and saved.
-// Results' gradients are ignored. On the host, kInvalidData reports the first invalid row after
-// everything has been written.
+// Writes logprob or loss, entropy, lse and first_invalid_row, those that are present, and saved. The
+// gradients among the results are not written; their presence decides whether there is a saved state.
+// On the host, kInvalidData reports the first invalid row after everything has been written.
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,
                void* workspace, void* saved);
 
@@ -72,33 +77,36 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
 
-// One block of rows whose forward results are there, handed to whoever knows the upstream gradients.
-// The pointers are valid for what is enqueued on `stream`, on the host until the function returns.
+// A block of rows whose forward results are there, as the function of upstream gradients gets it. The
+// pointers are valid on CUDA for work enqueued on `stream`, on the host until the function returns.
 struct RowBlock {
   int64_t first = 0, rows = 0;  // of the problem; at least one row
-  // [rows], dense; of ignored and invalid rows what the outputs have: +0 and NaN.
+  // [rows], dense, with the values of the outputs: +0 for ignored rows, NaN for invalid ones.
   const float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
-  // [rows], dense, +0 at first: d objective / d logprob and d objective / d entropy of each row. What
-  // they hold for an ignored row reaches nothing.
+  // [rows], dense: d objective / d logprob and d objective / d entropy of each row, +0 when the
+  // function is called. What is written for an ignored row has no effect.
   float *grad_logprob = nullptr, *grad_entropy = nullptr;
   void* stream = nullptr;  // CUDA: the execution's cudaStream_t
 };
 
-// Where the upstream gradients come from. With a function, it is called on the calling thread, for each
-// block of rows once, in ascending order (today all rows are one block), after forward has been
-// computed or enqueued; it writes or enqueues the writing of grad_logprob and grad_entropy, and must
-// not wait: the call may be captured in a graph. What it returns, unless it is ok, is what the call
-// returns, and gradients are then not written. Without one, the problem's grad_logprob and grad_entropy
-// hold.
+// The source of the upstream gradients. Without a function they are the problem's grad_logprob and
+// grad_entropy.
+//
+// A function is called on the calling thread after forward has been computed or enqueued, once for each
+// block of rows, in ascending order (today all rows are one block). It writes grad_logprob and
+// grad_entropy, or enqueues the writing. It must not wait, because the call may be captured in a graph.
+// If it returns an error, the call returns that error and writes no gradients.
 struct UpstreamGradients {
   Status (*function)(void* context, const RowBlock& block) = nullptr;
   void* context = nullptr;
 };
 
-// Gradients in forward: Forward and Backward in one call, the same bits, for three quarters of the
-// work on a CUDA device. Of the four products forward's logits need not be computed twice where there
-// is memory to keep them: those of the last kept_logits_bytes / (4 rows) columns of the vocabulary,
-// in fp32, in the workspace; the others are computed again. Host: nothing is kept, nothing is saved.
+// Gradients in forward: Forward and Backward in one call, with the same bits. On a CUDA device it takes
+// three quarters of the work, because forward's logits, one of four products, need not be computed
+// twice where there is memory to keep them. The logits of the last kept_logits_bytes / (4 rows) columns
+// of the vocabulary are kept in the workspace, in fp32; the others are computed again. The host keeps
+// none and computes as much as two calls do.
+//
 // Without a gradient among the results it is Forward, and the function is not called. With a function
 // the problem must have reduction none and no upstream gradients of its own.
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
@@ -106,7 +114,8 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
 Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
                        const UpstreamGradients& upstream, void* workspace);
 
-// Forward, and Backward where a gradient is present, with memory of its own (host only).
+// Runs Forward and, where a gradient is present, Backward, with memory that it allocates. Host only:
+// kUnsupported on CUDA.
 Status Run(const Problem& problem, const Results& results, const Execution& execution = {});
 
 }  // namespace plumbline::kernel

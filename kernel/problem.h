@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the operator is asked (Problem) and where it answers (Results). Both are views: they own no
-// memory, and the tensors they name must outlive every call that uses them.
+// The operator's inputs (Problem) and outputs (Results). Both are views: they own no memory, and the
+// tensors that they name must outlive every call that uses them.
 //
 // The mathematics, the special rows and the promises are specified in kernel/OPERATION.md.
 
@@ -15,8 +15,8 @@
 
 namespace plumbline::kernel {
 
-// A strided view of rank 0, 1 or 2. Strides count elements, may be zero (a broadcast) and need not
-// describe contiguous memory; element (i, j) lies at data + (i*stride[0] + j*stride[1]) *
+// A strided view of rank 0, 1 or 2. Strides count elements. They may be zero (a broadcast) or negative
+// and need not describe contiguous memory; element (i, j) lies at data + (i*stride[0] + j*stride[1]) *
 // SizeOf(dtype). Entries of shape and stride at or beyond rank are ignored.
 template <class Void>
 struct BasicTensor {
@@ -39,7 +39,7 @@ inline ConstTensor AsConst(const Tensor& t) {
 
 enum class Reduction : uint8_t { kNone, kSum, kMean };
 
-// The inputs. N rows (tokens), H hidden size, V vocabulary size; any of them may be 0, none needs to be
+// The inputs: N rows (tokens), H hidden size, V vocabulary size. Any of them may be 0; none needs to be
 // a multiple of anything.
 struct Problem {
   ConstTensor hidden;  // [N, H] bf16, fp16 or fp32; the last dimension contiguous

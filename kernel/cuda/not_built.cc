@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of the CUDA operator where there is no CUDA compiler.
+// Replaces operator.cc in a build without a CUDA compiler: every call returns kUnsupported.
 
 #include "kernel/cuda/operator.h"
 

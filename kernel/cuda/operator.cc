@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostIndex = (int64_t{1} << 31) - 1;
 
-// TMA and the lists of rows count with 32 bits.
+// TMA and the lists of rows index with 32 bits.
 Status CheckExtent(const char* name, int64_t extent) {
   if (extent <= kMostIndex) return Status::Ok();
   return Status::Error(Code::kUnsupported, std::string(name) + " = " + std::to_string(extent) +
@@ -77,7 +77,7 @@ Status ChoosePath(PathChoice choose, CudaPath asked, const Path** path) {
   return status;
 }
 
-// One pass: everything is refused here, or `run` is called.
+// Runs one pass: checks everything and lays out the memory, then calls `run`.
 template <class Run>
 Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, const Results& results,
                const Execution& execution, void* workspace, const void* saved, Run run) {
@@ -91,7 +91,7 @@ Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, 
   if (status.ok()) status = CheckMemory("saved", saved, state.bytes);
   if (status.ok()) status = ChoosePath(choose, execution.path, &path);
   if (!status.ok()) return status;
-  // Backward only reads it.
+  // A backward pass never writes through `kept`.
   const Kept kept = state.At(static_cast<std::byte*>(const_cast<void*>(saved)));
   return run(Call{.problem = problem,
                   .results = results,
@@ -102,7 +102,8 @@ Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, 
                   .kept = state.KeepsLogits() ? &kept : nullptr});
 }
 
-// All rows as one block, put to the function: `problem` then has its gradients.
+// Calls the function with all rows as one block. The problem's upstream gradients become what it
+// writes.
 Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g, float* k,
                    int64_t rows, cudaStream_t stream, Problem* problem) {
   for (float* const vector : {g, k}) {

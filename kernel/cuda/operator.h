@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator on a CUDA device: what kernel/linear_cross_entropy.h calls for Device::kCuda. Everything
-// is enqueued on execution.stream; nothing is allocated, waited for or read back, so that a CUDA graph
-// can capture a call. Same arguments and errors; kInvalidData is left for the caller to read from
-// first_invalid_row.
+// The operator on a CUDA device. kernel/linear_cross_entropy.h calls it for Device::kCuda, with the
+// same arguments and errors. Everything is enqueued on execution.stream; nothing is allocated, waited
+// for or read back, so that a CUDA graph can capture a call. For the same reason kInvalidData is not
+// returned: the caller reads first_invalid_row.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
 #define PLUMBLINE_KERNEL_CUDA_OPERATOR_H_

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward pass, by chunks of the vocabulary: recompute the chunk's logits, turn them into d_logits
-// (the only matrix of rows x columns there is, and never wider than a chunk), then
+// The backward pass, by chunks of the vocabulary. For each chunk it computes the logits again, turns
+// them into d_logits (the only matrix of rows x columns, never wider than a chunk), and computes
 //   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v
 //   grad_weight  = dz^T . hidden   one chain an element, ascending in the row; rounded once
-// The chains are the policy's: kernel/host/dot_policy.h.
-// Rows that are ignored, and rows with g = k = 0, are left out by compaction: whatever they hold, NaN
+// The policy of kernel/host/dot_policy.h computes the chains.
+//
+// Ignored rows and rows with g = k = 0 are left out of the list of rows: whatever they hold, NaN
 // included, is never multiplied. Invalid rows are left out too, and their NaN is written.
 
 #ifndef PLUMBLINE_KERNEL_HOST_BACKWARD_H_
@@ -27,7 +28,7 @@
 
 namespace plumbline::kernel::host {
 
-// A pass under way: what its stages share.
+// State that the stages of one pass share.
 struct BackwardState {
   const Problem& problem;
   const Results& results;
@@ -65,7 +66,7 @@ int64_t ListRows(const Problem& problem, const Plan& plan, const BackwardMemory&
   return count;
 }
 
-// d_logits of positions [begin, end), tiles [first_tile, end_tile).
+// Computes d_logits of positions [begin, end) and tiles [first_tile, end_tile).
 template <class Defects>
 void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
                 int64_t first_tile, int64_t end_tile, const Defects& defects) {
@@ -96,7 +97,7 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
   }
 }
 
-// grad_hidden of positions [begin, end), one tile of its columns, over the chunk.
+// Adds the chunk's products to grad_hidden of positions [begin, end), one tile of its columns.
 template <class Defects>
 void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
                     int64_t column, const Defects& defects) {
@@ -124,8 +125,8 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
   }
 }
 
-// Rows [begin, end) of the chunk of grad_weight, columns [column, column + width), over all rows
-// listed.
+// Computes rows [begin, end) of the chunk of grad_weight, columns [column, column + width), over all
+// rows listed.
 template <class Defects>
 void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
                     int64_t column, int64_t width, const Defects& defects) {
@@ -167,7 +168,7 @@ void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t 
              kColumnGroup);
 }
 
-// One chunk: its d_logits, then its part of both gradients.
+// Computes one chunk: its d_logits, then its part of both gradients.
 template <class Defects>
 void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_weight,
                    const Defects& defects) {
@@ -204,7 +205,7 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
   });
 }
 
-// grad_hidden from its accumulator, rounded once; +0 for rows left out, NaN for invalid ones.
+// Stores grad_hidden from its accumulator, rounded once. Rows left out get +0, invalid ones NaN.
 template <class Defects>
 void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, const Plan& plan,
                      const BackwardMemory& memory, int64_t count, const Defects& defects) {
@@ -227,7 +228,7 @@ inline void FillMatrix(const Tensor& output, float value) {
   for (int64_t row = 0; row < output.shape[0]; ++row) FillRow(output, row, value);
 }
 
-// The whole pass over checked arguments, of which at least one gradient is present.
+// Runs the whole pass over checked arguments. At least one gradient is present.
 template <class Defects>
 void BackwardPass(const Problem& problem, const Results& results, const Plan& plan, void* workspace,
                   const void* saved, const RowCensus& census, const Defects& defects) {

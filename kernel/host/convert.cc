@@ -13,14 +13,14 @@
 namespace plumbline::kernel::host {
 namespace {
 
-// Widening written without branches, so that compilers vectorise the loops around it;
-// tests/kernel/convert_test.cc holds it to ToFloat on all patterns.
+// Widens without branches, so that compilers vectorise the loops around it.
+// tests/kernel/convert_test.cc compares it with ToFloat on all patterns.
 inline float Widen(float value) { return value; }
 inline float Widen(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
 inline float Widen(Float16 value) {
   const uint32_t magnitude = value.bits & 0x7fffu;
-  // The fields land in fp32's places with an exponent 112 too small; the product mends that, for
-  // subnormals too.
+  // The shifted fields have an exponent that is 112 too small; the product corrects it, for subnormals
+  // too.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   const uint32_t special = magnitude >= 0x7c00 ? 0x7f80'0000u : 0u;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special |
@@ -62,7 +62,8 @@ void WidenRun(const T* source, int64_t stride, int64_t count, float* out) {
   }
 }
 
-// Source contiguous along the depth: widened in runs, then turned around in registers and L1.
+// Packs a source that is contiguous along the depth: widens it in runs and transposes squares of it in
+// registers and L1.
 template <class T>
 void PackAlongDepth(const T* source, int64_t column_stride, int64_t depth, int64_t columns,
                     float* panel) {
@@ -134,7 +135,8 @@ void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, 
 
 void Transpose(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
                int64_t to_stride) {
-  // In squares that fit in registers and L1: either side alone would touch a new line for each element.
+  // The squares fit in registers and L1; a loop along either side alone would touch a new cache line
+  // for each element.
   constexpr int64_t kSide = 16;
   for (int64_t r = 0; r < rows; r += kSide) {
     const int64_t height = std::min(kSide, rows - r);
@@ -162,7 +164,7 @@ void StoreBlock(const Tensor& output, int64_t row_begin, int64_t rows, int64_t c
       }
       return;
     }
-    // Hidden-major: turned around so that what is stored together lies together.
+    // The output is hidden-major: transposed first, so that stores go along contiguous memory.
     alignas(64) float turned[kTile * kRowBlock];
     for (int64_t r = 0; r < rows; r += kRowBlock) {
       const int64_t height = std::min(kRowBlock, rows - r);

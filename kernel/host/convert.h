@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between tensors as the caller stores them and fp32 blocks as the micro-kernel reads them. Widening is
-// exact; narrowing rounds once, to nearest, ties to even. Every NaN is stored as the one quiet NaN
-// whose fraction is its top bit: the payload that arithmetic propagates differs between instruction
-// sets.
+// Converts between tensors as the caller stores them and fp32 blocks as the micro-kernel reads them.
+// Widening is exact; narrowing rounds once, to nearest, ties to even. Every NaN is stored as the one
+// quiet NaN whose fraction is its top bit, because the payload that arithmetic propagates differs
+// between instruction sets.
 
 #ifndef PLUMBLINE_KERNEL_HOST_CONVERT_H_
 #define PLUMBLINE_KERNEL_HOST_CONVERT_H_
@@ -15,7 +15,7 @@
 
 namespace plumbline::kernel::host {
 
-// Element (i, j) of a float matrix at data + i * stride[0] + j * stride[1].
+// A float matrix whose element (i, j) lies at data + i * stride[0] + j * stride[1].
 struct Matrix {
   const void* data;
   DType dtype;
@@ -25,27 +25,28 @@ struct Matrix {
   Matrix Transposed() const { return {data, dtype, {stride[1], stride[0]}}; }
 };
 
-// Rows rows[0] .. rows[count-1] of source, all of their `columns` columns, to out[count][columns].
+// Widens rows rows[0] .. rows[count-1] of source, all of their `columns` columns, to
+// out[count][columns].
 void WidenRows(const Matrix& source, const int64_t* rows, int64_t count, int64_t columns, float* out);
 
-// Rows [depth_begin, depth_begin + depth) and columns [column_begin, column_begin + columns) of source
-// to panels out[ceil(columns / kPanel)][depth][kPanel]; columns past the last are +0. Where `rows` is
-// given, depth step k reads row rows[depth_begin + k].
+// Packs rows [depth_begin, depth_begin + depth) and columns [column_begin, column_begin + columns) of
+// source into panels out[ceil(columns / kPanel)][depth][kPanel]; columns past the last are +0. Where
+// `rows` is given, depth step k reads row rows[depth_begin + k].
 void PackPanels(const Matrix& source, const int64_t* rows, int64_t depth_begin, int64_t depth,
                 int64_t column_begin, int64_t columns, float* out);
 
-// to[c * to_stride + r] = from[r * from_stride + c] for r < rows, c < columns.
+// Transposes: to[c * to_stride + r] = from[r * from_stride + c] for r < rows, c < columns.
 void Transpose(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
                int64_t to_stride);
 
-// values[r * stride + c] to elements (row_begin + r, column_begin + c) of a rank 2 output.
+// Stores values[r * stride + c] to elements (row_begin + r, column_begin + c) of a rank 2 output.
 void StoreBlock(const Tensor& output, int64_t row_begin, int64_t rows, int64_t column_begin,
                 int64_t columns, const float* values, int64_t stride);
 
-// One value to every element of a row.
+// Stores one value to every element of a row.
 void FillRow(const Tensor& output, int64_t row, float value);
 
-// One value to element i of a rank 1 fp32 output, or to a scalar.
+// Stores one value to element i of a rank 1 fp32 output, or to a scalar.
 void StoreElement(const Tensor& output, int64_t i, float value);
 
 }  // namespace plumbline::kernel::host

@@ -3,8 +3,8 @@
 // The gradient of one row's objective with respect to a tile of its logits, in fp32:
 //   p = e / s,  ln p = -(t + l)
 //   dx = g ([v = y] - p) - k p (ln p + H),  dz = dx / T
-// The 1 at the label meets p before anything is rounded to a narrower type. p (ln p + H) is read as 0
-// at p = 0, and dz is 0 at a logit of -inf, where g ([v = y] - p) would say g for the label.
+// The 1 at the label is combined with p before anything is rounded to a narrower type. p (ln p + H) is
+// read as 0 at p = 0. dz is 0 at a logit of -inf, where g ([v = y] - p) would be g for the label.
 
 #ifndef PLUMBLINE_KERNEL_HOST_D_LOGITS_H_
 #define PLUMBLINE_KERNEL_HOST_D_LOGITS_H_
@@ -27,8 +27,8 @@ struct RowGradient {
   float g, k;
 };
 
-// In place on kTile floats: logits in, gradients out. label is the position of the row's label in this
-// tile, or anything outside [0, kTile).
+// Replaces kTile logits by their gradients. label is the position of the row's label in this tile, or
+// anything outside [0, kTile).
 template <class Defects>
 void TileGradient(const RowGradient& row, int64_t label, float* z, const Defects& defects) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

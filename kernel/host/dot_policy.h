@@ -18,15 +18,17 @@
 
 namespace plumbline::kernel::host {
 
-// The operator's own: one chain of fused multiply-adds in fp32 for each element, d_logits in fp32.
+// The arithmetic of the operator: one chain of fused multiply-adds in fp32 for each element, d_logits
+// in fp32.
 struct FusedChains {
   static constexpr int Passes(DType) { return 1; }
   static void Products(const DotBlock& block, DType, int) { DotProducts(block); }
   static void Store(float*, int64_t, DType) {}
 };
 
-// Hopper's (kernel/host/tensor_core.h), d_logits in the dtype of the inputs. grad_hidden is one chain
-// over the vocabulary, but for fp32 inputs, whose six passes go over one chunk of it after another.
+// The arithmetic of Hopper's tensor cores (kernel/host/tensor_core.h), d_logits in the dtype of the
+// inputs. grad_hidden is one chain over the vocabulary; for fp32 inputs the six passes go over one
+// chunk of the vocabulary after another.
 struct TensorCores {
   static int Passes(DType dtype) { return TensorCorePasses(dtype); }
   static void Products(const DotBlock& block, DType dtype, int pass) {

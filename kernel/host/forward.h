@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forward pass: work items are (block of rows) x (split of the vocabulary), each of which streams
-// its part of weight through the micro-kernel and keeps one SoftmaxState a row; the states are then
-// merged in the order of the splits. Rows that are ignored or invalid are left out of all of that.
+// The forward pass. A work item is one block of rows and one split of the vocabulary: it multiplies the
+// rows with its part of weight and keeps one SoftmaxState a row. The states are then merged in the
+// order of the splits. Ignored and invalid rows are left out.
 
 #ifndef PLUMBLINE_KERNEL_HOST_FORWARD_H_
 #define PLUMBLINE_KERNEL_HOST_FORWARD_H_
@@ -23,7 +23,7 @@
 
 namespace plumbline::kernel::host {
 
-// Positions [begin, end) of the row list through the tiles of one split.
+// Computes the states of positions [begin, end) of the row list over the tiles of one split.
 template <class Defects>
 void ForwardItem(const Problem& problem, const Plan& plan, const Scratch& scratch,
                  const ForwardMemory& memory, int64_t begin, int64_t end, int64_t split,
@@ -74,7 +74,7 @@ inline void StoreForward(const Results& results, const ForwardMemory& memory, in
   if (results.lse) StoreElement(*results.lse, row, values.lse);
 }
 
-// The states of all splits at a position, merged one after another.
+// Merges the states of all splits at a position, one after another.
 template <class Defects>
 SoftmaxState MergeSplits(const Plan& plan, const ForwardMemory& memory, int64_t at, float temperature,
                          bool reversed, const Defects& defects) {
@@ -132,7 +132,7 @@ void FinishRows(const Problem& problem, const Results& results, const Plan& plan
   }
 }
 
-// The sum in double, in the order of the rows, so that it depends on no grouping; rounded once.
+// Adds in double, in the order of the rows, so that the sum depends on no grouping. Rounds once.
 template <class Defects>
 float Loss(const Problem& problem, const ForwardMemory& memory, const RowCensus& census,
            const Defects& defects) {
@@ -151,7 +151,8 @@ float Loss(const Problem& problem, const ForwardMemory& memory, const RowCensus&
   return defects.Has(Defect::kLossRounded) ? planted::ThroughBFloat16(loss) : loss;
 }
 
-// The whole pass over checked arguments. saved may be null; workspace may be where there are no rows.
+// Runs the whole pass over checked arguments. saved may be null; workspace may be null where there are
+// no rows.
 template <class Defects>
 void ForwardPass(const Problem& problem, const Results& results, const Plan& plan, void* workspace,
                  void* saved, const RowCensus& census, const Defects& defects) {

@@ -12,7 +12,8 @@
 namespace plumbline::kernel::host {
 namespace {
 
-// What lies in the workspace before that of the passes: rows as the function sees them, saved state.
+// Offsets in the workspace: the rows' results and gradients as the function of upstream gradients sees
+// them, the saved state, and the memory of the two passes.
 struct Regions {
   size_t logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0, saved = 0, passes = 0;
   size_t bytes = 0;
@@ -85,7 +86,7 @@ Status ForwardBackward(const Problem& problem, const Results& results, int threa
     forward.lse = DenseRows(problem, floats(regions.lse));
   }
   status = Forward(problem, forward, threads, passes, saved);
-  // Invalid data stops nothing: every output is written before it is reported.
+  // Invalid data does not stop the call: every output is written before it is reported.
   if (!status.ok() && status.code != Code::kInvalidData) return status;
   if (!results.grad_hidden && !results.grad_weight) return status;
   Problem known = problem;

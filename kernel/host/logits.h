@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tile of logits for a block of rows: z = hidden . weight^T, by the policy's dot products in
-// ascending order of the hidden dimension, from +0. Forward and backward both come here, so backward
-// sees the very bits that forward summed.
+// Computes one tile of logits for a block of rows: z = hidden . weight^T, by the policy's dot products
+// in ascending order of the hidden dimension, from +0. Forward and backward both call it, so backward
+// has the very bits that forward summed.
 
 #ifndef PLUMBLINE_KERNEL_HOST_LOGITS_H_
 #define PLUMBLINE_KERNEL_HOST_LOGITS_H_
@@ -49,8 +49,9 @@ Matrix WeightOf(const Problem& problem, const Defects& defects) {
   return weight;
 }
 
-// scratch.rows holds the rows, widened, plan.h floats each. z has kTile floats a row, z_stride apart;
-// columns past the vocabulary become -inf, which the softmax reads as no column at all.
+// Computes z of one tile from scratch.rows, which holds the rows, widened, plan.h floats each. z has
+// kTile floats a row, z_stride apart. Columns past the vocabulary become -inf, which the softmax counts
+// as no column.
 template <class Defects>
 void TileLogits(const Plan& plan, const Matrix& weight, const Scratch& scratch, int64_t rows,
                 int64_t tile, float* z, int64_t z_stride, const Defects& defects) {

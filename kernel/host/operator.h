@@ -31,10 +31,10 @@
 
 namespace plumbline::kernel::host {
 
-// The plan, or the reason why there is none.
+// Makes the plan, or returns the reason why there is none.
 Status PlanFor(const Problem& problem, const Results& results, int threads, Plan* plan);
 
-// kInvalidData naming the first invalid row, or ok.
+// Returns kInvalidData naming the first invalid row, or ok.
 Status DataStatus(const Problem& problem, const RowCensus& census);
 
 template <class Defects>
@@ -101,7 +101,7 @@ Status RunImpl(const Problem& problem, const Results& results, int threads, cons
                                             std::to_string(sizes.saved) + " bytes");
   }
   status = ForwardImpl(problem, results, threads, workspace.get(), saved.get(), defects);
-  // Invalid data stops nothing: every output is written before it is reported.
+  // Invalid data does not stop the call: every output is written before it is reported.
   if (!backward || (!status.ok() && status.code != Code::kInvalidData)) return status;
   return BackwardImpl(problem, results, threads, workspace.get(), saved.get(), defects);
 }

@@ -32,7 +32,7 @@ void ParallelFor(int threads, int64_t items, const std::function<void(int, int64
     started.reserve(static_cast<size_t>(std::max(0, helpers)));
     for (int i = 0; i < helpers; ++i) started.emplace_back(work, i + 1);
   } catch (const std::exception&) {
-    // The items that were meant for the missing threads are taken by those that run.
+    // The running threads take the items of those that could not be started.
   }
   work(0);
   for (std::thread& thread : started) thread.join();

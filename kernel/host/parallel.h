@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work items over threads. Which thread runs an item is not determined; every item writes memory of its
-// own, so results do not depend on it.
+// Distributes work items over threads. Which thread runs an item is not determined; every item writes
+// memory of its own, so results do not depend on it.
 
 #ifndef PLUMBLINE_KERNEL_HOST_PARALLEL_H_
 #define PLUMBLINE_KERNEL_HOST_PARALLEL_H_
@@ -11,8 +11,8 @@
 
 namespace plumbline::kernel::host {
 
-// Threads worth using for a number of multiply-adds when at most `requested` are allowed (0: one per
-// hardware thread). One thread, hence no thread started, below 4 million. Constant within a process.
+// Returns the number of threads worth using for that many multiply-adds, at most `requested` (0: one
+// per hardware thread). Below 4 million it is one, and no thread is started. Constant within a process.
 int ThreadsFor(int requested, double multiply_adds);
 
 // Calls body(worker, item) once for every item in [0, items), worker in [0, threads), from at most

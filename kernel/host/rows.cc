@@ -50,7 +50,7 @@ float LogprobGradient(float gamma, Reduction reduction, int64_t counted) {
     case Reduction::kSum:
       return -gamma;
     case Reduction::kMean:
-      // In double, so that the quotient is rounded once for any count below 2^53.
+      // The division is in double, so that the quotient is rounded once for any count below 2^53.
       return static_cast<float>(-static_cast<double>(gamma) / static_cast<double>(counted));
   }
   return 0;

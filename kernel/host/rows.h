@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each row of a problem is: its label, its temperature, its upstream gradients, and whether it
-// takes part. A label equal to ignore_index is judged first, even inside [0, V), and then nothing else
-// of the row is looked at; a label outside [0, V) or a temperature that is not finite and positive
-// makes the row invalid, whatever its gradients are.
+// Reads what each row of a problem is: its label, its temperature, its upstream gradients, and whether
+// it takes part. A label equal to ignore_index is judged first, even inside [0, V), and then nothing
+// else of the row has an effect. A label outside [0, V), or a temperature that is not finite and
+// positive, makes the row invalid, whatever its gradients are.
 
 #ifndef PLUMBLINE_KERNEL_HOST_ROWS_H_
 #define PLUMBLINE_KERNEL_HOST_ROWS_H_
@@ -29,7 +29,7 @@ struct Row {
 
 int64_t ReadLabel(const ConstTensor& labels, int64_t i);
 
-// Element i of an fp32 vector, or the one element of a scalar.
+// Returns element i of an fp32 vector, or the one element of a scalar.
 float ReadFloat(const ConstTensor& tensor, int64_t i);
 
 RowKind KindOf(int64_t label, float temperature, int64_t ignore_index, int64_t vocab);
@@ -51,7 +51,8 @@ Row ReadRow(const Problem& problem, int64_t i, const Defects& defects) {
   return row;
 }
 
-// The column that holds the logit of a label in [0, vocab); other labels as they are.
+// Returns the column that holds the logit of a label in [0, vocab); other labels are returned as they
+// are.
 template <class Defects>
 int64_t LabelColumn(int64_t label, const VocabTiling& tiling, const Defects& defects) {
   if (label < 0) return label;
@@ -75,14 +76,16 @@ RowCensus CountRows(const Problem& problem, const Defects& defects) {
   return census;
 }
 
-// "labels[3] = 70000 is outside [0, 32000)", "temperature[2] = -1 is not finite and positive".
+// Names the invalid row's fault: "labels[3] = 70000 is outside [0, 32000)", "temperature[2] = -1 is not
+// finite and positive".
 std::string DescribeInvalidRow(const Problem& problem, int64_t i);
 
-// d objective / d logprob of a row whose element of grad_logprob is gamma: with reduction sum or mean
-// the negated gradient of the loss, divided by the rows counted for mean.
+// Returns d objective / d logprob of a row whose element of grad_logprob is gamma. With reduction sum
+// or mean gamma is the gradient of the loss, which is the negated reduction: the result is -gamma, for
+// mean divided by the rows counted.
 float LogprobGradient(float gamma, Reduction reduction, int64_t counted);
 
-// Row i of an upstream gradient; 0 where absent.
+// Returns row i of an upstream gradient; 0 where absent.
 template <class Defects>
 float ReadGradient(const std::optional<ConstTensor>& gradient, int64_t i, const Defects& defects) {
   if (!gradient) return 0;

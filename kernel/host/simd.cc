@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-// Left out: vector sets without a fused multiply-add, which the scalar code serves just as well, and
+// Disabled are vector sets without a fused multiply-add, because the scalar code is as good there, and
 // those whose vectors have no size known at compile time.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
@@ -36,12 +36,12 @@ constexpr Ints kInts;
 constexpr int kVecLanes = static_cast<int>(hn::MaxLanes(Floats()));
 constexpr int kVecsPerPanel = static_cast<int>(kPanel) / kVecLanes;
 
-// Panels a call of the micro-kernel covers: as many accumulators as the registers hold beside one
-// operand each way. 6 x 4 of AVX-512's 32, 6 x 2 of AVX2's 16, 6 x 4 of NEON's 32.
+// Rows and panels of one call of the micro-kernel: as many accumulators as the registers hold beside
+// one operand of either matrix, 6 x 4 of AVX-512's 32, 6 x 2 of AVX2's 16, 6 x 4 of NEON's 32.
 constexpr int kRowsAtOnce = 6;
 constexpr int kPanelsAtOnce = kVecLanes == 16 ? 4 : 1;
 
-// a * b + c rounded once, on any hardware.
+// Returns a * b + c rounded once, on any hardware.
 HWY_INLINE Vec Fma(Vec a, Vec b, Vec c) {
 #if HWY_NATIVE_FMA
   return hn::MulAdd(a, b, c);
@@ -124,9 +124,9 @@ void DotProducts(const DotBlock& block) {
   for (; panel < block.panels; ++panel) RowsOf<1>(block, panel);
 }
 
-// e^-t. With n = round(-t / ln 2) and r = -t - n ln 2 in two steps, |r| <= 0.3466; e^r by its Taylor
-// polynomial of degree 7, whose remainder is below 0.1 * 2^-24; then two exact scalings but for the
-// last, which rounds where the result is subnormal.
+// Returns e^-t. With n = round(-t / ln 2) and r = -t - n ln 2 in two steps, |r| <= 0.3466. e^r is its
+// Taylor polynomial of degree 7, whose remainder is below 0.1 * 2^-24. Two scalings by powers of two
+// follow; the first is exact, the second rounds where the result is subnormal.
 HWY_INLINE Vec ExpOfMinus(Vec t) {
   constexpr float kMagic = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
   constexpr float kZeroBeyond = 105;   // e^-105 < 2^-151
@@ -155,7 +155,7 @@ HWY_INLINE Vec ExpOfMinus(Vec t) {
   return hn::Mul(hn::Mul(p, first), second);
 }
 
-// (m - z) / T, and +inf at a logit of -inf.
+// Returns (m - z) / T, and +inf at a logit of -inf.
 HWY_INLINE Vec Distance(Vec logit, float m, float temperature) {
   const Vec infinity = hn::Set(kFloats, std::numeric_limits<float>::infinity());
   Vec distance = hn::Sub(hn::Set(kFloats, m), logit);
@@ -171,8 +171,9 @@ void Exponentials(const float* z, float m, float temperature, int64_t count, flo
   }
 }
 
-// The larger of the two; NaN if either is, where a hardware maximum would drop one of them. IsNaN and
-// not Ne(b, b): in Highway 1.0 the latter compares ordered on AVX2, and is false for NaN.
+// Returns the larger of the two; NaN if either is, where a hardware maximum would drop one of them. It
+// uses IsNaN and not Ne(b, b): in Highway 1.0 the latter compares ordered on AVX2, and is false for
+// NaN.
 HWY_INLINE Vec LargerOrNaN(Vec a, Vec b) {
   return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
 }
@@ -192,7 +193,7 @@ float TileMaximum(const float* z) {
   return result;
 }
 
-// Lanes j and j + width are added for width 8, 4, 2, 1.
+// Adds lanes j and j + width for width 8, 4, 2, 1.
 HWY_INLINE float SumOfLanes(float* lane) {
   for (int64_t width = kLanes / 2; width > 0; width /= 2) {
     for (int64_t j = 0; j < width; ++j) lane[j] += lane[j + width];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps on a SoftmaxState, and what a finished row gives:
+// The operations on a SoftmaxState, and the results of a finished row:
 //   l = ln s,  logprob = 0 - (t_y + l),  entropy = l + q / s,  lse = m / T + l
-// logprob is never positive and entropy never negative, without a clamp: the maximum is one of the very
-// values summed, so s >= 1 and l >= 0, and t_y comes from the same bits of the label's logit.
+// logprob is never positive and entropy never negative, without a clamp. The maximum is one of the very
+// values summed, so s >= 1 and l >= 0; t_y comes from the same bits of the label's logit, so t_y >= 0.
 
 #ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
 #define PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
@@ -20,7 +20,7 @@
 
 namespace plumbline::kernel::host {
 
-// The larger of the two; NaN if either is.
+// Returns the larger of the two; NaN if either is.
 inline float LargerOrNaN(float a, float b) { return b > a || b != b ? b : a; }
 
 template <class Defects>
@@ -46,7 +46,7 @@ void MoveMaximum(SoftmaxState& state, float m, float temperature, const Defects&
   state.m = m;
 }
 
-// Adds the kTile logits z, in which -inf stands for "no column".
+// Adds the kTile logits z; a logit of -inf counts as no column.
 template <class Defects>
 void AddTile(SoftmaxState& state, const float* z, float temperature, const Defects& defects) {
   MoveMaximum(state, LargerOrNaN(state.m, TileMaximum(z)), temperature, defects);

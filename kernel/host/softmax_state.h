@@ -9,8 +9,8 @@
 // tile. Moving the maximum by d = (m' - m) / T, with f = exp(-d):
 //   q <- f q + (f d) s,   s <- f s,   f d read as 0 where f = 0 (d may be infinite)
 //
-// NaN is never lost: a maximum drops it only if asked to, and this one does not. Emptiness is s = 0 at
-// the end, which gives NaN; m = -inf says nothing, as a tile of -inf logits has it too.
+// The maximum keeps NaN. A row is empty if s = 0 at the end, and its results are then NaN. m = -inf is
+// no test of that, as a state whose first tile has -inf logits alone has it too.
 
 #ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_
 #define PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_

@@ -10,7 +10,8 @@
 
 #include "kernel/host/tiling.h"
 
-// As in kernel/host/simd.cc, except that no fused multiply-add is needed here.
+// The same targets are disabled as in kernel/host/simd.cc, although no fused multiply-add is needed
+// here.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
@@ -31,7 +32,7 @@ namespace plumbline::kernel::host {
 
 enum class Plane : uint8_t { kWhole, kHigh, kMiddle, kLow };
 
-// How the elements of an operand are read.
+// The part of an operand's elements that is read, and their format.
 struct Reading {
   Plane plane;
   int32_t least_exponent;  // of the format
@@ -92,7 +93,7 @@ HWY_INLINE auto Finite(Vec x) {
   return hn::RebindMask(kFloats, hn::Lt(Magnitude(x), hn::Set(kInts, 0x7f800000)));
 }
 
-// To the nearest bf16, ties to even, and to the largest where that would be infinite.
+// Rounds to the nearest bf16, ties to even, and to the largest where that would be infinite.
 HWY_INLINE Vec NearestBFloat16(Vec x) {
   const IntVec bits = Bits(x);
   const IntVec odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(kInts, 1));
@@ -100,7 +101,7 @@ HWY_INLINE Vec NearestBFloat16(Vec x) {
                                  hn::Set(kInts, static_cast<int32_t>(0xffff0000)));
   const IntVec infinite = hn::Set(kInts, 0x7f800000);
   const auto over = hn::Eq(hn::And(nearest, hn::Set(kInts, 0x7fffffff)), infinite);
-  // Minus one unit in the last place of bf16.
+  // Subtracts one unit in the last place of bf16.
   return FromBits(hn::IfThenElse(over, hn::Sub(nearest, hn::Set(kInts, 0x10000)), nearest));
 }
 
@@ -115,14 +116,14 @@ HWY_INLINE Vec TakePlane(Vec x, Plane plane) {
   return NearestBFloat16(hn::Sub(below_high, middle));
 }
 
-// 16 vectors of 16 elements, read: those of a panel, or of 16 rows.
+// 16 vectors of 16 elements, split into significands and exponents: those of a panel, or of 16 rows.
 struct Operand {
   alignas(64) float significand[kBlock][kPanel];
   alignas(64) int32_t exponent[kBlock][kPanel];
   alignas(64) float sign[kBlock][kPanel];  // -1, 0 or 1 for finite elements; others as they are
   bool special;                            // an element is infinite or NaN
 
-  // Line i from 16 elements.
+  // Reads line i from 16 elements.
   HWY_INLINE void ReadLine(int64_t i, const float* from, const Reading& reading) {
     for (int64_t j = 0; j < kPanel; j += kVecLanes) {
       const Vec x = hn::LoadU(kFloats, from + j);
@@ -138,20 +139,20 @@ struct Operand {
   }
 };
 
-// E of a block from the largest exponent among its nonzero terms.
+// Returns E of a block from the largest exponent among its nonzero terms.
 HWY_INLINE IntVec Alignment(IntVec largest) {
   return hn::Max(largest, hn::Set(kInts, kLeastAlignment));
 }
 
-// x 2^exponent in units of 2^(E - 25), truncated; shift = 25 - E. Far below the unit any power of two
-// does, as long as it makes no subnormal.
+// Returns x 2^exponent in units of 2^(E - 25), truncated; shift = 25 - E. Powers below 2^-32 are raised
+// to it: the term still truncates to 0, and the power stays a normal number.
 HWY_INLINE IntVec Align(Vec x, IntVec exponent, IntVec shift) {
   const IntVec power = hn::Max(hn::Add(exponent, shift), hn::Set(kInts, -32));
   return hn::ConvertTo(kInts, hn::Mul(x, PowerOfTwo(power)));
 }
 
-// (products + accumulator) 2^(E - 25), truncated to fp32. The sum of the two may need 33 bits: 16
-// products below 4 and an accumulator below 2, each times 2^25.
+// Returns (products + accumulator) 2^(E - 25), truncated to fp32. The sum of the two may need 33 bits:
+// 16 products below 4 and an accumulator below 2, each times 2^25.
 HWY_INLINE Vec Truncated(IntVec products, IntVec accumulator, IntVec e) {
   const IntVec carry = hn::And(hn::And(products, accumulator), hn::Set(kInts, 1));
   const IntVec half =
@@ -159,16 +160,16 @@ HWY_INLINE Vec Truncated(IntVec products, IntVec accumulator, IntVec e) {
   const auto sign = hn::BitCast(kWords, hn::BroadcastSignBit(half));
   const auto sum = hn::Add(hn::BitCast(kWords, products), hn::BitCast(kWords, accumulator));
   auto magnitude = hn::Sub(hn::Xor(sum, sign), sign);
-  // Bits below 2^-149.
+  // Clears the bits below 2^-149.
   const IntVec lost = hn::Max(hn::Sub(hn::Set(kInts, kFractionBits - 149), e), hn::Zero(kInts));
   magnitude = hn::And(magnitude, hn::Shl(hn::Set(kWords, 0xffffffffu), hn::BitCast(kWords, lost)));
-  // Bits below the top 24.
+  // Clears the bits below the top 24.
   auto above = hn::ShiftRight<24>(magnitude);
   above = hn::Or(above, hn::ShiftRight<1>(above));
   above = hn::Or(above, hn::ShiftRight<2>(above));
   above = hn::Or(above, hn::ShiftRight<4>(above));
   magnitude = hn::AndNot(above, magnitude);
-  // Exact from here on, but for an overflow: 24 bits, a multiple of 2^-149.
+  // The rest is exact but for an overflow: 24 bits, a multiple of 2^-149.
   const Vec high = hn::ConvertTo(kFloats, hn::BitCast(kInts, hn::ShiftRight<16>(magnitude)));
   const Vec low =
       hn::ConvertTo(kFloats, hn::BitCast(kInts, hn::And(magnitude, hn::Set(kWords, 0xffffu))));
@@ -181,8 +182,8 @@ HWY_INLINE Vec Truncated(IntVec products, IntVec accumulator, IntVec e) {
   return hn::IfThenElse(hn::Eq(value, hn::Zero(kFloats)), value, hn::Or(value, negative));
 }
 
-// One block of one row with one panel. The row's elements are column `row` of a, so that reading them
-// 16 rows at a time is reading a panel.
+// Adds one block of one row and one panel. The row's elements are column `row` of a, so that 16 rows
+// are read in the same way as a panel.
 template <bool kSpecial>
 HWY_INLINE void BlockOfRow(const Operand& a, const Operand& b, int64_t line, float* c) {
   for (int64_t j = 0; j < kPanel; j += kVecLanes) {
@@ -218,7 +219,7 @@ HWY_INLINE void BlockOfRow(const Operand& a, const Operand& b, int64_t line, flo
 }
 
 void Products(const DotBlock& block, const Reading& read_a, const Reading& read_b, bool specials) {
-  // Rows that a panel is read for once: those of a work item.
+  // A panel is read once for the rows of a work item.
   constexpr int64_t kGroups = kRowBlock / kBlock;
   Operand a[kGroups], b;
   alignas(64) float line[kPanel];

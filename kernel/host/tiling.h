@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the host implementation cuts a problem into pieces. Two kinds of constants live here, and they
-// must not be confused:
+// Sizes of the pieces into which the host implementation divides a problem. There are two kinds of
+// constants, and they must not be confused:
 //
 //   * those that shape sums (kTile, kLanes, kMaxSplits). They depend on V alone, so the bits of a row
 //     depend neither on the batch it is in nor on the machine. They are part of the published contract:
@@ -30,7 +30,7 @@ inline constexpr int64_t kColumnGroup = 512;    // columns of grad_weight a work
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
-// The vocabulary in tiles, and the tiles in splits.
+// Divides the vocabulary into tiles, and the tiles into splits.
 struct VocabTiling {
   explicit constexpr VocabTiling(int64_t vocab_size)
       : vocab(vocab_size),
@@ -42,7 +42,7 @@ struct VocabTiling {
   constexpr int64_t EndTile(int64_t split) const {
     return std::min(tiles, (split + 1) * tiles_per_split);
   }
-  // Columns of a tile, less than kTile in the last one of a ragged vocabulary.
+  // Returns the columns of a tile, fewer than kTile in the last one of a ragged vocabulary.
   constexpr int64_t Width(int64_t tile) const { return std::min(kTile, vocab - tile * kTile); }
 
   int64_t vocab;

@@ -16,7 +16,7 @@ class Arena {
  public:
   explicit Arena(void* base) : base_(static_cast<std::byte*>(base)) {}
 
-  // product(extents) elements of T.
+  // Takes product(extents) elements of T.
   template <class T>
   T* Take(std::initializer_list<int64_t> extents) {
     int64_t bytes = static_cast<int64_t>(sizeof(T));

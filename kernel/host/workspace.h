@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where everything lies that the host implementation keeps in the caller's memory. The plan is a
-// function of shapes, of which gradients are asked for and of the number of threads; never of contents.
-// With n, v, h the problem's sizes, c = min(1024, v rounded up to 64), S = splits <= 8 and t threads:
+// Lays out what the host implementation keeps in the caller's memory. The plan is a function of shapes,
+// of which gradients are asked for and of the number of threads, never of contents. With n, v, h the
+// problem's sizes, c = min(1024, v rounded up to 64), S = splits <= 8 and t threads:
 //
 //   workspace = t * scratch + max(forward, backward), every region rounded up to 64 bytes
 //   scratch   = 4 * (96 * max(h, 256) + 256 * 64 + 96 * 512)
@@ -10,7 +10,7 @@
 //   backward  = n * (8 + 4 + 4 + 4 c) [+ n * 4 * (h rounded up to 64) with grad_hidden]
 //   saved     = 4 arrays of n floats where a gradient is asked for
 //
-// Forward and backward share the memory after the scratch: each starts anew.
+// Forward and backward share the memory after the scratch; neither reads what the other left there.
 
 #ifndef PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
 #define PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
@@ -25,7 +25,7 @@
 
 namespace plumbline::kernel::host {
 
-// A thread's own.
+// Memory of one thread.
 struct Scratch {
   float* rows;     // [kRowBlock][max(h, kDepthBlock)]: the left operand
   float* panels;   // [kDepthBlock][kTile]: the right operand, packed
@@ -47,7 +47,7 @@ struct BackwardMemory {
   float* grad_hidden;  // [n][h rounded up to kTile]; null where not asked for
 };
 
-// What forward leaves for backward, by row.
+// Arrays that forward leaves for backward, indexed by row.
 template <class Float>
 struct SavedRows {
   Float* m;  // the largest logit, before the temperature
@@ -73,7 +73,7 @@ struct Plan {
   SavedRows<const float> Saved(const void* saved) const;
 };
 
-// nullopt where a size does not fit in 62 bits. `threads` as in Execution.
+// Makes the plan; nullopt where a size does not fit in 62 bits. `threads` is that of Execution.
 std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads);
 
 }  // namespace plumbline::kernel::host

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backward's first epilogue: d_logits of a tile from its logits and what forward knows of each row,
+// Backward's first epilogue: computes d_logits of a tile from its logits and from what forward saved of
+// each row,
 //
 //   y = c (z - m),  p = 2^y / s,  dx = g ([v = label] - p) - k p (ln p + H),  dz = dx / T
 //
 // with ln p + H = q / s - t, in which ln s cancels exactly. At a label the 1 takes part before anything
-// of dx is rounded; its dz is made once a row, of the logit that forward saved (rows.cu). All other
-// columns are p (level + slope y) from two numbers of the row, whose errors are relative to |g| p and
-// |k| p (t + q / s) and so within the same bound (oracle/ERROR-BUDGET.md). Everything is fp32 until dz
-// is rounded to the elements that the gradients' products read; fp32 problems keep dz in planes. Rows
-// that do not live are 0, since they are part of the depth of a later product.
+// of dx is rounded. The label's dz is computed once a row, from the logit that forward saved
+// (kernel/cuda/stages/list_rows.cu). All other columns are p (level + slope y) from two numbers of the
+// row. Their errors are relative to |g| p and |k| p (t + q / s), so they are within the same bound
+// (oracle/ERROR-BUDGET.md). Everything is fp32 until dz is rounded to the elements that the gradients'
+// products read; fp32 problems keep dz in planes. Rows past the last live one are 0, because they are
+// part of the depth of a later product.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
 #define PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
@@ -22,7 +24,8 @@
 
 namespace plumbline::kernel::cuda {
 
-// A row as backward sees it. A row without a softmax, or with invalid data, has a NaN weight.
+// The numbers of a row that backward needs. A row without a softmax, or with invalid data, has a NaN
+// weight.
 struct alignas(16) RowGradient {
   float max;     // m
   float scale;   // c = log2 e / T
@@ -34,16 +37,16 @@ struct alignas(16) RowGradient {
   int32_t unused = 0;    // written too: rows are copied as bytes
 };
 
-// dz of any column but the label.
+// Returns dz of any column but the label's.
 __device__ inline float OtherGradient(const RowGradient& row, float z) {
   const float y = Exponent(z, row.max, row.scale);
   return Exp2(y) * row.weight * fmaf(row.slope, y, row.level);
 }
 
-// What to make d_logits of, and where they go.
+// The rows that d_logits are computed for, and the memory that they are stored in.
 template <class Element>
 struct DLogitsStore {
-  const RowGradient* rows = nullptr;  // by row, as rows lie in A
+  const RowGradient* rows = nullptr;  // in the order of A's rows
   Element* d_logits = nullptr;        // [row, column], allocated in whole tiles
   int64_t ld = 0;                     // a multiple of 8
   int64_t plane_stride = 0;           // elements; 0: one plane
@@ -52,8 +55,8 @@ struct DLogitsStore {
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
 };
 
-// Kernels know whether there are planes: the code of four, asked about when running, took a tenth of
-// the time where H is 1024 (bench/NOTES.md).
+// Whether d_logits are in planes is a template argument. Asked at run time, the code of four planes
+// took a tenth of the time where H is 1024 (bench/NOTES.md, 9).
 template <class Element, bool in_planes = false>
 struct DLogitsEpilogue : DLogitsStore<Element> {
   static constexpr bool kLoads = false;
@@ -78,7 +81,8 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     }
     const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
     Element* to = d_logits + row * ld + column;
-    // Columns past the last are in memory too, d_logits coming in whole tiles; nobody reads them.
+    // Columns past the last are stored too: d_logits are allocated in whole tiles, and nothing reads
+    // those columns.
     if constexpr (!in_planes) {
       StoreWide<Element, BN>(to, ld, allocated_rows - row, scratch, dz);
     } else {
@@ -90,13 +94,13 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
                     SplitPlanes(dz(h, i + 1)));
       }
     }
-    __syncwarp();  // a label is another lane's to store as well
+    __syncwarp();  // another lane has stored the label's column
 #pragma unroll
     for (int h = 0; h < 2; ++h) StoreLabel<BN>(gradient[h], column, to + (lane / 4 + 8 * h) * ld);
   }
 
  private:
-  // Of zeros, where a row does not live: its label's dz is 0, as all of it.
+  // Dead rows produce zeros, the label column included.
   __device__ static RowGradient RowAt(uint32_t address) {
     static_assert(kRowBytes == 32);
     RowGradient row;
@@ -112,7 +116,8 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     return row;
   }
 
-  // Over what is there for any other column; the first of the four lanes of a row does it.
+  // Overwrites the label's column with the row's own dz. The first of the four lanes of a row stores
+  // it.
   template <int BN>
   __device__ void StoreLabel(const RowGradient& row, int64_t column, Element* to) const {
     const int64_t at = row.label - (first_column + column);
@@ -131,7 +136,7 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     Put(to + 3 * plane_stride, x.raw, y.raw);
   }
 
-  // An even column of an even ld: aligned to both.
+  // The column and ld are even, so the pair is aligned.
   __device__ static void Put(Element* to, Element a, Element b) {
     struct alignas(4) Pair {
       Element a, b;
@@ -140,7 +145,7 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
   }
 };
 
-// Calls `launch` with the epilogue that knows whether there are planes.
+// Calls `launch` with the type of the epilogue for one plane or for four.
 template <class Element, class Launch>
 auto KnowingPlanes(const DLogitsEpilogue<Element>& epilogue, const Launch& launch) {
   if constexpr (std::is_same_v<Element, __nv_bfloat16>) {

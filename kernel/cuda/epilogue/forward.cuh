@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward's epilogue with logits kept for backward (kernel/cuda/layout/saved_state.h): stores those of
-// the columns that are kept, then what they add to the softmax.
+// Forward's epilogue with logits kept for backward (kernel/cuda/layout/saved_state.h): stores the
+// logits of the kept columns, then reduces the tile as SoftmaxEpilogue does.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
 #define PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
@@ -15,7 +15,8 @@
 namespace plumbline::kernel::cuda {
 
 struct ForwardEpilogue : SoftmaxEpilogue {
-  // By row, as rows lie in A; null: none are kept. first_kept may be in the middle of a tile.
+  // Indexed by row, in the order of A's rows; null: none are kept. first_kept may be in the middle of a
+  // tile.
   float* kept_logits = nullptr;
   int64_t kept_ld = 0;
   int64_t first_kept = 0;  // column of the vocabulary, a multiple of kKeptGroup
@@ -30,9 +31,9 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   }
 
  private:
-  // Kept logits are not read again before everything else has gone by: stored so that they are out of
-  // the caches first. `column` counts from the first that is kept; negative: not all of the tile is.
-  // Stored are whole groups of columns, also where one reaches past the vocabulary.
+  // Stores with __stcs, so that the caches evict kept logits first: they are read again only after
+  // everything else. `column` counts from the first kept column; a negative one says that the tile
+  // begins before it. Whole groups of columns are stored, also where one reaches past the vocabulary.
   template <int BN, class Scratch>
   __device__ void Keep(const float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows,
                        Scratch scratch) const {
@@ -60,8 +61,8 @@ struct ForwardEpilogue : SoftmaxEpilogue {
     }
   }
 
-  // A line of 128 bytes a row. Its pieces of 16 bytes are exchanged by the row, so that neither way two
-  // lanes meet in a bank.
+  // Stores a line of 128 bytes a row. The places of its 16-byte pieces in shared memory are swizzled by
+  // the row, so that neither the stores nor the loads of a warp conflict in a bank.
   template <int BN>
   __device__ void StoreGroup(const float (&d)[BN / 2], int first, float* to, int64_t rows,
                              WarpScratch scratch) const {

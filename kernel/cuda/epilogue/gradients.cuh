@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The epilogues of the two gradients. grad_hidden stays in fp32 from one chunk of the vocabulary to the
-// next: a product takes up the accumulators where the one before left them, so that the chain of each
-// element is the same whatever the chunks. grad_weight is complete after one product, and rounded once.
+// next: each product continues from the accumulators of the one before, so that the chain of an element
+// is the same whatever the chunks. grad_weight is complete after one product, and is rounded once.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
 #define PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
@@ -53,7 +53,7 @@ struct AccumulateEpilogue {
   }
 };
 
-// An output element's dtype, told at run time: the store is all that differs.
+// An output element's dtype, chosen at run time, because only the store depends on it.
 enum class Stored : int { kBf16, kF16, kF32 };
 
 __device__ inline void StoreAs(Stored as, void* base, int64_t at, float x) {
@@ -79,7 +79,7 @@ struct GradWeightEpilogue {
   int64_t row_stride = 0, column_stride = 0;  // elements; any
   int64_t rows = 0, columns = 0;              // of the chunk
 
-  // live_rows bounds the depth here, which the caller has seen to.
+  // live_rows is not used: it bounds the depth of this product, which the main loop has done.
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t, Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
@@ -93,8 +93,8 @@ struct GradWeightEpilogue {
   }
 };
 
-// The same where rows are contiguous, 16-byte aligned and whole tiles wide: a kernel of its own, since
-// beside the code for anything else it took 1.05 times as long (bench/NOTES.md).
+// Stores grad_weight where rows are contiguous, 16-byte aligned and whole tiles wide. It makes a kernel
+// of its own, because beside the general code it took 1.05 times as long (bench/NOTES.md, 9).
 template <class Output>
 struct GradWeightLines {
   static constexpr bool kLoads = false;
@@ -122,7 +122,7 @@ struct GradWeightLines {
   }
 };
 
-// Calls `launch` with the narrowest epilogue that does for tiles of that many columns.
+// Calls `launch` with the most special epilogue that is valid for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
   const bool lines =

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward's epilogue: what a tile of logits adds to its rows' softmax, from registers, without any
-// logit leaving them. For each row of a tile of BN columns, with c = log2 e / T:
+// Forward's epilogue: reduces a tile of logits, in registers, to what it adds to its rows' softmax. No
+// logit is stored. With c = log2 e / T it writes for each row of a tile of BN columns:
 //
 //   max     the largest logit, NaN if any is
 //   sum     sum of 2^y, y = c (z - max)
 //   moment  sum of y 2^y, which is -log2 e times the sum of e^-t t
 //
-// Columns past the vocabulary are -infinity, which is how a logit that takes no part looks anyway:
-// there is no finite sentinel that a logit could reach. A tile's numbers depend on nothing but the row
-// and the tile's columns, so neither the schedule nor the neighbours can change a bit of them.
+// Columns past the vocabulary count as -infinity, whose weight is exactly 0; a real logit could reach
+// any finite sentinel. A tile's numbers depend on the row and the tile's columns alone, so neither the
+// schedule nor other rows can change a bit of them.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
 #define PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
@@ -23,7 +23,7 @@ namespace plumbline::kernel::cuda {
 struct SoftmaxEpilogue {
   static constexpr bool kLoads = false;
 
-  // By row, as rows lie in A.
+  // Indexed by row, in the order of A's rows.
   const int64_t* label = nullptr;  // -1: none
   const float* scale = nullptr;    // c
   float* label_logit = nullptr;    // written by the one tile that has it
@@ -68,7 +68,7 @@ struct SoftmaxEpilogue {
     }
     largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 1));
     largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 2));
-    // Two chains, so that one addition need not wait for the other.
+    // There are two chains, so that one addition need not wait for the other.
     float s[2] = {0, 0}, t[2] = {0, 0};
 #pragma unroll
     for (int j = 0; j < BN / 8; ++j) {
@@ -92,8 +92,8 @@ struct SoftmaxEpilogue {
     }
   }
 
-  // The accumulators are never indexed at run time, which would put them in local memory; most warps
-  // have no label among their columns.
+  // The accumulators are never indexed at run time, which would put them in local memory. Most warps
+  // have no label among their columns and return early.
   template <int BN>
   __device__ void StoreLabelLogits(const float (&d)[BN / 2], int64_t row, int64_t column,
                                    int64_t live_rows) const {

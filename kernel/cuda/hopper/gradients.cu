@@ -16,7 +16,7 @@ bool OfFewRows(int64_t rows, int64_t hidden_size) {
 
 }  // namespace
 
-// Either shape gives the same bits.
+// Both shapes give the same bits.
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
   if (OfFewRows(product.m, product.n))

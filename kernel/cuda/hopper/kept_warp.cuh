@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of another chunk (Product::kept), made beside a gradient's product by the warps of the
-// issuing warpgroup that issue nothing. Memory is waited for behind a ring of copies in shared memory:
-// with loads into registers, of which these warps have few, a warp has too little in flight
-// (bench/NOTES.md, 33).
+// Computes d_logits of another chunk (Product::kept) during a gradient's product, on the warps of the
+// issuing warpgroup that issue nothing. Logits arrive through a ring of copies in shared memory. These
+// warps have few registers: with loads into registers a warp has too little in flight (bench/NOTES.md,
+// 33).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
@@ -17,7 +17,7 @@
 namespace plumbline::kernel::cuda::hopper {
 
 inline constexpr int kKeptWarps = 3;    // of a block
-inline constexpr int kKeptPiece = 256;  // columns: twice 16 bytes a lane, for itself
+inline constexpr int kKeptPiece = 256;  // columns: twice 16 bytes a lane, which it alone reads
 inline constexpr int kKeptPieces = 3;   // of the ring
 inline constexpr int kKeptRingBytes = kKeptPieces * kKeptPiece * 4;  // of a warp
 
@@ -27,7 +27,7 @@ struct KeptWarp {
 
   static constexpr uint32_t kHalf = kKeptPiece / 2;
 
-  // Enqueues the copies of a piece, or nothing in their place.
+  // Enqueues the copies of a piece, or an empty group of copies where there is none.
   __device__ __forceinline__ void Fetch(int slot, const float* from, bool exists) const {
     if (exists) {
       const uint32_t to = ring + slot * (kKeptPiece * 4);
@@ -78,7 +78,7 @@ struct KeptWarp {
         *reinterpret_cast<uint2*>(own) = {PackPair<Element>(z[0], z[1]), PackPair<Element>(z[2], z[3])};
         *reinterpret_cast<uint2*>(own + kHalf) = {PackPair<Element>(z[4], z[5]),
                                                   PackPair<Element>(z[6], z[7])};
-        Fetch(slot, from, left > kKeptPieces);  // behind the use of what lies there
+        Fetch(slot, from, left > kKeptPieces);  // after the slot's piece has been read
         from += kKeptPiece;
         own += kKeptPiece;
         label -= kKeptPiece;
@@ -88,7 +88,7 @@ struct KeptWarp {
     row.template MakeFrom<false>(pieces * kKeptPiece, chunk, to, lane, 32);
   }
 
-  // What falls to warp `warp` of kKeptWarps.
+  // Computes the rows of warp `warp` of kKeptWarps.
   __device__ __forceinline__ void Run(const Product& product, int warp) const {
     if (product.kept.logits == nullptr) return;
     const int64_t rows = KeptRows(product.kept), warps = int64_t{kKeptWarps} * gridDim.x;

@@ -5,9 +5,11 @@
 // allocated, waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as planes of
 // bf16.
 //
-// kFailed with CUDA's words where a launch fails; kUnsupported, naming operand and value, where the
-// accelerator cannot address an operand (tensor_map.h) or where m, n or k is above 2^31 - 1024.
-// The depth ends at product.k, wherever extents end; where live rows end it earlier, both operands hold
+// Each function returns kFailed with CUDA's words where a launch fails, and kUnsupported, naming
+// operand and value, where the accelerator cannot address an operand (tensor_map.h) or where m, n or k
+// is above 2^31 - 1024.
+//
+// The depth ends at product.k, wherever extents end. Where live rows end it earlier, both operands hold
 // zeros from there to the next multiple of 64. A depth of 0 stores zeros.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_
@@ -19,18 +21,19 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Of a tile of Forward and DLogits. DLogits writes whole tiles: d_logits.ld reaches to their end.
+// Columns of a tile of Forward and DLogits. DLogits writes whole tiles, so d_logits.ld reaches to the
+// end of the last one.
 inline constexpr int kSoftmaxColumns = 192;
 
-// A [m, k] and B [n, k], K-major, as all rows lie.
+// A is [m, k] and B is [n, k], both K-major: rows as they lie in memory.
 template <class Element>
 Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream);
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
-// A [m, k] K-major, B [k, n] MN-major.
+// A is [m, k], K-major; B is [k, n], MN-major.
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream);
-// A [k, m] and B [k, n], MN-major.
+// A is [k, m] and B is [k, n], both MN-major.
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream);
 

@@ -18,19 +18,20 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Logits. One tile of rows alone leaves a cluster's second block nothing to do but multiply zeros.
+// Tiles of logits. With one tile of rows alone, the second block of a cluster would do nothing but
+// multiply zeros, so FewRowsTile has clusters of one block.
 template <int cluster_rows>
 using LogitsTile = TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows>;
 using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
-// Gradients: 128 columns, since hidden sizes are multiples of 128 rather than of 192; neighbours share
-// A.
+// Tiles of the gradients. They have 128 columns, because hidden sizes are multiples of 128 rather than
+// of 192. The blocks of a cluster share A.
 template <Major of_d_logits>
 using GradientTile = TileShape<3, 128, 5, of_d_logits, Major::kMN, 1, 2>;
 using GradHiddenTile = GradientTile<Major::kK>;
 using GradWeightTile = GradientTile<Major::kMN>;
-// grad_hidden of few rows: its chains over the vocabulary may not be cut, so small tiles have to fill
-// the device.
+// Tiles of grad_hidden of few rows. Its chains over the vocabulary may not be divided, so small tiles
+// have to fill the device.
 using FewRowsGradHiddenTile = TileShape<1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
 template <class Tile>
@@ -68,7 +69,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {Tile::kClusterBlocks, 1, 1};
-  // Its start lies under the end of what was enqueued before (AwaitPreviousGrid).
+  // The grid may start before what was enqueued before it has ended (AwaitPreviousGrid).
   attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};

@@ -4,7 +4,7 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Either shape gives the same bits.
+// Both shapes give the same bits.
 template <class Element, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   if (product.m <= FewRowsTile::kRows)

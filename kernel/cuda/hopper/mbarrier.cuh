@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers in shared memory on which threads and asynchronous copies meet (PTX
-// ISA, "mbarrier"), and the barrier of a cluster. A barrier goes through phases; a phase ends when its
-// arrivals and its announced bytes are complete, and Wait(parity) returns once the phase of that parity
-// is over: parity 0 for the first use, then alternating. Addresses are those of the shared window
+// Barriers in shared memory on which threads and asynchronous copies meet (PTX ISA, "mbarrier"), and
+// the barrier of a cluster. A barrier goes through phases. A phase ends when its arrivals and its
+// announced bytes are complete, and BarrierWait(parity) returns once the phase of that parity is over:
+// parity 0 for the first use, then alternating. Addresses are those of the shared window
 // (SharedAddress).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_MBARRIER_CUH_
@@ -41,10 +41,10 @@ __device__ __forceinline__ void BarrierWait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// Arrives at the barrier of the same address in block `rank` of the cluster. It publishes no writes:
-// what it reports are reads by wgmma that wgmma.wait_group has seen end. So it is not .release.cluster,
-// which compiles to a fence of the whole device each time (MEMBAR.ALL.GPU; 13 % of the forward
-// product).
+// Arrives at the barrier of the same address in block `rank` of the cluster. The arrival publishes no
+// writes: it reports reads by wgmma whose end wgmma.wait_group has seen. So it is not .release.cluster,
+// which compiles to a fence of the whole device each time (MEMBAR.ALL.GPU; 13 % of the forward product;
+// bench/NOTES.md, 1).
 __device__ __forceinline__ void BarrierArriveAt(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -59,7 +59,7 @@ __device__ __forceinline__ uint32_t ClusterRank() {
   return rank;
 }
 
-// All threads of all blocks of the cluster.
+// Waits for all threads of all blocks of the cluster.
 __device__ __forceinline__ void ClusterSync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }

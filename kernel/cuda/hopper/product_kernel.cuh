@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main loop of all matrix products on Hopper: C = A B^T by tiles, an epilogue for each tile.
+// The main loop of all matrix products on Hopper: C = A B^T by tiles, with an epilogue for each tile.
+// Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Two blocks that
+// need the same tile of A or B each fetch a share, which goes to both. In a block one thread of the
+// first warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their
+// registers. They take turns, a tile each, so that one's epilogue overlaps with the other's products.
+// During a gradient's product the first warpgroup's other warps may compute d_logits of another chunk
+// (kept_warp.cuh). A ring of stages connects the copies and the products:
+//   * full[s]: the bytes of stage s have arrived; the issuing thread's one arrival announces them
+//   * empty[s]: stage s is free in all blocks that the copies go to; each warp that read it arrives
+// A stage is released one step late, so that one group of wgmma is always in flight.
 //
-// Blocks are persistent and come in clusters, which compute neighbouring tiles of C together: what two
-// blocks have in common, of A or of B, each fetches a share of, and it goes to both. In a block one
-// thread of the first warpgroup issues the copies; two more warpgroups multiply and run the epilogue on
-// what their registers hold. They take turns, a tile each, so that one's epilogue lies under the
-// other's products. Beside a gradient's product the issuing warpgroup's other warps may make d_logits
-// of another chunk (kept_warp.cuh). A ring of stages lies between them:
-//   * full[s]: the bytes of stage s have arrived; one arrival, the issuing thread's, announces them
-//   * empty[s]: stage s may be overwritten in all blocks that this one's copies go to; every warp there
-//     that multiplied it arrived
-// A stage is given back one step late, so that one group of wgmma is always in flight.
-//
-// A tile is whole: no result depends on the grid, on the block's rank or on other tiles. For each pass
-// and block of 64 of the depth, ascending, one chain of wgmma goes through the same accumulators; what
-// lies beyond the operands' extents is zero, and adding zeros changes no sum. Where tiles do not fill a
-// cluster, its other blocks compute on zeros or on rows that nobody asked for, and store nothing.
+// One block computes a tile, so no result depends on the grid, on the block's rank or on other tiles.
+// For each pass and block of 64 of the depth, ascending, one chain of wgmma goes through the same
+// accumulators. Beyond the operands' extents there are zeros, which change no sum. Where tiles do not
+// fill a cluster, its other blocks compute on zeros or unused rows and store nothing.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
@@ -38,14 +36,14 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Where a block stands in its cluster of one or two.
+// A block's position in its cluster of one or two.
 template <class Tile>
 struct Place {
   uint32_t rank;
 
   __device__ uint32_t row() const { return Tile::kClusterRows > 1 ? rank : 0; }
   __device__ uint32_t column() const { return Tile::kClusterColumns > 1 ? rank : 0; }
-  // The blocks that have its rows of A, and those that have its columns of B: a bit each.
+  // Masks of the blocks that have its rows of A, or its columns of B: a bit each.
   __device__ uint16_t SharingA() const { return Sharing(Tile::kClusterColumns); }
   __device__ uint16_t SharingB() const { return Sharing(Tile::kClusterRows); }
 
@@ -53,7 +51,7 @@ struct Place {
   __device__ uint16_t Sharing(int sharers) const { return uint16_t(sharers > 1 ? 3u : 1u << rank); }
 };
 
-// What the issuing thread does.
+// The issuing thread: fills the stages of the ring by copies.
 template <class Tile, class Plan>
 struct Issuer {
   const TensorMap* a;
@@ -65,13 +63,13 @@ struct Issuer {
   int stage = 0;
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
 
-  // The row of an operand in memory, as a copy is told of it.
+  // Returns the coordinate that a copy is given for a row of an operand.
   __device__ int32_t RowCoordinate(int32_t row) const {
     return plan.Has(Defect::kHopperRowCoordinate16) ? row & 0xffff : row;
   }
 
-  // The share `part` of an operand's tile that begins at row (or column) `first`, to where it belongs
-  // in the stages of `blocks`; `from` is the share that is read, `part` itself.
+  // Copies share `part` of an operand's tile, which begins at row (or column) `first`, to the stages of
+  // `to_blocks`. `from` is the share that is read; it is `part` but for a planted defect.
   template <Major major, int extent, int sharers>
   __device__ void Fetch(uint32_t to, const TensorMap* map, uint32_t barrier, int32_t first,
                         int32_t depth, int32_t plane, int part, int from, uint16_t to_blocks) {
@@ -122,9 +120,9 @@ struct Issuer {
   }
 };
 
-// The turns of the multiplying warpgroups. A wait for a stage tells a phase from the one before alone,
-// so the next warpgroup may look at the ring only once this one has seen the last of its stages arrive.
-// Barrier 1 + w is waited at by warpgroup w.
+// The turns of the multiplying warpgroups. A wait for a stage distinguishes a phase from the one before
+// it alone, so the next warpgroup may wait for a stage only once this one has seen the last of its own
+// arrive. Warpgroup w waits at named barrier 1 + w.
 __device__ __forceinline__ void AwaitTurn(int warpgroup) {
   if (warpgroup == 0) {
     asm volatile("bar.sync 1, 256;" ::: "memory");
@@ -140,7 +138,7 @@ __device__ __forceinline__ void GiveTurn(int warpgroup) {
   }
 }
 
-// What the multiplying warpgroups do.
+// A multiplying warpgroup: multiplies the stages of its tiles and releases them.
 template <class Element, class Tile, class Plan>
 struct Multiplier {
   uint32_t stages, full, empty;
@@ -149,7 +147,7 @@ struct Multiplier {
   int stage = 0;
   uint32_t parity = 0;
 
-  // One arrival a warp, at the barrier of each block of the cluster: all of them fetch for this one.
+  // Each warp arrives at every block of the cluster, because all of them fetch for this one.
   __device__ void Release(int released) const {
     const uint32_t lane = threadIdx.x % 32;
     if (plan.Has(Defect::kHopperPeerNotAwaited)) {
@@ -159,15 +157,15 @@ struct Multiplier {
     }
   }
 
-  // Past what another warpgroup consumes.
+  // Skips the stages that the other warpgroup consumes.
   __device__ void Skip(int steps) {
     const uint32_t at = uint32_t(stage) + uint32_t(steps);
     stage = int(at % Tile::kStages);
     parity ^= at / Tile::kStages & 1;
   }
 
-  // d = or += the tile's sums over `steps` stages of the ring. The turn goes to warpgroup next_turn, if
-  // it is not negative, as soon as the last stage is there: its first products then queue up behind.
+  // Sets d to the tile's sums over `steps` stages, or adds them (`accumulate`). Warpgroup next_turn, if
+  // not negative, gets the turn once the last stage is there: its products then queue behind these.
   template <bool accumulate>
   __device__ void Run(float (&d)[Tile::kGroups][Tile::kColumns / 2], int steps, bool first_tile,
                       int next_turn) {
@@ -225,8 +223,8 @@ struct Multiplier {
   }
 };
 
-// What the epilogue knows of this warp's rows, kFragmentRows of each group from `row` on, into its
-// scratch: enqueued, each lane for its own. Zeros where a row does not live.
+// Copies the epilogue's data of this warp's rows, kFragmentRows of each group from `row` on, to shared
+// memory: asynchronously, each lane its own rows. Rows past the last live one become zeros.
 template <class Tile, class Epilogue>
 __device__ __forceinline__ void FetchRows(const Epilogue& epilogue, int64_t row, int64_t live_rows,
                                           uint32_t to) {
@@ -244,24 +242,23 @@ __device__ __forceinline__ void FetchRows(const Epilogue& epilogue, int64_t row,
     }
   }
 }
-// Of the whole warp.
+// Waits for the copies of the whole warp.
 __device__ __forceinline__ void AwaitRows() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncwarp();
 }
 
-// What grad_hidden is to a grad_weight that begins beside it (Product::beside_previous): a product with
-// its depth for rows, its rows for depth and its columns. How that one's clusters cut it; 0: there is
-// none.
+// The grad_hidden beside which a grad_weight begins (Product::beside_previous): rows and depth are the
+// other way round. A cluster computes unit_rows by unit_columns of it; 0: there is none.
 struct Transposed {
   int unit_rows = 0, unit_columns = 0;
 
-  // m, n and k are this one's.
+  // Returns the load of grad_hidden; m, n and k are grad_weight's.
   __device__ Load Of(int m, int n, int k) const {
     return {(k + unit_rows - 1) / unit_rows * ((n + unit_columns - 1) / unit_columns),
             TimeOfUnit(unit_rows, unit_columns, m)};
   }
-  // Of a cluster's tile with that depth, up to a factor.
+  // Returns the time of a cluster's tile with that depth, up to a factor.
   __device__ static float TimeOfUnit(int rows, int columns, int depth) {
     return float(rows * columns) * float((depth + kDepthBlock - 1) / kDepthBlock);
   }
@@ -390,11 +387,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       }
     }
   }
-  // A block that left could still be a multicast's destination, or be arrived at.
+  // No block leaves early: it could still be a multicast's destination, or be arrived at.
   ClusterSync();
-  // What follows takes the end of this grid for the end of those before. Not sooner: the issuing
-  // thread's neighbours come here at once, and would hold their warp, and it, until the grid before has
-  // ended.
+  // Later launches take the end of this grid for the end of those before it. A wait further up would be
+  // reached at once by the 31 lanes beside the issuing thread, which would hold their warp, and so that
+  // thread, until the grid before has ended (bench/NOTES.md, 16).
   if (product.beside_previous) AwaitPreviousGrid();
 }
 

@@ -15,7 +15,8 @@ static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// Through the runtime, so that nothing links against the driver: a machine without one runs the rest.
+// Finds the function through the runtime, so that nothing links against the driver: a machine without
+// one runs the rest.
 Encode FindEncode() {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -34,7 +35,7 @@ Status Refuse(const char* name, const char* what, int64_t value) {
 // Coordinates are 32-bit and signed; a pair of tiles may reach 1023 beyond the extent.
 constexpr int64_t kLongest = (int64_t{1} << 31) - 1024;
 
-// rows and columns bound what is read below the operand's own extent.
+// Makes one map. rows and columns bound what is read, as the operand's own extent does.
 Status MakeMap(const char* name, const Operand& operand, int64_t rows, int64_t columns, int box_rows,
                TensorMap* map) {
   constexpr int64_t kLargestStride = int64_t{1} << 40;

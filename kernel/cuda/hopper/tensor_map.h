@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Descriptions of matrices for the tensor memory accelerator: {inner, rows, planes} of 16-bit elements,
-// read in boxes of {64, box_rows, 1} that lie in shared memory in rows of 128 bytes, their 16-byte
-// chunks exchanged by the 128-byte swizzle that wgmma expects. Made on the host, passed to a kernel by
-// value.
+// read in boxes of {64, box_rows, 1}. A box lies in shared memory in rows of 128 bytes, whose 16-byte
+// chunks are permuted by the 128-byte swizzle that wgmma expects. The host makes the maps and passes
+// them to a kernel by value.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
@@ -15,7 +15,8 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Which way memory runs in an operand: along the depth, or along rows of the result (A), columns (B).
+// The dimension along which an operand is contiguous: the depth (kK), or the rows of the result for A
+// and its columns for B (kMN).
 enum class Major : int { kK = 0, kMN = 1 };
 
 struct alignas(64) TensorMap {  // CUtensorMap, without its header
@@ -28,10 +29,10 @@ struct Maps {  // those of operands without elements are never used
   TensorMap a, b, a_alternative, b_alternative;
 };
 
-// The maps of a product whose operands are fetched in boxes of that many rows, 1 to 256. Extents end
-// where m, n and k do. kUnsupported, naming operand and value, where the accelerator cannot address
-// one: more than 2^31 - 1024 rows or columns, a base that is no multiple of 16 bytes, a stride that is
-// none or is 2^40 bytes or more; kFailed where the driver refuses.
+// Makes the maps of a product whose operands are fetched in boxes of that many rows, 1 to 256. Extents
+// end where m, n and k do. Returns kFailed where the driver refuses. Returns kUnsupported, naming
+// operand and value, where the accelerator cannot address an operand: more than 2^31 - 1024 rows or
+// columns, a base that is no multiple of 16 bytes, a stride that is none or is 2^40 bytes or more.
 Status MakeMaps(const Product& product, Major a, Major b, int a_box_rows, int b_box_rows, Maps* maps);
 
 }  // namespace plumbline::kernel::cuda::hopper

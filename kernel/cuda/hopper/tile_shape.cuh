@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a product is cut: the tile of a block, the cluster of blocks that share operands, the stages of
-// shared memory, the registers. Everything that is chosen by measurement (bench/NOTES.md), at compile
-// time.
+// The shapes of a product, chosen at compile time by measurement (bench/NOTES.md): the tile of a block,
+// the cluster of blocks that share operands, the stages of shared memory, the registers.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
 #define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
@@ -15,10 +14,11 @@ namespace plumbline::kernel::cuda::hopper {
 inline constexpr int kDepthBlock = 64;  // of the depth in a stage: 128 bytes, one row of the swizzle
 inline constexpr int kMultipliers = 2;  // warpgroups of a block
 inline constexpr int kBlockThreads = 128 * (1 + kMultipliers);
-inline constexpr int kWarpsAStage = 4;  // that multiply it
+inline constexpr int kWarpsAStage = 4;  // warps that multiply a stage
 
-// Of a thread of the issuing warpgroup, and of the others: a tile may take 192 accumulators, and its
-// epilogue has the rest. Beside a gradient's product the issuing warpgroup also makes d_logits.
+// Registers of a thread of the issuing warpgroup, and of the multiplying ones. A tile may take 192
+// accumulators, and its epilogue has the rest. During a gradient's product the issuing warpgroup also
+// computes d_logits.
 struct Registers {
   int issuing, multiplying;
 };
@@ -28,8 +28,8 @@ static_assert(kRegisters<true>.issuing + 2 * kRegisters<true>.multiplying <= 504
 static_assert(kRegisters<false>.issuing + 2 * kRegisters<false>.multiplying <= 504);
 
 // The share of one operand's tile, `extent` rows or columns by a block of the depth, that one of
-// `sharers` blocks fetches: rows of it where memory runs along the depth, else whole boxes of 64 where
-// they divide evenly, else a part of the depth of every box.
+// `sharers` blocks fetches. A K-major operand is divided by rows. An MN-major one is divided into whole
+// boxes of 64 where they divide evenly, else by the depth of every box.
 template <Major major, int extent, int sharers>
 struct Share {
   static constexpr bool kWholeBoxes = major == Major::kMN && extent % (kBoxInner * sharers) == 0;
@@ -42,11 +42,12 @@ struct Share {
   static_assert(extent % sharers == 0 && kBoxRows % 8 == 0 && kBoxRows <= 256);
 };
 
-// 64 * kGroups rows, of one multiplying warpgroup.
+// The tile of a multiplying warpgroup, 64 * kGroups rows by kColumns, and the block and cluster around
+// it.
 template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
           int cluster_columns = 1>
 struct TileShape {
-  // Tiles below each other in a cluster, which share B, and side by side, which share A.
+  // A cluster has tiles below each other, which share B, or side by side, which share A.
   static constexpr int kClusterRows = cluster_rows;
   static constexpr int kClusterColumns = cluster_columns;
   static constexpr int kClusterBlocks = cluster_rows * cluster_columns;
@@ -63,14 +64,15 @@ struct TileShape {
   static constexpr int kABytes = kRows * kDepthBlock * 2;
   static constexpr int kBBytes = kColumns * kDepthBlock * 2;
   static constexpr int kStageBytes = kABytes + kBBytes;
-  // The stages, the epilogue's scratch, the stages' barriers, and what aligning to 1024 bytes may cost.
+  // The scratch of the epilogues, for every multiplying warp.
   static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
-  // ... and what an epilogue has brought of a warpgroup's rows.
+  // Returns the shared memory of a block: the stages and their barriers, the scratch, the epilogue's
+  // per-row data, and what aligning to 1024 bytes may cost.
   static constexpr int SharedBytes(int row_bytes) {
     return kStages * (kStageBytes + 16) + kScratchBytes + kMultipliers * kRows * row_bytes + 1024;
   }
-  // Two blocks of a cluster have all rows of A in common, or all columns of B. Clusters of four leave
-  // 12 of 132 multiprocessors idle (bench/NOTES.md).
+  // Two blocks of a cluster share all rows of A, or all columns of B. Clusters of four leave 12 of 132
+  // multiprocessors idle (bench/NOTES.md, 5).
   static_assert(kClusterBlocks <= 2);
 };
 

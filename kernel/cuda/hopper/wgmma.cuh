@@ -32,7 +32,7 @@ __device__ __forceinline__ uint64_t Descriptor(uint32_t address) {
   return (uint64_t{address & 0x3FFFF} >> 4) | kLeading << 16 | kStride << 32 | uint64_t{1} << 62;
 }
 
-// What a depth of 16 adds to a descriptor.
+// The difference of two descriptors that are a depth of 16 apart.
 template <Major major>
 inline constexpr uint64_t kDepthStep = major == Major::kK ? 32 / 16 : 2048 / 16;
 
@@ -40,14 +40,14 @@ __device__ __forceinline__ void WgmmaFence() { asm volatile("wgmma.fence.sync.al
 __device__ __forceinline__ void WgmmaCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until at most `pending` of the groups committed last are unfinished.
+// Waits until at most `pending` of the groups committed last are unfinished.
 template <int pending>
 __device__ __forceinline__ void WgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Keeps the compiler from moving its own uses of accumulators across: without it, it copies them and
-// then serialises the products.
+// Keeps the compiler from moving its own uses of accumulators across this point. Without it, the
+// compiler copies them and then serialises the products.
 template <int count>
 __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
 #pragma unroll
@@ -58,8 +58,8 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
   }
 }
 
-// The text and the operands of N / 2 accumulators, spelled by tens and by eights: inline assembly takes
-// no arrays.
+// The text and the operands of N / 2 accumulators, spelled by tens and by eights, because inline
+// assembly takes no arrays.
 #define PLUMB_TEN(t) \
   "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
 #define PLUMB_SIXTY \
@@ -75,7 +75,7 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
   PLUMB_ACCUMULATORS_32, PLUMB_EIGHT(32), PLUMB_EIGHT(40), PLUMB_EIGHT(48), PLUMB_EIGHT(56)
 #define PLUMB_ACCUMULATORS_96 \
   PLUMB_ACCUMULATORS_64, PLUMB_EIGHT(64), PLUMB_EIGHT(72), PLUMB_EIGHT(80), PLUMB_EIGHT(88)
-// a, b, accumulate, then the operands' majors: %`a` to %`tb`.
+// The numbers of the assembly's operands: a, b, accumulate, then the operands' majors, %`a` to %`tb`.
 #define PLUMB_WGMMA(shape, type, count, a, b, accumulate_at, ta, tb)                                \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                                  \
                ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" PLUMB_##count \
@@ -84,8 +84,8 @@ __device__ __forceinline__ void HoldAccumulators(float (&d)[count]) {
                : "l"(a_descriptor), "l"(b_descriptor), "r"(accumulate), "n"(int(a_major)),          \
                  "n"(int(b_major)))
 
-// d = A B, plus what d held where accumulate is not 0. Asynchronous: WgmmaFence before, WgmmaCommit and
-// WgmmaWait after.
+// Computes d = A B, plus d where accumulate is not 0. It is asynchronous: WgmmaFence before,
+// WgmmaCommit and WgmmaWait after.
 template <class Element, Major a_major, Major b_major, int count>
 __device__ __forceinline__ void Wgmma(float (&d)[count], uint64_t a_descriptor, uint64_t b_descriptor,
                                       int accumulate) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What forward leaves for backward: a row's numbers and, where the caller has memory for them, logits
-// of the last columns of the vocabulary, as many as a limit allows, so that backward need not multiply
-// for them again. Gradients in forward have it in the workspace, with the rows as the function of
-// upstream gradients sees them.
+// The state that forward leaves for backward: a row's numbers and, where the caller has memory for
+// them, the logits of the last columns of the vocabulary, as many as a limit allows, so that backward
+// need not compute them again. Gradients in forward keep it in the workspace, with the rows' results as
+// the function of upstream gradients sees them.
 //
-// Logits are fp32, from forward's accumulators: those that backward's product would have, whose chains
-// are the same. They lie by forward's place in [place][ld].
+// Logits are fp32, from forward's accumulators. Backward's product would give the same bits, because
+// its chains are the same. They lie in [place][ld], where a place is the index of a row on forward's
+// list.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
 #define PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
@@ -22,13 +23,13 @@ namespace plumbline::kernel::cuda {
 
 struct SavedRow;
 
-// As a pass of the driver sees it.
+// Device pointers into the saved state, as one pass uses them.
 struct Kept {
   int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
   int64_t ld = 0;            // floats from row to row, a multiple of kKeptGroup
   float* logits = nullptr;
   int32_t* slot = nullptr;  // [rows] forward's place of a row of the problem, negative: none
-  // [rows], dense; null where nobody asks.
+  // [rows], dense; null where no function of upstream gradients is called.
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
 };
 
@@ -39,14 +40,14 @@ struct SavedLayout {
   size_t bytes = 0;
 
   bool KeepsLogits() const { return ld > 0; }
-  // What lies at `saved`; only a forward pass writes there.
+  // Returns the pointers into the state at `saved`; only a forward pass writes through them.
   Kept At(std::byte* saved) const;
 };
 
-// nullopt where it would pass 2^62 bytes.
+// Makes the layout; nullopt where the state would pass 2^62 bytes.
 std::optional<SavedLayout> MakeSavedLayout(const Layout& layout);
 
-// Gradients in forward: offsets in the workspace. The passes share one region after it.
+// Offsets in the workspace of gradients in forward. The two passes share one region, behind the others.
 struct AtOnceLayout {
   SavedLayout state;
   size_t saved = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0, passes = 0;

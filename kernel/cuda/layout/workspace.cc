@@ -11,36 +11,35 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-// For 8192 x 4096 x 151936 in bf16 these make 87 MiB forward and 440 MiB backward at most.
+// These limits make at most 87 MiB forward and 440 MiB backward for 8192 x 4096 x 151936 in bf16.
 constexpr int64_t kForwardBytes = int64_t{72} << 20;        // partial sums and moved rows
 constexpr int64_t kForwardWeightBytes = int64_t{16} << 20;  // a packed chunk of weight
 constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a packed chunk of weight
-// ... of more rows: three times a packed hidden, up to this. A short chunk reads and writes the sums of
-// grad_hidden often.
+// With more rows the limit is three times a packed hidden, up to this: short chunks read and write the
+// sums of grad_hidden more often.
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kColumnStep = 384;     // a multiple of the tiles 128 and 192
-constexpr int64_t kKeptStep = 768;       // and of what idle warps copy at a time, 256
-constexpr int64_t kPlaneColumns = 1536;  // of a chunk of an fp32 problem, whatever its rows
+constexpr int64_t kKeptStep = 768;       // also of the 256 columns that idle warps copy at a time
+constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
 
 int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-// As few pieces as `most` allows, of the same size up to `step`.
+// Returns the size of as few pieces as `most` allows, equal up to `step`.
 int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   most = std::max(most / step * step, step);
   const int64_t pieces = std::max<int64_t>(CeilDiv(whole, most), 1);
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
 }
 
-// Estimated times of backward, in cycles of a multiprocessor. They decide how well a chunk fills the
-// device, and no bit.
+// Estimated times of backward, in cycles of a multiprocessor. They choose the chunks and change no bit.
 //
-// For 64 of the depth a tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes 768, and 66
-// clusters of two take them in turn.
+// A tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes 768 cycles for 64 of the depth. 66
+// clusters of two blocks compute tiles at the same time. The launches of a chunk take 12000.
 constexpr int kClusters = 66;
 constexpr double kBlock = 768, kLaunches = 12000;
 
-// Of a chunk's two gradients, whose products run into each other.
+// Cost of a chunk's two gradients, where the second product begins during the last round of the first.
 double GradientsCost(int64_t n, int64_t h, int64_t columns) {
   constexpr int64_t kMostTiles = int64_t{1} << 30;
   const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
@@ -52,7 +51,7 @@ double GradientsCost(int64_t n, int64_t h, int64_t columns) {
       {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
   const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
   const auto tiles = [](int64_t count) { return static_cast<double>(count); };
-  // Of a cluster of the head, and of one that grad_hidden keeps longest.
+  // The end of a cluster of the head, and of a cluster that grad_hidden occupies longest.
   const double short_end =
       of_hidden * tiles(hidden / kClusters) + of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
   const double long_end =
@@ -61,7 +60,7 @@ double GradientsCost(int64_t n, int64_t h, int64_t columns) {
   return std::max(short_end, long_end) + kLaunches;
 }
 
-// Of v columns in chunks whose d_logits are a product of their own, which waits.
+// Cost of v columns in chunks whose d_logits are a product of their own, which overlaps with no other.
 double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   const auto chunk = [&](int64_t c) {
     const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
@@ -72,7 +71,7 @@ double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
   return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
 }
 
-// The columns up to `most` that cost least.
+// Returns the chunk of at most `most` columns that costs least.
 int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
   most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
   if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
@@ -88,10 +87,11 @@ int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
   return std::max(best, kColumnStep);
 }
 
-// Of d_logits of that many columns made beside another chunk's gradients, half of them each, by the
-// idle warps of every multiprocessor that has a tile: 6 ms for 8192 x 151936 on all of them, measured.
+// Cost of computing d_logits of `columns` columns on the warps left idle by the two gradient products
+// of another chunk, which has `beside` columns: half of them during each product. Only multiprocessors
+// that have a tile have such warps. On all of them 8192 x 151936 took 6 ms, measured.
 double BesideCost(int64_t n, int64_t h, int64_t beside, int64_t columns) {
-  constexpr double kIdleWarps = 0.0065;  // of an element
+  constexpr double kIdleWarps = 0.0065;  // cycles an element
   const auto slower = [](int64_t tiles) {
     return static_cast<double>(kClusters) /
            static_cast<double>(std::clamp<int64_t>(tiles, 1, kClusters));
@@ -101,10 +101,11 @@ double BesideCost(int64_t n, int64_t h, int64_t beside, int64_t columns) {
          (slower(many < kClusters ? few_rows : many) + slower(CeilDiv(beside, 192) * CeilDiv(h, 256)));
 }
 
-// Of `columns` of kept logits in those chunks: d_logits of all, at what memory gives, or of the first
-// one, and the others' beside products.
+// Cost of the backward pass over `columns` columns whose logits were kept. With one buffer every
+// chunk's d_logits are memory-bound; with two, only the first chunk's are, and the others overlap with
+// products.
 double KeptCost(int64_t n, int64_t h, int64_t columns, const KeptChunks& chunks) {
-  constexpr double kMemory = 0.0019;  // of an element: 6 bytes at 4.2 TB/s
+  constexpr double kMemory = 0.0019;  // cycles an element: 6 bytes at 4.2 TB/s
   const auto chunk = [&](int64_t own, int64_t next) {
     const double gradients = GradientsCost(n, h, own);
     return chunks.two ? std::max(gradients, BesideCost(n, h, own, next)) : gradients;
@@ -125,7 +126,8 @@ double KeptCost(int64_t n, int64_t h, int64_t columns, const KeptChunks& chunks)
   return rest > 0 ? cost + chunk(rest, 0) : cost;
 }
 
-// The chunks of kept columns that cost least. No more than `single` of them at a time, or twice `each`.
+// Returns the chunks of kept columns that cost least, with one buffer for d_logits of at most `single`
+// columns or two for at most `each`.
 KeptChunks BestKeptChunks(int64_t n, int64_t h, int64_t columns, int64_t single, int64_t each) {
   KeptChunks best;
   double least = 0;
@@ -136,7 +138,7 @@ KeptChunks BestKeptChunks(int64_t n, int64_t h, int64_t columns, int64_t single,
       best = chunks;
     }
   };
-  // Some 32 lengths from three quarters of the most on.
+  // Tries some 32 lengths, from `most` down to three quarters of it.
   const auto lengths = [&](int64_t most, int64_t step, auto&& take) {
     most = std::min(most / step * step, RoundUp(columns, step));
     const int64_t stride = RoundUp(most / 128 + 1, step);
@@ -176,14 +178,14 @@ ForwardLayout MakeForward(const Layout& layout, int64_t row_bytes, int columns) 
   return f;
 }
 
-// Of an fp32 problem.
+// Returns the chunk of an fp32 problem.
 int64_t PlaneChunk(const Layout& layout) {
   return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
 }
 
-// The first column whose logits `limit` bytes hold, with all behind it. Kept columns begin at a
-// multiple of 64, of fp32 problems at one of backward's chunk, so that the blocks of every chain in
-// depth lie as they would without it.
+// Returns the first column from which on `limit` bytes hold all logits. Kept columns begin at a
+// multiple of 64, those of fp32 problems at a multiple of backward's chunk, so that the depth blocks of
+// every chain lie as they would without kept logits.
 int64_t FirstKept(const Layout& layout, size_t limit) {
   constexpr int64_t kDepthBlock = 64;  // the largest of any path
   static_assert(kDepthBlock % kKeptGroup == 0);
@@ -210,7 +212,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   const int64_t columns = layout.v - layout.first_kept;
   b.kept = {b.direct_chunk, b.direct_chunk, false};
   if (layout.planes == 1 && columns > 0) {
-    // A quarter of what is kept, and 1 GiB, or as much as the others.
+    // d_logits of kept columns take at most a quarter of what is kept and at most 1 GiB, but no less
+    // than d_logits of other columns.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(layout.n, layout.h, columns, std::max(single, b.direct_chunk), single / 2);
   }
@@ -227,7 +230,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   RegionAllocator packed = direct;
   b.d_logits = take_d_logits(packed, b.packed_chunk);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
-  // At b.d_logits too.
+  // These two layouts begin at b.d_logits too.
   RegionAllocator kept = direct;
   take_d_logits(direct, b.direct_chunk);
   take_d_logits(kept, b.kept.most);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a problem is cut into pieces, and where each piece of the workspace lies. Host arithmetic on
-// shapes and dtypes, for every width of tiles that a path may have; nothing is asked of a device.
+// Divides a problem into pieces and lays out the workspace. This is host arithmetic on shapes and
+// dtypes, for every tile width that a path may have; no device is asked.
 //
-// Forward takes blocks of rows, so that partial sums and moved rows stay bounded; backward takes chunks
-// of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: tiles are summed
-// by FinishRows in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. An
-// fp32 problem's six passes go over a chunk at a time, so there the chunk is a constant.
+// Forward takes blocks of rows, so that partial sums and packed rows stay bounded; backward takes
+// chunks of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: FinishRows
+// adds tiles in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. The
+// six passes of an fp32 problem go over one chunk at a time, so its chunk is a constant.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
 #define PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
@@ -22,7 +22,7 @@
 
 namespace plumbline::kernel::cuda {
 
-// Columns of the vocabulary that one partial sum of a row is over: what paths may have.
+// Columns of the vocabulary in one partial sum of a row: the values that paths may have.
 inline constexpr int kPartialColumns[] = {128, 192};
 constexpr bool HasLayout(int columns) {
   for (const int known : kPartialColumns) {
@@ -31,7 +31,7 @@ constexpr bool HasLayout(int columns) {
   return false;
 }
 
-// Of a path whose partial sums are over `columns` each.
+// Layout of forward for a path whose partial sums are over `columns` each.
 struct ForwardLayout {
   int columns = 0;           // one of kPartialColumns
   int64_t partials = 0;      // of a row
@@ -44,15 +44,15 @@ struct ForwardLayout {
   size_t bytes = 0;
 };
 
-// Chunks of kept columns: no product waits for their d_logits. Where there is room for two, the next
-// one's are made beside the gradients' products of the one before (Product::kept). The first may then
-// be shorter, because nothing is there to make it beside; each is up to twice as long as the one
-// before.
+// Chunks of kept columns, whose d_logits need no product. Where there is memory for d_logits of two
+// chunks, those of the next one are computed while the gradients' products of the current one run
+// (Product::kept). Nothing runs beside the first chunk's d_logits, so that chunk may be shorter; each
+// is up to twice as long as the one before.
 struct KeptChunks {
   int64_t first = 0, most = 0;  // columns, multiples of every tile's
-  bool two = false;
+  bool two = false;             // d_logits of two chunks have memory
 
-  // Of the chunk that `before` kept columns come before.
+  // Returns the width of the chunk that starts at kept column `before`.
   int64_t Columns(int64_t before) const {
     int64_t columns = first;
     for (; before > 0; before -= std::exchange(columns, std::min(2 * columns, most))) {
@@ -62,8 +62,9 @@ struct KeptChunks {
 };
 
 struct BackwardLayout {
-  // Columns of d_logits, a multiple of every tile's: where products read weight as it lies, and where
-  // each chunk of it is packed first, into what the shorter d_logits leave.
+  // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as
+  // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
+  // memory that the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
   KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
   int64_t padded_rows = 0;  // n up to a multiple of 256
@@ -89,7 +90,8 @@ struct Layout {
 // Columns of kept logits that are stored together: a line of 128 bytes.
 inline constexpr int kKeptGroup = 32;
 
-// Logits are kept in kept_logits_bytes at most. nullopt where workspace_bytes would pass 2^62.
+// Makes the layout; logits are kept in at most kept_logits_bytes. nullopt where workspace_bytes would
+// pass 2^62.
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
                                  size_t kept_logits_bytes = 0);
 

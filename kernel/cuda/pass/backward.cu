@@ -35,7 +35,8 @@ Stored StoredAs(DType dtype) {
   return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
 }
 
-// Of a chunk that begins at column `first`.
+// Returns the most columns of a chunk that begins at column `first`, which is also the row stride of
+// its d_logits.
 int64_t ChunkColumns(const Call& call, int64_t first) {
   const BackwardLayout& layout = call.layout.backward;
   if (!IsPacked(call.problem.weight)) return layout.packed_chunk;
@@ -43,7 +44,7 @@ int64_t ChunkColumns(const Call& call, int64_t first) {
                                                                   : layout.direct_chunk;
 }
 
-// d_logits of one chunk of the vocabulary, and what it adds to either gradient.
+// Computes d_logits of one chunk of the vocabulary, and what it adds to either gradient.
 template <class Element>
 class Chunk {
  public:
@@ -59,8 +60,8 @@ class Chunk {
         columns_(columns),
         d_logits_(d_logits) {}
 
-  // made: whether d_logits are there. next: a chunk whose d_logits are made beside the gradients'
-  // products.
+  // `made` says that this chunk's d_logits exist already. `next` is a chunk whose d_logits are computed
+  // while this one's gradient products run; null: none.
   Status Run(bool made, const Chunk* next) {
     Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
                                memory_.packed_weight, call_.stream, &weight_);
@@ -72,7 +73,7 @@ class Chunk {
   }
 
  private:
-  // What all three products share.
+  // Returns what all three products share.
   Product Common() const {
     Product product;
     product.live_rows = &memory_.list.census->live;
@@ -80,7 +81,7 @@ class Chunk {
     return product;
   }
 
-  // A gradient's product, the number `part` of them.
+  // Returns the product of gradient number `part`.
   Product Gradient(int part) const {
     Product product = Common();
     product.a = StoredDLogits();
@@ -178,7 +179,7 @@ Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hi
   const KeptChunks& kept_chunks = call.layout.backward.kept;
   const bool direct = IsPacked(call.problem.weight);
   const bool beside = call.path.makes_kept && kept_chunks.two && direct;
-  // A chunk is multiplied for or kept, never half of either.
+  // The logits of a chunk are all computed again or all kept.
   const auto columns_at = [&](int64_t first) {
     if (first < first_kept) return std::min(ChunkColumns(call, first), first_kept - first);
     return std::min(direct ? kept_chunks.Columns(first - first_kept) : ChunkColumns(call, first),

@@ -57,7 +57,7 @@ ForwardOutputs OutputsOf(const Results& results, float* row_logprob, const Kept&
                                    : nullptr};
 }
 
-// The products of rows [first, first + rows) of the list with the whole vocabulary.
+// Enqueues the products of rows [first, first + rows) of the list with the whole vocabulary.
 template <class Element>
 Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_t rows) {
   const Layout& layout = call.layout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator's two passes as sequences of launches on one path, and the calls of
-// kernel/cuda/operator.h on a path of the caller's choice.
+// kernel/cuda/operator.h on a path that the caller chooses.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
 #define PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
@@ -33,15 +33,15 @@ struct Call {
   const Path& path;
   cudaStream_t stream;
   std::byte* workspace;
-  const Kept* kept = nullptr;  // logits that forward leaves for backward, and what else it is to leave
+  const Kept* kept = nullptr;  // logits and rows' results that forward keeps; null: none
 };
 
 Status RunForward(const Call& call, SavedRow* saved);
 Status RunBackward(const Call& call, const SavedRow* saved);
 
 // Forward, Backward and ForwardBackward on the path that `choose` names for a device of this compute
-// capability, 7.5 or higher: what the operator itself does with its own choice, and the harness with
-// paths that it has put a defect into.
+// capability, 7.5 or higher. The operator passes its own choice; the harness passes paths into which it
+// has put a defect.
 using PathChoice = const Path& (*)(CudaPath asked, int capability);
 
 Status ForwardOn(PathChoice choose, const Problem& problem, const Results& results,

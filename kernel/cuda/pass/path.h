@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A path: the kernels of the operator's products for one kind of device. Everything else (which rows
-// take part, packing, the reduction of partial sums, the order of it all) is common to all paths.
+// take part, packing, the reduction of partial sums, the order of the launches) is common to all paths.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
 #define PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
@@ -20,24 +20,25 @@
 
 namespace plumbline::kernel::cuda {
 
-// Each enqueues one product; kFailed with CUDA's words where a launch fails.
+// Each function enqueues one product. It returns kFailed with CUDA's words where a launch fails.
 template <class Element>
 struct ProductKernels {
   Status (*forward)(const Product&, const ForwardEpilogue&, cudaStream_t);
   Status (*d_logits)(const Product&, const DLogitsEpilogue<Element>&, cudaStream_t);
   Status (*grad_hidden)(const Product&, const AccumulateEpilogue&, cudaStream_t);
   Status (*grad_weight)(const Product&, const GradWeightEpilogue&, cudaStream_t);
-  // No product: the same on all paths, but for those of the harness.
+  // This is not a product. It is the same on all paths but those of the harness.
   decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
 
-// Declared in kernel/cuda/pass/pass.h, which host code can include: one constant a path.
+// The constants of this type, one a path, are declared in kernel/cuda/pass/pass.h, which host code can
+// include.
 struct Path {
   int partial_columns;  // of a partial sum of a row: one of kPartialColumns
                         // (kernel/cuda/layout/workspace.h)
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
-  // The last steps are the same on all paths; a path of the harness may have its own.
+  // The last stages are the same on all paths; a path of the harness may have its own.
   decltype(&FinishRows) finish_rows = &FinishRows;
   decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
   bool makes_kept = false;  // whether the gradients' products make Product::kept

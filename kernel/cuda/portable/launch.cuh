@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Enqueues a product on the portable path: as many persistent blocks as the device holds, or fewer.
+// Enqueues a product on the portable path, with as many persistent blocks as the device holds, or fewer
+// where there are fewer tiles.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The portable path's main loop: tiles of 128 x 128, four warps of 32 x 128 each, three stages of
-// cp.async ahead of mma.sync or what stands in for it. Persistent blocks walk over the tiles; a tile
-// needs nothing of another, so no result depends on which block has it, or when.
+// The portable path's main loop: tiles of 128 x 128, four warps of 32 x 128 each, and three stages that
+// cp.async fills ahead of mma.sync (or of fused multiply-adds). Persistent blocks go over the tiles.
+// Tiles are independent, so no result depends on which block computes one, or when.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
@@ -26,7 +26,7 @@ struct TileIndex {
   int64_t row, column;
 };
 
-// Tiles in the order in which blocks take them.
+// Returns tile number `index` of the order in which blocks take them.
 __device__ inline TileIndex TileAt(int64_t index, int64_t row_tiles, int64_t column_tiles) {
   const int64_t a_group = kGroup * column_tiles, group = index / a_group, in_group = index % a_group;
   const int64_t first = group * kGroup, left = row_tiles - first;
@@ -34,7 +34,7 @@ __device__ inline TileIndex TileAt(int64_t index, int64_t row_tiles, int64_t col
   return {first + in_group % size, in_group / size};
 }
 
-// One operand of one product: where a pass reads it, within the live rows.
+// Returns where a pass reads an operand, within the live rows.
 __device__ inline Source SourceOf(const Operand& operand, int plane, int64_t rows, int64_t columns) {
   return {static_cast<const uint16_t*>(operand.data) + plane * operand.plane_stride, operand.ld,
           rows < operand.rows ? rows : operand.rows,
@@ -128,9 +128,10 @@ class MainLoop {
     const int64_t steps = blocks_ * product_.passes;
     int stage = 0, ahead = kStages - 1;
     for (int64_t i = 0; i < steps; ++i) {
-      // Of the kStages - 1 groups under way the oldest is this step's.
+      // The oldest of the kStages - 1 groups under way is this step's.
       if (!late) WaitCopies<kStages - 2>();
-      // Everybody's copies have arrived, and everybody is done with the stage that is filled next.
+      // Behind this barrier the copies of all threads have arrived, and all threads have read the stage
+      // that is filled next.
       if (!plan_.Has(Defect::kBarrierMissing)) __syncthreads();
       if (!late) Stage(plan_.Has(Defect::kStageReleasedEarly) ? stage : ahead, tile, &next);
       if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instructions of the portable path. Everything is in sm_75, but for two: cp.async, for which an
-// ordinary copy stands in there, and mma.sync on bf16, whose place fused multiply-adds take (Simt).
-// What each lane holds is in the PTX manual, "Matrix Fragments for mma.m16n8k16 with floating point
-// type".
+// The instructions of the portable path. sm_75 has all of them but two: an ordinary copy replaces
+// cp.async there, and fused multiply-adds (Simt) replace mma.sync on bf16. The PTX manual, "Matrix
+// Fragments for mma.m16n8k16 with floating point type", says what each lane holds.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MMA_CUH_
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_MMA_CUH_
@@ -58,7 +57,7 @@ __device__ inline void WaitCopies() {
 #endif
 }
 
-// Four 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r of matrix i.
+// Loads four 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r of matrix i.
 template <bool kTransposed>
 __device__ inline void LoadMatrices(uint32_t (&to)[4], uint32_t address) {
   if constexpr (kTransposed) {
@@ -74,7 +73,7 @@ __device__ inline void LoadMatrices(uint32_t (&to)[4], uint32_t address) {
   }
 }
 
-// c += a b, 16 rows by 8 columns by 16 deep, in one of two arithmetics.
+// Multiply computes c += a b, 16 rows by 8 columns by 16 deep, in one of two arithmetics.
 
 // mma.sync, compute capability 8.0: one block of the tensor core's arithmetic (two of 8 before 9.0).
 template <class Element>
@@ -102,15 +101,16 @@ struct TensorCore<__half> {
   }
 };
 
-// One chain of fused multiply-adds in ascending k, on any device. Operands stay where mma.sync wants
-// them and are passed from lane to lane: a row of a is in the four lanes of its group, a column of b in
-// the four that begin at four times its number.
+// One chain of fused multiply-adds in ascending k, on any device. Operands stay in the layout of
+// mma.sync and are passed from lane to lane: a row of a is in the four lanes of its group, a column of
+// b in the four that begin at four times its number.
 template <class Element>
 struct Simt {
   __device__ static void Multiply(float* c, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int row = lane / 4 * 4, column = lane % 4 * 2 * 4;
-    // Not unrolled: 64 of these are, and a minute of compiling buys little on a path that is not fast.
+    // This loop is not unrolled: it is inlined 64 times, and a minute more of compiling gains little on
+    // a slow path.
 #pragma unroll 1
     for (int k = 0; k < 16; k += 2) {
       const int from = k % 8 / 2;

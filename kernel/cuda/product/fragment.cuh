@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every path's accumulators look like to an epilogue, and the few device functions that both
-// share.
+// The accumulators that every path hands to an epilogue, the interface of an epilogue, and the device
+// functions that all paths share.
 //
 // A fragment is a warp's piece of a product: 16 rows by BN columns in d[BN / 2] of each lane. Lane l
 // holds rows l / 4 and l / 4 + 8, columns 8 j + 2 (l mod 4) + {0, 1}: d[4 j + {0, 1}] of the first row,
-// d[4 j + {2, 3}] of the second. It is what mma.m16n8 and each warp of a wgmma.m64 leave behind.
+// d[4 j + {2, 3}] of the second. mma.m16n8 and each warp of a wgmma.m64 leave their results in this
+// layout.
 //
 // An epilogue is a struct passed to kernels by value:
 //   static constexpr bool kLoads;  // whether accumulators start from Load instead of from 0
@@ -14,13 +15,14 @@
 //   template <int BN, class Scratch>
 //   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
 //                         Scratch scratch) const;
-// row and column are those of the fragment's first element in C; all 32 lanes call; Store may destroy d
-// and keeps to the bounds itself. column is a multiple of BN. Scratch: WarpScratch or NoScratch
-// (wide_store.cuh). One that needs numbers of each row may have them brought into a warp's scratch
-// while the products run:
+// row and column are those of the fragment's first element in C; column is a multiple of BN. All 32
+// lanes call. Store may destroy d and checks the bounds itself. Scratch is WarpScratch or NoScratch
+// (wide_store.cuh). An epilogue that needs data of each row may have it copied to a warp's scratch
+// while the products run. It then has
 //   static constexpr int kRowBytes;     // of a row, a multiple of 16; its rows lie densely at `rows`,
 //                                       // aligned to 16 bytes; rows that do not live are zeros
-// One of a gradient, beside whose product d_logits of another chunk may be made (Product::kept), has
+// An epilogue of a gradient, during whose product d_logits of another chunk may be computed
+// (Product::kept), has
 //   static constexpr bool kIsGradient;
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_
@@ -59,7 +61,7 @@ __device__ inline PassPlanes PlanesOf(int passes, int pass) {
   return {static_cast<int>(kA >> (2 * pass) & 3), static_cast<int>(kB >> (2 * pass) & 3)};
 }
 
-// The rows of hidden that this product has.
+// Returns the number of rows of hidden that this product has.
 __device__ inline int64_t LiveRows(const Product& product) {
   const int64_t bound = product.live_is_depth ? product.k : product.m;
   if (product.live_rows == nullptr) return bound;
@@ -67,14 +69,14 @@ __device__ inline int64_t LiveRows(const Product& product) {
   return left < 0 ? 0 : left < bound ? left : bound;
 }
 
-// 2^y within 2.42 u (measured exhaustively, `plumb doctor --probe`); +0 below 2^-126.
+// Returns 2^y within 2.42 u (measured exhaustively, `plumb doctor --probe`); +0 below 2^-126.
 __device__ inline float Exp2(float y) {
   float e;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(y));
   return e;
 }
 
-// The larger of the two; NaN where either is (fmaxf drops it).
+// Returns the larger of the two; NaN where either is (fmaxf drops it).
 __device__ inline float MaxNaN(float a, float b) {
 #if __CUDA_ARCH__ >= 800
   float m;
@@ -85,8 +87,9 @@ __device__ inline float MaxNaN(float a, float b) {
 #endif
 }
 
-// The exponent of a weight, log2 e (z - m) / T, held where 2^y is 0. NaN becomes that too: what makes a
-// row NaN has shown in its maximum, and infinities of the same sign cancel here.
+// Returns the exponent of a weight, log2 e (z - max) / T, but at least -200, where 2^y is 0. NaN
+// becomes -200 too: a NaN logit shows in its row's maximum already, and the difference of two
+// infinities of the same sign has to have weight 0.
 __device__ inline float Exponent(float z, float max, float scale) {
   return fmaxf((z - max) * scale, -200.0f);
 }
@@ -113,9 +116,9 @@ __device__ inline float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float Widen(__half x) { return __half2float(x); }
 __device__ inline float Widen(float x) { return x; }
 
-// The planes of one fp32 number (kernel/host/tensor_core.h). A number whose hi is 0 though it is not
-// itself is 2^-133 in raw: infinity times it must not become NaN, and 2^-133 is below the resolution of
-// a product in planes.
+// The planes of one fp32 number (kernel/host/tensor_core.h). A number that is not 0 but whose hi is 0
+// has 2^-133 in raw: infinity times it must not become NaN, and 2^-133 is below the resolution of a
+// product in planes.
 struct Planes {
   __nv_bfloat16 lo, mid, hi, raw;
 };

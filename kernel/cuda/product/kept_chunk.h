@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What d_logits of a chunk of the vocabulary are made of where forward kept its logits, and where they
-// go. Pointers are to device memory.
+// Inputs and output of d_logits for one chunk of the vocabulary whose logits forward kept. A place is
+// the index of a row on the list of a pass (stages/list_rows.h). Pointers are to device memory.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
 #define PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
@@ -17,7 +17,7 @@ struct KeptChunk {
   int64_t logits_ld = 0;
   const int32_t* slot = nullptr;      // [rows of the problem] forward's place, negative: none
   const int32_t* source = nullptr;    // [backward's place] the row of the problem
-  const int32_t* live = nullptr;      // how many places there are
+  const int32_t* live = nullptr;      // number of backward's places
   const RowGradient* rows = nullptr;  // [backward's place]
   void* d_logits = nullptr;           // [backward's place, column of the chunk]
   int64_t ld = 0;                     // elements, a multiple of 8

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tile a persistent cluster computes when. Every tile is computed once, whatever the numbers
-// here, and no result depends on by whom.
+// The order in which persistent clusters compute the tiles of a product. Every tile is computed once,
+// whatever the numbers here, and no result depends on which cluster computes it.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
 #define PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
@@ -10,21 +10,21 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Tiles that the first `clusters` of a grid, not more than it has, deal among themselves before the
-// others begin: one each in every round.
+// The head start of a grid's first clusters: `clusters` of them, at most all, each take one tile in
+// every one of `rounds` rounds before the others take any.
 struct Head {
   int clusters = 0, rounds = 0;
 };
 
-// The tiles of a product and the time of one, in any unit that two products share.
+// The number of a product's tiles and the time of one, in any unit that two products share.
 struct Load {
   int tiles;
   float time;
 };
 
-// The head of a product that begins while the last round of the one before it still keeps some of the
-// `clusters`: a grid's blocks are placed in their order, so that those that are free are its first.
-// They take as many rounds as that last one takes time for.
+// Returns the head of a product that begins while the last round of the product before it still
+// occupies some of the `clusters`. A grid's blocks are placed in their order, so the free clusters get
+// its first blocks. They take as many rounds as that last round takes time for.
 __host__ __device__ inline Head HeadBeside(int clusters, const Load& before, const Load& own) {
   const int late = before.tiles % clusters;
   if (late == 0 || own.tiles < clusters || !(own.time > 0)) return {};
@@ -33,7 +33,7 @@ __host__ __device__ inline Head HeadBeside(int clusters, const Load& before, con
   return {free, rounds < static_cast<float>(most) ? static_cast<int>(rounds) : most};
 }
 
-// The numbers of the tiles that a cluster takes, ascending: after the head every clusters-th.
+// The numbers of the tiles that a cluster takes, ascending: after the head it takes every clusters-th.
 struct Deal {
   int clusters;
   Head head;
@@ -46,9 +46,9 @@ struct Deal {
   }
 };
 
-// Where the tile of a number lies: groups of a few rows sweep all columns, so that what concurrent
-// clusters read of A stays in L2 while B streams by (bench/NOTES.md, 7). Rows and columns are
-// clusters'.
+// Maps the number of a tile to its row and column, in units of a cluster's tiles. Groups of a few rows
+// go over all columns, so that what concurrent clusters read of A stays in L2 while B is streamed
+// (bench/NOTES.md, 7).
 struct Schedule {
   static constexpr int kGroup = 8;
   int rows, columns;

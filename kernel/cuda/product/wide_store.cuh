@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stores a fragment's 16-bit elements in lines of 128 bytes. A lane holds two neighbouring elements of
-// eight (fragment.cuh); through 2 KiB of shared memory of its warp each lane gets eight neighbours of
-// one row. Stored from registers, 4 bytes a lane, d_logits took 1.15 times the time of cuBLAS's product
-// (bench/NOTES.md).
+// eight (fragment.cuh). Through 2 KiB of its warp's shared memory each lane gets eight neighbours of
+// one row. Stores from registers, 4 bytes a lane, made d_logits take 1.15 times the time of cuBLAS's
+// product (bench/NOTES.md).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_WIDE_STORE_CUH_
 #define PLUMBLINE_KERNEL_CUDA_PRODUCT_WIDE_STORE_CUH_
@@ -19,11 +19,11 @@
 namespace plumbline::kernel::cuda {
 
 // Shared memory of a warp for 16 rows of 64 elements, aligned to 128 bytes: an address in the shared
-// window. A path without any passes NoScratch.
+// window. A path that has none passes NoScratch.
 inline constexpr int kWarpScratchBytes = 16 * 128;
 struct WarpScratch {
   uint32_t address;
-  uint32_t rows = 0;  // what an epilogue knows of the fragment's rows (fragment.cuh), where it has that
+  uint32_t rows = 0;  // address of the epilogue's data of the fragment's rows (fragment.cuh)
 };
 struct NoScratch {};
 
@@ -41,9 +41,10 @@ __device__ inline uint32_t PackPair<__half>(float a, float b) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// What `value(h, i)` says of accumulator d[i], of the upper rows (h = 0) or the lower, to row r of `to`
-// for r < rows; all 32 lanes call. `to` is the fragment's first element; it and ld are multiples of 8
-// elements from a 16-byte aligned address. Without scratch every lane stores its own pairs.
+// Stores value(h, i) of every accumulator d[i], h = 0 for the upper rows and 1 for the lower, to row r
+// of `to` for r < rows. All 32 lanes call. `to` is the fragment's first element; it and ld are
+// multiples of 8 elements from a 16-byte aligned address. Without scratch every lane stores its own
+// pairs.
 template <class Element, int BN, class Scratch, class Value>
 __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch scratch,
                                  const Value& value) {
@@ -57,7 +58,8 @@ __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch 
       if (row < rows) *reinterpret_cast<uint32_t*>(to + row * ld + i / 4 * 8 + lane % 4 * 2) = pair;
     }
   } else {
-    // Chunks of 16 bytes are exchanged by the row, so that eight rows of a column meet no bank twice.
+    // The places of the 16-byte chunks are swizzled by the row, so that eight rows of one column of
+    // chunks lie in different banks.
     const int written = lane % 16;
     const uint32_t row_written = scratch.address + static_cast<uint32_t>(written * 128);
 #pragma unroll

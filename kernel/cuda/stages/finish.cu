@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kLossThreads)
 
 constexpr int kStoreThreads = 256;
 
-// 8 columns at a time where they lie together in 16 bytes.
+// Stores 8 columns at a time, which are 16 contiguous and aligned bytes.
 template <class Element>
 __device__ void StoreLines(const float* sums, Element* to, int64_t columns) {
   for (int64_t c = threadIdx.x * 8; c < columns; c += kStoreThreads * 8) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last steps: partial sums of tiles to the outputs of a row, rows to the loss, and grad_hidden from
-// fp32 sums to what was asked for.
+// The last stages: reduce the partial sums of tiles to the outputs of a row, reduce rows to the loss,
+// and convert grad_hidden from fp32 sums to the dtype and strides of the output.
 //
-// Every order here is a function of the vocabulary and the tile alone. First the exact maximum over all
-// tiles; then each tile's sums, rescaled to it once, are added in 32 strided chains and these in a
-// tree.
+// Every order of addition is a function of the vocabulary and the tile width alone. First comes the
+// exact maximum over all tiles. Then each tile's sums are rescaled to it once and added in 32 strided
+// chains, and these in a tree.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
@@ -20,7 +20,7 @@
 
 namespace plumbline::kernel::cuda {
 
-// The partial sums of the rows [first, first + rows) of a list, as SoftmaxEpilogue left them.
+// The partial sums of the rows [first, first + rows) of a list, as SoftmaxEpilogue wrote them.
 struct PartialSums {
   const float *max = nullptr, *sum = nullptr, *moment = nullptr;  // [tiles][stride]
   int64_t stride = 0;
@@ -33,7 +33,7 @@ struct PartialSums {
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
                   SavedRow* saved, cudaStream_t stream);
 
-// loss = -(sum of row_logprob), divided by the rows counted where `mean`; in double.
+// Writes loss = -(sum of row_logprob), divided by the rows counted where `mean`; in double.
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,
                   cudaStream_t stream);
 
@@ -44,7 +44,7 @@ struct GradHiddenOutput {
   int64_t rows = 0, columns = 0;
 };
 
-// sums: [live][ld]. Rows on no list are +0, invalid ones NaN.
+// Stores grad_hidden from sums, [live][ld]. Rows on no list are +0, invalid ones NaN.
 Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
                         const GradHiddenOutput& output, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FinishRows of kernel/cuda/stages/finish.h as a template over a plan of defects
-// (kernel/cuda/support/defects.h): finish.cu instantiates NoDefects, which is the operator.
+// (kernel/cuda/support/defects.h). finish.cu instantiates NoDefects, which is the operator.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
@@ -30,7 +30,7 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
                                 int64_t place, float max, float sum, float moment, float label_logit) {
   const int64_t i = list.source[place];
   const float temperature = list.temperature[place];
-  // No weight at all: every logit -infinity, or NaN or +infinity among them.
+  // A row has no softmax where its sum is 0: every logit is -infinity, or one is NaN or +infinity.
   const bool defined = sum > 0;
   const float log_sum = logf(sum);
   const float mean_gap = -kLn2 * moment / sum;
@@ -51,7 +51,7 @@ template <class Plan>
 __global__ void __launch_bounds__(kRows* kChains)
     FinishRowsKernel(const PartialSums partial, const ForwardList list, const ForwardOutputs outputs,
                      SavedRow* saved, const Plan plan) {
-  // One column more than rows: a chain writes along rows, the tree reads along chains.
+  // The rows are padded by one column: a chain writes along rows, the tree reads along chains.
   __shared__ float a[kChains][kRows + 1], b[kChains][kRows + 1];
   const int lane = static_cast<int>(threadIdx.x % kRows), chain = static_cast<int>(threadIdx.x / kRows);
   AwaitPreviousGrid();
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kRows* kChains)
   for (int64_t block = blockIdx.x; block * kRows < partial.rows; block += gridDim.x) {
     const int64_t row = block * kRows + lane, place = partial.first + row;
     const bool there = row < partial.rows && place < live;
-    if (block * kRows + partial.first >= live) return;  // for all threads alike
+    if (block * kRows + partial.first >= live) return;  // the same for all threads
     const float scale = there ? list.scale[place] : 0.0f;
     const int64_t tiles = there ? partial.tiles : 0;
     float max = MinusInfinity();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of a chunk of the vocabulary from logits that forward kept
-// (kernel/cuda/layout/saved_state.h), as a launch of its own. Bound by memory: reads 4 bytes and writes
-// 2 (fp32 problems 8) an element.
+// Computes d_logits of a chunk of the vocabulary from logits that forward kept
+// (kernel/cuda/layout/saved_state.h), in a launch of its own. It is bound by memory: it reads 4 bytes
+// and writes 2 (fp32 problems 8) an element.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
@@ -19,14 +19,14 @@
 
 namespace plumbline::kernel::cuda {
 
-// What a chunk is made of. The epilogue says where d_logits lie and which columns they are; all of them
-// have been kept.
+// Returns the inputs and output of a chunk. The epilogue says where d_logits lie and which columns they
+// are; forward has kept all of these.
 template <class Element>
 KeptChunk KeptChunkOf(const Kept& kept, const BackwardList& list,
                       const DLogitsEpilogue<Element>& epilogue);
 
-// `rows` bounds the list. Written are the rows on the list, and zeros up to a multiple of 64 rows; in
-// columns, zeros up to a multiple of 8.
+// Enqueues d_logits of a chunk. `rows` bounds the list. It writes the rows on the list and zeros up to
+// a multiple of 64 rows, and in each row zeros up to a multiple of 8 columns.
 template <class Element>
 Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// d_logits of a row and a chunk from logits that forward kept: what DLogitsEpilogue makes of a
-// product's accumulators, by the same function, element by element.
+// Computes d_logits of a row and a chunk from logits that forward kept. They are what DLogitsEpilogue
+// makes of a product's accumulators, by the same function, element by element.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
@@ -18,7 +18,8 @@ namespace plumbline::kernel::cuda {
 inline constexpr int kKeptColumns = 8;  // of a thread at a time: 16 bytes of d_logits
 inline constexpr int64_t kKeptRowBlock = 64;
 
-// The rows that have to be written: zeros up to a multiple of what a product reads at a time.
+// Returns the rows that have to be written: those on the list, and zeros up to a multiple of what a
+// product reads at a time.
 __device__ inline int64_t KeptRows(const KeptChunk& chunk) {
   return (*chunk.live + kKeptRowBlock - 1) / kKeptRowBlock * kKeptRowBlock;
 }
@@ -60,8 +61,8 @@ __device__ __forceinline__ void StoreKept(const float (&dz)[kKeptColumns], Eleme
 // Row r of the list, or a row of zeros behind it.
 struct KeptRow {
   RowGradient gradient;
-  const float* logits = nullptr;  // null: nobody has them
-  int columns;                    // that exist; 0 where the row is one of zeros
+  const float* logits = nullptr;  // null: forward kept none for this row
+  int columns;                    // of the chunk; 0 in a row of zeros
   int label;                      // in the chunk, -1: not there
 
   __device__ __forceinline__ KeptRow(const KeptChunk& chunk, int64_t r) {
@@ -74,7 +75,7 @@ struct KeptRow {
     label = gradient.label >= 0 && at >= 0 && at < columns ? static_cast<int>(at) : -1;
   }
 
-  // Of columns that exist.
+  // Replaces logits by d_logits, for columns of the chunk from `column` on.
   template <int n>
   __device__ __forceinline__ void Gradients(int column, float (&z)[n]) const {
 #pragma unroll
@@ -87,8 +88,8 @@ struct KeptRow {
     }
   }
 
-  // By `threads` threads of which this is number `thread`: from column `first` on, zeros up to a
-  // multiple of 8. A logit that nobody has counts as 0.
+  // Computes and stores the columns from `first` on, and zeros up to a multiple of 8. `threads` threads
+  // share the work; this is number `thread`. A logit that forward did not keep counts as 0.
   template <bool kInPlanes, class Element>
   __device__ __forceinline__ void MakeFrom(int first, const KeptChunk& chunk, Element* to, int thread,
                                            int threads) const {

@@ -33,7 +33,7 @@ __device__ int64_t LabelAt(const RowInputs& inputs, int64_t i) {
                           : static_cast<const int32_t*>(inputs.labels.data)[at];
 }
 
-// Whether a label is to be ignored is asked first, even of one inside of the vocabulary.
+// ignore_index is tested first, even for a label inside of the vocabulary.
 __device__ RowView Look(const RowInputs& inputs, int64_t i) {
   const int64_t label = LabelAt(inputs, i);
   if (label == inputs.ignore_index) return {Kind::kIgnored, -1, 1};
@@ -46,7 +46,7 @@ struct Counts {
   int64_t counted, first_invalid;
 };
 
-// Over all rows; every thread gets the answer.
+// Counts over all rows; every thread gets the result.
 __device__ Counts CountRows(const RowInputs& inputs) {
   __shared__ unsigned long long counted, first;
   constexpr unsigned long long kNone = ~0ull;
@@ -63,14 +63,15 @@ __device__ Counts CountRows(const RowInputs& inputs) {
     of_warp += __popc(__ballot_sync(kAllLanes, kind != Kind::kIgnored));
     if (kind == Kind::kInvalid && lowest == kNone) lowest = static_cast<unsigned long long>(i);
   }
-  // Integers: no order of these changes the result.
+  // These are integers, so the order of the atomics does not change the result.
   if (threadIdx.x % 32 == 0 && of_warp > 0) atomicAdd(&counted, of_warp);
   if (lowest != kNone) atomicMin(&first, lowest);
   __syncthreads();
   return {static_cast<int64_t>(counted), first == kNone ? -1 : static_cast<int64_t>(first)};
 }
 
-// Of all rows and of those before `end`, how many `list` takes; every thread gets the answer.
+// Returns how many rows `list` takes, of all rows (x) and of those before `end` (y). Every thread gets
+// the result.
 template <class List>
 __device__ int2 CountTaken(const RowInputs& inputs, List list, const Counts& counts, int64_t end) {
   __shared__ int all, before;
@@ -93,7 +94,8 @@ __device__ int2 CountTaken(const RowInputs& inputs, List list, const Counts& cou
   return {all, before};
 }
 
-// Where the taken rows of a round of kThreads lie, in the order of the threads.
+// Returns the place of this thread's row among the taken rows of a round of kThreads, in the order of
+// the threads. *in_round becomes their number.
 __device__ int PlaceInRound(bool taken, int (&of_warps)[kWarps], int* in_round) {
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const unsigned votes = __ballot_sync(kAllLanes, taken);
@@ -109,9 +111,9 @@ __device__ int PlaceInRound(bool taken, int (&of_warps)[kWarps], int* in_round) 
   return before + __popc(votes & ((1u << lane) - 1));
 }
 
-// Lists the rows that `list` takes, in their order. Each block looks at all rows to count those before
-// its own, rounds of kThreads, and lists its own: one block alone took 80 us for 8192 rows, for want of
-// loads in flight. All threads of the grid call; List has
+// Lists the rows that `list` takes, in their order. Each block counts the rows before its own and then
+// lists its own, in rounds of kThreads. A single block took 80 us for 8192 rows, because too few loads
+// were in flight. All threads of the grid call; List has
 //   bool Takes(int64_t i, const RowView& row, const Counts& counts)   whether row i is on the list
 //   void Put(int64_t i, const RowView& row, int64_t place)            of every row; -1: it is not
 template <class List>
@@ -178,7 +180,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// g of a row: of the loss's gradient, the negated share (OPERATION.md, "Inputs").
+// Returns g of a row. Under a reduction it is the negated share of the loss's gradient (OPERATION.md,
+// "Inputs").
 __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted) {
   const float g = FloatAt(inputs.grad_logprob, inputs.reduction == Reduction::kNone ? i : 0, 0);
   switch (inputs.reduction) {
@@ -192,14 +195,14 @@ __device__ float GradLogprob(const RowInputs& inputs, int64_t i, int64_t counted
   return static_cast<float>(-static_cast<double>(g) / static_cast<double>(counted));
 }
 
-// The formulas of d_logits_epilogue.cuh.
+// Computes a row's numbers by the formulas of kernel/cuda/epilogue/d_logits.cuh.
 __device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float g, float k) {
   constexpr float kLn2 = 0.693147180559945309f;
   const float scale = fminf(kLog2E / row.temperature, kLargest);
   const float inverse_temperature = 1.0f / row.temperature, inverse_sum = 1.0f / was.sum;
   const float g_t = g * inverse_temperature, k_t = k * inverse_temperature;
-  // Powers of two: exact, and nothing of p (level + slope y) passes the largest float, y being at least
-  // -200.
+  // unit is a power of two, so divisions by it are exact. With it nothing of p (level + slope y) passes
+  // the largest float, because y is at least -200.
   const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
   const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
   const float y = Exponent(was.label_logit, was.max, scale), p = Exp2(y) * inverse_sum;
@@ -219,7 +222,7 @@ struct BackwardRows {
   const RowInputs& inputs;
   const SavedRow* saved;
   const BackwardList& list;
-  float g = 0, k = 0;  // of the row that Takes was asked about last
+  float g = 0, k = 0;  // of the row of the last call of Takes
 
   __device__ bool Takes(int64_t i, const RowView& row, const Counts& counts) {
     g = GradLogprob(inputs, i, counts.counted);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rows take part, decided on the device: labels, temperatures and upstream gradients live there,
-// and a call may not wait for them. The list of those that take part is in
-// the order of the rows, whatever the device.
+// Lists the rows that take part. The device decides, because labels, temperatures and upstream
+// gradients lie there and a call may not wait for them. A list is in the order of the rows, whatever
+// the device.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
@@ -23,7 +23,7 @@ struct VectorView {
   int64_t stride = 0;  // elements
 };
 
-// What decides over rows.
+// The inputs that decide which rows take part.
 struct RowInputs {
   int64_t rows = 0, vocab = 0, ignore_index = 0;
   VectorView labels;
@@ -36,7 +36,7 @@ struct RowInputs {
 
 RowInputs RowInputsOf(const Problem& problem);
 
-// Results of one list, in the workspace.
+// Counts of one list, in the workspace.
 struct Census {
   int32_t live;           // rows on the list
   int32_t compacted;      // whether they are fewer than there are, so that list and rows differ
@@ -44,18 +44,19 @@ struct Census {
   int64_t first_invalid;  // -1: none
 };
 
-// Forward: the rows that have a softmax to compute, neither ignored nor invalid.
+// Forward's list: the rows whose softmax is computed, which are neither ignored nor invalid. A place is
+// an index into the list.
 struct ForwardList {
   Census* census;
   int32_t* source;     // [live] the row of the problem
   int64_t* label;      // [live]
   float* scale;        // [live] log2 e / T
   float* temperature;  // [live]
-  int32_t* slot;       // [rows] the place on the list, -1: not on it; null: nobody asks
+  int32_t* slot;       // [rows] the place on the list, -1: not on it; null: not wanted
 };
 
-// The outputs of rows that are not on the list are written here: +0 where ignored, NaN where invalid.
-// Null data: not asked for. row_logprob, row_entropy and row_lse are dense.
+// Outputs of forward. ListForward writes those of rows that are not on the list: +0 where ignored, NaN
+// where invalid. Null data: not asked for. row_logprob, row_entropy and row_lse are dense.
 struct ForwardOutputs {
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
   int64_t logprob_stride = 0, entropy_stride = 0, lse_stride = 0;
@@ -66,12 +67,13 @@ struct ForwardOutputs {
 Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
                    cudaStream_t stream);
 
-// What forward leaves of a row for backward. A row without a softmax has a NaN sum.
+// The numbers of a row that forward leaves for backward. A row without a softmax has a NaN sum.
 struct SavedRow {
   float max, sum, mean_gap, label_logit;
 };
 
-// Backward: the rows that have a gradient, invalid ones (it is NaN) among them.
+// Backward's list: the rows that have a gradient, among them the invalid ones, whose gradient is NaN.
+// In `slot`, kZeroRow marks a row without a gradient and kInvalidRow an invalid one.
 inline constexpr int32_t kZeroRow = -1, kInvalidRow = -2;
 
 struct BackwardList {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hidden and weight as a pass of the driver hands them to products: where they lie, or packed.
+// Makes the operands hidden and weight of a pass's products: where they lie, or packed.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
@@ -19,8 +19,9 @@
 
 namespace plumbline::kernel::cuda {
 
-// Hidden over the entries [first, first + rows) of a list: itself where every row is on it, else, or
-// where it cannot be read as it lies, the rows moved together.
+// Hidden over the entries [first, first + rows) of a list. Where every row is on the list, a product
+// reads `itself`, the tensor where it lies; else it reads `moved`, the listed rows packed together. A
+// tensor that cannot be read where it lies is always packed, and `itself` is the copy.
 struct HiddenOperand {
   Operand itself, moved;
   const int32_t* use_moved = nullptr;  // null: never; then `itself` is all there is
@@ -50,7 +51,7 @@ inline Status MakeHidden(const ConstTensor& hidden, const Census* census, const 
   return Status::Ok();
 }
 
-// Columns [first, first + count) of the vocabulary.
+// Makes the operand of columns [first, first + count) of the vocabulary.
 inline Status MakeWeight(const ConstTensor& weight, int64_t first, int64_t count,
                          int64_t allocated_columns, int64_t ld, void* memory, cudaStream_t stream,
                          Operand* operand) {

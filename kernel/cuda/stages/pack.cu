@@ -25,7 +25,7 @@ struct Task {
   int64_t ld, plane_stride;
 };
 
-// How many rows hold something, and how many are written.
+// The number of rows that hold data, and of rows that are written.
 struct Extent {
   int64_t live, written;
 };
@@ -51,7 +51,7 @@ __device__ void Put(const Task& task, int64_t at, float x) {
   StorePlanes(SplitPlanes(x), reinterpret_cast<__nv_bfloat16*>(task.to) + at, task.plane_stride);
 }
 
-// Rows are contiguous: threads walk along them.
+// Packs a matrix with contiguous rows; threads go along a row.
 template <class Element>
 __global__ void __launch_bounds__(kThreads) PackRowsKernel(const Task task) {
   const Extent extent = ExtentOf(task);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) PackRowsKernel(const Task task) {
   }
 }
 
-// The same, 16 bytes at a time.
+// Packs contiguous rows, 16 bytes at a time.
 __global__ void __launch_bounds__(kThreads) PackChunksKernel(const Task task) {
   const Extent extent = ExtentOf(task);
   const int64_t chunks = task.ld / 8;
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kThreads) PackChunksKernel(const Task task) {
   }
 }
 
-// Columns are contiguous, or nothing is: squares through shared memory, so that both sides walk along
-// what lies together.
+// Packs a matrix with contiguous columns, or with no contiguous dimension, in squares through shared
+// memory, so that both loads and stores go along contiguous memory.
 template <class Element>
 __global__ void __launch_bounds__(kThreads) PackSquaresKernel(const Task task) {
   __shared__ Element square[kTile][kTile + 1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands put into the form that products read (kernel/cuda/product/product.h): rows that take part
-// moved together, a weight that lies hidden-major or at an odd address copied a chunk at a time, fp32
-// split into planes. A copy is exact, so that results do not depend on whether there was one.
+// Copies operands into the form that products read (kernel/cuda/product/product.h): packs the rows that
+// take part together, copies a weight that is hidden-major or not aligned a chunk at a time, and splits
+// fp32 into planes. A copy is exact, so results do not depend on whether there was one.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
@@ -17,11 +17,11 @@
 
 namespace plumbline::kernel::cuda {
 
-// Whether a product can read the matrix where it lies: 16-bit elements, rows contiguous, 16-byte
-// aligned and a multiple of 16 bytes apart.
+// Returns whether a product can read the matrix where it lies: 16-bit elements, rows contiguous,
+// 16-byte aligned and a multiple of 16 bytes apart.
 bool IsPacked(const ConstTensor& matrix);
 
-// The operand over rows [first, first + rows) of a matrix that IsPacked.
+// Returns the operand over rows [first, first + rows) of a matrix that IsPacked.
 Operand OperandOf(const ConstTensor& matrix, int64_t first, int64_t rows);
 
 struct PackRequest {
@@ -36,13 +36,13 @@ struct PackRequest {
   int64_t ld = 0;  // a multiple of 8, at least columns; the rest of a row is filled with 0
 };
 
-// Planes that elements of this dtype take: kPlanes for fp32, else 1.
+// Returns the planes of an operand of this dtype: kPlanes for fp32, else 1.
 int PlanesOf(DType dtype);
 
-// What lies past the last live row is 0 up to a multiple of 64 rows.
+// Enqueues the copy. It fills the rows past the last live one with 0, up to a multiple of 64 rows.
 Status Pack(const PackRequest& request, cudaStream_t stream);
 
-// The operand over what was packed.
+// Returns the operand over what Pack writes.
 Operand PackedOperand(const PackRequest& request);
 
 }  // namespace plumbline::kernel::cuda

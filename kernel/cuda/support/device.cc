@@ -19,7 +19,7 @@ struct Traits {
   int32_t multiprocessors = 0;
 };
 
-// By ordinal; devices past these are asked each time. Threads that ask at once store the same.
+// Cache by ordinal; devices past its end are asked each time. Threads that ask at once store the same.
 constinit std::array<std::atomic<Traits>, 64> kept{};
 static_assert(std::atomic<Traits>::is_always_lock_free);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call must know of the calling thread's current device. The CUDA runtime is asked once for each
-// device of the process, whatever the number of threads: the answers do not change while it lives.
-// kFailed with CUDA's words where there is no device.
+// Properties of the calling thread's current device. The CUDA runtime is asked once for each device of
+// the process, whatever the number of threads, because the answers do not change during its life. Both
+// functions return kFailed with CUDA's words where there is no device.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_
 #define PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's errors as Status, and launching without the launch operator, whose errors are left in a place
-// that everybody shares.
+// CUDA's errors as Status, and launches that return their own error. The launch operator <<<>>> leaves
+// its error in a state of the thread that every other call of the runtime shares.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
 #define PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
@@ -38,15 +38,16 @@ Status LaunchWith(unsigned attributes, cudaLaunchAttribute* attribute, const cha
   return FromCuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 
-// Kernels of `shared` > 48 KiB must have been allowed it (AllowShared).
+// Launches `blocks` blocks of `threads` threads with `shared` bytes of dynamic shared memory. A kernel
+// with more than 48 KiB of it must have been allowed that by cudaFuncSetAttribute.
 template <class... Parameters, class... Arguments>
 Status LaunchKernel(const char* name, void (*kernel)(Parameters...), int64_t blocks, int threads,
                     size_t shared, cudaStream_t stream, const Arguments&... arguments) {
   return LaunchWith(0, nullptr, name, kernel, blocks, threads, shared, stream, arguments...);
 }
 
-// Of a kernel that begins with AwaitPreviousGrid: its launch lies under the end of what is before it,
-// where the device can.
+// Launches a kernel whose first statement is AwaitPreviousGrid(), so that it may start before the
+// preceding kernel has ended (programmatic dependent launch; compute capability 9.0 and up).
 template <class... Parameters, class... Arguments>
 Status LaunchKernelEarly(const char* name, void (*kernel)(Parameters...), int64_t blocks, int threads,
                          size_t shared, cudaStream_t stream, const Arguments&... arguments) {

@@ -2,8 +2,8 @@
 //
 // Grids that overlap on one stream (PTX ISA, griddepcontrol). A grid enqueued with programmatic stream
 // serialization may begin once every block of the grid before it has called AllowNextGrid or ended.
-// AwaitPreviousGrid returns when that grid is complete and its writes are visible; at once in a grid
-// enqueued without, and below compute capability 9.0, where nothing overlaps.
+// AwaitPreviousGrid returns when that grid is complete and its writes are visible. It returns at once
+// in a grid enqueued without serialization, and below compute capability 9.0, where nothing overlaps.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_
 #define PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory cut into regions, by sizes that saturate instead of wrapping around.
+// Offsets of regions in one block of memory. Sizes saturate instead of wrapping around.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
 #define PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
@@ -14,7 +14,7 @@ inline constexpr size_t kMostBytes = size_t{1} << 62;
 
 inline int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// a * b, held where it would overflow.
+// Returns a * b, or 2^61 where the product would be larger.
 inline int64_t HeldProduct(int64_t a, int64_t b) {
   constexpr int64_t kMost = int64_t{1} << 61;
   return a == 0 || b <= kMost / a ? a * b : kMost;
@@ -22,7 +22,8 @@ inline int64_t HeldProduct(int64_t a, int64_t b) {
 
 class RegionAllocator {
  public:
-  // Space for count elements of `size` bytes, at a multiple of 256; past kMostBytes it stays there.
+  // Reserves count elements of `size` bytes and returns their offset, a multiple of 256. Once the total
+  // has passed kMostBytes, it stays above.
   size_t Take(int64_t count, size_t size) {
     const size_t at = bytes_;
     const auto n = static_cast<size_t>(count);
