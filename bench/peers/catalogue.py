@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The implementations that bench/peers.py sets beside each other, each behind one call.
+"""Lists the implementations that `bench/peers` sets beside each other, each behind one call.
 
 A Peer's load() imports what it needs and returns call(hidden, weight, labels) -> outputs, a dict of tensors that
 carry autograd. What it computes is its contract:
@@ -8,8 +8,11 @@ carry autograd. What it computes is its contract:
   nll    nll of each row, an upstream gradient for each
   mean   one number, the mean nll; the gradient may be computed in the forward pass
 
-load() may return (call, note) as well. load() and call() raise where the peer is absent or refuses: the reason is what a result then says of it.
+load() may return (call, note) as well. load() and call() raise where the peer is absent or refuses: the result gives
+the exception's text as the reason.
 """
+
+from __future__ import annotations
 
 import ctypes
 import importlib
@@ -18,9 +21,9 @@ import importlib.util
 import os
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import torch
 
@@ -41,42 +44,44 @@ class Peer:
 
 
 class Call(ctypes.Structure):
-    """Laid out as bench/peers/operator.cc's."""
+    """Has the layout of the Call in bench/peers/operator.cc."""
     _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean", "saved_logits")]
                 + [(name, ctypes.c_void_p) for name in
                    ("hidden", "weight", "labels", "grad_logprob", "grad_entropy", "logprob", "entropy", "grad_hidden",
                     "grad_weight", "workspace", "saved", "stream")])
 
-    def __init__(self, hidden, weight, gradients, mean=False, saved_logits=False, **tensors):
+    def __init__(self, hidden: torch.Tensor, weight: torch.Tensor, gradients: bool, mean: bool = False,
+                 saved_logits: bool = False, **tensors: torch.Tensor) -> None:
         super().__init__(*hidden.shape, weight.shape[0], int(gradients), int(mean), int(saved_logits))
         self.stream = torch.cuda.current_stream().cuda_stream
         self.give(hidden=hidden, weight=weight, **tensors)
 
-    def give(self, **tensors):
+    def give(self, **tensors: torch.Tensor) -> None:
         for name, tensor in tensors.items():
             assert tensor.is_contiguous(), name
             setattr(self, name, tensor.data_ptr())
 
 
 class Ours:
-    """peers_operator.so: its functions with errors as exceptions, and memory from torch."""
+    """Calls the functions of peers_operator.so, with errors as exceptions and memory from torch."""
 
-    def __init__(self, library):
+    def __init__(self, library: Path) -> None:
         self.code = ctypes.CDLL(str(library))
 
-    def ask(self, function, *arguments):
+    def ask(self, function: str, *arguments: object) -> None:
         message = ctypes.create_string_buffer(512)
         if getattr(self.code, function)(*arguments, message, ctypes.c_size_t(len(message))) != 0:
             raise RuntimeError(f"{function}: {message.value.decode()}")
 
-    def room(self, function, call, like, count, made=None):
-        """Buffers of the `count` sizes that a function says the call needs, or of the first `made` of them."""
+    def room(self, function: str, call: Call, like: torch.Tensor, count: int,
+             made: int | None = None) -> list[torch.Tensor]:
+        """Allocates buffers of the `count` sizes that a function says the call needs, or of the first `made` of them."""
         sizes = [ctypes.c_size_t() for _ in range(count)]
         self.ask(function, ctypes.byref(call), *map(ctypes.byref, sizes))
         return [torch.empty(size.value, dtype=torch.uint8, device=like.device) for size in sizes[:made]]
 
 
-def load_ours(library, saved_logits=False):
+def load_ours(library: Path, saved_logits: bool = False) -> Callable:
     ours = Ours(library)
 
     class Operator(torch.autograd.Function):
@@ -111,13 +116,13 @@ def load_ours(library, saved_logits=False):
     return call
 
 
-def load_ours_without_entropy(library):
+def load_ours_without_entropy(library: Path) -> Callable:
     call = load_ours(library)
     return lambda hidden, weight, labels: {"nll": -call(hidden, weight, labels)["logprob"]}
 
 
-def load_ours_at_once(library):
-    """The mean nll, whose gradient is 1: known, so that no gradient is scaled afterwards."""
+def load_ours_at_once(library: Path) -> Callable:
+    """Returns the mean nll. Its upstream gradient is known to be 1, so that no gradient is scaled afterwards."""
     ours = Ours(library)
 
     class Operator(torch.autograd.Function):
@@ -149,9 +154,9 @@ def load_ours_at_once(library):
 # ---- verl
 
 
-def load_verl():
-    """verl/__init__.py imports ray and much else that its kernel has no use for. Where that fails, its files are run
-    all the same, from where they are installed, without the __init__.py of verl and verl.utils."""
+def load_verl() -> tuple[Callable, str]:
+    """Loads verl's kernel. verl/__init__.py imports ray and much else that the kernel has no use for; where that fails,
+    its files are run from where they are installed, without the __init__.py of verl and verl.utils."""
     try:
         function = importlib.import_module("verl.utils.kernel.linear_cross_entropy").linear_cross_entropy
         how = "imported as it is"
@@ -178,7 +183,7 @@ def load_verl():
 # ---- Liger
 
 
-def load_liger_scaled(module, function):
+def load_liger_scaled(module: str, function: str) -> Callable:
     # The host otherwise waits for the device to look at the labels: its fastest mode is compared.
     os.environ["LIGER_SCALED_CE_SM90_VALIDATE_TARGETS"] = "0"
     apply = getattr(importlib.import_module(module), function).apply
@@ -191,7 +196,7 @@ def load_liger_scaled(module, function):
     return call
 
 
-def load_liger_native():
+def load_liger_native() -> Callable:
     native = importlib.import_module("liger_kernel.ops.cute.fused_linear_scaled_cross_entropy_tp")
     importlib.import_module("liger_cute_kernels")
     if not native.is_available():
@@ -199,7 +204,7 @@ def load_liger_native():
     raise RuntimeError("for tensor parallelism alone: it needs an NVSHMEM team of several processes")
 
 
-def load_liger_linear(backend, reduction):
+def load_liger_linear(backend: str, reduction: str) -> Callable:
     importlib.import_module("liger_kernel")
     apply = importlib.import_module("liger_kernel.ops.fused_linear_cross_entropy").LigerFusedLinearCrossEntropyFunction.apply
     registry = importlib.import_module("liger_kernel.backends.registry")
@@ -224,13 +229,13 @@ def load_liger_linear(backend, reduction):
 # ---- the others
 
 
-def load_cce(**options):
+def load_cce(**options: object) -> Callable:
     function = importlib.import_module("cut_cross_entropy").linear_cross_entropy
     return lambda hidden, weight, labels: {
         "nll": function(hidden, weight, labels, ignore_index=IGNORED, reduction="none", **options)}
 
 
-def load_quack(scaled_exp):
+def load_quack(scaled_exp: bool) -> Callable:
     module = importlib.import_module("quack.linear_cross_entropy")
 
     def call(hidden, weight, labels):
@@ -241,8 +246,8 @@ def load_quack(scaled_exp):
     return call
 
 
-def materialised(hidden, weight, labels):
-    """What one writes without any of these: every logit in memory, in fp32 from the softmax on."""
+def materialised(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes what one writes without any of these kernels: every logit in memory, in fp32 from the softmax on."""
     live = labels != IGNORED
     logp = torch.log_softmax((hidden @ weight.t()).float(), dim=-1)
     logprob = logp.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -250,19 +255,19 @@ def materialised(hidden, weight, labels):
     return torch.where(live, logprob, 0.0), torch.where(live, entropy, 0.0)
 
 
-def load_torch(compiled):
+def load_torch(compiled: bool) -> Callable:
     function = torch.compile(materialised, dynamic=False) if compiled else materialised
     return lambda hidden, weight, labels: dict(zip(("logprob", "entropy"), function(hidden, weight, labels)))
 
 
-def load_torch_linear_cross_entropy():
+def load_torch_linear_cross_entropy() -> Callable:
     function = getattr(torch.nn.functional, "linear_cross_entropy", None)
     if function is None:
         raise RuntimeError(f"torch {torch.__version__} has no torch.nn.functional.linear_cross_entropy")
     return lambda hidden, weight, labels: {"loss": function(hidden, weight, labels, ignore_index=IGNORED)}
 
 
-def peers(library):
+def peers(library: Path) -> list[Peer]:
     scaled = "liger_kernel.ops.fused_linear_scaled_cross_entropy"
     dispatching = "LigerFusedLinearScaledCrossEntropyFunction"
     liger, dsl = ("liger-kernel",), ("liger-kernel", "nvidia-cutlass-dsl")
@@ -301,7 +306,7 @@ def peers(library):
     return listed
 
 
-def versions(peer):
+def versions(peer: Peer) -> dict[str, str | None]:
     found = {}
     for name in peer.distributions:
         try:

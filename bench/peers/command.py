@@ -1,15 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time, memory and error of this operator and of its peers, side by side in one run.
+"""Measures time, memory and error of this operator and of its peers, side by side in one run.
 
-usage: bench/peers.py [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
+usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
                       [--together J] [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…]
                       [--out FILE.json]
-       bench/peers.py --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
-       bench/peers.py --steps FILE.json                 … and one of all shapes' steps
-       bench/peers.py --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
+       python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
+       python3 bench/peers --steps FILE.json                 … and one of all shapes' steps
+       python3 bench/peers --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
 
-Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peer_list.py says which there are and what each
+Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peers/catalogue.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
 others go on. Every shape is measured in a process of its own, on one GPU: the first, or whichever of --devices is
 free, which have to be of one kind. J shapes a GPU (default 1) are prepared side by side, which saves time where there
@@ -20,7 +19,7 @@ of its own steps: a GPU at its power limit gives whoever comes after a light ker
 the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
 after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
 step, median over rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs
-and gradients. Error: against float64 (bench/peer_oracle.py).
+and gradients. Error: against float64 (bench/peers/oracle.py).
 
 Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
 measured is written).
@@ -29,147 +28,49 @@ measured is written).
 import argparse
 import datetime
 import json
-import math
-import os
 import re
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from median_interval import median_interval
-from peer_process import Slots, interrupted, listen
-from peer_results import read, table
-from peer_worker import shape_of
+from report.peer_tables import table
 
-HERE = Path(__file__).resolve().parent
+from .measure import LEAST_ROUNDS, machine, measure, visible
+from .process import Slots, interrupted
+from .results import read
+from .worker import shape_of
+
+BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
           "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
-LEAST_ROUNDS = 6
 STORED = ("table", "steps", "store")  # what may be asked of a stored result
 OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
 
 
-def plain(value):
-    """`value` as JSON has it: a number in an object that is not finite becomes null, with the word beside it."""
-    if isinstance(value, dict):
-        found = {}
-        for name, entry in value.items():
-            found[name] = plain(entry)
-            if isinstance(entry, float) and not math.isfinite(entry):
-                found[f"{name}_is"] = str(entry)
-        return found
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def measure(shape, arguments, slots):
-    """One result a peer. A worker that dies is started again without the peer at which it died."""
-    with slots.take() as (device, turns):
-        return measure_on(shape, arguments, turns, {} if device is None else {"CUDA_VISIBLE_DEVICES": device})
-
-
-def measure_on(shape, arguments, turns, environment):
-    results = {}
-    for _ in range(20):
-        # A peer that has failed is not tried twice; one that has not must run again to be timed.
-        skip = [name for name, result in results.items() if "reason" in result]
-        command = [sys.executable, str(HERE / "peer_worker.py"), shape, "--rounds", str(arguments.rounds),
-                   "--peers", arguments.peers, "--library", str(arguments.library)]
-        turns.prepare(shape)
-        try:
-            messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
-                                     lambda: turns.begin(shape), environment)
-        finally:
-            turns.end(shape)
-        at, times = None, {}
-        for message in messages:
-            at = message.get("starts", at)
-            if "peer" in message:
-                results[message.pop("peer")] = message
-            for name, round_ in message.get("times", {}).items():
-                times.setdefault(name, []).append(round_)
-        if not fault or interrupted.is_set() or at is None or at.startswith("round "):
-            break
-        results[at] = {"reason": fault}
-    if fault:
-        if at is None:
-            results["the worker"] = {"reason": f"before its first peer: {fault}"}
-        for name, result in results.items():
-            if len(times.get(name, [])) < LEAST_ROUNDS:
-                result.setdefault("reason", f"at {at or 'the start'}: {fault}")
-    ours = times.get("plumbline")
-    for name, rounds in times.items():
-        result = results[name]
-        if "reason" in result:
-            continue
-        for i, what in enumerate(("forward", "step", "backward")):
-            middle, low, high = median_interval([values[i] for values in rounds])
-            result[f"{what}_ms"], result[f"{what}_ms_interval"] = round(middle, 3), [round(low, 3), round(high, 3)]
-        if ours:
-            for i, what in ((0, "forward_over_ours"), (1, "over_ours")):
-                middle, low, high = median_interval([a[i] / b[i] for a, b in zip(rounds, ours)])
-                result[what] = [round(value, 4) for value in (middle, low, high)]
-    return [{"name": name, **plain(result)} for name, result in results.items()]
-
-
-def machine(devices):
-    import torch
-    import platform
-    names = {torch.cuda.get_device_name(i) for i in devices or [None]}  # None: the first
-    if len(names) > 1:
-        raise ValueError(f"these are {' and '.join(sorted(names))}; times of one kind alone can stand side by side")
-    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
-             "device": names.pop(), "devices": max(len(devices), 1), "driver": None}
-    try:
-        import triton
-        found["triton"] = triton.__version__
-    except ImportError:
-        found["triton"] = None
-    try:
-        found["driver"] = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
-    except OSError:
-        pass
-    return found
-
-
-def visible(devices):
-    """What CUDA_VISIBLE_DEVICES calls each, as numbered in this process."""
-    import torch
-    count = torch.cuda.device_count()
-    for i in devices:
-        if i >= count:
-            raise ValueError(f"there is no {i}: torch sees {count}")
-        if devices.count(i) > 1:
-            raise ValueError(f"{i} stands there {devices.count(i)} times")
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = names.split(",") if names else [str(i) for i in range(count)]
-    return [names[i] for i in devices]
-
-
-def work_of(shape):
+def work_of(shape: str) -> int:
     n, h, v, _ = shape_of(shape)
     return n * h * v
 
 
-def parse():
-    """(parser, arguments), --context as an object; names are looked at later."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns (parser, arguments), --context as an object; names are looked at later."""
+    parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes")
     parser.add_argument("--peers", default="", metavar="REGEX")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
     parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side, of a GPU")
     parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
-    parser.add_argument("--library", type=Path, default=HERE / "peers_operator.so")
+    parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
     stored = parser.add_mutually_exclusive_group()
     for name in STORED:
         stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
-    parser.add_argument("--folder", type=Path, default=HERE / "results", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
     try:
         re.compile(arguments.peers)
     except re.error as fault:
@@ -197,8 +98,8 @@ def parse():
     return parser, arguments
 
 
-def main():
-    parser, arguments = parse()
+def main(words: list[str]) -> int:
+    parser, arguments = parse(words)
     for name in STORED:
         path = getattr(arguments, name)
         if path:
@@ -214,9 +115,9 @@ def main():
     except ImportError as fault:
         why = f"PyTorch: {fault}"
     if why:
-        print(f"peers.py: {why}", file=sys.stderr)
+        print(f"bench/peers: {why}", file=sys.stderr)
         return 4
-    from peer_list import peers
+    from .catalogue import peers
     listed = [peer.name for peer in peers(arguments.library)]
     if not any(re.search(arguments.peers, name) for name in listed):
         parser.error(f"--peers '{arguments.peers}': matches none of {', '.join(listed)}")
@@ -230,7 +131,7 @@ def main():
         names, found = visible(devices), machine(devices)
     except ValueError as fault:
         parser.error(f"--devices {arguments.devices}: {fault}")
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -250,9 +151,6 @@ def main():
         return 5
     nothing = [shape for shape, results in report["shapes"].items() if not any("step_ms" in each for each in results)]
     if nothing:
-        print(f"peers.py: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
+        print(f"bench/peers: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
     return 1 if nothing else 0
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/peers.py measures errors against: kernel/OPERATION.md in float64, by torch's own operations.
+"""Computes what errors are measured against: kernel/OPERATION.md in float64, by torch's own operations.
 
-logprob and entropy of every row; gradients of a sample, grad_hidden of some rows and grad_weight of some vocabulary
-rows, each for the upstream gradients that a contract allows. Errors are the largest absolute one and the RMS of the
-errors over the RMS of the exact values.
+It covers logprob and entropy of every row, and a sample of the gradients: grad_hidden of some rows and grad_weight of
+some vocabulary rows, each for the upstream gradients that a contract allows. Errors are the largest absolute one and
+the RMS of the errors over the RMS of the exact values.
 """
 
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ class Exact:
     weight_parts: tuple  # [N, columns] d_logits likewise
     hidden: torch.Tensor
 
-    def gradients(self, g, k):
-        """(grad_hidden of the sampled rows, grad_weight of the sampled vocabulary rows) for g, k of [N]."""
+    def gradients(self, g: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns (grad_hidden of the sampled rows, grad_weight of the sampled vocabulary rows) for g, k of [N]."""
         g, k = g.double(), k.double()
         of_hidden = g[self.rows, None] * self.hidden_parts[0] + k[self.rows, None] * self.hidden_parts[1]
         d_logits = g[:, None] * self.weight_parts[0] + k[:, None] * self.weight_parts[1]
         return of_hidden, d_logits.t() @ self.hidden.double()
 
 
-def exact(hidden, weight, labels, block=256):
+def exact(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, block: int = 256) -> Exact:
     n, v = hidden.shape[0], weight.shape[0]
     device = hidden.device
     generator = torch.Generator(device="cpu").manual_seed(1)
@@ -68,15 +68,16 @@ def exact(hidden, weight, labels, block=256):
     return Exact(logprob, entropy, sampled, columns, tuple(of_hidden), tuple(of_weight), hidden)
 
 
-def error(got, want):
-    """{"max": largest absolute error, "rms": RMS error over RMS of what is right}; NaN where either is none."""
+def error(got: torch.Tensor, want: torch.Tensor) -> dict[str, float]:
+    """Returns {"max": largest absolute error, "rms": RMS error over RMS of the exact values}; NaN where either is NaN."""
     difference = got.double() - want
     return {"max": difference.abs().max().item(),
             "rms": (difference.square().mean() / want.square().mean()).sqrt().item()}
 
 
-def upstream(contract, labels, g, k):
-    """(g, k) as a contract has them, for the oracle: nll and mean have no entropy, mean is a known scalar."""
+def upstream(contract: str, labels: torch.Tensor, g: torch.Tensor,
+             k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns (g, k) as a contract has them: nll and mean have no entropy, mean is a known scalar."""
     if contract == "rows":
         return g, k
     nothing = torch.zeros_like(k)
@@ -85,8 +86,9 @@ def upstream(contract, labels, g, k):
     return torch.full_like(g, -1 / int((labels != IGNORED).sum()), dtype=torch.float64), nothing
 
 
-def errors(outputs, gradients, right, contract, labels, g, k):
-    """Of what one peer returned: outputs as its call does, (grad_hidden, grad_weight)."""
+def errors(outputs: dict[str, torch.Tensor], gradients: tuple, right: Exact, contract: str, labels: torch.Tensor,
+           g: torch.Tensor, k: torch.Tensor) -> dict[str, dict[str, float]]:
+    """Returns the errors of one peer's outputs, as its call returned them, and of its (grad_hidden, grad_weight)."""
     found = {}
     if "loss" in outputs:
         found["loss"] = error(outputs["loss"], -right.logprob.sum() / (labels != IGNORED).sum())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes in which peers are measured: a peer may crash, hang or leave the GPU unusable.
+"""Runs the processes in which peers are measured: a peer may crash, hang or leave the GPU unusable.
 
 A worker prints messages, a line of JSON each. It prepares (imports, compiles, examines), says {"ready": true}, waits
 for a line of input and is timed. Several may prepare side by side; of a GPU one at a time is timed, and none prepares
@@ -15,43 +15,46 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 MARK = "PEERS "  # begins a message
 HELD = 1 << 20  # more bytes than a pipe holds
 interrupted = threading.Event()
 
 
-def tell(**message):
+def tell(**message: object) -> None:
     # A line of its own, also where a peer has printed without ending its line.
     print("\n" + MARK + json.dumps(message), flush=True)
 
 
-def wait_for_turn():
+def wait_for_turn() -> None:
     tell(ready=True)
     sys.stdin.readline()
 
 
 class Turns:
-    def __init__(self):
+    """Lets the shapes of one GPU prepare side by side, and be timed one at a time."""
+
+    def __init__(self) -> None:
         self.condition, self.preparing, self.timing = threading.Condition(), set(), None
 
-    def wait(self, until):
+    def wait(self, until: Callable[[], bool]) -> None:
         while not until() and not interrupted.is_set():
             self.condition.wait(1)
 
-    def prepare(self, who):
+    def prepare(self, who: str) -> None:
         with self.condition:
             self.wait(lambda: self.timing is None)
             self.preparing.add(who)
 
-    def begin(self, who):
+    def begin(self, who: str) -> None:
         with self.condition:
             self.preparing.discard(who)
             self.condition.notify_all()
             self.wait(lambda: not self.preparing and self.timing is None)
             self.timing = who
 
-    def end(self, who):
+    def end(self, who: str) -> None:
         with self.condition:
             self.preparing.discard(who)
             if self.timing == who:
@@ -59,7 +62,7 @@ class Turns:
             self.condition.notify_all()
 
 
-def arrived(descriptor):
+def arrived(descriptor: int) -> bytes | None:
     """What has come through a pipe that does not block: None if nothing has, b"" at its end."""
     try:
         return os.read(descriptor, HELD)
@@ -68,9 +71,9 @@ def arrived(descriptor):
 
 
 class Slots:
-    """For workers, `together` of each device at a time; None: whichever a worker finds."""
+    """Hands out places for workers, `together` of each device at a time; None: whichever a worker finds."""
 
-    def __init__(self, devices, together):
+    def __init__(self, devices: Sequence[str | None], together: int) -> None:
         self.free, self.count = queue.SimpleQueue(), len(devices) * together
         turns = [Turns() for _ in devices]
         for _ in range(together):
@@ -78,7 +81,7 @@ class Slots:
                 self.free.put(slot)
 
     @contextlib.contextmanager
-    def take(self):
+    def take(self) -> Iterator[tuple[str | None, Turns]]:
         slot = self.free.get()
         try:
             yield slot
@@ -86,9 +89,10 @@ class Slots:
             self.free.put(slot)
 
 
-def listen(command, limit, turn=lambda: None, environment=None):
-    """Messages of a worker, until it ends or says nothing for `limit` seconds: (messages, why it ended early or '').
-    turn() returns when it may be timed."""
+def listen(command: list[str], limit: float, turn: Callable[[], None] = lambda: None,
+           environment: dict[str, str] | None = None) -> tuple[list[dict], str]:
+    """Starts a worker and hears it until it ends or says nothing for `limit` seconds. Returns (messages, why it ended
+    early or ''). turn() returns when it may be timed."""
     messages, errors, rest = [], b"", b""
     pipe = subprocess.PIPE
     # Unbuffered, Python writes a line and its end apart, and another's output may come between.

@@ -1,22 +1,28 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One shape of bench/peers.py, in a process of its own, which that starts: every peer's errors and memory, then
-rounds in which each is timed."""
+"""Measures one shape, in a process of its own that `bench/peers` starts: every peer's errors and memory, then rounds
+in which each is timed."""
 
 import argparse
 import gc
 import math
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from peer_process import tell, wait_for_turn
+from .process import tell, wait_for_turn
+
+if TYPE_CHECKING:  # these import PyTorch
+    from .catalogue import Peer
+    from .oracle import Exact
 
 IGNORED = -100
 SETTLE_MS = 200
 
 
-def shape_of(name):
+def shape_of(name: str) -> tuple[int, int, int, bool]:
+    """Returns (N, H, V, whether half the rows are ignored)."""
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_half_ignored)?", name)
     if not match:
         raise argparse.ArgumentTypeError(f"'{name}' is no NxHxV or NxHxV_half_ignored")
@@ -24,13 +30,15 @@ def shape_of(name):
 
 
 class Worker:
-    def __init__(self, name, rounds):
+    """Holds the inputs of one shape, and measures peers on them."""
+
+    def __init__(self, name: str, rounds: int) -> None:
         import torch
         self.torch, self.rounds = torch, rounds
         n, h, v, half_ignored = shape_of(name)
         device = torch.device("cuda")
         generator = torch.Generator(device).manual_seed(20261122)
-        normal = dict(generator=generator, device=device)
+        normal = {"generator": generator, "device": device}
         self.hidden = torch.randn(n, h, **normal).bfloat16()
         self.weight = torch.empty(v, h, dtype=torch.bfloat16, device=device)
         for first in range(0, v, 16384):
@@ -44,16 +52,16 @@ class Worker:
         self.hidden.requires_grad_()
         self.weight.requires_grad_()
 
-    def upstream_of(self, outputs):
+    def upstream_of(self, outputs: dict) -> list:
         one = {"logprob": self.g, "nll": -self.g, "entropy": self.k}
         return [one[name].to(tensor.dtype) if name in one else self.torch.ones_like(tensor)
                 for name, tensor in outputs.items()]
 
-    def backward(self, outputs):
+    def backward(self, outputs: dict) -> tuple:
         return self.torch.autograd.grad(list(outputs.values()), [self.hidden, self.weight], self.upstream_of(outputs))
 
-    def held(self, work):
-        """MiB held at most while `work` runs, beyond what was held before and what it returns."""
+    def held(self, work: Callable[[], list]) -> float:
+        """Returns the MiB held at most while `work` runs, beyond what was held before and what it returns."""
         cuda = self.torch.cuda
         gc.collect()
         cuda.synchronize()
@@ -64,17 +72,17 @@ class Worker:
         returned = sum(tensor.numel() * tensor.element_size() for tensor in returned)
         return (cuda.max_memory_allocated() - before - returned) / 2 ** 20
 
-    def forward(self, call):
+    def forward(self, call: Callable) -> list:
         with self.torch.no_grad():
             return list(call(self.hidden, self.weight, self.labels).values())
 
-    def step(self, call):
+    def step(self, call: Callable) -> list:
         outputs = call(self.hidden, self.weight, self.labels)
         return [*outputs.values(), *self.backward(outputs)]
 
-    def examine(self, call, peer, right):
-        """Errors and memory; what runs here also warms up."""
-        from peer_oracle import errors
+    def examine(self, call: Callable, peer: "Peer", right: "Exact") -> dict:
+        """Returns errors and memory; what runs here also warms up."""
+        from .oracle import errors
         outputs = call(self.hidden, self.weight, self.labels)
         gradients = self.backward(outputs)
         found = {"errors": errors({name: tensor.detach() for name, tensor in outputs.items()}, gradients, right,
@@ -84,8 +92,9 @@ class Worker:
         return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
                 "step_MiB": self.held(lambda: self.step(call))}
 
-    def round(self, calls, order, last):
-        """Times by name. `last`: those of the round before, by which is known how many steps take long enough."""
+    def round(self, calls: dict[str, Callable], order: list[str], last: dict[str, tuple]) -> dict[str, tuple]:
+        """Returns (forward, step, backward) in ms by name. `last` has those of the round before, which tell how many
+        steps take SETTLE_MS."""
         cuda, times = self.torch.cuda, {}
         for name in order:
             events = [cuda.Event(enable_timing=True) for _ in range(5)]
@@ -106,9 +115,10 @@ class Worker:
             times[name] = forward, step, backward
         return times
 
-    def run(self, listed, skip):
-        from peer_list import versions
-        from peer_oracle import exact
+    def run(self, listed: "list[Peer]", skip: set[str]) -> None:
+        """Tells errors and memory of every peer that is not skipped, waits for its turn, and tells the times."""
+        from .catalogue import versions
+        from .oracle import exact
         right = exact(self.hidden.detach(), self.weight.detach(), self.labels)
         self.torch.cuda.synchronize()
         calls = {}
@@ -124,7 +134,7 @@ class Worker:
                     call, note = call
                 began = time.monotonic()
                 found = self.examine(call, peer, right)
-            except Exception as fault:  # whatever it is, the others go on
+            except Exception as fault:  # noqa: BLE001 (whatever it is, the others go on)
                 reason = f"{type(fault).__name__}: {fault}".strip().splitlines()[0][:300]
                 tell(peer=peer.name, contract=peer.contract, reason=reason, versions=versions(peer))
                 del fault
@@ -149,21 +159,20 @@ class Worker:
                 tell(times=times)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench/peers worker", description=__doc__)
     parser.add_argument("shape")
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--peers", required=True, metavar="REGEX")
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--skip", action="append", default=[], metavar="PEER")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     import torch
-    from peer_list import peers
+
+    from .catalogue import peers
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True  # torch's default, spelled out
     listed = [peer for peer in peers(arguments.library) if re.search(arguments.peers, peer.name)]
     Worker(arguments.shape, arguments.rounds).run(listed, set(arguments.skip))
     tell(done=True)
+    return 0
 
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is a benchmark slower than it was, beyond its noise?
+"""Says of every benchmark whether it is slower than it was, beyond its noise.
 
-usage: bench/compare STORED.json NEW.json [--filter REGEX]
+usage: python3 bench/report compare STORED.json NEW.json [--filter REGEX]
 
 Both are results of one Google Benchmark program. A benchmark's figure is its counter `ratio`, ours over a reference
 in the same run, where it has the 95 % interval `ratio_low` to `ratio_high`; else its real time over repetitions
@@ -23,12 +22,14 @@ import re
 import sys
 from pathlib import Path
 
-from benchmark_entry import name_of
-from median_interval import median_interval
+from .benchmark_entry import name_of
+from .median_interval import median_interval
+
+Figure = tuple[float, tuple[float, float] | None, str, str] | str
 
 
-def figures(result):
-    """name: (figure, (low, high) or None, unit, the reference), or the reason of a failure."""
+def figures(result: dict) -> dict[str, Figure]:
+    """Returns by name (figure, (low, high) or None, unit, the reference), or the reason of a failure."""
     runs = {}
     for entry in result["benchmarks"]:
         if entry.get("run_type", "iteration") == "iteration":
@@ -49,7 +50,7 @@ def figures(result):
     return found
 
 
-def verdict(before, now):
+def verdict(before: Figure, now: Figure) -> str:
     if isinstance(now, str):
         return "FAILED"
     if isinstance(before, str) or before[2] != now[2]:
@@ -61,7 +62,7 @@ def verdict(before, now):
     return "faster" if now[1][1] < before[1][0] else "the same within noise"
 
 
-def text(figure):
+def text(figure: Figure) -> str:
     if isinstance(figure, str):
         return figure[:60]
     value, bounds, unit, _ = figure
@@ -69,14 +70,14 @@ def text(figure):
     return f"{value:.4g}{about} {unit}"
 
 
-def other_reference(before, now):
-    """What to say of two figures whose reference is not the same, else ''."""
+def other_reference(before: Figure, now: Figure) -> str:
+    """Returns what to say of two figures whose reference is not the same, else ''."""
     if isinstance(before, str) or isinstance(now, str) or before[3] == now[3]:
         return ""
     return f"    against another reference: {before[3] or 'unnamed'} -> {now[3] or 'unnamed'}"
 
 
-def main(words):
+def main(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
         print(__doc__)
         return 0
@@ -84,12 +85,12 @@ def main(words):
     if "--filter" in words:
         at = words.index("--filter")
         if at + 1 == len(words):
-            print("bench/compare: --filter needs a value", file=sys.stderr)
+            print("bench/report compare: --filter needs a value", file=sys.stderr)
             return 2
         try:
             pattern, words = re.compile(words[at + 1]), words[:at] + words[at + 2:]
         except re.error as fault:
-            print(f"bench/compare: --filter '{words[at + 1]}': {fault}", file=sys.stderr)
+            print(f"bench/report compare: --filter '{words[at + 1]}': {fault}", file=sys.stderr)
             return 2
     if len(words) != 2 or any(word.startswith("--") for word in words):
         print(__doc__.split("\n\n")[1], file=sys.stderr)
@@ -100,10 +101,10 @@ def main(words):
         programs, machines = ([Path(result["context"]["executable"]).name for result in results],
                               [result["context"].get("device", result["context"].get("cpu")) for result in results])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        print(f"bench/compare: no result of a benchmark program: {fault!r}", file=sys.stderr)
+        print(f"bench/report compare: no result of a benchmark program: {fault!r}", file=sys.stderr)
         return 2
     if programs[0] != programs[1]:
-        print(f"bench/compare: {words[0]} is of {programs[0]}, {words[1]} of {programs[1]}", file=sys.stderr)
+        print(f"bench/report compare: {words[0]} is of {programs[0]}, {words[1]} of {programs[1]}", file=sys.stderr)
         return 2
     if machines[0] != machines[1]:
         print(f"Not the same machine: {machines[0]} then, {machines[1]} now.")
@@ -111,7 +112,7 @@ def main(words):
                    for side in (before, now))
     common = [name for name in before if name in now]
     if not common:
-        print("bench/compare: no benchmark in common", file=sys.stderr)
+        print("bench/report compare: no benchmark in common", file=sys.stderr)
         return 2
     verdicts = {name: verdict(before[name], now[name]) for name in common}
     others = {name: other_reference(before[name], now[name]) for name in common}
@@ -132,6 +133,3 @@ def main(words):
           + (f"; {changed} against another reference" if changed else ""))
     return 1 if bad else 0
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the CUDA operator was asked to reach, beside what a stored result of cuda_bench says.
+"""Prints what the CUDA operator was asked to reach beside what a result of cuda_bench says, as Markdown.
 
-usage: bench/figures RESULT.json        a Markdown table; a figure that RESULT does not hold is `not measured`
+usage: python3 bench/report figures RESULT.json        a figure that RESULT does not hold is `not measured`
 
 Exit status: 0 every figure reached, 1 one is not (or was not measured), 2 usage.
 """
@@ -11,14 +10,14 @@ import json
 import sys
 from pathlib import Path
 
-from benchmark_entry import memory_of, name_of
+from .benchmark_entry import memory_of, name_of
 
 LARGE = ["8192x4096x131072", "8192x4096x151936"]
 H2048, H1024 = "8192x2048x131072", "8192x1024x151936"
 PASSES = ["forward", "backward", "forward_backward"]
 
 # (what, benchmark, counter, at most)
-ASKED = [
+ASKED: list[tuple[str, str, str, float]] = [
     *[("forward ÷ one GEMM", f"forward/{shape}", "ratio", most)
       for shape, most in [(LARGE[0], 0.95), (LARGE[1], 0.95), (H2048, 1.00), (H1024, 1.03)]],
     *[("backward ÷ three GEMMs", f"backward/{shape}", "ratio", most)
@@ -34,8 +33,8 @@ ASKED = [
 ]
 
 
-def measured(entry, counter):
-    """(figure, what to print); None where the benchmark is absent or failed."""
+def measured(entry: dict | None, counter: str) -> tuple[float | None, str]:
+    """Returns (figure, what to print); the figure is None where the benchmark is absent or failed."""
     if entry is None or entry.get("error_occurred"):
         return None, "failed: " + entry["error_message"] if entry else "not measured"
     if counter == "MiB":
@@ -44,12 +43,12 @@ def measured(entry, counter):
     return entry["ratio"], f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f} to {entry['ratio_high']:.3f})"
 
 
-def table(result):
-    """(lines, whether every figure is reached)."""
+def table(result: dict) -> tuple[list[str], bool]:
+    """Returns (lines, whether every figure is reached)."""
     entries = {name_of(entry): entry for entry in result["benchmarks"]}
     context = result["context"]
-    lines = [f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
-             f"kernel tree {context.get('kernel', 'unknown')}", "",
+    lines = [(f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
+             f"kernel tree {context.get('kernel', 'unknown')}"), "",
              "| | at | asked, at most | measured | reached |", "|---|---|---:|---:|---|"]
     every = True
     for what, name, counter, most in ASKED:
@@ -61,18 +60,15 @@ def table(result):
     return lines, every
 
 
-def main(words):
+def main(words: list[str]) -> int:
     if len(words) != 1 or words[0] in ("-h", "--help"):
         print(__doc__, file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
     try:
         lines, every = table(json.loads(Path(words[0]).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        print(f"bench/figures: {words[0]}: no result of cuda_bench: {fault!r}", file=sys.stderr)
+        print(f"bench/report figures: {words[0]}: no result of cuda_bench: {fault!r}", file=sys.stderr)
         return 2
     print("\n".join(lines))
     return 0 if every else 1
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

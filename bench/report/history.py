@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How time, ratio and memory of the CUDA operator went from commit to commit.
+"""Prints how time, ratio and memory of the CUDA operator went from commit to commit.
 
-usage: bench/history [--filter REGEX] [--plot FILE.svg] [RESULT.json…]
-       bench/history --store RESULT.json
+usage: python3 bench/report history [--filter REGEX] [--plot FILE.svg] [RESULT.json…]
+       python3 bench/report history --store RESULT.json
 
 Over the stored results of cuda_bench (those of bench/results/ and its earlier/, or those named), ordered by date.
 Prints a table for each benchmark; with --plot draws one too (needs matplotlib): a row of three graphs for each shape,
@@ -21,15 +20,18 @@ import re
 import sys
 from pathlib import Path
 
-from benchmark_entry import memory_of, name_of
-from stored_result import keep
+from .benchmark_entry import memory_of, name_of
 
-ROOT = Path(__file__).resolve().parent
+BENCH = Path(__file__).resolve().parents[1]
 GRAPHS = [("ms", "ms"), ("ratio", "ratio"), ("memory", "MiB")]
 
 
-def read(path):
-    """(date, device, kernel tree, {benchmark: {"ms", "ratio", "low", "high", "memory"}})."""
+Point = tuple[datetime.datetime, str, dict]  # (date, kernel tree, figures)
+Series = dict[tuple[str, str], list[Point]]  # by (benchmark, device)
+
+
+def read(path: Path) -> tuple[datetime.datetime, str, str, dict]:
+    """Returns (date, device, kernel tree, {benchmark: {"ms", "ratio", "low", "high", "memory"}})."""
     result = json.loads(path.read_text(encoding="utf-8"))
     context = result["context"]
     found = {}
@@ -42,8 +44,8 @@ def read(path):
     return datetime.datetime.fromisoformat(context["date"]), context["device"], context.get("kernel", "unknown"), found
 
 
-def series(results):
-    """{(benchmark, device): [(date, tree, figures), …]}, dates ascending, benchmarks as the newest result has them."""
+def series(results: list[tuple]) -> Series:
+    """Returns {(benchmark, device): [(date, tree, figures), …]}, dates ascending, benchmarks as the newest result has them."""
     found = {}
     for date, device, tree, figures in sorted(results, key=lambda result: result[0]):
         for name, figure in figures.items():
@@ -51,7 +53,7 @@ def series(results):
     return found
 
 
-def table(found):
+def table(found: Series) -> list[str]:
     lines = []
     for (name, device), points in found.items():
         lines += [f"{name}, {device}", f"  {'date':10}  {'kernel tree':21}{'ms':>9}  {'ratio':>7} {'95 %':>16}{'MiB':>9}"]
@@ -62,7 +64,7 @@ def table(found):
     return lines
 
 
-def plot(found, path):
+def plot(found: Series, path: Path) -> None:
     import matplotlib
     matplotlib.use("svg")
     from matplotlib import pyplot
@@ -90,8 +92,9 @@ def plot(found, path):
     figure.savefig(path)
 
 
-def store(path, folder):
-    """The name under which `path` is now kept in `folder`; ValueError where it is not worth keeping."""
+def store(path: Path, folder: Path) -> Path:
+    """Returns the name under which `path` is now kept in `folder`; ValueError where it is not worth keeping."""
+    from stored_result import keep  # not among what bench/run --stage takes along
     result = json.loads(path.read_text(encoding="utf-8"))
     failed = [entry["name"] for entry in result["benchmarks"] if entry.get("error_occurred")]
     _, device, _, figures = read(path)
@@ -102,14 +105,14 @@ def store(path, folder):
     return keep(result, folder, "cuda_bench", device, trees)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench/report history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="*", type=Path)
     parser.add_argument("--filter", default="", metavar="REGEX")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument("--store", type=Path, metavar="RESULT.json")
-    parser.add_argument("--folder", type=Path, default=ROOT / "results", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
     try:
         wanted = re.compile(arguments.filter)
     except re.error as fault:
@@ -118,23 +121,23 @@ def main():
         try:
             print(store(arguments.store, arguments.folder))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            print(f"bench/history: --store {arguments.store}: {fault}", file=sys.stderr)
+            print(f"bench/report history: --store {arguments.store}: {fault}", file=sys.stderr)
             return 2
         return 0
     paths = arguments.results or sorted(arguments.folder.glob("**/cuda_bench-*.json"))
     if not paths:
-        print("bench/history: no stored result of cuda_bench", file=sys.stderr)
+        print("bench/report history: no stored result of cuda_bench", file=sys.stderr)
         return 2
     results = []
     for path in paths:
         try:
             results.append(read(path))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            print(f"bench/history: {path}: no result of cuda_bench: {fault!r}", file=sys.stderr)
+            print(f"bench/report history: {path}: no result of cuda_bench: {fault!r}", file=sys.stderr)
             return 2
     found = {key: points for key, points in series(results).items() if wanted.search(key[0])}
     if not found:
-        print("bench/history: no benchmark" + (f" matches --filter '{arguments.filter}'" if arguments.filter else
+        print("bench/report history: no benchmark" + (f" matches --filter '{arguments.filter}'" if arguments.filter else
                                                " in these results has a figure"), file=sys.stderr)
         return 2
     print("\n".join(table(found)))
@@ -142,10 +145,7 @@ def main():
         try:
             plot(found, arguments.plot)
         except ImportError as fault:
-            print(f"bench/history: --plot: {fault}", file=sys.stderr)
+            print(f"bench/report history: --plot: {fault}", file=sys.stderr)
             return 4
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(main())

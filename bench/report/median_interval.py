@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The median of measurements and how well it is known, as bench/timing/median.h has it for the programs."""
+"""Gives the median of measurements and how well it is known, as bench/timing/median.h does for the programs."""
 
 
-def median_interval(values):
-    """(median, low, high): the order statistics that hold the true median with a probability of 95 %, whatever the
+def median_interval(values: list[float]) -> tuple[float, float | None, float | None]:
+    """Returns (median, low, high): the order statistics that hold the true median with a probability of 95 %, whatever the
     distribution (W. J. Conover, Practical Nonparametric Statistics, 3.2). Fewer than 6 values have none: None, None.
     """
     values, n = sorted(values), len(values)

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/mutants RESULT.json
+"""usage: python3 bench/report mutants RESULT.json
 
 Prints, as Markdown, each planted defect of a stored `plumb selftest --seeds N`: the regime and the check that found
 it most often (+2: in two other regimes too), the cases until then and the values that shrinking left, over the
@@ -13,12 +12,12 @@ import json
 import sys
 
 
-def most_often(counts):
-    """The first of the most frequent, by name where they are equally frequent."""
+def most_often(counts: dict[str, int]) -> str:
+    """Returns the first of the most frequent, by name where they are equally frequent."""
     return min(counts, key=lambda name: (-counts[name], name))
 
 
-def table(mutants):
+def table(mutants: list[dict]) -> str:
     lines = ["| planted defect | found by | as | cases, median | 90 % | values |", "|---|---|---|---:|---:|---:|"]
     for mutant in mutants:
         regimes = mutant["regimes"]
@@ -29,7 +28,7 @@ def table(mutants):
     return "\n".join(lines)
 
 
-def main(words):
+def main(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         helped = words in (["-h"], ["--help"])
         print(__doc__.strip(), file=sys.stdout if helped else sys.stderr)
@@ -38,10 +37,7 @@ def main(words):
         with open(words[0], encoding="utf-8") as file:
             print(table(json.load(file)["result"]["statistics"]["mutants"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"bench/mutants: {words[0]}: no stored selftest: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"bench/report mutants: {words[0]}: no stored selftest: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

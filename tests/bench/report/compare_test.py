@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/compare: what is slower beyond its noise, and what cannot be told."""
+"""Tests `bench/report compare`: what is slower beyond its noise, and what cannot be told."""
 
 import copy
 import json
+import sys
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from results import BENCH, Scratch, failed, pair, repeated, result
-
-from median_interval import median_interval  # results.py names the folder
 
 
 class Compare(Scratch):
     def compare(self, before, now, *words):
-        return self.run_script("compare", self.store("before.json", before), self.store("now.json", now), *words)
+        return self.run_script("report", "compare", self.store("before.json", before), self.store("now.json", now), *words)
 
     def test_slower_where_the_intervals_do_not_overlap(self):
         status, out, _ = self.compare(result(pair("forward/a", 1.00), pair("forward/b", 1.00)),
@@ -112,22 +113,11 @@ class Compare(Scratch):
             status, out, err = self.compare(before, now)
             self.assertEqual(status, 2)
             self.assertNotIn("verdict", out)
-            self.assertIn("bench/compare: ", err)
+            self.assertIn("bench/report compare: ", err)
 
     def test_another_machine_is_said(self):
         _, out, _ = self.compare(result(pair("a", 1.0)), result(pair("a", 1.0), device="NVIDIA H100"))
         self.assertIn("Not the same machine: NVIDIA H200 then, NVIDIA H100 now.", out)
-
-
-class MedianInterval(unittest.TestCase):
-    def test_ranks_of_printed_tables(self):
-        for n, rank in [(6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (30, 10), (50, 18)]:
-            values = list(range(n, 0, -1))
-            self.assertEqual(median_interval(values)[1:], (rank, n + 1 - rank), n)
-
-    def test_median(self):
-        self.assertEqual(median_interval([3, 1, 2])[0], 2)
-        self.assertEqual(median_interval([4, 1, 2, 3]), (2.5, None, None))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/figures: a figure counts as reached only where it was measured and is within what was asked."""
+"""Tests `bench/report figures`: a figure counts as reached only where it was measured and is within what was asked."""
 
+import sys
 import unittest
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 
-from results import BENCH, Scratch, failed, pair, result
-
-loader = SourceFileLoader("figures", str(BENCH / "figures"))
-figures = module_from_spec(spec_from_loader("figures", loader))
-loader.exec_module(figures)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report.figures import ASKED
+from results import Scratch, failed, pair, result
 
 
 def all_at(factor, **of_one):
     """A result in which every figure is `factor` of what is asked; of_one: benchmark with . for / to a factor."""
     found = {}
-    for _, name, counter, most in figures.ASKED:
+    for _, name, counter, most in ASKED:
         entry = found.setdefault(name, pair(name, 0.5, workspace=1.0, saved=0.0))
         scale = most * of_one.get(name.replace("/", "."), factor)
         entry.update({"ratio": scale} if counter == "ratio" else {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5})
@@ -25,13 +24,13 @@ def all_at(factor, **of_one):
 
 class Figures(Scratch):
     def lines(self, what):
-        status, out, err = self.run_script("figures", self.store("result.json", what))
+        status, out, err = self.run_script("report", "figures", self.store("result.json", what))
         return status, out.splitlines(), err
 
-    def test_every_figure_of_the_issue_has_a_row(self):
+    def test_every_figure_that_was_asked_has_a_row(self):
         status, lines, _ = self.lines(all_at(1.0))
         rows = [line for line in lines if line.endswith(("| yes |", "| no |"))]
-        self.assertEqual(len(rows), len(figures.ASKED))
+        self.assertEqual(len(rows), len(ASKED))
         self.assertEqual(status, 0)  # exactly what is asked is reached
         self.assertTrue(lines[0].startswith("NVIDIA H200, CUDA 13.0, cuBLAS 13.0.2, 2026-11-22, kernel tree 0123"))
 

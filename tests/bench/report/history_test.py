@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/history: one line a stored result, by date, devices apart."""
+"""Tests `bench/report history`: one line a stored result, by date, devices apart."""
 
 import importlib.util
+import sys
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from results import Scratch, failed, pair, result
 
 
@@ -21,7 +24,7 @@ class History(Scratch):
                 self.store("other.json", result(pair("forward/a", 2.0), device="NVIDIA H100", kernel="dddd"))]
 
     def test_table(self):
-        status, out, _ = self.run_script("history", *self.results())
+        status, out, _ = self.run_script("report", "history", *self.results())
         lines = out.splitlines()
         self.assertEqual(status, 0)
         at = lines.index("forward/a, NVIDIA H200")
@@ -33,21 +36,21 @@ class History(Scratch):
         self.assertEqual(lines[lines.index("forward/a, NVIDIA H100") + 2].split()[1], "dddd")
 
     def test_filter(self):
-        _, out, _ = self.run_script("history", "--filter", "^backward", *self.results())
+        _, out, _ = self.run_script("report", "history", "--filter", "^backward", *self.results())
         self.assertNotIn("forward/a", out)
         self.assertIn("backward/a", out)
 
     def test_a_filter_that_says_nothing(self):
         for words, named in [(["--filter", "("], "--filter '('"), (["--filter", "^nothing"], "--filter '^nothing'"),
                              (["--filter", "^nothing", "--plot", self.root / "x.svg"], "--filter '^nothing'")]:
-            status, _, err = self.run_script("history", *words, *self.results())
+            status, _, err = self.run_script("report", "history", *words, *self.results())
             self.assertEqual(status, 2)
             self.assertIn(named, err)
             self.assertNotIn("Traceback", err)
 
     def test_a_file_of_another_program_is_named(self):
         path = self.store("host.json", {"context": {"date": "2026-11-22T00:00:00+00:00"}, "benchmarks": []})
-        status, _, err = self.run_script("history", path)
+        status, _, err = self.run_script("report", "history", path)
         self.assertEqual(status, 2)
         self.assertIn("host.json", err)
 
@@ -56,7 +59,7 @@ class History(Scratch):
         kept.mkdir()
         tree = "0123456789ab"
         good = self.store("good.json", result(pair("forward/a", 1.0), kernel=tree))
-        self.assertEqual(self.run_script("history", "--folder", kept, "--store", good)[0], 0)
+        self.assertEqual(self.run_script("report", "history", "--folder", kept, "--store", good)[0], 0)
         self.assertEqual([path.name for path in kept.iterdir()], [f"cuda_bench-h200-{tree}.json"])
         changed = tree + "-modified"
         for what, why in [(result(pair("forward/a", 1.0), kernel=changed), f"kernel is '{changed}'"),
@@ -64,16 +67,16 @@ class History(Scratch):
                           (result(pair("forward/a", 1.0), git=changed), f"git is '{changed}'"),
                           (result(pair("forward/a", 1.0), failed("backward/a", "x"), kernel="f" * 12), "backward/a"),
                           (result(kernel="f" * 12), "no benchmark")]:
-            status, _, err = self.run_script("history", "--folder", kept, "--store", self.store("bad.json", what))
+            status, _, err = self.run_script("report", "history", "--folder", kept, "--store", self.store("bad.json", what))
             self.assertEqual(status, 2)
             self.assertIn(why, err)
         self.assertEqual(len(list(kept.iterdir())), 1)
         # What is kept is what is read.
-        self.assertIn(tree, self.run_script("history", "--folder", kept)[1])
+        self.assertIn(tree, self.run_script("report", "history", "--folder", kept)[1])
 
     def test_plot(self):
         path = self.root / "history.svg"
-        status, _, err = self.run_script("history", "--plot", path, *self.results())
+        status, _, err = self.run_script("report", "history", "--plot", path, *self.results())
         if importlib.util.find_spec("matplotlib") is None:
             self.assertEqual(status, 4)
             self.assertIn("matplotlib", err)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/tightness: one table of several results, and what is no result."""
+"""Tests `bench/report tightness`: one table of several results, and what is no result."""
 
+import sys
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from results import Scratch
 
 
@@ -18,7 +21,7 @@ def campaign(cases, tightness, **more):
 
 class Tightness(Scratch):
     def test_results_are_taken_together(self):
-        status, out, _ = self.run_script("tightness", self.store("a.json", {"result": campaign(3, 0.5)}),
+        status, out, _ = self.run_script("report", "tightness", self.store("a.json", {"result": campaign(3, 0.5)}),
                                          self.store("b.json", campaign(4, 0.25)))
         lines = out.splitlines()
         self.assertEqual(status, 0)
@@ -33,10 +36,10 @@ class Tightness(Scratch):
         for what in ("[]", '["x"]', "no json", "{}", {"targets": ["x"]}, campaign(3, "high"), campaign("many", 0.5),
                      campaign(3, 0.5, classes=[]), campaign(3, 0.5, aims={"sharp": {"logprob": {"pass": 1}}}),
                      *without):
-            status, out, err = self.run_script("tightness", self.store("x.json", what))
+            status, out, err = self.run_script("report", "tightness", self.store("x.json", what))
             self.assertEqual((status, out), (2, ""), what)
             self.assertIn("x.json: no result of a campaign", err)
-        self.assertEqual(self.run_script("tightness", self.root / "none.json")[0], 2)
+        self.assertEqual(self.run_script("report", "tightness", self.root / "none.json")[0], 2)
 
 
 if __name__ == "__main__":
