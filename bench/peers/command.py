@@ -21,6 +21,10 @@ after its forward, next to nothing for a peer that computes gradients in the for
 step, median over rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs
 and gradients. Error: against float64 (bench/peers/oracle.py).
 
+The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kernels "nvidia-cutlass-dsl[cu13]" cuda-tile`
+(the last for the cuTile peers); verl may be installed without its dependencies. The release build has peers_operator.so
+in build/release/bench/. --devices 0,1 spreads the shapes over two GPUs.
+
 Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
 measured is written).
 """

@@ -9,9 +9,11 @@ in the same run, where it has the 95 % interval `ratio_low` to `ratio_high`; els
 where the two intervals do not overlap. A figure without an interval has no verdict, a benchmark that failed has the
 worst one. Names that only one file has are said.
 
-An interval covers what varies within its run. What it does not cover: which cuBLAS call was chosen as the reference
-(the label of a benchmark; where it is another one in NEW, that is said), and what else differs from run to run, such
-as the machine and its clock. A time alone, ours in ms among them, moves with those.
+An interval covers what varies within its run, beside the reference that this run chose. It does not cover another run.
+The reference of cuda_bench is the fastest of at most nine cuBLAS calls, by medians of interleaved rounds: another run,
+or another GPU of the same kind, may choose another call, and the same call is not equally fast everywhere. The label of
+a benchmark names the calls chosen; where NEW has others, that is said, and a difference may be the reference's. A time
+alone, ours in ms among them, moves with the machine and its clock.
 
 Exit status: 0 none is slower, 1 one is slower or failed, 2 usage, no benchmark in common, or another program.
 """

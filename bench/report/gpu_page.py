@@ -50,7 +50,7 @@ def stage_table(stages: dict) -> str:
     return "\n".join(found + [line([name, stage["outcome"], f"{stage['seconds']:.0f}"]) for name, stage in stages.items()])
 
 
-def values(acceptance: dict, probe: dict) -> dict[str, str]:
+def values(acceptance: dict) -> dict[str, str]:
     stages = acceptance["stages"]
     campaign, figures = result_of(stages, "small", "campaign"), result_of(stages, "figures", "figures")
     production = result_of(stages, "production", "production")
@@ -77,6 +77,4 @@ def values(acceptance: dict, probe: dict) -> dict[str, str]:
         "shape": "{n} rows, V = {v}, H = {h}".format(**figures["shape"]),
         "torch": torch_table(figures["figures"]),
         "torch_version": figures["torch"],
-        "probe_dots": "\n".join(f"* {name}: {grouped(by['differ'])} of {grouped(by['dots'])} dot products differ"
-                                for name, by in probe["result"]["by"].items()),
     }

@@ -35,7 +35,7 @@ PAGES = {
     "peers": Page("bench/PEERS.md", ("peers-*.json",), peers_page.values),
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
-    "gpu": Page("bench/GPU.md", ("gpu-accept.json", "tensor-core-probe.json"), gpu_page.values),
+    "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
 }
 
 

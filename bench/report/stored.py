@@ -38,11 +38,15 @@ def driver(text: str) -> str:
     return number[0] if number else "unknown"
 
 
+def short(tree: str) -> str:
+    """Returns a git hash cut to 12 digits, with what stands around it."""
+    return re.sub(r"([0-9a-f]{12})[0-9a-f]*", r"\1", tree)
+
+
 def trees(data: dict) -> str:
     """Returns the trees that a result is about, abbreviated as git does."""
     named = data.get("trees") or {name: data[name] for name in ("kernel",) if name in data}
-    return ", ".join(f"{name} {str(tree)[:12]}" + ("-modified" if str(tree).endswith("-modified") else "")
-                     for name, tree in named.items()) or "unknown"
+    return ", ".join(f"{name} {short(str(tree))}" for name, tree in named.items()) or "unknown"
 
 
 def of_program(data: dict) -> str:
@@ -68,20 +72,13 @@ def of_plumb(data: dict) -> str:
            f"trees {trees(data)}"
 
 
-def of_probe(data: dict) -> str:
-    result = data["result"]
-    return f"{result['device']}, driver {result['driver']}, PyTorch {result['torch']}, {data['date']}, trees {trees(data)}"
-
-
 def about(data: dict) -> str:
     """Returns device, versions, date and trees of a stored result, whichever program wrote it."""
-    if "context" in data:
-        return of_program(data)
-    if "shapes" in data:
-        return of_peers(data)
-    if "stages" in data:
-        return of_acceptance(data)
-    return of_plumb(data) if "machine" in data else of_probe(data)
+    kinds = {"context": of_program, "shapes": of_peers, "stages": of_acceptance}
+    said = next((say for key, say in kinds.items() if key in data), of_plumb)(data)
+    carried = data.get("carried")
+    return said + (f", carried over to {short(carried['to'])}, whose main kernels have the same machine code" if carried
+                   else "")
 
 
 def grouped(number: float) -> str:

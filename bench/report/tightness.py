@@ -2,7 +2,7 @@
 """usage: python3 bench/report tightness RESULT.json…
 
 Prints, as Markdown, the largest error over bound by class of cases and dtype, and the share of elements whose
-bound says nothing, for each target in stored results of campaigns (bench/record) or summary.json files of
+bound says nothing, for each target in stored results of campaigns (`python3 bench/store record`) or summary.json files of
 campaign folders. Several results of one target are taken together. A dash: nothing was judged.
 
 Exit status: 0; 2 usage, or a file that holds no campaign.
