@@ -4,11 +4,12 @@
 usage: python3 bench/report history [--filter REGEX] [--plot FILE.svg] [RESULT.json…]
        python3 bench/report history --store RESULT.json
 
-Over the stored results of cuda_bench (those of bench/results/ and its earlier/, or those named), ordered by date.
+Over the stored results of cuda_bench (those of bench/results/ and those that git remembers of it, or those named),
+ordered by date.
 Prints a table for each benchmark; with --plot draws one too (needs matplotlib): a row of three graphs for each shape,
 a line for each pass. Results of several devices are never in one line. --store keeps a result as
-bench/results/cuda_bench-<device>-<kernel tree>.json, and what was there of another tree in earlier/; one of a tree
-that was not clean, or in which a benchmark failed, is refused.
+bench/results/cuda_bench-<device>-<kernel tree>.json, in place of what was there of another tree; one of a tree that was
+not clean, or in which a benchmark failed, is refused.
 
 Exit status: 0 done, 2 usage, a file that is no such result, or no benchmark that --filter matches; 4 no matplotlib.
 """
@@ -17,6 +18,7 @@ import argparse
 import datetime
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,9 +32,8 @@ Point = tuple[datetime.datetime, str, dict]  # (date, kernel tree, figures)
 Series = dict[tuple[str, str], list[Point]]  # by (benchmark, device)
 
 
-def read(path: Path) -> tuple[datetime.datetime, str, str, dict]:
+def read(result: dict) -> tuple[datetime.datetime, str, str, dict]:
     """Returns (date, device, kernel tree, {benchmark: {"ms", "ratio", "low", "high", "memory"}})."""
-    result = json.loads(path.read_text(encoding="utf-8"))
     context = result["context"]
     found = {}
     for entry in result["benchmarks"]:
@@ -42,6 +43,43 @@ def read(path: Path) -> tuple[datetime.datetime, str, str, dict]:
             "ms": entry["ms"], "ratio": entry["ratio"], "low": entry["ratio_low"], "high": entry["ratio_high"],
             "memory": memory_of(entry)}
     return datetime.datetime.fromisoformat(context["date"]), context["device"], context.get("kernel", "unknown"), found
+
+
+def load(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def remembered(folder: Path) -> list[dict]:
+    """Returns the results of cuda_bench that were stored in `folder` or below and no longer are, as git has them; none
+    where there is no git."""
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", folder, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+    try:
+        log = git("log", "--format=commit %H", "--name-only", "--diff-filter=AM", "--", "cuda_bench-*.json",
+                  "*/cuda_bench-*.json")
+    except OSError:
+        return []
+    found: dict[str, dict] = {}
+    commit = ""
+    for line in filter(None, log.splitlines()):
+        if line.startswith("commit "):
+            commit = line.removeprefix("commit ")
+        elif line not in found:
+            try:
+                found[line] = json.loads(git("show", f"{commit}:{line}"))
+                read(found[line])
+            except (ValueError, KeyError, TypeError, AttributeError):  # of a layout that there was once
+                found[line] = {}
+    return [result for result in found.values() if result]
+
+
+def once(results: list[dict]) -> list[dict]:
+    """Returns the results without those of the same date and device as one before: a result that moved is in git twice."""
+    found: dict[tuple, dict] = {}
+    for result in results:
+        found.setdefault((result["context"]["date"], result["context"]["device"]), result)
+    return list(found.values())
 
 
 def series(results: list[tuple]) -> Series:
@@ -95,9 +133,9 @@ def plot(found: Series, path: Path) -> None:
 def store(path: Path, folder: Path) -> Path:
     """Returns the name under which `path` is now kept in `folder`; ValueError where it is not worth keeping."""
     from stored_result import keep  # not among what bench/run --stage takes along
-    result = json.loads(path.read_text(encoding="utf-8"))
+    result = load(path)
     failed = [entry["name"] for entry in result["benchmarks"] if entry.get("error_occurred")]
-    _, device, _, figures = read(path)
+    _, device, _, figures = read(result)
     if failed or not figures:
         raise ValueError(f"failed: {', '.join(failed)}" if failed else "no benchmark in it")
     result["context"].pop("host_name", None)
@@ -131,11 +169,14 @@ def main(words: list[str]) -> int:
     results = []
     for path in paths:
         try:
-            results.append(read(path))
+            results.append(load(path))
+            read(results[-1])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
             print(f"bench/report history: {path}: no result of cuda_bench: {fault!r}", file=sys.stderr)
             return 2
-    found = {key: points for key, points in series(results).items() if wanted.search(key[0])}
+    if not arguments.results:
+        results = once(results + remembered(arguments.folder))
+    found = {key: points for key, points in series(list(map(read, results))).items() if wanted.search(key[0])}
     if not found:
         print("bench/report history: no benchmark" + (f" matches --filter '{arguments.filter}'" if arguments.filter else
                                                " in these results has a figure"), file=sys.stderr)

@@ -3,6 +3,8 @@
 """Tests `bench/report history`: one line a stored result, by date, devices apart."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -73,6 +75,28 @@ class History(Scratch):
         self.assertEqual(len(list(kept.iterdir())), 1)
         # What is kept is what is read.
         self.assertIn(tree, self.run_script("report", "history", "--folder", kept)[1])
+
+    # Fails if a result that only git remembers is lost, or one that was renamed counts twice.
+    def test_what_git_remembers(self):
+        kept = self.root / "kept"
+        kept.mkdir()
+        git = ["git", "-C", kept, "-c", "user.name=a", "-c", "user.email=a@b"]
+
+        def commit():
+            for words in (["add", "-A"], ["commit", "-qm", "x"]):
+                subprocess.run([*git, *words], check=True, env=environment)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        subprocess.run([*git, "init", "-q"], check=True, env=environment)
+        before = self.store("kept/cuda_bench-h200-aaaaaaaaaaaa.json", result(pair("forward/a", 1.0), kernel="aaaaaaaaaaaa",
+                                                                            date="2026-11-21T01:00:00+00:00"))
+        commit()
+        before.unlink()
+        now = self.store("kept/cuda_bench-h200-bbbbbbbbbbbb.json", result(pair("forward/a", 0.9), kernel="bbbbbbbbbbbb"))
+        commit()
+        now.rename(now.with_name("cuda_bench-h200-v2-cccccccccccc.json"))
+        status, out, err = self.run_script("report", "history", "--folder", kept)
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual([line.split()[1] for line in out.splitlines()[2:]], ["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
 
     def test_plot(self):
         path = self.root / "history.svg"
