@@ -35,7 +35,7 @@ class Run(Scratch):
     def run_it(self, *words):
         """(status, stdout, stderr, names of the programs whose results are kept)."""
         done = subprocess.run([self.root / "bench/run", "--build", self.root / "built", *words],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}"})
         kept = sorted(path.name.split("-")[0] for path in (self.root / "build/bench").glob("*.json"))
         return done.returncode, done.stdout, done.stderr, kept
@@ -92,8 +92,8 @@ class Run(Scratch):
                                     (["report", "figures", once], 1, "| not measured | no |"),
                                     (["peers", "--table", shapes], 0, "### 8x8x8"),
                                     (["peers", "worker", "--help"], 0, "usage: bench/peers worker")]:
-            done = subprocess.run([sys.executable, "-B", stage / words[0], *words[1:]], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run([sys.executable, "-B", stage / words[0], *words[1:]], capture_output=True,
+                                  text=True, check=False)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(said, done.stdout)
 
