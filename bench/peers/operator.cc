@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator behind a C interface, for bench/peers.py: bf16, contiguous, int64 labels, T = 1, on
-// whichever stream the caller names. Each function returns 0, or 1 + kernel::Code
-// with the reason in `message` (cut to `room` bytes, ended with 0).
+// The CUDA operator behind a C interface, for `python3 bench/peers`: bf16, contiguous, int64 labels, T
+// = 1, on whichever stream the caller names. Each function returns 0, or 1 + kernel::Code with the
+// reason in `message` (cut to `room` bytes, ended with 0).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 namespace kernel = plumbline::kernel;
 using kernel::DType;
 
-// Laid out as bench/peer_list.py's Call.
+// Has the layout of the Call in bench/peers/catalogue.py.
 struct Call {
   int64_t n, h, v;
   int64_t gradients;  // 0 or 1: whether both are asked for

@@ -66,7 +66,7 @@ class Scratch(unittest.TestCase):
 
     def run_script(self, script, *words):
         """(exit status, stdout, stderr)."""
-        done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], capture_output=True,
+                              text=True, check=False,
                               env={**os.environ, "PYTHONUTF8": "1", "MPLCONFIGDIR": str(self.root)})
         return done.returncode, done.stdout, done.stderr

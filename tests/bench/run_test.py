@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/run with programs that end as they are told: what is kept, and the status."""
+"""Tests bench/run with programs that end as they are told: what is kept, and the status."""
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 import unittest
 
-from results import Scratch, failed, pair, result
+from results import BENCH, Scratch, failed, pair, result
 
 # A Google Benchmark program: its results are the file beside it, its status the one in the other.
 PROGRAM = """
@@ -20,7 +22,7 @@ exit "$(cat "$0.status")"
 class Run(Scratch):
     def setUp(self):
         super().setUp()
-        self.copy("bench/run", "bench/compare", "bench/benchmark_entry.py", "bench/median_interval.py",
+        self.copy("bench/run", *(str(path.relative_to(BENCH.parent)) for path in (BENCH / "report").glob("*.py")),
                   "fuzz/setup.sh")
         self.program("bin/cmake", "")
 
@@ -33,7 +35,7 @@ class Run(Scratch):
     def run_it(self, *words):
         """(status, stdout, stderr, names of the programs whose results are kept)."""
         done = subprocess.run([self.root / "bench/run", "--build", self.root / "built", *words],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}"})
         kept = sorted(path.name.split("-")[0] for path in (self.root / "build/bench").glob("*.json"))
         return done.returncode, done.stdout, done.stderr, kept
@@ -72,6 +74,28 @@ class Run(Scratch):
         before = self.store("before.json", json.dumps(result(pair("x", 1.0)), indent=2))
         self.give("cuda_bench", 7, result(pair("x", 1.2)))
         self.assertEqual(self.run_it("--compare", before)[0], 7)
+
+    # Fails if a staged program imports what --stage leaves behind.
+    def test_what_is_staged_needs_no_tree(self):
+        self.copy(*(str(path.relative_to(BENCH.parent)) for path in (BENCH / "peers").glob("*.py")))
+        self.program("bin/strip", 'cp "$3" "$2"\n')
+        self.program("bin/ldd", "")
+        for name in ("cuda_bench", "peers_operator.so"):
+            self.program(f"built/bench/{name}", PROGRAM)
+        stage = self.root / "stage"
+        self.assertEqual(self.run_it("--stage", stage)[0], 0)
+        stage = stage.rename(self.root.with_name(self.root.name + "-stage"))  # beside no tree
+        self.addCleanup(shutil.rmtree, stage, True)
+        once = self.store("a.json", result(pair("a", 1.0)))
+        shapes = self.store("peers.json", {"shapes": {"8x8x8": []}})
+        for words, status, said in [(["report", "compare", once, once], 0, "verdict: 0 of 1 slower or failed"),
+                                    (["report", "figures", once], 1, "| not measured | no |"),
+                                    (["peers", "--table", shapes], 0, "### 8x8x8"),
+                                    (["peers", "worker", "--help"], 0, "usage: bench/peers worker")]:
+            done = subprocess.run([sys.executable, "-B", stage / words[0], *words[1:]], capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(said, done.stdout)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures time, memory and error of this operator and of its peers, side by side in one run.
+
+usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
+                      [--together J] [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…]
+                      [--out FILE.json]
+       python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
+       python3 bench/peers --steps FILE.json                 … and one of all shapes' steps
+       python3 bench/peers --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
+
+Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peers/catalogue.py says which there are and what each
+computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
+others go on. Every shape is measured in a process of its own, on one GPU: the first, or whichever of --devices is
+free, which have to be of one kind. J shapes a GPU (default 1) are prepared side by side, which saves time where there
+is memory for all; never is one timed meanwhile on the same GPU.
+
+Time: CUDA events, median of R rounds (default 10) in each of which every peer is timed once, in turns, after 200 ms
+of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
+the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
+after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
+step, median over rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs
+and gradients. Error: against float64 (bench/peers/oracle.py).
+
+The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kernels "nvidia-cutlass-dsl[cu13]" cuda-tile`
+(the last for the cuTile peers); verl may be installed without its dependencies. The release build has peers_operator.so
+in build/release/bench/. --devices 0,1 spreads the shapes over two GPUs.
+
+Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
+measured is written).
+"""
+
+import argparse
+import datetime
+import json
+import re
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from report.peer_tables import table
+
+from .measure import LEAST_ROUNDS, machine, measure, visible
+from .process import Slots, interrupted
+from .results import read
+from .worker import shape_of
+
+BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
+SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
+          "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
+STORED = ("table", "steps", "store")  # what may be asked of a stored result
+OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
+
+
+def work_of(shape: str) -> int:
+    n, h, v, _ = shape_of(shape)
+    return n * h * v
+
+
+def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns (parser, arguments), --context as an object; names are looked at later."""
+    parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes")
+    parser.add_argument("--peers", default="", metavar="REGEX")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
+    parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side, of a GPU")
+    parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
+    parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
+    parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path)
+    stored = parser.add_mutually_exclusive_group()
+    for name in STORED:
+        stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
+    parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
+    try:
+        re.compile(arguments.peers)
+    except re.error as fault:
+        parser.error(f"--peers '{arguments.peers}': {fault}")
+    if arguments.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
+    arguments.shapes = arguments.shapes.split(",") if arguments.shapes is not None else []
+    for shape in arguments.shapes:
+        try:
+            shape_of(shape)
+        except argparse.ArgumentTypeError as fault:
+            parser.error(f"--shapes: {fault}")
+        if arguments.shapes.count(shape) > 1:
+            parser.error(f"--shapes: {shape} stands there {arguments.shapes.count(shape)} times")
+    if arguments.devices is not None and not re.fullmatch(r"\d+(,\d+)*", arguments.devices):
+        parser.error(f"--devices '{arguments.devices}': numbers are needed")
+    context = {}
+    for pair in arguments.context:
+        key, equals, value = pair.partition("=")
+        if not equals or key in (*OF_A_REPORT, *context, ""):
+            parser.error(f"--context '{pair}': " + ("KEY=VALUE is needed" if not equals or not key else
+                                                    f"'{key}' is taken"))
+        context[key] = value
+    arguments.context = context
+    return parser, arguments
+
+
+def main(words: list[str]) -> int:
+    parser, arguments = parse(words)
+    for name in STORED:
+        path = getattr(arguments, name)
+        if path:
+            try:
+                print(read(name, path, arguments))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+                parser.error(f"--{name} {path}: {fault!r}")
+            return 0
+    shapes = arguments.shapes or SHAPES
+    try:
+        import torch
+        why = "" if torch.cuda.is_available() else f"torch {torch.__version__} sees no CUDA device"
+    except ImportError as fault:
+        why = f"PyTorch: {fault}"
+    if why:
+        print(f"bench/peers: {why}", file=sys.stderr)
+        return 4
+    from .catalogue import peers
+    listed = [peer.name for peer in peers(arguments.library)]
+    if not any(re.search(arguments.peers, name) for name in listed):
+        parser.error(f"--peers '{arguments.peers}': matches none of {', '.join(listed)}")
+    if arguments.out:
+        try:
+            arguments.out.open("a", encoding="utf-8").close()  # what is there stays until there is something new
+        except OSError as fault:
+            parser.error(f"--out {arguments.out}: {fault.strerror}")
+    try:
+        devices = [int(number) for number in arguments.devices.split(",")] if arguments.devices else []
+        names, found = visible(devices), machine(devices)
+    except ValueError as fault:
+        parser.error(f"--devices {arguments.devices}: {fault}")
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: interrupted.set())
+    slots = Slots(names or [None], max(1, arguments.together))
+    measured = {}
+    with ThreadPoolExecutor(slots.count) as pool:
+        # The longest first, so that no GPU has it alone at the end.
+        running = {pool.submit(measure, shape, arguments, slots): shape
+                   for shape in sorted(shapes, key=work_of, reverse=True)}
+        for done in as_completed(running):
+            measured[running[done]] = done.result()
+            print(table(running[done], measured[running[done]]), flush=True)
+            report["shapes"] = {shape: measured[shape] for shape in shapes if shape in measured}
+            if arguments.out:  # anew after each shape: what is measured is kept
+                arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    if interrupted.is_set():
+        return 5
+    nothing = [shape for shape, results in report["shapes"].items() if not any("step_ms" in each for each in results)]
+    if nothing:
+        print(f"bench/peers: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
+    return 1 if nothing else 0
+

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a result of `bench/peers`, and prints one that is kept."""
+
+import argparse
+import json
+from pathlib import Path
+
+from report.peer_tables import steps, table
+
+
+def store(path: Path, folder: Path) -> Path:
+    """Returns the name under which a result is now kept; ValueError where it is not worth keeping."""
+    from stored_result import keep  # not among what bench/run --stage takes along
+    result = json.loads(path.read_text(encoding="utf-8"))
+    if not result["shapes"]:
+        raise ValueError("no shape in it")
+    return keep(result, folder, "peers", result["machine"]["device"], {"kernel": result.get("kernel", "unknown")})
+
+
+def read(name: str, path: Path, arguments: argparse.Namespace) -> str:
+    """Returns what is printed for --name path."""
+    if name == "store":
+        return str(store(path, arguments.folder))
+    stored = json.loads(path.read_text(encoding="utf-8"))["shapes"]
+    if name == "steps":
+        return steps(stored)
+    absent = [shape for shape in arguments.shapes if shape not in stored]
+    if absent:
+        raise ValueError(f"it has no {', '.join(absent)}")
+    return "\n".join(table(shape, stored[shape]) for shape in arguments.shapes or stored)

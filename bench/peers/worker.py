@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures one shape, in a process of its own that `bench/peers` starts: every peer's errors and memory, then rounds
+in which each is timed."""
+
+import argparse
+import gc
+import math
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .process import tell, wait_for_turn
+
+if TYPE_CHECKING:  # these import PyTorch
+    from .catalogue import Peer
+    from .oracle import Exact
+
+IGNORED = -100
+SETTLE_MS = 200
+
+
+def shape_of(name: str) -> tuple[int, int, int, bool]:
+    """Returns (N, H, V, whether half the rows are ignored)."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_half_ignored)?", name)
+    if not match:
+        raise argparse.ArgumentTypeError(f"'{name}' is no NxHxV or NxHxV_half_ignored")
+    return (*map(int, match.groups()[:3]), bool(match[4]))
+
+
+class Worker:
+    """Holds the inputs of one shape, and measures peers on them."""
+
+    def __init__(self, name: str, rounds: int) -> None:
+        import torch
+        self.torch, self.rounds = torch, rounds
+        n, h, v, half_ignored = shape_of(name)
+        device = torch.device("cuda")
+        generator = torch.Generator(device).manual_seed(20261122)
+        normal = {"generator": generator, "device": device}
+        self.hidden = torch.randn(n, h, **normal).bfloat16()
+        self.weight = torch.empty(v, h, dtype=torch.bfloat16, device=device)
+        for first in range(0, v, 16384):
+            rows = self.weight[first:first + 16384]
+            rows.copy_(torch.randn(rows.shape, **normal) * (2 / h ** 0.5))
+        self.labels = torch.randint(v, (n,), **normal)
+        self.g, self.k = torch.randn(n, **normal), torch.randn(n, **normal)
+        self.half_ignored = half_ignored
+        if half_ignored:
+            self.labels[torch.rand(n, **normal) < 0.5] = IGNORED
+        self.hidden.requires_grad_()
+        self.weight.requires_grad_()
+
+    def upstream_of(self, outputs: dict) -> list:
+        one = {"logprob": self.g, "nll": -self.g, "entropy": self.k}
+        return [one[name].to(tensor.dtype) if name in one else self.torch.ones_like(tensor)
+                for name, tensor in outputs.items()]
+
+    def backward(self, outputs: dict) -> tuple:
+        return self.torch.autograd.grad(list(outputs.values()), [self.hidden, self.weight], self.upstream_of(outputs))
+
+    def held(self, work: Callable[[], list]) -> float:
+        """Returns the MiB held at most while `work` runs, beyond what was held before and what it returns."""
+        cuda = self.torch.cuda
+        gc.collect()
+        cuda.synchronize()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated()
+        returned = work()
+        cuda.synchronize()
+        returned = sum(tensor.numel() * tensor.element_size() for tensor in returned)
+        return (cuda.max_memory_allocated() - before - returned) / 2 ** 20
+
+    def forward(self, call: Callable) -> list:
+        with self.torch.no_grad():
+            return list(call(self.hidden, self.weight, self.labels).values())
+
+    def step(self, call: Callable) -> list:
+        outputs = call(self.hidden, self.weight, self.labels)
+        return [*outputs.values(), *self.backward(outputs)]
+
+    def examine(self, call: Callable, peer: "Peer", right: "Exact") -> dict:
+        """Returns errors and memory; what runs here also warms up."""
+        from .oracle import errors
+        outputs = call(self.hidden, self.weight, self.labels)
+        gradients = self.backward(outputs)
+        found = {"errors": errors({name: tensor.detach() for name, tensor in outputs.items()}, gradients, right,
+                                  peer.contract, self.labels, self.g, self.k)}
+        del outputs, gradients
+        self.forward(call)
+        return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
+                "step_MiB": self.held(lambda: self.step(call))}
+
+    def round(self, calls: dict[str, Callable], order: list[str], last: dict[str, tuple]) -> dict[str, tuple]:
+        """Returns (forward, step, backward) in ms by name. `last` has those of the round before, which tell how many
+        steps take SETTLE_MS."""
+        cuda, times = self.torch.cuda, {}
+        for name in order:
+            events = [cuda.Event(enable_timing=True) for _ in range(5)]
+            call = calls[name]
+            for _ in range(math.ceil(SETTLE_MS / last[name][1]) if name in last else 0):
+                self.step(call)
+            events[0].record()
+            self.forward(call)
+            events[1].record()
+            events[2].record()
+            outputs = call(self.hidden, self.weight, self.labels)
+            events[3].record()
+            gradients = self.backward(outputs)
+            events[4].record()
+            cuda.synchronize()
+            del outputs, gradients
+            forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
+            times[name] = forward, step, backward
+        return times
+
+    def run(self, listed: "list[Peer]", skip: set[str]) -> None:
+        """Tells errors and memory of every peer that is not skipped, waits for its turn, and tells the times."""
+        from .catalogue import versions
+        from .oracle import exact
+        right = exact(self.hidden.detach(), self.weight.detach(), self.labels)
+        self.torch.cuda.synchronize()
+        calls = {}
+        for peer in listed:
+            if peer.name in skip:
+                continue
+            tell(starts=peer.name)
+            try:
+                if self.half_ignored and not peer.ignores:
+                    raise RuntimeError("knows no ignored rows")
+                call, note = peer.load(), peer.note
+                if isinstance(call, tuple):
+                    call, note = call
+                began = time.monotonic()
+                found = self.examine(call, peer, right)
+            except Exception as fault:  # noqa: BLE001 (whatever it is, the others go on)
+                reason = f"{type(fault).__name__}: {fault}".strip().splitlines()[0][:300]
+                tell(peer=peer.name, contract=peer.contract, reason=reason, versions=versions(peer))
+                del fault
+                gc.collect()
+                self.torch.cuda.empty_cache()
+                self.torch.cuda.synchronize()  # dies where the fault broke the context; the driver goes on
+                continue
+            calls[peer.name] = call
+            tell(peer=peer.name, contract=peer.contract, note=note, versions=versions(peer),
+                 first_seconds=round(time.monotonic() - began, 1), **found)
+            self.torch.cuda.empty_cache()
+        del right
+        names = list(calls)
+        if not names:
+            return
+        wait_for_turn()
+        times = {}
+        for i in range(self.rounds + 1):  # the first fills the allocator again
+            tell(starts=f"round {i}")
+            times = self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
+            if i > 0:
+                tell(times=times)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench/peers worker", description=__doc__)
+    parser.add_argument("shape")
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--peers", required=True, metavar="REGEX")
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--skip", action="append", default=[], metavar="PEER")
+    arguments = parser.parse_args(words)
+    import torch
+
+    from .catalogue import peers
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True  # torch's default, spelled out
+    listed = [peer for peer in peers(arguments.library) if re.search(arguments.peers, peer.name)]
+    Worker(arguments.shape, arguments.rounds).run(listed, set(arguments.skip))
+    tell(done=True)
+    return 0
+

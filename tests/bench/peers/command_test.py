@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the command line of `bench/peers`: what is refused, and what is said where nothing can be measured."""
+
+import argparse
+import json
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from peers.worker import shape_of
+from results import Scratch
+
+
+class Arguments(Scratch):
+    def test_shapes(self):
+        self.assertEqual(shape_of("8192x4096x151936"), (8192, 4096, 151936, False))
+        self.assertEqual(shape_of("8x16x32_half_ignored"), (8, 16, 32, True))
+        for wrong in ("8192x4096", "axbxc", "8x8x8_ignored", "", "8x0x8"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                shape_of(wrong)
+
+    def test_refusals(self):
+        for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5"),
+                             (["--shapes", "8x8x8,8x8x9,8x8x8"], "8x8x8 stands there 2 times"),
+                             (["--peers", "("], "--peers '('"), (["--context", "x"], "--context 'x'"),
+                             (["--context", "shapes=1"], "--context 'shapes=1'"), (["--devices", "0,"], "--devices '0,'"),
+                             (["--devices", "x"], "--devices 'x'")]:
+            status, _, err = self.run_script("peers", *words)
+            self.assertEqual(status, 2)
+            self.assertIn(named, err)
+            self.assertNotIn("Traceback", err)
+
+    def with_a_torch(self, *words):
+        """bench/peers beside a PyTorch that has two GPUs and nothing else: its workers die at once."""
+        (self.root / "torch").mkdir(exist_ok=True)
+        self.store("torch/__init__.py", "__version__ = 'none'\nclass version:\n  cuda = 'none'\n"
+                   "class cuda:\n  is_available = staticmethod(lambda: True)\n"
+                   "  device_count = staticmethod(lambda: 2)\n  get_device_name = staticmethod(lambda i=0: f'GPU {i}')\n"
+                   "class backends:\n  class cuda:\n    class matmul:\n      pass\n"
+                   "def device(name):\n  raise RuntimeError('CUDA error: out of memory')\n")
+        self.store("triton.py", "raise ImportError('none here')")
+        with mock.patch.dict("os.environ", {"PYTHONPATH": str(self.root)}):
+            return self.run_script("peers", "--shapes", "8x8x8", *words)
+
+    def test_nothing_measured_is_no_success(self):
+        out = self.root / "peers.json"
+        status, _, err = self.with_a_torch("--out", out)
+        self.assertEqual((status, err), (1, "bench/peers: nothing was measured of 8x8x8\n"))
+        self.assertEqual(json.loads(out.read_text(encoding="utf-8"))["shapes"]["8x8x8"], [
+            {"name": "the worker", "reason": "before its first peer: ended with status 1: RuntimeError: CUDA error: "
+                                             "out of memory"}])
+
+    def test_what_is_known_before_anything_is_measured(self):
+        for words, named in [(["--peers", "^nobody$"], "--peers '^nobody$': matches none of plumbline, "),
+                             (["--devices", "0,2"], "--devices 0,2: there is no 2: torch sees 2"),
+                             (["--devices", "1,1"], "--devices 1,1: 1 stands there 2 times"),
+                             (["--devices", "0,1"], "--devices 0,1: these are GPU 0 and GPU 1"),
+                             (["--out", self.root / "no" / "x.json"], f"--out {self.root}/no/x.json: No such file")]:
+            status, out, err = self.with_a_torch(*words)
+            self.assertEqual((status, out), (2, ""))
+            self.assertIn(named, err)
+
+    def test_without_pytorch_or_a_gpu(self):
+        (self.root / "torch").mkdir()
+        self.store("torch/__init__.py", "raise ImportError('none here')")
+        with mock.patch.dict("os.environ", {"PYTHONPATH": str(self.root)}):
+            status, _, err = self.run_script("peers", "--shapes", "8x8x8")
+        self.assertEqual((status, err), (4, "bench/peers: PyTorch: none here\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives tests of `bench/peers` a worker that says what the test scripts, in place of one that measures."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from peers import measure
+from peers.process import Slots
+from results import Scratch
+
+ERRORS = {name: {"max": 1e-4, "rms": 2e-3} for name in ("logprob", "entropy", "grad_hidden", "grad_weight")}
+
+
+def measured(name, contract="rows", **more):
+    return {"peer": name, "contract": contract, "note": "", "errors": ERRORS, "forward_MiB": 73.2, "step_MiB": 408.0,
+            **more}
+
+
+def times(rounds=6, **of):
+    """Messages of rounds at (forward, step, backward) times 1, 1.01, …"""
+    return [{"times": {name: [value * (1 + i / 100) for value in values] for name, values in of.items()}}
+            for i in range(rounds)]
+
+
+class Measured(Scratch):
+    def measure(self, *runs, device=None):
+        """measure() where the worker's runs go as scripted; what each was told to skip is in self.skipped, and what
+        its environment had to be in self.environments."""
+        self.skipped, self.environments, runs = [], [], list(runs)
+
+        def listen(command, _, __, environment):
+            self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
+            self.environments.append(environment)
+            return runs.pop(0)
+        arguments = SimpleNamespace(rounds=6, peers="", library="x.so", limit=1.0)
+        with mock.patch.object(measure, "listen", listen):
+            return {result["name"]: result
+                    for result in measure.measure("8x8x8", arguments, Slots([device], 1))}

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests README.md's section "How good": every number has a link to a stored result, or to a page made of them."""
+
+import re
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+from report.pages import PAGES
+from report.stored import ROOT
+
+SECTION = "How good"
+LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
+STORED = re.compile("|".join([r"bench/results/[^/]+\.json", *(re.escape(page.path) for page in PAGES.values())]))
+NUMBER = re.compile(r"(?<![\w.^])\d")
+
+
+def section(text: str) -> str:
+    """Returns what stands under "## How good"; '' where there is no such heading."""
+    found = re.search(rf"^## {SECTION}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def items(text: str) -> list[str]:
+    """Returns the rows of tables, items of lists and paragraphs that hold a number outside of a link's address. Names in
+    backquotes, powers' exponents and what a table's head says are no numbers of ours."""
+    blocks = re.split(r"\n\s*\n|\n(?=[*|-] ?)", text.strip())
+    return [block for block in blocks if NUMBER.search(re.sub(r"`[^`]*`", "", LINK.sub(r"\1", block)))]
+
+
+class ReadmeNumbers(unittest.TestCase):
+    # Fails if the section is gone, has fewer than six numbers, or one without a link to a stored result that exists.
+    def test_every_number_is_a_link(self):
+        found = items(section((ROOT / "README.md").read_text(encoding="utf-8")))
+        self.assertGreaterEqual(len(found), 6, f'README.md has no section "{SECTION}" with six numbers')
+        for item in found:
+            links = [target.split("#")[0] for _, target in LINK.findall(item) if ":" not in target]
+            stored = [target for target in links if STORED.fullmatch(target)]
+            self.assertTrue(stored, f"no link to a stored result: {item}")
+            for target in links:
+                self.assertTrue((ROOT / target).is_file(), f"{target} is not there: {item}")
+
+    # Fails if a number without a link would pass.
+    def test_what_has_a_number(self):
+        text = "# x\n## How good\nwords\n\n* no finding in 10⁶ cases\n* `sm_90` alone\n* [1.02](bench/results/a.json) of it\n\n## On\n7\n"
+        self.assertEqual(items(section(text)), ["* no finding in 10⁶ cases", "* [1.02](bench/results/a.json) of it"])
+        self.assertEqual(section("## Other\n5\n"), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

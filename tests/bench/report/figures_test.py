@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests `bench/report figures`: a figure counts as reached only where it was measured and is within what was asked."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report.figures import ASKED
+from results import Scratch, failed, pair, result
+
+
+def all_at(factor, **of_one):
+    """A result in which every figure is `factor` of what is asked; of_one: benchmark with . for / to a factor."""
+    found = {}
+    for _, name, counter, most in ASKED:
+        entry = found.setdefault(name, pair(name, 0.5, workspace=1.0, saved=0.0))
+        scale = most * of_one.get(name.replace("/", "."), factor)
+        entry.update({"ratio": scale} if counter == "ratio" else {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5})
+    return result(*found.values())
+
+
+class Figures(Scratch):
+    def lines(self, what):
+        status, out, err = self.run_script("report", "figures", self.store("result.json", what))
+        return status, out.splitlines(), err
+
+    def test_every_figure_that_was_asked_has_a_row(self):
+        status, lines, _ = self.lines(all_at(1.0))
+        rows = [line for line in lines if line.endswith(("| yes |", "| no |"))]
+        self.assertEqual(len(rows), len(ASKED))
+        self.assertEqual(status, 0)  # exactly what is asked is reached
+        self.assertTrue(lines[0].startswith("NVIDIA H200, CUDA 13.0, cuBLAS 13.0.2, 2026-11-22, kernel tree 0123"))
+
+    def test_one_that_is_not_reached(self):
+        status, lines, _ = self.lines(all_at(0.9, **{"backward.8192x2048x131072": 1.001}))
+        self.assertEqual(status, 1)
+        self.assertEqual([line for line in lines if line.endswith("| no |")],
+                         ["| backward ÷ three GEMMs | 8192x2048x131072 | 1.05 | 1.051 (0.490 to 0.510) | no |"])
+
+    def test_memory_is_workspace_and_saved(self):
+        name = "backward/8192x4096x151936"
+        status, lines, _ = self.lines(result(pair(name, 0.9, workspace=449.9, saved=0.2)))
+        self.assertEqual(status, 1)
+        self.assertIn("| memory of backward, MiB | 8192x4096x151936 | 450 | 450.1 | no |", lines)
+
+    def test_not_measured_is_not_reached(self):
+        status, lines, _ = self.lines(result(failed("forward/8192x4096x131072", "out of memory")))
+        self.assertEqual(status, 1)
+        self.assertIn("| forward ÷ one GEMM | 8192x4096x131072 | 0.95 | failed: out of memory | no |", lines)
+        self.assertIn("| forward ÷ one GEMM | 8192x4096x151936 | 0.95 | not measured | no |", lines)
+
+    def test_no_result(self):
+        status, _, err = self.lines({"benchmarks": [{}]})
+        self.assertEqual(status, 2)
+        self.assertIn("no result of cuda_bench", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the tables that only the generated pages have: what they choose from the results, and what they leave out."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report.found_page import gpu_table
+from report.gpu_page import torch_table
+from report.peers_page import ahead, said
+from report.speed_page import split_table
+from report.stored import about
+from report.tightness import smallest_table
+
+
+def peer(name: str, step: float, memory: float, **more: str) -> dict:
+    return {"name": name, "step_ms": step, "step_MiB": memory, **more}
+
+
+class Tables(unittest.TestCase):
+    # Fails if the largest over dtypes is shown for the smallest, a 16-bit gradient counts, or a class lacks a target.
+    def test_the_smallest_of_the_largest(self):
+        tally = {"tightness": [(("swallow", "bf16"), "logprob", 0.5), (("swallow", "bf16"), "logprob", 0.9),
+                               (("swallow", "fp16"), "logprob", 0.7), (("swallow", "bf16"), "grad_weight", 0.1),
+                               (("swallow-gradients", "bf16"), "logprob", 0.1),
+                               (("swallow-gradients", "bf16"), "grad_weight, fp32", 0.8)]}
+        lines = smallest_table({"host": [tally], "other": [tally]})
+        self.assertEqual(lines[2], "| swallowed terms of a dot product | `host` | 0.700 |  |  |  |  |")
+        self.assertIn("| swallowed terms of a gradient | `other` |  |  |  |  | 0.800 |", lines)
+
+    # Fails if a peer that needs memory for the logits stands among those that do not, or ours is taken for a peer.
+    def test_who_is_ahead(self):
+        shapes = {"1024x8x1024_half_ignored": [peer("plumbline", 2.0, 0.5), peer("plumbline, logits saved", 1.0, 4.0),
+                                               peer("fast", 1.25, 1.0), peer("small", 4.0, 0.9),
+                                               {"name": "absent", "reason": "no"}]}
+        self.assertEqual(ahead(shapes, keeps=True).splitlines()[2],
+                         "| 1024x8x1024, half ignored | plumbline, logits saved | 1.00 | 4 | fast | 1.25 | 1 | 0.80 |")
+        self.assertEqual(ahead(shapes, keeps=False).splitlines()[2],
+                         "| 1024x8x1024, half ignored | plumbline | 2.00 | 0 | small | 4.00 | 1 | 0.50 |")
+        self.assertIn("| none |", ahead({"8x8x8": [peer("plumbline", 1.0, 1.0)]}, keeps=True))
+
+    # Fails if a reason is lost, or a note of every shape names the shapes.
+    def test_what_is_said(self):
+        shapes = {"8x8x8": [peer("a", 1.0, 1.0, note="slow"), {"name": "b", "reason": "absent"}],
+                  "8x8x9": [peer("a", 1.0, 1.0, note="slow"), peer("b", 1.0, 1.0, note="")]}
+        self.assertEqual(said(shapes).splitlines(), ["* a: slow", "* b: not measured: absent (at 8x8x8)"])
+
+    # Fails if an error beyond its bound is not bold, an infinite one included, or another kind of inputs is shown.
+    def test_errors_of_pytorch(self):
+        def row(by: str, tightness: object, error: float | None) -> list[dict]:
+            return [{"dtype": "bf16", "by": by, "output": output, "tightness": tightness, "error": error}
+                    for output in ("logprob", "entropy", "grad_hidden", "grad_weight")]
+        lines = torch_table(row("cuda", 0.5, 1e-4) + row("cuda", 0.75, 2e-4) + row("torch, logits in the inputs' dtype", "inf",
+                                                                              None)).splitlines()
+        self.assertTrue(lines[2].startswith("| bf16 | `cuda` | 0.75 (2.0e-04) |"), lines[2])
+        self.assertTrue(lines[3].startswith("| bf16 | PyTorch, logits in bf16 | **inf** |"), lines[3])
+
+    # Fails if a defect that was not found looks like one that was.
+    def test_a_defect_that_was_not_found(self):
+        self.assertEqual(gpu_table([{"target": "cuda-mutant:x", "killed": False, "cases": 9}]).splitlines()[2],
+                         "| `x` | not found |  |  |  |")
+
+    # Fails if shares are of one job's time, or shrinking counts as the harness's.
+    def test_the_split_of_time(self):
+        time = {"jobs": 2, "wall": 10.0, "target": 8.0, "oracle": 4.0, "arbiter": 1.0, "shrinking": 2.0, "expansion": 3.0}
+        data = {"result": {"cases": 20000, "time": time, "campaign": {"targets": ["host"]}}}
+        self.assertEqual(split_table([data]).splitlines()[2], "| `host` | 2 000 | 40 % | 20 % | 5 % | 25 % | 15 % |")
+
+    # Fails if a key is cut, a hash is not, or a result that was carried over looks like one that was measured.
+    def test_what_a_result_is_about(self):
+        self.assertEqual(about({"stages": {}, "device": "GPU", "driver": "1.2", "cuda": "13.0", "date": "2026-11-22",
+                                "trees": {"kernel": "0123456789abcdef", "fuzz": "v2-0123456789ab"}}),
+                         "GPU, driver 1.2, CUDA 13.0, 2026-11-22, trees kernel 0123456789ab, fuzz v2-0123456789ab")
+        context = {"device": "GPU", "driver": "NVRM version: 580.1.2  x", "cuda": "13.0", "cublas": "13.1", "kernel": "ab",
+                   "date": "2026-11-22T01:00:00+00:00"}
+        self.assertEqual(about({"context": context, "carried": {"to": "v2-0123456789ab"}}),
+                         "GPU, driver 580.1.2, CUDA 13.0, cuBLAS 13.1, 2026-11-22, tree kernel ab, carried over to "
+                         "v2-0123456789ab, whose main kernels have the same machine code")
+
+
+if __name__ == "__main__":
+    unittest.main()
