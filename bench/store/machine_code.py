@@ -139,7 +139,7 @@ def kernels(archive: Path) -> dict[str, str]:
                         while unique in found and found[unique] != digest:
                             unique, number = f"{name}#{number}", number + 1
                         found[unique] = digest
-    except (struct.error, IndexError, UnicodeDecodeError) as fault:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as fault:
         raise NotReadable(f"damaged: {fault!r}") from fault
     except ValueError as fault:
         raise fault if isinstance(fault, NotReadable) else NotReadable(f"damaged: {fault!r}") from fault
