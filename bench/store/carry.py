@@ -54,8 +54,8 @@ def kernels_of(build: Path) -> dict[str, str]:
 def measured_with(result: dict[str, Any]) -> tuple[str, str | None]:
     """(key of the kernel that a result was measured with, sha256 of its machine code where it says that)."""
     about = result.get("context", result)
-    carried = result.get("carried", {})
-    return about["kernel"], carried.get("machine_code", about.get("machine_code"))
+    code = result.get("carried", about).get("machine_code")
+    return about["kernel"], code if re.fullmatch("[0-9a-f]{64}", code or "") else None
 
 
 def same_code(measured: str | None, old: dict[str, str] | None, new: dict[str, str]) -> tuple[str, list[str]]:

@@ -51,19 +51,19 @@ def write(path: Path, n: int, v: int, h: int, gradients: bool) -> None:
         file.write(struct.pack("<Q", len(header)) + header)
         file.write(struct.pack(f"<{n}q", *(generator.randrange(v) for _ in range(n))))
         if gradients:
-            for scale in (1, 0.01):
-                file.write(struct.pack(f"<{n}f", *(scale * generator.gauss(0, 1) for _ in range(n))))
+            file.writelines(struct.pack(f"<{n}f", *(scale * generator.gauss(0, 1) for _ in range(n)))
+                            for scale in (1, 0.01))
         file.write(bf16(generator, n * h, 0))
         rows_at_a_time = max(1, (1 << 24) // h)
-        for first in range(0, v, rows_at_a_time):
-            file.write(bf16(generator, min(rows_at_a_time, v - first) * h, -5))
+        file.writelines(bf16(generator, min(rows_at_a_time, v - first) * h, -5)
+                        for first in range(0, v, rows_at_a_time))
         file.flush()
         os.fsync(file.fileno())
 
 
 def ask(plumb: Path, *words: str | Path) -> tuple[int, dict[str, Any]]:
     """(status, the object that `plumb words… --json` says last); ValueError where it says none."""
-    run = subprocess.run([plumb, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    run = subprocess.run([plumb, *words, "--json"], capture_output=True, check=False)
     try:
         return run.returncode, stored.last_object(run.stdout.decode(errors="replace"))
     except ValueError as fault:
@@ -112,7 +112,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--v", type=int, default=151936)
     parser.add_argument("--h", type=int, default=4096)
-    parser.add_argument("--gradients", action="store_true", help="with upstream gradients: both are asked for and judged")
+    parser.add_argument("--gradients", action="store_true",
+                        help="with upstream gradients: both are asked for and judged")
     parser.add_argument("--store", type=Path, metavar="FILE", help="both, into FILE (bench/results/check-dump.json)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", default=None, help="where the temporary folder goes")
@@ -136,5 +137,6 @@ def main(words: list[str]) -> int:
         print(f"bench/store check_dump: {fault}", file=sys.stderr)
         return 3
     except (KeyError, TypeError) as fault:
-        print(f"bench/store check_dump: {options.plumb} gives no result of check or doctor: {fault!r}", file=sys.stderr)
+        print(f"bench/store check_dump: {options.plumb} gives no result of check or doctor: {fault!r}",
+              file=sys.stderr)
         return 3

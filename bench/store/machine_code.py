@@ -13,6 +13,7 @@ nvcc puts a hash of the source's path into the names of what lies in an anonymou
 import hashlib
 import re
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -161,3 +162,17 @@ def differing(old: dict[str, str], new: dict[str, str]) -> list[str]:
 def key(digests: Iterable[str]) -> str:
     """One sha256 for machine code of several kernels, whatever their names and order."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+
+
+def main(words: list[str]) -> int:
+    """Prints the key of the main kernels in a library: what a result is carried over by."""
+    if len(words) != 1 or words[0].startswith("-"):
+        print("usage: bench/store machine_code LIBRARY     prints one sha256 over the machine code of the main kernels")
+        return 0 if words in (["-h"], ["--help"]) else 2
+    try:
+        main_code = main_kernels(kernels(Path(words[0])))
+    except (OSError, NotReadable) as fault:
+        print(f"bench/store machine_code: {words[0]}: {fault}", file=sys.stderr)
+        return 2
+    print(key(main_code.values()) if main_code else "none")
+    return 0

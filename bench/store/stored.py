@@ -53,7 +53,7 @@ def put(path: Path, value: Any) -> None:
 
 def today() -> str:
     """The date, in UTC."""
-    return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
 
 
 def slug_of(device: str) -> str:

@@ -12,7 +12,7 @@ import tarfile
 import time
 import unittest
 
-from support import HERE, PATIENCE, SCRIPT, Scratch
+from scratch import HERE, PATIENCE, SCRIPT, Scratch
 
 OF_CORPUS = 3  # calls of the stage: a target each
 
@@ -236,7 +236,7 @@ class Run(Scratch):
         self.accept("--stages", "small", "--again", mps=self.root / "tools/nvidia-cuda-mps-control")
         self.assertEqual(orders.read_text(encoding="utf-8").split(), ["-d", "quit"])
 
-    # Fails if anything runs without a GPU, by programs that --stage did not put there, or for a stage that there is not.
+    # Fails if anything runs without a GPU, by programs that --stage did not put there, or for a stage that is none.
     def test_refusals(self):
         self.assertEqual(self.accept("--stages", "nope")[0], 2)
         self.write("none/nvidia-smi", "#!/bin/sh\nexit 9\n", 0o755)

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 import unittest
 
-from support import SCRIPT, Scratch
-
 from acceptance.staging import PROGRAMS, STAGED
+from scratch import SCRIPT, Scratch
 from store import trees
 
 
@@ -18,13 +17,15 @@ class Stage(Scratch):
     # Fails if --stage removes files that it did not make, or leaves half a stage.
     def test_refusals_leave_the_folder_alone(self):
         mine = self.write("mine/notes.txt", "not a stage")
-        run = subprocess.run([SCRIPT, "--stage", mine.parent, "--root", self.root], stdout=subprocess.PIPE, text=True)
+        run = subprocess.run([SCRIPT, "--stage", mine.parent, "--root", self.root], stdout=subprocess.PIPE, text=True,
+                             check=False)
         self.assertEqual(run.returncode, 2)
         self.assertTrue(mine.exists())
-        run = subprocess.run([SCRIPT, "--stage", mine, "--root", self.root], stdout=subprocess.PIPE, text=True)
+        run = subprocess.run([SCRIPT, "--stage", mine, "--root", self.root], stdout=subprocess.PIPE, text=True,
+                             check=False)
         self.assertEqual((run.returncode, run.stdout), (2, f"accept: {mine} is no folder\n"))
         run = subprocess.run([SCRIPT, "--stage", self.root / "new", "--root", self.root], stdout=subprocess.PIPE,
-                             text=True)
+                             text=True, check=False)
         self.assertEqual(run.returncode, 3)
         self.assertIn("build/release has no", run.stdout)
         self.assertFalse((self.root / "new").exists())
@@ -38,7 +39,7 @@ class Stage(Scratch):
     def stage(self, into, build):
         path = f"{self.root / 'tools'}:{os.environ['PATH']}"
         run = subprocess.run([SCRIPT, "--stage", into, "--build", build, "--root", self.root], text=True,
-                             stdout=subprocess.PIPE, env=dict(os.environ, PATH=path))
+                             stdout=subprocess.PIPE, env=dict(os.environ, PATH=path), check=False)
         return run.returncode, run.stdout
 
     # Fails if a stage that was run in is removed with its results.

@@ -8,14 +8,15 @@ import shutil
 import subprocess
 import unittest
 
-from support import SCRIPT, Scratch
-
+from scratch import SCRIPT, Scratch
 from store import trees
 
 ROOMS = ["kernel", "oracle", "fuzz", "tests", "corpus"]
 SOURCES = {"kernel": "kernel/a.cc", "oracle": "oracle/a.cc", "fuzz": "fuzz/a.cc", "tests": "tests/fuzz/a_test.cc",
            "corpus": "corpus/a.safetensors", "cmake": "CMakeLists.txt"}
 OLD = "a4790d19cfabfd16873e6fa461a497cab60c44f0"  # a git tree
+SUMMARY = {"command": "tests/gpu/accept", "device": "d", "driver": "1", "cuda": "13.0", "date": "2026-11-22",
+           "trees": {}, "verdict": "passed", "stages": {"s": {"steps": {"x": {"command": "/a/b/plumb doctor"}}}}}
 
 
 class Tree(Scratch):
@@ -216,21 +217,18 @@ class Status(Tree):
 
 
 class Store(Tree):
-    SUMMARY = {"command": "tests/gpu/accept", "device": "d", "driver": "1", "cuda": "13.0", "date": "2026-11-22",
-               "trees": {}, "verdict": "passed", "stages": {"s": {"steps": {"x": {"command": "/a/b/plumb doctor"}}}}}
-
     # Fails if what a stored result must keep (device, versions, date, command) is lost, or a folder is kept.
     def test_what_is_kept(self):
         (self.root / "bench/results").mkdir(parents=True)
-        path = self.write("summary.json", json.dumps(self.SUMMARY))
+        path = self.write("summary.json", json.dumps(SUMMARY))
         self.assertEqual(self.run_accept("--store", path), (0, "bench/results/gpu-accept.json: passed\n"))
         kept = json.loads((self.root / "bench/results/gpu-accept.json").read_text(encoding="utf-8"))
         self.assertEqual(kept.pop("stages"), {"s": {"steps": {"x": {"command": "plumb doctor"}}}})
-        self.assertEqual(kept, {key: value for key, value in self.SUMMARY.items() if key != "stages"})
+        self.assertEqual(kept, {key: value for key, value in SUMMARY.items() if key != "stages"})
 
     # Fails if what is no summary takes the place of one.
     def test_what_is_no_summary_is_not_kept(self):
-        for text in ("{}", "{", json.dumps({**self.SUMMARY, "trees": None})[:-9]):
+        for text in ("{}", "{", json.dumps({**SUMMARY, "trees": None})[:-9]):
             status, said = self.run_accept("--store", self.write("summary.json", text))
             self.assertEqual(status, 2)
             self.assertTrue(said.startswith("accept: "), said)

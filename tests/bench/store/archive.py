@@ -37,7 +37,8 @@ def fatbin(*entries):
     """(kind, flags, bytes) entries, in the container that nvcc embeds."""
     body = b""
     for kind, flags, data in entries:
-        body += struct.pack("<HHIQ", kind, 257, 64, len(data)) + b"\0" * 24 + struct.pack("<Q", flags) + b"\0" * 16 + data
+        body += struct.pack("<HHIQ", kind, 257, 64, len(data)) + b"\0" * 24
+        body += struct.pack("<Q", flags) + b"\0" * 16 + data
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 

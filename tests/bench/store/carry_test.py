@@ -6,7 +6,7 @@ import json
 import unittest
 
 from archive import cubin, library
-from support import Tree
+from scratch import Tree
 
 MAIN = ("_ZN4cuda6hopper13ProductKernelIfE", b"main loop", 168, 9216)
 SMALL = ("_ZN4cuda6FinishEv", b"a sum", 32, 0)

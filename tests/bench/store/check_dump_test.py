@@ -5,7 +5,7 @@
 import json
 import unittest
 
-from support import Scratch
+from scratch import Scratch
 
 SAYS = {"check": {"verdict": "clean", "dumps": [{"outputs": [{"output": "logprob", "pass": 3, "fail": 1}]}]},
         "doctor": {"machine": {"cpu": "x"}}}

@@ -7,8 +7,7 @@ import unittest
 from pathlib import Path
 
 from archive import ANONYMOUS, MOVED, cubin, library
-from support import Scratch
-
+from scratch import Scratch
 from store import machine_code
 
 KERNEL = ("_ZN4cuda6hopper13ProductKernelIfE", b"main loop", 168, 9216)
@@ -57,7 +56,8 @@ class MachineCode(Scratch):
         compressed = [(2, 0x8011, b"compressed machine code")]
         with self.assertRaisesRegex(machine_code.NotReadable, "compressed"):
             self.kernels(compressed)
-        for text in (b"", b"no archive", library([(2, 0x11, b"\x7fELF")]), library([(2, 0x11, b"\x7fELF" + b"\xff" * 90)])):
+        for text in (b"", b"no archive", library([(2, 0x11, b"\x7fELF")]),
+                     library([(2, 0x11, b"\x7fELF" + b"\xff" * 90)])):
             path = self.root / "x.a"
             path.write_bytes(text)
             with self.assertRaises(machine_code.NotReadable):

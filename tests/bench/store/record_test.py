@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import Tree
+from scratch import Tree
 
 # plumb says SAID STATUS: prints SAID and ends with STATUS. plumb wait: says so, and goes on until it is interrupted.
 # plumb fuzz: notes its arguments, begins a journal, and ends as the file `fuzz` says.
@@ -105,10 +105,10 @@ class Record(Recording):
 
     def interrupt(self, *words):
         """(status, stderr) of a command that plumb waits in, interrupted as a terminal and `timeout` do: the group."""
-        # A test that runs in the background has the signal ignored.
+        # A test that runs in the background has the signal ignored; a child has the default where a handler is set.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         child = subprocess.Popen(self.command(*words), cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True, start_new_session=True,
-                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                                 text=True, start_new_session=True)
         begun = time.monotonic()
         while not (self.root / "waits").exists() and child.poll() is None and time.monotonic() - begun < 50:
             time.sleep(0.01)

@@ -7,11 +7,13 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from support import BENCH, Tree
-
+from scratch import BENCH, Tree
 from store import trees
 
 REAL = BENCH.parent
+# Targets of tests/CMakeLists.txt that the acceptance takes to another machine, or that those are made of.
+STAGED = {"hopper_tests", "cuda_tests", "corpus_once", "oracle_tests", "oracle_test_objects", "fuzz_tests",
+          "harness_test_objects", "on_cuda"}
 
 
 class Keys(Tree):
@@ -28,7 +30,8 @@ class Keys(Tree):
 
     # Fails if a source may change without its room's key, or a key differs by anything but files.
     def test_what_counts(self):
-        for room, path in [("kernel", "kernel/a.cu"), ("kernel", "kernel/cuda/b.cuh"), ("kernel", "kernel/CMakeLists.txt"),
+        for room, path in [("kernel", "kernel/a.cu"), ("kernel", "kernel/cuda/b.cuh"),
+                           ("kernel", "kernel/CMakeLists.txt"),
                            ("oracle", "oracle/budget/c.h"), ("fuzz", "fuzz/x.c"), ("fuzz", "fuzz/x.cmake"),
                            ("tests", "tests/kernel/cuda/a_test.cc"), ("tests", "tests/gpu/corpus_once.cc"),
                            ("tests", "tests/CMakeLists.txt"), ("corpus", "corpus/a.safetensors"),
@@ -103,15 +106,12 @@ class Keys(Tree):
 class Staged(unittest.TestCase):
     """The real tree's table of files that count, against what CMake builds the staged programs from."""
 
-    PROGRAMS = {"hopper_tests", "cuda_tests", "corpus_once", "oracle_tests", "oracle_test_objects", "fuzz_tests",
-                "harness_test_objects", "on_cuda"}
-
     def sources(self):
         """Files that tests/CMakeLists.txt names for the staged programs."""
         text = (REAL / "tests/CMakeLists.txt").read_text(encoding="utf-8")
-        for call, name, rest in re.findall(r"(plumbline_add_tests|add_library|add_executable|target_sources)\((\w+)([^)]*)\)",
-                                           text):
-            if name in self.PROGRAMS:
+        calls = r"(?:plumbline_add_tests|add_library|add_executable|target_sources)\((\w+)([^)]*)\)"
+        for name, rest in re.findall(calls, text):
+            if name in STAGED:
                 for path in re.findall(r"(\$\{PROJECT_SOURCE_DIR\}/)?([\w/]+\.(?:cc|cu|c))\b", rest):
                     yield path[1] if path[0] else f"tests/{path[1]}"
 
@@ -125,7 +125,7 @@ class Staged(unittest.TestCase):
             seen.add(path)
             room = path.partition("/")[0]
             self.assertTrue(trees.counts(room, path), path)
-            included = re.findall(r'^#include "([\w/.]+)"', (REAL / path).read_text(encoding="utf-8"), re.M)
+            included = re.findall(r'^#include "([\w/.]+)"', (REAL / path).read_text(encoding="utf-8"), re.MULTILINE)
             waiting |= {name for name in included if (REAL / name).is_file()} - seen
 
 

@@ -14,8 +14,9 @@ each. PLUMB_MPS_CONTROL names CUDA's nvidia-cuda-mps-control; empty: none.
 
 Exit status: 0 every stage passed, 1 one failed, 2 usage, 3 a stage could not be built or the harness is at fault,
 4 no GPU, 5 stages are left (interrupted, out of time, or "unavailable": something that they need is not there).
---status: a line of each stored result: STALE, or current ("carried": its machine code is this tree's) and, where it has
-not passed, FAILED or INCOMPLETE. Exit status 0; --strict: 1 where one has failed or cannot be read, 77 where one is stale.
+--status: a line of each stored result: STALE, or current ("carried": its machine code is this tree's) and, where it
+has not passed, FAILED or INCOMPLETE. Exit status 0; --strict: 1 where one has failed or cannot be read, 77 where one
+is stale.
 """
 
 import argparse
@@ -49,8 +50,9 @@ def main(here: Path) -> int:
     if in_stage and not (options.status or options.stage or options.store):
         return accept(here, options)
     if in_stage or not (options.status or options.stage or options.store):
-        say("accept: this is the source tree; --stage DIR makes what runs on a GPU machine (--help)" if not in_stage else
-            "accept: this is a stage; --stage, --store and --status are for the tree that it was made from (--help)")
+        say("accept: this is a stage; --stage, --store and --status are for the tree that it was made from (--help)"
+            if in_stage else
+            "accept: this is the source tree; --stage DIR makes what runs on a GPU machine (--help)")
         return 2
     # A stage has no bench/, so that these are imported here.
     sys.path.insert(1, str(here.parents[1] / "bench"))

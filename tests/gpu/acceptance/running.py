@@ -9,15 +9,14 @@ import math
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 from pathlib import Path
 from typing import Any
 
 from acceptance import steps
-from acceptance.staging import PACKED, say, sha256
 from acceptance.stages import LIMIT, Context, Step, stages
+from acceptance.staging import PACKED, say, sha256
 
 
 def device() -> tuple[str, ...] | None:
@@ -101,7 +100,7 @@ class Acceptance:
         write_json(self.context.out / "summary.json", {
             "command": "tests/gpu/accept", "device": self.found[0], "driver": self.found[1],
             "cuda": probe.get("cuda_runtime"),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "trees": self.manifest["trees"], "verdict": verdict,
             "seconds": round(sum(r.get("seconds", 0) for r in results.values()), 1), "stages": results})
         say(f"accept: {verdict}: " + ", ".join(f"{name} {r['outcome']}" for name, r in results.items()))

@@ -30,7 +30,7 @@ def sha256(path: Path) -> str:
 def needed_libraries(program: Path) -> dict[str, Path | None]:
     """Shared objects that are not part of every glibc system; None for one that is not found."""
     listing = subprocess.run(["ldd", str(program)], check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = re.findall(r"^\s*(\S+) => (not found|\S+)", listing, re.M)
+    found = re.findall(r"^\s*(\S+) => (not found|\S+)", listing, re.MULTILINE)
     glibc = ("libc.so", "libm.so", "ld-linux", "libdl.so", "libpthread.so", "librt.so")
     return {name: None if path == "not found" else Path(path)
             for name, path in found if not name.startswith(glibc)}
@@ -103,7 +103,7 @@ def make_stage(root: Path, build: Path, out: Path, keys: Callable[[], dict[str, 
             + ("" if folder == "corpus" else ": " + ", ".join(sorted(path.name for path in paths))))
     pack(out)
     manifest = {"trees": keys(), "files": files,
-                "built": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+                "built": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
     (out / "stage.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     say(f"{out}: {size / 2**20:.1f} MiB in all; copy it to the GPU machine and run {out.name}/accept there")

@@ -64,7 +64,8 @@ def stop(child: subprocess.Popen[bytes]) -> None:
             return
 
 
-def run(command: list[str], log: Path, seconds: float, environment: dict[str, str]) -> tuple[int | None, str, str | None]:
+def run(command: list[str], log: Path, seconds: float,
+        environment: dict[str, str]) -> tuple[int | None, str, str | None]:
     """(status, output, None or why it was stopped: "signal" or "time"); a step that was stopped has no status."""
     with open(log, "w+", encoding="utf-8", errors="replace") as file:
         file.write(" ".join(command) + "\n")

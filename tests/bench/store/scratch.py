@@ -10,8 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from results import BENCH, Scratch
 
 ROOMS = ("kernel", "oracle", "fuzz")
-SILENT = {"env": {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, "check": True,
-          "stdout": subprocess.PIPE, "text": True}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 class Tree(Scratch):
@@ -34,7 +33,7 @@ class Tree(Scratch):
 
     def git(self, *words):
         return subprocess.run(["git", "-C", self.root, "-c", "user.name=a", "-c", "user.email=a@b", *words],
-                              **SILENT).stdout.strip()
+                              check=True, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT).stdout.strip()
 
     def commit(self):
         self.git("add", "-A")
@@ -45,8 +44,8 @@ class Tree(Scratch):
 
     def run_store(self, *words, **how):
         """(status, stdout, stderr) of bench/store in the scratch tree."""
-        done = subprocess.run(self.command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**SILENT["env"], **how})
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False,
+                              env={**ENVIRONMENT, **how})
         return done.returncode, done.stdout, done.stderr
 
     def names(self):
