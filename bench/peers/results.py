@@ -10,7 +10,7 @@ from report.peer_tables import steps, table
 
 def store(path: Path, folder: Path) -> Path:
     """Returns the name under which a result is now kept; ValueError where it is not worth keeping."""
-    from stored_result import keep  # not among what bench/run --stage takes along
+    from store.stored import keep  # not among what bench/run --stage takes along
     result = json.loads(path.read_text(encoding="utf-8"))
     if not result["shapes"]:
         raise ValueError("no shape in it")

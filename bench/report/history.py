@@ -132,7 +132,7 @@ def plot(found: Series, path: Path) -> None:
 
 def store(path: Path, folder: Path) -> Path:
     """Returns the name under which `path` is now kept in `folder`; ValueError where it is not worth keeping."""
-    from stored_result import keep  # not among what bench/run --stage takes along
+    from store.stored import keep  # not among what bench/run --stage takes along
     result = load(path)
     failed = [entry["name"] for entry in result["benchmarks"] if entry.get("error_occurred")]
     _, device, _, figures = read(result)

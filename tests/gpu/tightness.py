@@ -4,8 +4,8 @@
 
 usage: tightness.py [--plumb PLUMB] [--folder FOLDER] [--threads T]        needs a GPU and PyTorch
 
-Inputs at the size of a model, of a few kinds, are written as dumps (fuzz/check/CHECK.md) and judged by `plumb check`, all
-rows, under the contract of `cuda`: what `cuda` and `cuda-portable` make of them, and what PyTorch makes of them as
+Inputs at the size of a model, of a few kinds, are written as dumps (fuzz/check/CHECK.md) and judged by `plumb check`,
+all rows, under the contract of `cuda`: what `cuda` and `cuda-portable` make of them, and what PyTorch makes of them as
 people write it,
 
     logits = hidden @ weight.T                  rounded to the inputs' dtype; or of hidden.float(), weight.float()
@@ -80,7 +80,7 @@ def by_torch(torch, given, wide):
 def check(plumb, dump, words, threads):
     command = [plumb, "check", str(dump), "--rows", "all", "--threads", str(threads), "--arbiter", "1ms", "--json",
                *words]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(command)}: status {run.returncode}: {run.stderr[-400:]}")
     try:
@@ -174,6 +174,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except Exception:  # Python would end with status 1, which says that an element is beyond its bound
+    except Exception:  # noqa: BLE001  Python would end with status 1, which says that an element is beyond its bound
         traceback.print_exc()
         sys.exit(3)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/check_dump: what it makes of what plumb says, and of a plumb that says nothing."""
+"""bench/store check_dump: what it makes of what plumb says, and of a plumb that says nothing."""
 
 import json
 import unittest
 
-from results import Scratch
+from scratch import Scratch
 
 SAYS = {"check": {"verdict": "clean", "dumps": [{"outputs": [{"output": "logprob", "pass": 3, "fail": 1}]}]},
         "doctor": {"machine": {"cpu": "x"}}}
@@ -17,7 +17,7 @@ class CheckDump(Scratch):
         for command, said in says.items():
             self.store(command, said if isinstance(said, str) else json.dumps(said))
         plumb = self.program("plumb", f'echo "why: $1" >&2\ncat "{self.root}/$1"\nexit {status}\n')
-        return self.run_script("check_dump", "--n", 1, "--v", 2, "--h", 8, "--plumb", plumb, *words)
+        return self.run_script("store", "check_dump", "--n", 1, "--v", 2, "--h", 8, "--plumb", plumb, *words)
 
     def test_a_result(self):
         status, out, _ = self.check(1, **SAYS)
@@ -30,7 +30,7 @@ class CheckDump(Scratch):
                      {**SAYS, "doctor": ""}, {**SAYS, "doctor": {}}, {**SAYS, "check": "[]"}):
             status, out, err = self.check(4, **says)
             self.assertEqual((status, out), (3, ""), says)
-            self.assertTrue(err.startswith("bench/check_dump: ") and err.count("\n") == 1, err)
+            self.assertTrue(err.startswith("bench/store check_dump: ") and err.count("\n") == 1, err)
         self.assertIn("plumb check: status 4, no result", self.check(4, check="", doctor="")[2])
         self.assertIn(": why: check", self.check(4, check="", doctor="")[2])
 

@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times `plumb check` on a dump of a real size.
 
 Writes N hidden states, N labels and a weight of V x H, bf16, with every byte written (no holes), into a
 temporary folder; runs `plumb check` on it, the host target's forward pass included; prints one JSON object
 with the seconds, the machine and what was judged. The default is 151936 x 4096, 1.25 GB, 64 rows. With
---store FILE it does so without gradients and with them, and FILE holds both, the date, the machine and the git
-trees of the rooms that they speak of.
+--store FILE it does so without gradients and with them, and FILE holds both, the date, the machine and the keys of
+the rooms that they are about.
 
 Exit status: that of plumb; 2 usage; 3 plumb, or the disk, gave no result.
 """
@@ -21,13 +20,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-import stored_result
-
-ROOT = Path(__file__).resolve().parent.parent
+from store import stored, trees
 
 
-def bf16(generator, count, exponent):
+def bf16(generator: random.Random, count: int, exponent: int) -> bytearray:
     """`count` finite values with random signs and fractions, magnitudes from 2^(exponent-3) to 2^(exponent+1)."""
     table = bytes(((byte & 1) << 7) | ((exponent + 127 - 1 - (byte >> 1 & 1)) >> 1) for byte in range(256))
     out = bytearray(2 * count)
@@ -36,7 +34,8 @@ def bf16(generator, count, exponent):
     return out
 
 
-def write(path, n, v, h, gradients):
+def write(path: Path, n: int, v: int, h: int, gradients: bool) -> None:
+    """A dump without recorded outputs; with upstream gradients where they are asked for."""
     generator = random.Random(1)
     entries, offset = {}, 0
     tensors = [("labels", "I64", [n], 8 * n)]
@@ -52,31 +51,32 @@ def write(path, n, v, h, gradients):
         file.write(struct.pack("<Q", len(header)) + header)
         file.write(struct.pack(f"<{n}q", *(generator.randrange(v) for _ in range(n))))
         if gradients:
-            for scale in (1, 0.01):
-                file.write(struct.pack(f"<{n}f", *(scale * generator.gauss(0, 1) for _ in range(n))))
+            file.writelines(struct.pack(f"<{n}f", *(scale * generator.gauss(0, 1) for _ in range(n)))
+                            for scale in (1, 0.01))
         file.write(bf16(generator, n * h, 0))
         rows_at_a_time = max(1, (1 << 24) // h)
-        for first in range(0, v, rows_at_a_time):
-            file.write(bf16(generator, min(rows_at_a_time, v - first) * h, -5))
+        file.writelines(bf16(generator, min(rows_at_a_time, v - first) * h, -5)
+                        for first in range(0, v, rows_at_a_time))
         file.flush()
         os.fsync(file.fileno())
 
 
-def ask(plumb, *words):
+def ask(plumb: Path, *words: str | Path) -> tuple[int, dict[str, Any]]:
     """(status, the object that `plumb words… --json` says last); ValueError where it says none."""
-    run = subprocess.run([plumb, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    run = subprocess.run([plumb, *words, "--json"], capture_output=True, check=False)
     try:
-        return run.returncode, stored_result.last_object(run.stdout.decode(errors="replace"))[1]
+        return run.returncode, stored.last_object(run.stdout.decode(errors="replace"))
     except ValueError as fault:
         said = run.stderr.decode(errors="replace").strip().splitlines() or ["no word"]
         raise ValueError(f"{plumb} {words[0]}: status {run.returncode}, no result ({fault}): {said[-1]}") from None
 
 
-def machine(options):
+def machine(options: argparse.Namespace) -> dict[str, str]:
+    """What plumb doctor says of this machine."""
     return ask(options.plumb, "doctor")[1]["machine"]
 
 
-def measure(options):
+def measure(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """(plumb's status, what was measured)."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         dump = Path(folder) / "dump.safetensors"
@@ -95,50 +95,48 @@ def measure(options):
     }
 
 
-def store(options):
-    """plumb's worst status."""
-    trees, runs, statuses = stored_result.trees(), [], []
+def store_both(options: argparse.Namespace) -> int:
+    """Measures without gradients and with them, and stores both; plumb's worst status."""
+    about, runs, statuses = trees.committed_keys(trees.ROOT), [], []
     for options.gradients in (False, True):
         status, measured = measure(options)
         statuses.append(status)
-        runs.append(json.dumps(measured))
-    stored_result.write(options.store, "bench/check_dump --store", trees, machine(options),
-                        runs="[\n  " + ",\n  ".join(runs) + "]")
+        runs.append(measured)
+    stored.write(options.store, "bench/store check_dump --store", about, machine(options), runs=runs)
     return max(statuses)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench/store check_dump", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--v", type=int, default=151936)
     parser.add_argument("--h", type=int, default=4096)
-    parser.add_argument("--gradients", action="store_true", help="with upstream gradients: both are asked for and judged")
+    parser.add_argument("--gradients", action="store_true",
+                        help="with upstream gradients: both are asked for and judged")
     parser.add_argument("--store", type=Path, metavar="FILE", help="both, into FILE (bench/results/check-dump.json)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", default=None, help="where the temporary folder goes")
-    parser.add_argument("--plumb", default=ROOT / "build/release/fuzz/plumb", type=Path)
-    options = parser.parse_args()
+    parser.add_argument("--plumb", default=trees.ROOT / "build/release/fuzz/plumb", type=Path)
+    options = parser.parse_args(words)
     for name in ("n", "v", "h", "threads"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)}: at least 1 is needed")
     if not options.plumb.exists():
-        print(f"bench/check_dump: no {options.plumb}; tests/run or fuzz/run builds it", file=sys.stderr)
+        print(f"bench/store check_dump: no {options.plumb}; tests/run or fuzz/run builds it", file=sys.stderr)
         return 2
     if options.store and options.gradients:
         parser.error("--gradients: --store measures both without and with them")
     try:
         if options.store:
-            return store(options)
+            return store_both(options)
         status, measured = measure(options)
         print(json.dumps({**measured, "machine": machine(options)}))
         return status
     except (OSError, ValueError, subprocess.CalledProcessError) as fault:
-        print(f"bench/check_dump: {fault}", file=sys.stderr)
+        print(f"bench/store check_dump: {fault}", file=sys.stderr)
         return 3
     except (KeyError, TypeError) as fault:
-        print(f"bench/check_dump: {options.plumb} gives no result of check or doctor: {fault!r}", file=sys.stderr)
+        print(f"bench/store check_dump: {options.plumb} gives no result of check or doctor: {fault!r}",
+              file=sys.stderr)
         return 3
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""usage: python3 bench/store COMMAND …     (COMMAND --help says more)
+
+  record        stores what a plumb command says
+  campaign      runs a long campaign in pieces and stores it at its end
+  split         where the time of a campaign goes
+  check_dump    times plumb check on a dump of a real size
+  carry         carries speed results over to a tree with the same machine code
+  trees         prints the keys of what stored results are about
+  machine_code  prints the key of a library's main kernels
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+COMMANDS = ("record", "campaign", "split", "check_dump", "carry", "trees", "machine_code")
+
+
+def main(words: list[str]) -> int:
+    if words[:1] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0
+    if not words or words[0] not in COMMANDS:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    return importlib.import_module(f"store.{words[0]}").main(words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

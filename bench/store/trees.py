@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of what a stored result is about: a hash of the files that count, room by room.
+
+A key is `v2-` and 12 hex digits: the SHA-256 over mode, git blob hash and path of every file that counts, as the
+working tree has them, in the order of their paths. Equal files give equal keys, committed or not. What git ignores does
+not count. Pages (*.md) never count; of a room with programs only sources and CMake files do, so that a README, a
+Python test or a shell script makes no result stale.
+
+Results stored before these keys name git trees (12 or 40 hex digits and no `v2-`), in which every file counted.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = "v2-"
+SOURCES = re.compile(r".*\.(c|cc|cpp|cu|cuh|h|cmake)|(.*/)?CMakeLists\.txt")
+# Rooms by name: (where its files lie, which of them count, which of those do not after all). Patterns match whole
+# paths from the root of the tree.
+ROOMS = {
+    "kernel": (["kernel"], SOURCES, None),
+    "oracle": (["oracle"], SOURCES, None),
+    "fuzz": (["fuzz"], SOURCES, re.compile(r"fuzz/examples/.*")),
+    # What the programs of the GPU acceptance are built from. The others: the host operator's tests, the tests of the
+    # benchmarks, of the tree's structure and of the installed package, and the mutants of oracle and harness.
+    "tests": (["tests"], SOURCES, re.compile(
+        r"tests/structure_test\.cc|tests/kernel/[^/]*_test\.cc|tests/(bench|compatibility|consumer)/.*"
+        r"|tests/(fuzz|oracle)/mutants\.cmake")),
+    "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
+    "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),
+}
+PLUMB = ("kernel", "oracle", "fuzz")  # what a result of `plumb` is about
+
+
+def git(root: Path, *words: str) -> str:
+    """What a git command prints; OSError or CalledProcessError where it fails."""
+    done = subprocess.run(["git", "--no-optional-locks", "-C", str(root), *words], check=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL)
+    return os.fsdecode(done.stdout)
+
+
+def counts(room: str, path: str) -> bool:
+    """Whether a file, named from the root of the tree, is part of what a result about `room` is about."""
+    folders, which, but = ROOMS[room]
+    return (any(path == folder or path.startswith(folder + "/") for folder in folders)
+            and not path.endswith(".md") and which.fullmatch(path) is not None
+            and not (but and but.fullmatch(path)))
+
+
+def files(root: Path, room: str) -> list[str]:
+    """Files that count, as they lie in the working tree, those that git does not know yet among them."""
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *ROOMS[room][0])
+    return sorted({path for path in listed.split("\0") if path and counts(room, path) and (root / path).is_file()})
+
+
+def key(root: Path, room: str) -> str:
+    """The key of a room; CalledProcessError where `root` is no git checkout."""
+    digest = hashlib.sha256()
+    for path in files(root, room):
+        data = (root / path).read_bytes()
+        mode = "100755" if os.access(root / path, os.X_OK) else "100644"
+        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        digest.update(os.fsencode(f"{mode} {blob} {path}\0"))
+    return MARK + digest.hexdigest()[:12]
+
+
+def keys(root: Path, rooms: Iterable[str] = tuple(ROOMS)) -> dict[str, str]:
+    """The key of each room."""
+    return {room: key(root, room) for room in rooms}
+
+
+def committed_keys(root: Path, rooms: Iterable[str] = PLUMB) -> dict[str, str]:
+    """The key of each room, with "-modified" where a file that counts is not committed as it is."""
+    found = {}
+    for room in rooms:
+        changed = git(root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--",
+                      *ROOMS[room][0]).split("\0")
+        found[room] = key(root, room) + ("-modified" if any(counts(room, entry[3:]) for entry in changed) else "")
+    return found
+
+
+def is_old(stored: str) -> bool:
+    """Whether `stored` is the name of a git tree, the key before this one."""
+    return re.fullmatch(r"[0-9a-f]{7,40}(-modified)?", stored) is not None
+
+
+def main(words: list[str]) -> int:
+    """Prints the keys of rooms, those of all unless some are named: a line each, name and key."""
+    unknown = [word for word in words if word not in ROOMS]
+    if unknown:
+        helped = unknown[0] in ("-h", "--help")
+        print(f"usage: bench/store trees [ROOM…]     rooms: {', '.join(ROOMS)}\n\n{__doc__}" if helped else
+              f"bench/store trees: no room {unknown[0]}; there are {', '.join(ROOMS)}")
+        return 0 if helped else 2
+    for room, named in committed_keys(ROOT, words or ROOMS).items():
+        print(room, named)
+    return 0

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the stages that a machine with a GPU is asked for, from a staged folder, and sums them up."""
+
+import argparse
+import datetime
+import hashlib
+import json
+import math
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from acceptance import steps
+from acceptance.stages import LIMIT, Context, Step, stages
+from acceptance.staging import PACKED, say, sha256
+
+
+def device() -> tuple[str, ...] | None:
+    """(name, driver version) of the first GPU, or None."""
+    try:
+        line = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()[0]
+        return tuple(word.strip() for word in line.split(",", 1))
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Whole or not at all."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """{} where there is no such file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+class Acceptance:
+    """One run of stages, into one folder."""
+
+    def __init__(self, stage: Path, out: Path, found: tuple[str, ...]) -> None:
+        self.manifest = read_json(stage / "stage.json")
+        self.found = found
+        self.every = stages()
+        self.context = Context(stage, out)
+        # Results of other trees, programs or devices are those of another run.
+        self.key = hashlib.sha256(
+            json.dumps([self.manifest["trees"], self.manifest["files"], found]).encode()).hexdigest()
+
+    def run(self, wanted: list[str], minutes: float, again: bool) -> int:
+        """Runs the stages named; the exit status."""
+        end = time.monotonic() + minutes * 60
+        for name in wanted:
+            before = read_json(self.path(name))
+            if before.get("key") != self.key or (again and before["outcome"] != "interrupted"):
+                before = {}  # nothing of another run may be gone on with
+            if before and steps.is_done(before, self.every[name]):
+                say(f"{name:11} {before['outcome']} before, in {before['seconds']} s")
+                continue
+            left = end - time.monotonic()
+            if steps.interrupted or left < 1:
+                break
+            self.run_stage(name, self.every[name], before, left)
+            self.write_summary()
+        return self.write_summary()
+
+    def path(self, name: str) -> Path:
+        return self.context.out / f"{name}.json"
+
+    def run_stage(self, name: str, its: list[Step], before: dict[str, Any], left: float) -> None:
+        """Runs one stage, or what is left of it, and says what came of it."""
+        if not before:
+            shutil.rmtree(self.context.out / f"{name}-campaign", ignore_errors=True)
+        # Rounded up: where M is the 8 minutes of a stage, its first step has all of its time.
+        result = steps.run_stage(name, its, self.context, min(LIMIT, math.ceil(left)), before,
+                                 lambda r: write_json(self.path(name), {"key": self.key, **r}))
+        say(f"{name:11} {result['outcome']} in {result['seconds']} s")
+        for step, entry in result["steps"].items():
+            if entry["outcome"] != "passed":
+                say(f"  {step}: {entry['outcome']}: " + "\n    ".join([entry["why"], *entry.get("tail", [])[-4:]]))
+
+    def write_summary(self) -> int:
+        """summary.json of all stages that have a result of this run; the exit status that they add up to."""
+        results = {}
+        for name in self.every:
+            result = read_json(self.path(name))
+            if result.get("key") == self.key:
+                results[name] = {key: value for key, value in result.items() if key != "key"}
+            else:
+                results[name] = {"outcome": "not run"}
+        outcomes = [result["outcome"] for result in results.values()]
+        verdict = "failed" if "failed" in outcomes else "passed" if set(outcomes) == {"passed"} else "incomplete"
+        probe = results["probe"].get("steps", {}).get("probe", {}).get("result", {})
+        write_json(self.context.out / "summary.json", {
+            "command": "tests/gpu/accept", "device": self.found[0], "driver": self.found[1],
+            "cuda": probe.get("cuda_runtime"),
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "trees": self.manifest["trees"], "verdict": verdict,
+            "seconds": round(sum(r.get("seconds", 0) for r in results.values()), 1), "stages": results})
+        say(f"accept: {verdict}: " + ", ".join(f"{name} {r['outcome']}" for name, r in results.items()))
+        return {"passed": 0, "failed": 1, "incomplete": 5}[verdict]
+
+
+def accept(stage: Path, options: argparse.Namespace) -> int:
+    """Runs the stages that the options name; the exit status."""
+    wanted = options.stages.split(",") if options.stages else list(stages())
+    unknown = [name for name in wanted if name not in stages()]
+    if unknown:
+        say(f"accept: there is no stage {', '.join(unknown)}; there are {', '.join(stages())}")
+        return 2
+    if (stage / PACKED).exists() and not (stage / "bin").exists():
+        with tarfile.open(stage / PACKED) as archive:
+            archive.extractall(stage)
+    changed = [name for name, digest in read_json(stage / "stage.json")["files"].items()
+               if not (stage / name).is_file() or sha256(stage / name) != digest]
+    if changed:
+        say(f"accept: {', '.join(changed[:5])} is not what --stage put there; make the stage anew")
+        return 3
+    found = device()
+    if found is None:
+        say("accept: no GPU: nvidia-smi names none")
+        return 4
+    out = Path(options.out).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGINT, steps.interrupt)
+    signal.signal(signal.SIGTERM, steps.interrupt)
+    return Acceptance(stage, out, found).run(wanted, options.minutes, options.again)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages of the acceptance: a table of steps, one command each."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acceptance import digests
+
+LIMIT = 480  # seconds of a stage
+TARGETS = ["cuda", "cuda-portable", "cuda-forward-backward"]
+CANNOT_START = 127  # a shell's status for a command that it does not find
+OWN = ["Repeats", "Batch", "Large"]  # suites of cuda_tests that are stages of their own
+
+
+@dataclass
+class Context:
+    """The folder of the stage, read only, and that of its results."""
+
+    stage: Path
+    out: Path
+
+    def program(self, name: str) -> str:
+        return str(self.stage / "bin" / name)
+
+    def folder(self, name: str) -> Path:
+        return self.out / name
+
+    def report(self, name: str) -> Path:
+        return self.out / f"{name}.gtest.json"
+
+
+@dataclass
+class Step:
+    """A command and what is made of it."""
+
+    name: str
+    command: Callable[[Context], list[str]]
+    digest: Callable[[Path, str], dict[str, Any]] = digests.last_json
+    # The command that goes on where the step was stopped; None where there is nothing to go on with.
+    resumed: Callable[[Context], list[str] | None] = lambda _: None
+    seconds: float = LIMIT
+    shared: bool = False  # whether its processes share the GPU by CUDA's multi-process service
+    lacking: int | None = None  # the status by which it says that this machine lacks what it needs
+
+
+def gtest(name: str, program: str, tests: str, digest: Callable[[Path, str], dict[str, Any]] = digests.gtest) -> Step:
+    """The tests of a program that a filter names."""
+    return Step(name, lambda c: [c.program(program), f"--gtest_filter={tests}", "--gtest_brief=1",
+                                 f"--gtest_output=json:{c.report(name)}"], digest)
+
+
+def plumb(name: str, *words: str, **how: Any) -> Step:
+    """A plumb command; {stage} and {out} in its words stand for the two folders."""
+    return Step(name, lambda c: [c.program("plumb"), *(word.format(stage=c.stage, out=c.out) for word in words),
+                                 "--json"], **how)
+
+
+def campaign(name: str, folder: str, *words: str, **how: Any) -> Step:
+    """A campaign that goes on where it was stopped."""
+    def resumed(c: Context) -> list[str] | None:
+        begun = (c.folder(folder) / "journal.jsonl").exists()
+        return [c.program("plumb"), "fuzz", "--resume", str(c.folder(folder)), "--json"] if begun else None
+    return plumb(name, "fuzz", *words, "--seed", "20261122", "--out", f"{{out}}/{folder}", resumed=resumed, **how)
+
+
+def sanitizer(tool: str, bytes_at_most: int, seconds: int) -> Step:
+    """compute-sanitizer over the corpus, each case once; initcheck needs memory as the driver gives it ("raw")."""
+    def command(c: Context) -> list[str]:
+        program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        return [program, "--tool", tool, "--error-exitcode", "9", c.program("corpus_once"), str(c.stage / "corpus"),
+                str(bytes_at_most), *(["raw"] if tool == "initcheck" else [])]
+    return Step(tool, command, digests.sanitizer, seconds=seconds, lacking=CANNOT_START)
+
+
+def stages() -> dict[str, list[Step]]:
+    """Every stage and its steps, in the order in which they run."""
+    jobs = str(os.cpu_count() or 1)
+    rest = "*Gpu*-" + ":".join(f"*Gpu{suite}*" for suite in OWN)
+    targets = [word for target in TARGETS for word in ("--target", target)]
+    return {
+        "probe": [plumb("probe", "doctor", "--probe", digest=digests.probe, seconds=120)],
+        "tests": [gtest("cuda_tests", "cuda_tests", rest),
+                  gtest("hopper_tests", "hopper_tests", "*Gpu*"),
+                  gtest("oracle_tests", "oracle_tests", "*Gpu*", digests.gtest_or_empty),
+                  gtest("fuzz_tests", "fuzz_tests", "*Gpu*-*GpuProbe*")],
+        "corpus": [plumb(target, "replay", "{stage}/corpus", "--target", target, digest=digests.replay)
+                   for target in TARGETS],
+        "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
+                           "--jobs", jobs, digest=digests.campaign, shared=True)],
+        "production": [campaign("production", "production-campaign", "--production", *targets,
+                                "--budget", "60cases")],
+        "mutants": [plumb("selftest", "selftest", "--cuda", "--jobs", jobs, digest=digests.selftest)],
+        "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
+                      sanitizer("synccheck", 64 << 20, 100), sanitizer("racecheck", 1 << 20, 180)],
+        "repeats": [gtest("repeats", "cuda_tests", "*GpuRepeats*")],
+        "batch": [gtest("batch", "cuda_tests", "*GpuBatch*")],
+        "large": [gtest("large", "cuda_tests", "*GpuLarge*")],
+        "figures": [Step("figures", lambda c: [sys.executable, str(c.stage / "tightness.py"), "--plumb",
+                                               c.program("plumb"), "--folder", str(c.folder("figures"))],
+                         lacking=4)],
+    }

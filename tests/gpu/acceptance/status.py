@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says of every stored result whether it is still about the present tree, and whether it passed."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from store import trees
+
+CURRENT, STALE, FAILED = range(3)
+SKIPPED = 77  # exit status of --strict where something is stale and nothing has failed: ctest's SKIP_RETURN_CODE
+SPEED = ("cuda_bench-", "peers-")  # results that are named by the key of the kernel, and may be carried over
+
+
+class Line(NamedTuple):
+    """What is said of one stored result."""
+
+    standing: int
+    text: str
+
+
+class About(NamedTuple):
+    """What a stored result says of itself."""
+
+    device: str | None
+    date: str
+    keys: dict[str, str]
+    carried_to: str | None
+    words: list[str]  # what else comes before its name: FAILED and the stages, say
+
+
+def read_acceptance(result: dict[str, Any]) -> About:
+    words = []
+    if result["verdict"] != "passed":
+        unfinished = [stage for stage, its in result.get("stages", {}).items() if its["outcome"] != "passed"]
+        words = [" ".join([result["verdict"].upper(), *unfinished])]
+    return About(result["device"], result["date"], dict(result["trees"]), None, words)
+
+
+def read_speed(result: dict[str, Any]) -> About:
+    about = result.get("context") or {**result, "device": result["machine"]["device"]}
+    carried = result.get("carried", {}).get("to")
+    return About(about["device"], about["date"][:10], {"kernel": about["kernel"]}, carried, [])
+
+
+def read_result(name: str, result: Any) -> About | None:
+    """None where it does not say which trees it is about; KeyError and its kind where it says so wrongly."""
+    if name.startswith("gpu-"):
+        return read_acceptance(result)
+    if name.startswith(SPEED):
+        return read_speed(result)
+    if isinstance(result, dict) and isinstance(result.get("trees"), dict):
+        return About(None, result["date"], dict(result["trees"]), None, [])
+    return None
+
+
+def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
+    """One stored result beside the present keys, or None where it does not say which trees it is about."""
+    try:
+        about = read_result(name, result)
+        if about is None:
+            return None
+        stale = [f"{room} was {str(about.keys[room])[:15]}" for room in now
+                 if room in about.keys and about.keys[room] != now[room]]
+        old = [room for room in about.keys if trees.is_old(str(about.keys[room]))]
+        missing = [room for room in now if room not in about.keys] if name.startswith("gpu-") else []
+        where = ", ".join(filter(None, [about.device, about.date]))
+    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+        return Line(FAILED, f"STALE {name}: not a summary of this script ({fault!r})")
+    words = list(about.words)
+    if about.carried_to is not None and about.carried_to == now["kernel"]:
+        stale, old, words = [], [], [*words, "carried"]
+    if old:
+        what = "to be carried over or made again" if name.startswith(SPEED) else "to be made again"
+        stale = [f"it names git trees, the key before v2, in which every file counted; {what}"]
+    notes = stale + ([f"not recorded: {', '.join(missing)}"] if missing and not old else [])
+    is_stale = bool(stale) or not about.keys
+    text = (", ".join(["STALE" if is_stale else "current", *words]) + f" {name} ({where})"
+            + (": " + ", ".join(notes) if notes else ""))
+    return Line(FAILED if about.words else STALE if is_stale else CURRENT, text)
+
+
+def status_lines(root: Path) -> list[Line]:
+    """One line a stored result that says which trees it is about."""
+    try:
+        now = trees.keys(root)
+    except (OSError, subprocess.CalledProcessError):
+        return [Line(STALE, "UNKNOWN: this is no git checkout; whether stored results are stale cannot be told")]
+    lines = []
+    if not list((root / "bench/results").glob("gpu-*.json")):
+        lines.append(Line(STALE, "STALE: no GPU result is stored; tests/gpu/accept --help says how to make one"))
+    for path in sorted((root / "bench/results").glob("*.json"), key=lambda p: (not p.name.startswith("gpu-"), p.name)):
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as fault:
+            lines.append(Line(FAILED, f"STALE {path.name}: cannot be read ({fault!r})"))
+            continue
+        line = status_line(path.name, result, now)
+        if line:
+            lines.append(line)
+    return lines
+
+
+def exit_status(lines: list[Line], strict: bool) -> int:
+    """Always 0 unless strict; then 1 for what failed or cannot be read, SKIPPED for what is stale."""
+    worst = max((line.standing for line in lines), default=CURRENT)
+    return {CURRENT: 0, STALE: SKIPPED, FAILED: 1}[worst] if strict else 0

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/gpu/accept --status and --store: what is said of stored results, and what is kept. Needs no GPU."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from scratch import SCRIPT, Scratch
+from store import trees
+
+ROOMS = ["kernel", "oracle", "fuzz", "tests", "corpus"]
+SOURCES = {"kernel": "kernel/a.cc", "oracle": "oracle/a.cc", "fuzz": "fuzz/a.cc", "tests": "tests/fuzz/a_test.cc",
+           "corpus": "corpus/a.safetensors", "cmake": "CMakeLists.txt"}
+OLD = "a4790d19cfabfd16873e6fa461a497cab60c44f0"  # a git tree
+SUMMARY = {"command": "tests/gpu/accept", "device": "d", "driver": "1", "cuda": "13.0", "date": "2026-11-22",
+           "trees": {}, "verdict": "passed", "stages": {"s": {"steps": {"x": {"command": "/a/b/plumb doctor"}}}}}
+
+
+class Tree(Scratch):
+    def setUp(self):
+        super().setUp()
+        for room, path in SOURCES.items():
+            self.write(path, room)
+        self.git("init", "-q", ".")
+        self.commit()
+
+    def git(self, *words):
+        return subprocess.run(["git", "-C", self.root, "-c", "user.name=t", "-c", "user.email=t@t", *words],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    def commit(self):
+        self.git("add", "-A")
+        self.git("commit", "-qm", "x")
+
+    def keys(self, *rooms):
+        return trees.keys(self.root, rooms or trees.ROOMS)
+
+    def put(self, name, what):
+        self.write(f"bench/results/{name}.json", what if isinstance(what, str) else json.dumps(what))
+
+    def store(self, keys, name="gpu-accept", **more):
+        self.put(name, {"device": "NVIDIA H200", "date": "2026-11-21", "verdict": "passed", "trees": keys, **more})
+
+    def run_accept(self, *words, **environment):
+        """(status, stdout)."""
+        run = subprocess.run([SCRIPT, *words, "--root", self.root], stdout=subprocess.PIPE, text=True, check=False,
+                             env={**os.environ, **environment})
+        return run.returncode, run.stdout
+
+    def status(self):
+        status, said = self.run_accept("--status")
+        self.assertEqual(status, 0)  # a warning, never a failure
+        return said
+
+    def strict(self):
+        return self.run_accept("--status", "--strict")[0]
+
+
+class Status(Tree):
+    # Fails if a tree without any acceptance passes for one whose acceptance is current.
+    def test_nothing_stored_is_stale(self):
+        self.assertTrue(self.status().startswith("STALE: no GPU result is stored"))
+        self.assertEqual(self.strict(), 77)
+
+    # Fails if a room's sources may change without the result's becoming stale, or another room is named.
+    def test_keys_decide(self):
+        self.store(self.keys())
+        self.write("bench/b.cc", "not a room that a result speaks of")
+        self.assertEqual(self.status(), "current gpu-accept.json (NVIDIA H200, 2026-11-21)\n")
+        self.assertEqual(self.strict(), 0)
+        for room, path in SOURCES.items():
+            self.write(path, "changed, not committed")
+            said = self.status()
+            self.assertTrue(said.startswith("STALE gpu-accept.json"))
+            self.assertIn(f"{room} was {self.stored_key(room)}", said)
+            self.assertEqual(said.count(" was "), 1)
+            self.write(path, room)
+        self.write("oracle/new.cc", "not known to git yet")
+        self.assertIn("oracle was", self.status())
+        self.assertEqual(self.strict(), 77)
+
+    def stored_key(self, room):
+        return json.loads((self.root / "bench/results/gpu-accept.json").read_text(encoding="utf-8"))["trees"][room]
+
+    # Fails if a page, a Python test or a test that is not staged makes the acceptance stale.
+    def test_what_is_not_built_from_does_not_count(self):
+        self.store(self.keys())
+        for path in ["kernel/README.md", "fuzz/campaign/HARNESS.md", "tests/gpu/x_test.py", "tests/bench/a_test.cc",
+                     "tests/structure_test.cc", "README.md", "bench/SPEED.md"]:
+            self.write(path, "x")
+        self.assertTrue(self.status().startswith("current gpu-accept.json"), self.status())
+
+    # Fails if a result that does not record a room is stale for it, or nothing says so.
+    def test_what_is_not_recorded_is_said(self):
+        self.store(self.keys("kernel", "oracle", "fuzz"), "gpu-old")
+        self.write("corpus/b.safetensors", "another case")
+        self.assertEqual(self.status(), "current gpu-old.json (NVIDIA H200, 2026-11-21): "
+                                        "not recorded: tests, corpus, cmake\n")
+
+    # Fails if a result of before the keys is called current, or its trees are compared with keys.
+    def test_git_trees_are_the_old_key(self):
+        self.store(dict.fromkeys(ROOMS, OLD))
+        self.store({"kernel": OLD[:12] + "-modified"}, "campaign")
+        self.put(f"cuda_bench-h200-{OLD[:12]}",
+                 {"context": {"device": "NVIDIA H200", "date": "2026-11-22T01:00", "kernel": OLD[:12]}})
+        for line, end in zip(self.status().splitlines(), ["; to be made again", "; to be made again",
+                                                          "; to be carried over or made again"], strict=True):
+            self.assertTrue(line.startswith("STALE "), line)
+            self.assertIn("it names git trees, the key before v2", line)
+            self.assertTrue(line.endswith(end), line)
+            self.assertNotIn(" was ", line)
+
+    # Fails if what has not passed looks like what has, or ctest's strict call passes or skips it: also where it is
+    # stale as well.
+    def test_what_has_not_passed_stands_out_and_fails(self):
+        stages = {"probe": {"outcome": "passed"}, "small": {"outcome": "failed"}}
+        self.store(self.keys(), verdict="failed", stages=stages)
+        self.assertTrue(self.status().startswith("current, FAILED small gpu-accept.json ("), self.status())
+        self.assertEqual(self.strict(), 1)
+        stages["small"]["outcome"] = "unavailable"
+        self.store(self.keys(), verdict="incomplete", stages=stages)
+        self.assertTrue(self.status().startswith("current, INCOMPLETE small gpu-accept.json ("), self.status())
+        self.assertEqual(self.strict(), 1)
+        self.write("kernel/a.cc", "changed")
+        self.assertTrue(self.status().startswith("STALE, INCOMPLETE small"), self.status())
+        self.assertEqual(self.strict(), 1)
+
+    # Fails if results of plumb are not listed, or "-modified" passes for the tree that it was modified from.
+    def test_other_results_that_name_their_trees_are_listed(self):
+        keys = self.keys("kernel", "oracle", "fuzz")
+        self.store(self.keys())
+        self.store(keys, "campaign")
+        self.store({**keys, "kernel": keys["kernel"] + "-modified"}, "modified")
+        self.store({**keys, "oracle": ""}, "unsaid")
+        self.put("host_bench", {"context": {}})  # it names no tree
+        said = self.status().splitlines()
+        self.assertEqual([line[:line.index(".json")] for line in said],
+                         ["current gpu-accept", "current campaign", "STALE modified", "STALE unsaid"])
+        self.assertTrue(said[2].endswith(f"kernel was {keys['kernel']}"), said[2])
+        self.assertEqual(self.strict(), 77)
+
+    # Fails if a speed result is current for another kernel, or one that was carried over to this one is stale.
+    def test_speed_results(self):
+        self.store(self.keys())
+        now = self.keys()["kernel"]
+        bench = {"context": {"device": "NVIDIA H200", "date": "2026-11-22T01:00:00+00:00", "kernel": now}}
+        peers = {"machine": {"device": "NVIDIA H200"}, "date": "2026-11-22T01:00:00Z", "kernel": OLD[:12],
+                 "carried": {"from": OLD[:12], "to": now}}
+        self.put(f"cuda_bench-h200-{now}", bench)
+        self.put(f"peers-h200-{now}", peers)
+        self.assertEqual(self.status().splitlines()[1:],
+                         [f"current cuda_bench-h200-{now}.json (NVIDIA H200, 2026-11-22)",
+                          f"current, carried peers-h200-{now}.json (NVIDIA H200, 2026-11-22)"])
+        self.assertEqual(self.strict(), 0)
+        self.write("kernel/a.cc", "changed")
+        self.assertEqual([line.split()[0] for line in self.status().splitlines()], ["STALE"] * 3)
+
+    # Fails if committing changes what is current, or a file that moved does not.
+    def test_committing_changes_nothing(self):
+        self.write("oracle/new.cc", "not known to git yet")
+        self.store(self.keys())
+        self.commit()
+        self.assertTrue(self.status().startswith("current"))
+        self.git("mv", "kernel/a.cc", "kernel/b.cc")
+        self.assertIn("kernel was", self.status())
+
+    # Fails if --status writes to the repository, or needs to.
+    def test_the_repository_is_left_alone(self):
+        self.store(self.keys())
+        self.write("fuzz/a.cc", "changed")
+        self.write("fuzz/new.cc", "new")
+        git = self.root / ".git"
+        self.git("status")  # which may write the index
+
+        def held():
+            return {path: path.read_bytes() for path in git.rglob("*") if path.is_file()}
+        before = held()
+        for path in [git, *git.rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            self.assertIn("fuzz was", self.status())
+        finally:
+            for path in [git, *git.rglob("*")]:
+                path.chmod(0o755 if path.is_dir() else 0o644)
+        self.assertEqual(held(), before)
+
+    # Fails if a result that cannot be read is passed over, ends --status, or passes or skips ctest's strict call.
+    def test_what_cannot_be_read_fails(self):
+        self.put("gpu-x", "{")
+        self.put("gpu-y", "[]")
+        self.store([], "gpu-z")
+        said = self.status()
+        self.assertEqual(said.count("STALE gpu-"), 3, said)
+        self.assertIn("gpu-x.json: cannot be read", said)
+        self.assertIn("gpu-y.json: not a summary", said)
+        self.assertEqual(self.strict(), 1)
+        for name in ("gpu-x", "gpu-y", "gpu-z"):
+            (self.root / f"bench/results/{name}.json").unlink()
+        self.store(self.keys())
+        self.assertEqual(self.strict(), 0)
+        for name, what in [("campaign", "{"), ("cuda_bench-h200", {"context": {}}), ("peers-h200", [])]:
+            self.put(name, what)
+            self.assertEqual(self.strict(), 1, name)
+            (self.root / f"bench/results/{name}.json").unlink()
+
+    # Fails if a tree without git is said to be current.
+    def test_no_checkout(self):
+        shutil.rmtree(self.root / ".git")
+        where = {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
+        status, said = self.run_accept("--status", **where)
+        self.assertEqual(status, 0)
+        self.assertTrue(said.startswith("UNKNOWN"))
+        self.assertEqual(self.run_accept("--status", "--strict", **where)[0], 77)
+
+
+class Store(Tree):
+    # Fails if what a stored result must keep (device, versions, date, command) is lost, or a folder is kept.
+    def test_what_is_kept(self):
+        (self.root / "bench/results").mkdir(parents=True)
+        path = self.write("summary.json", json.dumps(SUMMARY))
+        self.assertEqual(self.run_accept("--store", path), (0, "bench/results/gpu-accept.json: passed\n"))
+        kept = json.loads((self.root / "bench/results/gpu-accept.json").read_text(encoding="utf-8"))
+        self.assertEqual(kept.pop("stages"), {"s": {"steps": {"x": {"command": "plumb doctor"}}}})
+        self.assertEqual(kept, {key: value for key, value in SUMMARY.items() if key != "stages"})
+
+    # Fails if what is no summary takes the place of one.
+    def test_what_is_no_summary_is_not_kept(self):
+        for text in ("{}", "{", json.dumps({**SUMMARY, "trees": None})[:-9]):
+            status, said = self.run_accept("--store", self.write("summary.json", text))
+            self.assertEqual(status, 2)
+            self.assertTrue(said.startswith("accept: "), said)
+        self.assertFalse((self.root / "bench/results").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
