@@ -55,27 +55,34 @@ def read_result(name: str, result: Any) -> About | None:
     return None
 
 
+def why_stale(name: str, about: About, now: dict[str, str]) -> list[str]:
+    """What a result is about that the present tree is not; empty where it is current."""
+    if about.carried_to is not None:
+        stale = [] if about.carried_to == now["kernel"] else [f"it was carried over to kernel {about.carried_to}"]
+    elif any(trees.is_old(str(key)) for key in about.keys.values()):
+        stale = ["it names git trees, the key before v2, in which every file counted"]
+    else:
+        stale = [f"{room} was {str(about.keys[room])[:15]}" for room in now
+                 if about.keys.get(room, now[room]) != now[room]]
+    if stale and name.startswith(SPEED):
+        stale[-1] += "; to be carried over or made again"
+    return stale
+
+
 def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
     """One stored result beside the present keys, or None where it does not say which trees it is about."""
     try:
         about = read_result(name, result)
         if about is None:
             return None
-        stale = [f"{room} was {str(about.keys[room])[:15]}" for room in now
-                 if room in about.keys and about.keys[room] != now[room]]
-        old = [room for room in about.keys if trees.is_old(str(about.keys[room]))]
+        stale = why_stale(name, about, now)
         missing = [room for room in now if room not in about.keys] if name.startswith("gpu-") else []
         where = ", ".join(filter(None, [about.device, about.date]))
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
         return Line(FAILED, f"STALE {name}: not a summary of this script ({fault!r})")
-    words = list(about.words)
-    if about.carried_to is not None and about.carried_to == now["kernel"]:
-        stale, old, words = [], [], [*words, "carried"]
-    if old:
-        what = "to be carried over or made again" if name.startswith(SPEED) else "to be made again"
-        stale = [f"it names git trees, the key before v2, in which every file counted; {what}"]
-    notes = stale + ([f"not recorded: {', '.join(missing)}"] if missing and not old else [])
     is_stale = bool(stale) or not about.keys
+    words = [*about.words, *(["carried"] if about.carried_to is not None and not stale else [])]
+    notes = [*stale, *([f"not recorded: {', '.join(missing)}"] if missing else [])]
     text = (", ".join(["STALE" if is_stale else "current", *words]) + f" {name} ({where})"
             + (": " + ", ".join(notes) if notes else ""))
     return Line(FAILED if about.words else STALE if is_stale else CURRENT, text)
