@@ -58,7 +58,8 @@ class SyntheticTree {
     Write("fuzz/base/part/y.h", Source("#include \"fuzz/base/x.h\"\n"));
     Write("fuzz/base/README.md", "one page\n");
     Write("fuzz/base/inner/z.h", Source("#include \"fuzz/base/x.h\"\n"));
-    Write("fuzz/cli/c.cc", Source("#include \"fuzz/base/inner/z.h\"\n#include \"fuzz/target_abi.h\"\n#include <CLI/CLI.hpp>\n"));
+    Write("fuzz/cli/c.cc", Source("#include \"fuzz/base/inner/z.h\"\n#include "
+                                  "\"fuzz/target_abi.h\"\n#include <CLI/CLI.hpp>\n"));
     Write("fuzz/cli/README.md", "one page\n");
     Write("fuzz/README.md",
           Page({"`.` | –", "`base/` | –", "`base/inner` | `base`", "`cli` | `base/inner`"}));
