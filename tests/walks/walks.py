@@ -3,7 +3,8 @@
 """Follows three ways through the tree, call by call, and counts their climbs.
 
 A walk is a file beside this one, a tree of stops. A line is a stop, indented by two spaces below the stop
-that calls it:
+that calls it. A function that is called again and again stands once, where the data come to it first; so
+does a callback.
 
     FILE: FUNCTION                 the caller's body names FUNCTION
     FILE: FUNCTION via NAME        a callback: the caller's body names NAME, and FUNCTION is what it calls
@@ -100,9 +101,12 @@ def climbs(caller: str, callee: str, tables: list[Table]) -> bool:
 
 def without_comments(text: str) -> str:
     """Blanks comments; line ends and all other places stay."""
-    blank = lambda found: re.sub(r"[^\n]", " ", found.group())  # noqa: E731
-    return re.sub(r'//[^\n]*|/\*.*?\*/|(?:"(?:\\.|[^"\\\n])*")', lambda f: f.group() if f.group()[0] == '"' else blank(f),
-                  text, flags=re.DOTALL)
+
+    def blank(found: re.Match[str]) -> str:
+        whole = found.group()
+        return whole if whole.startswith('"') else re.sub(r"[^\n]", " ", whole)
+
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.DOTALL)
 
 
 def close_of(text: str, start: int) -> int:
@@ -195,8 +199,14 @@ def read_walk(path: Path) -> list[Stop]:
             raise Problem(f"{path.name}:{number}: cannot read {line!r}")
         function = found["function"]
         stops.append(
-            Stop(number, len(found["indent"]) // 2, found["file"], function, found["how"] or "",
-                 found["name"] or function.rpartition("::")[2])
+            Stop(
+                number,
+                len(found["indent"]) // 2,
+                found["file"],
+                function,
+                found["how"] or "",
+                found["name"] or function.rpartition("::")[2],
+            )
         )
     return stops
 
@@ -278,8 +288,10 @@ def main() -> int:
             failed = True
     for name, count in counts.items():
         ceiling = ceilings.get(name, 0)
-        print(f"{name}: {len(count.climbs)} climbs, {count.callbacks} of them callbacks; {count.stops} stops, "
-              f"{len(count.rooms)} rooms, {count.processes} processes started; at most {ceiling} climbs")
+        print(
+            f"{name}: {len(count.climbs)} climbs, {count.callbacks} of them callbacks; {count.stops} stops, "
+            f"{len(count.rooms)} rooms, {count.processes} processes started; at most {ceiling} climbs"
+        )
         if arguments.list:
             print("".join(f"  {climb}\n" for climb in count.climbs), end="")
         if len(count.climbs) > ceiling:
