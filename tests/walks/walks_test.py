@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import walks  # noqa: E402
+import walks
 
 LOW = """// Up() and Nothing() in a comment are no calls.
 int Low(Callback callback) {
