@@ -210,9 +210,11 @@ void CheckComments(const File& file, std::vector<std::string>* violations) {
   static const std::regex kOf(R"((^|[.:;] )Of\b)");
   const Syntax syntax = file.IsSource() ? Syntax::kSlashes : Syntax::kHash;
   for (const Comment& comment : Comments(file.text, syntax)) {
-    if (!std::regex_search(comment.text, kOf)) continue;
+    std::smatch found;
+    if (!std::regex_search(comment.text, found, kOf)) continue;
+    const std::string sentence = comment.text.substr(static_cast<size_t>(found.position()));
     violations->push_back(file.name + ":" + std::to_string(comment.line) +
-                          ": a comment begins with \"Of\": " + comment.text.substr(0, 60));
+                          ": a comment begins with \"Of\": " + sentence.substr(0, 60));
   }
 }
 

@@ -14,6 +14,19 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+// Where a comment begins in `line`, outside of string literals: at `block_open` or `to_end`.
+size_t FindComment(std::string_view line, std::string_view block_open, std::string_view to_end) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line.substr(i).starts_with(block_open) || line.substr(i).starts_with(to_end)) return i;
+    if (line.substr(i).starts_with("'\"'")) {
+      i += 2;
+    } else if (line[i] == '"') {
+      for (++i; i < line.size() && line[i] != '"'; ++i) i += line[i] == '\\' ? 1 : 0;
+    }
+  }
+  return line.npos;
+}
+
 // What `line` says in a comment, or nothing. `inside` says that a `/*` or `"""` is open, and is
 // updated.
 struct Part {
@@ -28,12 +41,10 @@ Part CommentIn(std::string_view line, Syntax syntax, bool* inside) {
   size_t start = 0;
   Part part{true, false, {}};
   if (!*inside) {
-    const size_t block = line.find(block_open);
-    const size_t rest = line.find(to_end);
-    start = std::min(block, rest);
+    start = FindComment(line, block_open, to_end);
     if (start == line.npos) return {};
     part.behind_code = !Trim(line.substr(0, start)).empty();
-    *inside = block < rest;
+    *inside = line.substr(start).starts_with(block_open);
     start += *inside ? block_open.size() : to_end.size();
   }
   size_t length = line.npos;
