@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 5> kTopRooms = {"kernel", "oracle"
 // The folders whose README.md has a table of rooms (room_table.h).
 inline constexpr std::array<std::string_view, 4> kRoomPages = {"fuzz", "kernel", "kernel/cuda",
                                                                "oracle"};
-inline constexpr size_t kMaxLines = 400;       // of a file written by hand
+inline constexpr size_t kMaxLines = 400;       // of any source, script or page
 inline constexpr size_t kMaxReadmeLines = 40;  // of a README.md of a room of fuzz/
 inline constexpr std::string_view kUnlisted = "is in no CMakeLists.txt";
 

@@ -66,6 +66,8 @@ class SyntheticTree {
     Write("tests/x_test.cc", Source("#include \"fuzz/x.h\"\n#include \"bench/x.h\"\nconst char* used = "
                                     "\"plugins/used.c\";\n// \"unused.c\"\n"));
     Write("tests/plugins/used.c", Source(""));
+    Write("tests/plugins/stored.c", Source(""));
+    Write("tests/README.md", "`old.so` was built of `plugins/stored.c`\n");
     Write("bench/x.cc", Source("#include <vector>\n#include \"kernel/problem.h\"\n"));
   }
   ~SyntheticTree() { fs::remove_all(root_); }
