@@ -35,13 +35,6 @@ std::string_view Name(DType dtype) {
   return "unknown";
 }
 
-std::optional<DType> DTypeFromName(std::string_view name) {
-  for (DType dtype : {DType::kBf16, DType::kF16, DType::kF32, DType::kI32, DType::kI64}) {
-    if (name == Name(dtype)) return dtype;
-  }
-  return std::nullopt;
-}
-
 float ToFloat(BFloat16 value) {
   uint32_t bits = uint32_t{value.bits} << 16;
   if ((bits & ~0x8000'0000) > kInfinity) bits |= kQuietBit;

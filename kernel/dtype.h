@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace plumbline::kernel {
@@ -39,9 +38,6 @@ constexpr bool IsFloat(DType dtype) {
 
 // "bf16", "fp16", "fp32", "int32", "int64".
 std::string_view Name(DType dtype);
-
-// The inverse of Name; nullopt for any other text.
-std::optional<DType> DTypeFromName(std::string_view name);
 
 struct BFloat16 {
   uint16_t bits;

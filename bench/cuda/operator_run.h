@@ -81,7 +81,7 @@ class OperatorRun {
   DeviceArray<std::byte> workspace_, saved_, at_once_;
 };
 
-// Of all elements, enqueued on `stream` and waited for.
+// The sum over all elements, enqueued on `stream` and waited for.
 double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream);
 
 }  // namespace plumbline::bench

@@ -11,9 +11,10 @@
 
 namespace plumbline::bench {
 
-// Of n > 5 sorted values, the interval from the r-th least to the r-th largest holds the median of
-// their distribution with probability 1 − 2 P(X < r), X binomial(n, 1/2): the largest r for which that
-// is at least 95 % (W. J. Conover, Practical Nonparametric Statistics, 3.2). n up to 1000.
+// Returns the rank r of a 95 % interval for the median, for 5 < n <= 1000 values. The interval from the
+// r-th least to the r-th largest value holds the median of their distribution with probability 1 − 2
+// P(X < r), X binomial(n, 1/2); r is the largest for which that is at least 95 % (W. J. Conover,
+// Practical Nonparametric Statistics, 3.2).
 constexpr int MedianRank(int n) {
   double chance = 1;  // of X = r, from r = 0
   for (int i = 0; i < n; ++i) chance /= 2;
@@ -28,7 +29,7 @@ constexpr int MedianRank(int n) {
 static_assert(MedianRank(6) == 1 && MedianRank(10) == 2 && MedianRank(15) == 4 && MedianRank(20) == 6 &&
               MedianRank(25) == 8 && MedianRank(30) == 10 && MedianRank(50) == 18);
 
-// Of one value at least.
+// Takes one value at least.
 inline double Median(std::vector<double> values) {
   std::ranges::sort(values);
   const size_t n = values.size();

@@ -101,15 +101,13 @@ INSTANTIATE_TEST_SUITE_P(Formats, DTypeTest, testing::Values(kBf16Format, kF16Fo
                            return format.param.exponent_bits == 8 ? "bf16" : "fp16";
                          });
 
-// Fails if a name is changed, missing or shared.
-TEST(DTypeNameTest, NamesRoundTrip) {
-  for (DType dtype : {DType::kBf16, DType::kF16, DType::kF32, DType::kI32, DType::kI64}) {
-    EXPECT_EQ(DTypeFromName(Name(dtype)), dtype);
-  }
+// Fails if a name is changed or missing: recipes and cases on disk hold them.
+TEST(DTypeNameTest, NamesStay) {
   EXPECT_EQ(Name(DType::kBf16), "bf16");
+  EXPECT_EQ(Name(DType::kF16), "fp16");
+  EXPECT_EQ(Name(DType::kF32), "fp32");
+  EXPECT_EQ(Name(DType::kI32), "int32");
   EXPECT_EQ(Name(DType::kI64), "int64");
-  EXPECT_EQ(DTypeFromName("float"), std::nullopt);
-  EXPECT_EQ(DTypeFromName(""), std::nullopt);
 }
 
 }  // namespace

@@ -93,14 +93,17 @@ TEST_F(HostileFolder, WithSomethingInTheWayIsNamed) {
   EXPECT_EQ(Slurp(work_ / "o" / "findings"), "in the way");
 }
 
-// Kills: a folder that may not be read, taken for an empty one. Root may read everything: there the
-// test says so and looks at no more.
+// Kills: a folder that may not be read, taken for an empty one; an output folder that may not be made,
+// met by an exception that nobody catches. Root may read and write everything, so there the program is
+// started without the capabilities that let it.
 TEST_F(HostileFolder, ThatMayNotBeReadIsNamed) {
-  if (geteuid() == 0) GTEST_SKIP() << "root may read what nobody may";
+  const std::string plain =
+      geteuid() != 0 ? "" : "setpriv --bounding-set=-dac_override,-dac_read_search";
+  if (RunCommand(plain + " true").status != 0) GTEST_SKIP() << "root that may not give up capabilities";
   std::filesystem::create_directory(work_ / "closed");
   chmod((work_ / "closed").c_str(), 0);
-  Ends(Run("replay closed"), 2, "usage", "closed");
-  Ends(Run("fuzz --target host --budget 1cases --out closed/o"), 3, "fault", "closed/o");
+  Ends(Run("replay closed", plain), 2, "usage", "closed");
+  Ends(Run("fuzz --target host --budget 1cases --out closed/o", plain), 2, "usage", "closed/o");
   chmod((work_ / "closed").c_str(), 0700);
 }
 

@@ -19,7 +19,7 @@ static int Run(const plumbline_problem* problem, plumbline_results* results, voi
   (void)stream;
   snprintf(error, capacity, "as told");
 #ifdef SOMETIMES
-  /* Of any five in a row three or four. */
+  /* Three or four of any five calls in a row fail. */
   static const char order[] = "FF.FF.FF.F";
   static int calls = 0;
   if (v % 4 != 1) return PLUMBLINE_UNSUPPORTED;

@@ -17,7 +17,7 @@ def last_json(_: Path | None, output: str) -> dict[str, Any]:
 
 
 def probe(_: Path | None, output: str) -> dict[str, Any]:
-    """Of `plumb doctor --probe`, the probe alone."""
+    """Returns what `plumb doctor --probe` says of the probe alone."""
     result = last_json(None, output)
     return result.get("probe", result)
 

@@ -18,7 +18,7 @@ namespace {
 
 using kernel::DType;
 
-// Of the first column; no entry counts for more than 2.
+// The sum over the first column, in which an entry counts for 0 to 2.
 double PositiveSum(const HostTensor& weight) {
   double sum = 0;
   for (int64_t v = 0; v < weight.shape[0]; ++v) {

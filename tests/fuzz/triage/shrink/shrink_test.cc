@@ -236,7 +236,7 @@ TEST(Shrink, ValuesAreGivenUpForSize) {
   EXPECT_EQ(r.problem.vocab(), 2);
 }
 
-// Of what a predicate may ask: extents with residues, options, values, a sum over many.
+// A predicate demands some of these: extents with residues, options, values, a sum over many.
 struct Need {
   int64_t rows, vocab, modulus, hidden, sum;
   bool fp32_grads, entropy;
