@@ -91,6 +91,7 @@ CoverageReport ReportOf(const Coverage& coverage) {
 CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
                             CampaignObserver* observer) {
   std::string error;
+  std::error_code code;
   JournalState state;
   std::unique_ptr<Journal> journal;
   Course course;
@@ -117,7 +118,7 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
       observer->OnNote("item " + std::to_string(item) +
                        " was in flight when the last run ended: it runs again");
     }
-  } else if (std::filesystem::exists(options.out / kJournalName)) {
+  } else if (std::filesystem::exists(options.out / kJournalName, code)) {
     return Refused(ExitStatus::kUsage,
                    options.out.string() + " already holds a campaign; go on with it by --resume " +
                        options.out.string(),
@@ -130,7 +131,6 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
       status != ExitStatus::kClean)
     return Refused(status, error, std::move(options));
   if (options.jobs == 0) options.jobs = DefaultJobs(on_device);
-  std::error_code code;
   for (const char* name : {"findings", "logs"}) {
     const std::filesystem::path folder = options.out / name;
     std::filesystem::create_directories(folder, code);
@@ -145,7 +145,7 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     journal = Journal::Create(options.out, options, &error);
     if (!journal) {
       // Not created: the folder is not to be written to. Created, but not written: the disk's fault.
-      const bool created = std::filesystem::exists(options.out / kJournalName);
+      const bool created = std::filesystem::exists(options.out / kJournalName, code);
       return Refused(created ? ExitStatus::kFault : ExitStatus::kUsage, error, std::move(options));
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths (kernel/cuda/pass/path.h) whose kernels, and what surrounds them, ask at run time which defect
+// Paths (kernel/cuda/stages/path.h) whose kernels, and what surrounds them, ask at run time which defect
 // they have. A path's functions are told of their product alone; the call that a thread is in says the
 // rest.
 

@@ -17,7 +17,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernel/cuda/pass/path.h"
+#include "kernel/cuda/stages/path.h"
 
 namespace plumbline::kernel::cuda::hopper {
 

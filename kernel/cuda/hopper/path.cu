@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/cuda/hopper/launch.h"
-#include "kernel/cuda/pass/pass.h"
+#include "kernel/cuda/support/paths.h"
 
 namespace plumbline::kernel::cuda {
 

@@ -4,10 +4,10 @@
 
 #include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/pass/pass.h"
-#include "kernel/cuda/pass/path.h"
 #include "kernel/cuda/stages/finish.h"
 #include "kernel/cuda/stages/list_rows.h"
 #include "kernel/cuda/stages/operands.h"
+#include "kernel/cuda/stages/path.h"
 
 namespace plumbline::kernel::cuda {
 namespace {

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "kernel/cuda/layout/workspace.h"
+#include "kernel/cuda/support/paths.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
@@ -18,12 +19,7 @@
 namespace plumbline::kernel::cuda {
 
 struct Kept;      // kernel/cuda/layout/saved_state.h
-struct Path;      // kernel/cuda/pass/path.h
 struct SavedRow;  // kernel/cuda/stages/list_rows.h
-
-extern const Path kPortablePath;
-extern const Path kSimtPath;
-extern const Path kHopperPath;
 
 // A call whose arguments have been checked.
 struct Call {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "kernel/cuda/pass/path.h"
+#include "kernel/cuda/stages/path.h"
 #include "kernel/cuda/portable/main_loop.cuh"
 #include "kernel/cuda/support/launch.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/portable/launch.cuh"
+#include "kernel/cuda/support/paths.h"
 
 namespace plumbline::kernel::cuda {
 

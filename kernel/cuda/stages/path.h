@@ -3,8 +3,8 @@
 // A path: the kernels of the operator's products for one kind of device. Everything else (which rows
 // take part, packing, the reduction of partial sums, the order of the launches) is common to all paths.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
-#define PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
+#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_
+#define PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -31,8 +31,7 @@ struct ProductKernels {
   decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
 
-// The constants of this type, one a path, are declared in kernel/cuda/pass/pass.h, which host code can
-// include.
+// The constants of this type, one a path, are declared in kernel/cuda/support/paths.h.
 struct Path {
   int partial_columns;  // of a partial sum of a row: one of kPartialColumns
                         // (kernel/cuda/layout/workspace.h)
@@ -57,4 +56,4 @@ inline const ProductKernels<__half>& KernelsOf(const Path& path) {
 
 }  // namespace plumbline::kernel::cuda
 
-#endif  // PLUMBLINE_KERNEL_CUDA_PASS_PATH_H_
+#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_
