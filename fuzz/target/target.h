@@ -65,8 +65,8 @@ class Target {
   // (fuzz/examine/device_run.h), and on return the work may still be under way.
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) const;
 
-  // True if the target can also run as forward and backward apart, with workspace and saved state of
-  // the caller.
+  // The call in two parts, forward and backward, with workspace and saved state of the caller. Sizes,
+  // Forward and Backward may be called only if split().
   bool split() const { return table_->sizes != nullptr; }
   RunOutcome Sizes(const kernel::Problem& problem, size_t* workspace, size_t* saved) const;
   RunOutcome Forward(const kernel::Problem& problem, const kernel::Results& results, void* workspace,
