@@ -32,8 +32,8 @@ struct ExamineOptions {
 
 CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});
 // Runs several targets, at least one, whose descriptions differ in the name alone, and judges all by
-// one evaluation of the oracle. The case is passed if all pass it. A check that one of them declines is
-// skipped. Findings name their target; counts of elements are added up.
+// one evaluation of the oracle. The case is passed if all pass it, and skipped if one of them declines
+// it. Findings name their target; counts of elements are added up.
 CaseResult Examine(OwnedProblem problem, std::span<const Target* const> targets,
                    const ExamineOptions& options = {});
 
