@@ -80,7 +80,7 @@ void Comparison::Scaled(Output output, const Measured& a, size_t i, const Measur
     return x == 0 || (std::fabs(x) >= kSmallest && std::fabs(x) <= kLargest);
   };
   if (!within(before) || !within(required)) return;
-  // A zero may be what rounding left of a number that is subnormal in one of the two scales.
+  // A zero may be the rounded form of a number that is subnormal in one of the two scales.
   if (before == 0 && std::fabs(after) < kSmallest) return;
   Near(output, i, after, required, 0);
 }
@@ -195,7 +195,7 @@ Logits LogitsOf(const OwnedProblem& p, int64_t row) {
   for (int64_t v = 0; v < p.vocab(); ++v) {
     double sum = 0, magnitude = 0;
     for (int64_t d = 0; d < h; ++d) {
-      // Of two fp32 numbers, so exact.
+      // A product of two fp32 numbers is exact in fp64.
       const double product = double{p.hidden.GetFloat(row * h + d)} * p.weight.GetFloat(v * h + d);
       sum += product;
       magnitude += std::fabs(product);
