@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the program ends: the process's exit status and the word in its last line.
+// The status that the program ends with: the process's exit status and the word in its last line.
 
 #ifndef PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
 #define PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plug-in whose table is set by -D, for tests of the loader's refusals and of results that it passes
- * on: ABI, SIZE, RUN, DESCRIBE, SIZES: the members of the table; TABLE: the result of
- * plumbline_target() TEXT: the description; STATUS: the result of run; SAYS: the character that fills
- * its whole error text text, its terminator included
+ * A plug-in whose table is set by -D, for tests of the loader:
+ *   ABI, SIZE, RUN, DESCRIBE, SIZES: the members of the table; TABLE: the result of plumbline_target()
+ *   TEXT: the description; STATUS: the result of run; SAYS: the character that fills all of its error
+ *   text, its terminator included
  */
 #include <string.h>
 
