@@ -54,7 +54,7 @@ enum class HarnessDefect : uint8_t {
 #define PLUMBLINE_HARNESS_DEFECT kNone
 #endif
 
-// Internal linkage, since the value differs from one program to the next.
+// Internal linkage: it differs from one program to the next.
 constexpr HarnessDefect kPlantedHere = HarnessDefect::PLUMBLINE_HARNESS_DEFECT;
 
 constexpr bool Planted(HarnessDefect defect) { return kPlantedHere == defect; }

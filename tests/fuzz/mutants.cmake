@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The harness's own defects (fuzz/base/harness_defect.h), each in a program of its own. Such a program has
-# the unchanged tests of the harness, one file of the harness compiled with the defect, and the rest from
-# the archive, which the linker reads last. It must fail in the test that is named here, and reach its
-# summary: a crash is not a failure of that kind.
+# The harness's own defects (fuzz/base/harness_defect.h), each in a program of its own: tests of the harness as they
+# are, one file of it compiled with the defect, and the rest from the archive, which the linker comes to
+# last. Such a program must fail, in the test that is named here, and reach its summary: a crash is not a
+# failure of that kind.
 #
-# The programs are compiled with little optimisation: no defect depends on it, and there are many programs.
+# Compiled without much optimisation: what is planted does not depend on it, and there are many of them.
 # Only the tests named are run. Workers are the program as it is built, without a defect.
-# base/json.cc, the one file that includes nlohmann_json, is among the files compiled here.
+# base/json.cc is the one file that includes it, and one of those compiled here.
 find_package(nlohmann_json CONFIG REQUIRED)
 
 function(plumbline_harness_mutant defect source test)

@@ -195,7 +195,7 @@ Logits LogitsOf(const OwnedProblem& p, int64_t row) {
   for (int64_t v = 0; v < p.vocab(); ++v) {
     double sum = 0, magnitude = 0;
     for (int64_t d = 0; d < h; ++d) {
-      // A product of two fp32 numbers is exact in fp64.
+      // The product of two fp32 numbers is exact in fp64.
       const double product = double{p.hidden.GetFloat(row * h + d)} * p.weight.GetFloat(v * h + d);
       sum += product;
       magnitude += std::fabs(product);
