@@ -46,8 +46,8 @@ void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     });
     return;
   }
-  // The sum of magnitudes stays below 2^exp + 2^(exp-1) + 2^7 + 8, which is within 2^24, and within 60
-  // 000 in fp16.
+  // The sum of magnitudes stays below 2^exp + 2^(exp-1) + 2^7 + 8. That is within 2^24, and within
+  // 60 000 in fp16.
   const int exp = HoldExp(r, 0, 23, 15);
   const int64_t parts = std::min<int64_t>(3, r.h - 1), gap_dims = r.h - parts;
   const int part_bits = std::clamp(exp - 1, 0, 7);
