@@ -77,7 +77,7 @@ TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
   EXPECT_EQ(Fuzz("nothing", std::string("--recipe ") + kBad).status, 0) << Err();
 }
 
-// Kills: writes that stay on the device unseen, errors of launches that nobody claims, work that is not
+// Kills: writes that stay on the device unseen, a failed launch that is not reported, work that is not
 // ordered with the rest.
 TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   const std::pair<const char*, const char*> deeds[] = {{"write-outside", "guard-band"},
