@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a folder has room for what a campaign still has to write.
+// Checks that a folder has room for what a campaign still has to write.
 
 #ifndef PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
 #define PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
@@ -11,8 +11,9 @@
 
 namespace plumbline::fuzz {
 
-// Empty where at least `least` bytes are free in `folder`, or where its file system does not say; else
-// a sentence that names folder and bytes. What is free for this user counts, not for root.
+// Returns an empty text if at least `least` bytes are free in `folder`, or if its file system does not
+// say; else a sentence that names folder and bytes. Counted is what is free for this user, not for
+// root.
 std::string DiskShortage(const std::filesystem::path& folder, int64_t least);
 
 }  // namespace plumbline::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the program ends with: the process's exit status and the word in its last line.
+// The status that the program ends with: the process's exit status and the word in its last line.
 
 #ifndef PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
 #define PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
@@ -18,7 +18,7 @@ enum class ExitStatus : uint8_t {
   kUsage = 2,
   kFault = 3,  // the harness itself is at fault: reference and arbiter disagree, the disk is full, ...
   kUnavailable = 4,  // a target does not load
-  kInterrupted = 5,  // by a signal; what was done is saved
+  kInterrupted = 5,  // ended by a signal; what was done is saved
 };
 
 constexpr std::string_view Name(ExitStatus status) {
@@ -27,8 +27,8 @@ constexpr std::string_view Name(ExitStatus status) {
   return kNames[static_cast<int>(status)];
 }
 
-// What a run ends with of all that came to pass: a fault goes before an unavailable target, that before
-// an interrupt, that before misuse, and that before findings.
+// The exit status of a run in which several things happened: a fault goes before an unavailable target,
+// that before an interrupt, that before misuse, and that before findings.
 constexpr ExitStatus Gravest(std::initializer_list<std::pair<ExitStatus, bool>> happened) {
   constexpr ExitStatus kOrder[] = {ExitStatus::kFault, ExitStatus::kUnavailable,
                                    ExitStatus::kInterrupted, ExitStatus::kUsage, ExitStatus::kFindings};

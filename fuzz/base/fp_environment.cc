@@ -7,7 +7,7 @@
 namespace plumbline::fuzz {
 
 std::string FpEnvironmentFault() {
-  // volatile: the compiler would compute these at build time, in its own environment.
+  // volatile: otherwise the compiler would compute these at build time, in its own environment.
   volatile float least = std::numeric_limits<float>::min();
   volatile float half = 0.5F;
   volatile float subnormal = least * half;

@@ -11,11 +11,11 @@
 
 namespace plumbline::fuzz {
 
-// What is wrong with this thread's environment; empty if nothing. Found by computing, not by reading
-// control registers, so it also sees an emulator or a compiler flag.
+// Says what is wrong with this thread's environment; empty if nothing is. It is found by computing, not
+// by reading control registers, so an emulator's or a compiler flag's effect is seen as well.
 std::string FpEnvironmentFault();
 
-// Round to nearest, subnormals kept, no traps, on this thread.
+// Sets this thread to round to nearest, keep subnormals and take no traps.
 void RestoreFpEnvironment();
 
 }  // namespace plumbline::fuzz

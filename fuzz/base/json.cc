@@ -18,9 +18,9 @@ using Library = nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 
-// Builds a Json from the library's events. A SAX handler rather than the library's own document,
-// because only here can a duplicate key, or an integer that the lexer silently turned into a double, be
-// seen.
+// Builds a Json from the library's events. It is a SAX handler rather than the library's own document
+// because only here can a duplicate key be seen, or an integer that the lexer silently turned into a
+// double.
 class Builder final : public nlohmann::json_sax<Library> {
  public:
   Json Take() { return std::move(root_); }
@@ -60,7 +60,7 @@ class Builder final : public nlohmann::json_sax<Library> {
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& exception) override {
     const std::string_view what = exception.what();
     const size_t end_of_code = what.find("] ");
-    // It quotes the token at which it stopped, which may be megabytes of anything.
+    // The library's message quotes the token at which it stopped, which may be megabytes of anything.
     return Refuse(Abridged(
         Printable(std::string(end_of_code == what.npos ? what : what.substr(end_of_code + 2)))));
   }
@@ -107,7 +107,7 @@ class Builder final : public nlohmann::json_sax<Library> {
 };
 
 void WriteString(const std::string& text, std::string* out) {
-  // A target's words may be any bytes; what is not UTF-8 becomes U+FFFD rather than an exception.
+  // A target's messages may hold any bytes: what is not UTF-8 becomes U+FFFD rather than an exception.
   *out += Library(text).dump(-1, ' ', false, Library::error_handler_t::replace);
 }
 
@@ -124,7 +124,7 @@ void WriteDouble(double value, std::string* out) {
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   const std::string_view text(digits, static_cast<size_t>(end - digits));
   *out += text;
-  // Without a point it would come back as an integer, and -0 as 0.
+  // Without a decimal point the number would be read back as an integer, and -0 as 0.
   if (text.find_first_of(".e") == text.npos) *out += ".0";
 }
 

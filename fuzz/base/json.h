@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON value, and the only door to the JSON library (its headers are slow to compile, so they stay in
-// json.cc). Objects keep their keys sorted: the same value always gives the same bytes.
+// A JSON value. Only json.cc includes the JSON library, whose headers are slow to compile. Objects keep
+// their keys sorted: the same value always gives the same bytes.
 
 #ifndef PLUMBLINE_FUZZ_BASE_JSON_H_
 #define PLUMBLINE_FUZZ_BASE_JSON_H_
@@ -43,13 +43,14 @@ class Json {
   const Array* as_array() const { return std::get_if<Array>(&value_); }
   const Object* as_object() const { return std::get_if<Object>(&value_); }
 
-  // Member of an object; nullptr if this is no object or has no such key.
+  // Returns a member of an object; nullptr if this is no object or has no such key.
   const Json* Find(std::string_view key) const;
   // Makes this an object if it is null.
   Json& operator[](std::string_view key);
   void Append(Json value);  // makes this an array if it is null
 
-  // Compact (indent < 0) or indented. Keys sorted, UTF-8, doubles in their shortest exact form.
+  // Writes compact text (indent < 0) or indented text. Keys are sorted, text is UTF-8, and doubles have
+  // their shortest exact form.
   std::string Dump(int indent = -1) const;
   // Refuses trailing text, duplicate keys, integers beyond int64, and nesting deeper than 64.
   static std::optional<Json> Parse(std::string_view text, std::string* error);

@@ -20,17 +20,18 @@ enum class Presence : uint8_t { kRequired, kOptional };
 
 class JsonReader {
  public:
-  // json may be null: then the object itself is missing. path is what errors call it: "problem.layout".
+  // json may be null, which means that the object itself is missing. path is its name in errors:
+  // "problem.layout".
   JsonReader(const Json* json, std::string path, Presence presence);
 
-  // The value stays as it was where the member is optional and absent, or wrong.
+  // *value stays as it was if the member is optional and absent, or wrong.
   void Read(std::string_view key, bool* value);
   void Read(std::string_view key, std::string* value);
   void Read(std::string_view key, int64_t* value, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
   void Read(std::string_view key, int* value, int least, int most);
   void Read(std::string_view key, double* value, double least, double most);
 
-  // The member itself, for what the above do not read; null if absent.
+  // Returns the member itself, for types that the above do not read; null if absent.
   const Json* Member(std::string_view key);
   // Refuses a member: "problem.reduction is 3, not one of none, sum, mean".
   void Wrong(std::string_view key, const Json* got, std::string_view expected);
@@ -41,7 +42,7 @@ class JsonReader {
   std::string Error();
 
  private:
-  // The member if it must be looked at; refuses one that is missing but required.
+  // Returns the member if it must be looked at; refuses one that is missing but required.
   const Json* Expect(std::string_view key, std::string_view expected);
   void Refuse(std::string why);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file mapped for reading: its bytes are paged in as they are looked at, so it may be larger than
-// memory. Whoever shortens the file meanwhile ends this process with SIGBUS, as with any mapping.
+// A file mapped for reading. Its bytes are paged in as they are read, so it may be larger than memory.
+// If another process shortens the file meanwhile, this process ends with SIGBUS, as with any mapping.
 
 #ifndef PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
 #define PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
@@ -16,7 +16,7 @@ namespace plumbline::fuzz {
 
 class MappedFile {
  public:
-  // Null, with the reason, for what is not a regular file or cannot be opened or mapped.
+  // Returns null, with the reason, for a path that is not a regular file or cannot be opened or mapped.
   static std::unique_ptr<MappedFile> Open(const std::filesystem::path& path, std::string* error);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

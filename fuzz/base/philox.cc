@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight blocks of a Philox stream at once. An element of a problem costs half a block, and one block
-// after another the multiplications of ten rounds wait for each other: expansion spent half its time
-// so.
+// Eight blocks of a Philox stream at once. An element of a problem costs half a block. If blocks are
+// made one after another, the multiplications of ten rounds wait for each other; expansion spent half
+// its time on that.
 
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
@@ -28,8 +28,8 @@ void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32
   }
 }
 #else
-// Every word of a block in the low half of a 64-bit lane, a lane a block: MulEven gives the product of
-// the low halves in full.
+// Holds every word of a block in the low half of a 64-bit lane, one lane a block. MulEven gives the
+// full product of the low halves.
 void RunOfBlocks(PhiloxBlock counter, const std::array<uint32_t, 2>& key, uint32_t* out) {
   const hn::CappedTag<uint64_t, kPhiloxRun> lanes;
   const hn::Repartition<uint32_t, decltype(lanes)> words;

@@ -18,7 +18,7 @@ namespace plumbline::fuzz {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-// Scalars, which device code may name.
+// Scalars rather than arrays, so that device code may name them.
 inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
 inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9, kPhiloxWeyl1 = 0xBB67AE85;
 inline constexpr int kPhiloxRounds = 10;
@@ -36,12 +36,13 @@ constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> ke
   return counter;
 }
 
-// The blocks Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun, one after
-// another, vectorised. That word must be a multiple of kPhiloxRun.
+// Writes the blocks Philox4x32(counter with its second word increased by i, key) for i < kPhiloxRun,
+// one after another, vectorised. That word must be a multiple of kPhiloxRun.
 inline constexpr size_t kPhiloxRun = 8;
 void PhiloxRun(const PhiloxBlock& counter, const std::array<uint32_t, 2>& key, uint32_t* out);
 
-// Random bits addressed by place. `purpose` tells apart the tensors, and the decisions, of one seed.
+// Random bits addressed by place. `purpose` keeps apart the tensors, and the decisions, that share one
+// seed.
 class Stream {
  public:
   constexpr Stream(uint64_t seed, uint32_t purpose)
@@ -78,9 +79,9 @@ constexpr double Bell(uint64_t bits) {
   return static_cast<double>(2 * static_cast<int64_t>(sum) - 3 * static_cast<int64_t>(kMask)) * 0x1p-21;
 }
 
-// The bits of one row of a stream, column by column: 32 bits a column (Word) or 64 (Pair), not both on
-// the same purpose, for they are cut from the same blocks. Keeps the last run of blocks, so walking
-// along a row is cheap, and jumping to and fro is not.
+// The bits of one row of a stream, column by column: 32 bits a column (Word) or 64 (Pair). A purpose
+// uses only one of the two, since both are cut from the same blocks. The last run of blocks is kept, so
+// walking along a row is cheap, and jumping to and fro is not.
 class RowBits {
  public:
   RowBits(const Stream& stream, int64_t row) : stream_(stream), row_(row) {}
@@ -107,7 +108,7 @@ class RowBits {
   Stream stream_;
   int64_t row_;
   uint64_t index_ = kNone;                    // the run that is kept
-  std::array<uint32_t, 4 * kPhiloxRun> run_;  // not set before: most rows are short
+  std::array<uint32_t, 4 * kPhiloxRun> run_;  // not initialised: most rows are short
 };
 
 }  // namespace plumbline::fuzz

@@ -26,7 +26,7 @@ std::string SystemError(const std::string& what, const std::filesystem::path& pa
   return what + " " + path.string() + ": " + strerrordesc_np(errno);
 }
 
-// From here to the end of the file.
+// Reads from here to the end of the file.
 bool ReadToEnd(int descriptor, const std::filesystem::path& path, uint64_t most, std::string* text,
                std::string* error) {
   char buffer[1 << 16];
@@ -59,8 +59,8 @@ bool WriteAndSync(int descriptor, std::span<const std::byte> bytes) {
 }  // namespace
 
 int OpenRegular(const std::filesystem::path& path, int flags, std::string* error) {
-  // Asked before opening as well: opening a device may already do something (rewind a tape, arm a
-  // watchdog).
+  // The type is asked for before opening as well: opening a device may already do something (rewind a
+  // tape, arm a watchdog).
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     *error = Named(path, strerrordesc_np(errno));
@@ -70,7 +70,7 @@ int OpenRegular(const std::filesystem::path& path, int flags, std::string* error
     *error = Named(path, "not a regular file");
     return -1;
   }
-  // Not blocking, should the name have become a pipe in between.
+  // Opened without blocking, in case the name has become a pipe in between.
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     *error = Named(path, strerrordesc_np(errno));

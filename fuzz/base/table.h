@@ -11,10 +11,10 @@
 
 namespace plumbline::fuzz {
 
-// Columns are padded to their widest cell, two spaces lie between them; numbers are set flush right.
+// Pads columns to their widest cell, with two spaces between them. Numbers are set flush right.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-// The word as a POSIX shell reads it, in quotes where it needs them.
+// The word as a POSIX shell reads it, quoted if it needs to be.
 std::string ShellQuote(std::string_view word);
 
 }  // namespace plumbline::fuzz

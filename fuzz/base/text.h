@@ -11,16 +11,17 @@
 
 namespace plumbline::fuzz {
 
-// printf into a string.
+// Formats like printf, into a string.
 [[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...);
 
-// Control characters as \xHH: a stranger's bytes must not steer a terminal.
+// Writes control characters as \xHH, so that text of unknown origin cannot send control codes to a
+// terminal.
 std::string Printable(std::string_view text);
 
-// The text, or its beginning and how long it is: what a stranger's file holds may be megabytes.
+// The text, or its beginning and its length: a text read from a file may be megabytes long.
 std::string Abridged(std::string text);
 
-// "grad_weight[3, 0]", "logprob[2]", "loss".
+// Names an element: "grad_weight[3, 0]", "logprob[2]", "loss".
 std::string Place(std::string_view output, int64_t row, int64_t column);
 
 }  // namespace plumbline::fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The version that the program prints and writes into journals and cases: project() in CMakeLists.txt,
-// which a test holds it to.
+// The version that the program prints and writes into journals and cases. A test holds it to that of
+// project() in CMakeLists.txt.
 
 #ifndef PLUMBLINE_FUZZ_BASE_VERSION_H_
 #define PLUMBLINE_FUZZ_BASE_VERSION_H_

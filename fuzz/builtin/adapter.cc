@@ -26,7 +26,8 @@ int Report(const kernel::Status& status, bool told, char* error, size_t error_ca
 
 kernel::Results EveryResult(const kernel::Problem& problem, bool fp32_grads) {
   using kernel::DType;
-  // Never read or written: sizes are host arithmetic. It only must not look absent or misaligned.
+  // The address of all results. It is neither read nor written, since sizes are computed on the host.
+  // It must only not look absent or misaligned.
   alignas(64) static char nowhere[64];
   const auto vector = [&](int64_t n) {
     return kernel::Tensor{nowhere, DType::kF32, 1, {n, 1}, {1, 1}};

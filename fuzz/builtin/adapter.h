@@ -30,13 +30,13 @@
 
 namespace plumbline::fuzz {
 
-// An enum plumbline_status; the message goes to error, cut to its capacity. kInvalidData is no refusal:
-// everything has been written, and where first_invalid_row is asked for (`told`) that says it, so the
-// outputs are judged. Without it PLUMBLINE_INVALID must say it.
+// Returns an enum plumbline_status; the message goes to error, cut to its capacity. kInvalidData is no
+// refusal, since everything has been written. If first_invalid_row is asked for (`told`), it reports
+// the invalid row and the outputs are judged; otherwise PLUMBLINE_INVALID must report it.
 int Report(const kernel::Status& status, bool told, char* error, size_t error_capacity);
 
-// Every result that the problem could ask for, with fp32 or input-dtype gradients, over memory that is
-// not there: for sizes(), which is asked before the results are known and must cover all of them.
+// Every result that the problem could ask for, with fp32 or input-dtype gradients, at addresses without
+// memory. sizes() takes them: it is called before the results are known and must cover all of them.
 kernel::Results EveryResult(const kernel::Problem& problem, bool fp32_grads);
 
 template <class Operator>
@@ -45,7 +45,7 @@ class Entry {
   static const plumbline_target_v1* Table() { return &kTable; }
 
  private:
-  // Translates, calls, reports.
+  // Translates the structs, calls the operator, reports its status.
   template <class Call>
   static int Guard(const plumbline_problem* problem, const plumbline_results* results, char* error,
                    size_t error_capacity, Call call) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The targets by the names that a command line takes:
-// "host", "host-hopper", "cuda", "cuda-portable", "cuda-simt", "cuda-forward-backward", "mutant:NAME",
-// "hopper-mutant:NAME", "cuda-mutant:NAME", "plugin:PATH.so".
+// The targets by the names that a command line takes: "host", "host-hopper", "cuda", "cuda-portable",
+// "cuda-simt", "cuda-forward-backward", "mutant:NAME", "hopper-mutant:NAME", "cuda-mutant:NAME",
+// "plugin:PATH.so".
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_CATALOGUE_H_
 #define PLUMBLINE_FUZZ_BUILTIN_CATALOGUE_H_
@@ -16,14 +16,14 @@
 
 namespace plumbline::fuzz {
 
-// The target of that name; null, with the reason, for an unknown name (and the names there are) or
-// where Target::Open or Target::Adopt fails.
+// Loads the target of that name. Returns null, with the reason, for an unknown name (the reason lists
+// the names there are) or if Target::Open or Target::Adopt fails.
 std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error,
                                    OpenDevice open = nullptr);
 
-// "cuda+cuda-portable": built-in targets that are examined together (fuzz/examine/examine.h), or one of
-// any kind. Null pointers never; empty, with the reason, where one does not load or their descriptions
-// differ in more than the name.
+// Loads one target of any kind, or several built-in ones, "cuda+cuda-portable", that are examined
+// together (fuzz/examine/examine.h). No pointer is null. Returns an empty vector, with the reason, if
+// one does not load or if their descriptions differ in more than the name.
 std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error);
 
 struct BuiltIn {

@@ -13,8 +13,9 @@ namespace {
 
 using kernel::CudaPath, kernel::Problem, kernel::Results, kernel::Status;
 
-// What all paths have in common. Promises of kernel/OPERATION.md and of the headers of kernel/cuda,
-// repeated here: a target that changes must not change its claim in passing.
+// The contract that all paths have in common. These promises of kernel/OPERATION.md and of the headers
+// of kernel/cuda are repeated here rather than included: a target that changes must not change its
+// claim in passing.
 Json CudaSoftmaxContract() {
   Json contract;
   contract["input_planes"] = 3;
@@ -28,7 +29,7 @@ Json CudaSoftmaxContract() {
   contract["log_error_absolute"] = 0;
   contract["log_error_relative"] = 2;
   contract["division_error"] = 2.1;
-  // The narrowest tile and the deepest of any path: 192 columns are four lanes' chains of 24.
+  // The narrowest tile and the deepest of any path: 192 columns are summed as four lanes' chains of 24.
   contract["tile"] = 128;
   contract["tile_depth"] = 27;
   contract["splits"] = 32;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator on a CUDA device as a target, through its public API: the path that is best on the
-// device, the portable one, and that without tensor cores. The first two claim one contract, that of
-// the device's tensor cores, whatever their bits, so that one evaluation of the oracle serves both.
+// device, the portable one, and the one without tensor cores. The first two claim one contract, that of
+// the device's tensor cores, although their bits differ, so that one evaluation of the oracle serves
+// both.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
 #define PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
@@ -19,25 +20,27 @@ const plumbline_target_v1* CudaTarget();
 const plumbline_target_v1* CudaPortableTarget();
 const plumbline_target_v1* CudaSimtTarget();
 
-// What a path claims on a device of this compute capability (10 major + minor), under this name: JSON
-// as fuzz/target/DESCRIPTION.md says. Products aligned together, and bits kept below fp32's 23: 16 and
-// 2 on 9.0 (kernel/host/tensor_core.h, measured); 8 and 1 on 8.x, where one mma.sync is two such blocks
-// (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021; Khattak and Mikaitis, arXiv 2512.07004).
-// Nothing is claimed of devices after 9.0. Without tensor cores, below 8.0 or on kSimt, sums are
-// fp32's.
+// The description, under this name, of a path on a device of this compute capability (10 major +
+// minor): JSON as fuzz/target/DESCRIPTION.md says. The number of products aligned together and the bits
+// kept below fp32's 23 are 16 and 2 on 9.0 (kernel/host/tensor_core.h, measured), and 8 and 1 on 8.x,
+// where one mma.sync is two such blocks (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021;
+// Khattak and Mikaitis, arXiv 2512.07004). Nothing is claimed of devices after 9.0. Without tensor
+// cores, below 8.0 or on kSimt, sums are fp32's.
 std::string CudaDescription(std::string_view name, kernel::CudaPath path, int capability);
 
-// The same on the device of this process; where there is none, as on 9.0.
+// The same on the device of this process; without a device, as on 9.0.
 std::string CudaDescription(std::string_view name, kernel::CudaPath path = kernel::CudaPath::kBest);
 
-// How the operator is called on `stream`.
+// The execution by which the operator runs on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 
-// The same with logits saved from forward for backward, how much of them the shape alone decides: all
-// of a third, half of another where that is a whole block of columns, none of the rest.
+// The same with logits saved from forward for backward. The shape alone decides how much of them: all
+// in a third of shapes, half in another third if that is a whole block of columns, and none in the
+// rest.
 kernel::Execution SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
 
-// Scratch memory for a call of `run`, which the ABI gives none: kept by this process from call to call.
+// Scratch memory for a call of `run`, to which the ABI gives none. This process keeps it from call to
+// call.
 struct CudaScratch {
   void* workspace = nullptr;
   void* saved = nullptr;
@@ -45,7 +48,7 @@ struct CudaScratch {
 // Throws DeviceFull.
 CudaScratch KeepCudaScratch(const kernel::Sizes& sizes);
 
-// Operator::Run by way of its GetSizes, Forward and Backward (fuzz/builtin/adapter.h), in scratch
+// Runs an Operator by way of its GetSizes, Forward and Backward (fuzz/builtin/adapter.h), in scratch
 // memory.
 template <class Operator>
 kernel::Status RunInScratch(const kernel::Problem& problem, const kernel::Results& results,

@@ -2,10 +2,10 @@
 //
 // Gradients in forward on a CUDA device (ForwardBackward of kernel/linear_cross_entropy.h) as a target,
 // by the path that is best on the device, with the contract of `cuda`. In the split form forward does
-// all of it, gradients included, and backward nothing: it has no saved state.
+// all of it, gradients included, and backward does nothing: there is no saved state.
 //
-// How much of the logits is kept is decided by the shape alone: of every other shape all, of the rest
-// half, where that is a whole block of columns.
+// The shape alone decides how much of the logits is kept: all for every other shape; for the rest half,
+// if that is a whole block of columns.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
 #define PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
@@ -23,8 +23,8 @@ const plumbline_target_v1* CudaForwardBackwardTarget();
 
 kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
 
-// An Operator of entry.h but for Describe; `Call` has the static members kPath and, with the arguments
-// of kernel::ForwardBackward, Enqueue.
+// An Operator of fuzz/builtin/adapter.h without Describe. `Call` has the static members kPath and
+// Enqueue, which takes the arguments of kernel::ForwardBackward.
 template <class Call>
 struct ForwardBackwardOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;

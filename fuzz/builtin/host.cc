@@ -38,8 +38,8 @@ struct HostOperator {
 const plumbline_target_v1* HostTarget() { return Entry<HostOperator>::Table(); }
 
 Json HostSoftmaxContract() {
-  // Every number is a promise of kernel/OPERATION.md; where it says nothing, of kernel/host's own
-  // headers. They are repeated here rather than included: a target that changes must not change its
+  // Every number is a promise of kernel/OPERATION.md or, if that says nothing, of the headers of
+  // kernel/host. They are repeated here rather than included: a target that changes must not change its
   // claim in passing.
   Json contract;
   contract["scale"] = "after";

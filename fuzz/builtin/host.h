@@ -15,13 +15,13 @@ namespace plumbline::fuzz {
 
 const plumbline_target_v1* HostTarget();
 
-// The arithmetic of kernel/host, claimed under this name: JSON as fuzz/target/DESCRIPTION.md says.
+// The description of the operator on the host under this name: JSON as fuzz/target/DESCRIPTION.md says.
 std::string HostDescription(std::string_view name);
 
-// What every operator that is made of the host's stages claims, whatever its dot products are.
+// The contract of every operator that is made of the host's stages, whatever its dot products are.
 Json HostSoftmaxContract();
 
-// A built-in target with this contract, on "cpu" or "cuda".
+// The description of a built-in target with this contract, on "cpu" or "cuda".
 std::string DescribeTarget(std::string_view name, std::string_view device, const Json& contract);
 
 }  // namespace plumbline::fuzz

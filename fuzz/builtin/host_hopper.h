@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // host-hopper: the operator on the host with the arithmetic of Hopper's tensor cores in all three
-// matrix products (kernel/host/tensor_core.h), so that a machine without a GPU can hunt in the
-// arithmetic that a GPU kernel has. The softmax is the host's.
+// matrix products (kernel/host/tensor_core.h). A machine without a GPU can so test the arithmetic of a
+// GPU kernel. The softmax is the host's.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
 #define PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
@@ -16,7 +16,7 @@ namespace plumbline::fuzz {
 
 const plumbline_target_v1* HostHopperTarget();
 
-// The arithmetic of host-hopper, claimed under this name.
+// The description of host-hopper under this name.
 std::string HostHopperDescription(std::string_view name);
 
 }  // namespace plumbline::fuzz

@@ -5,7 +5,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// From row `first` of the problem on.
+// The view of a tensor from row `first` of the problem on.
 template <class Tensor>
 StridedFloats From(const std::optional<Tensor>& vector, int64_t first) {
   if (!vector) return {};

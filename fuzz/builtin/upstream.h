@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem as ForwardBackward takes it. Without a reduction its upstream gradients come through the
-// function, which copies them into place on the device, row by row, and makes NaN of every row whose
-// forward results are not handed over as they are in the outputs.
+// A problem in the form that ForwardBackward takes. Without a reduction, upstream gradients come from a
+// callback. It copies them into place on the device, row by row. A row whose forward results were not
+// handed to it with the bits that the outputs have gets NaN.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
 #define PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
@@ -24,7 +24,7 @@ class UpstreamOfProblem {
   UpstreamOfProblem& operator=(const UpstreamOfProblem&) = delete;
 
   const kernel::Problem& problem() const { return problem_; }
-  // Valid while this is.
+  // The upstream gradients. Valid as long as this object.
   kernel::UpstreamGradients gradients();
 
  private:
@@ -35,13 +35,14 @@ class UpstreamOfProblem {
   std::optional<kernel::ConstTensor> grad_logprob_, grad_entropy_;
 };
 
-// A vector in device memory; data null: absent.
+// A vector in device memory. data is null if it is absent.
 struct StridedFloats {
   const float* data = nullptr;
   int64_t stride = 0;
 };
 
-// What Answer enqueues: to = from, of rows of which every `handed` has the bits of `written`; else NaN.
+// The copy that the callback enqueues: to = from in rows where every `handed` has the bits of
+// `written`; NaN in the others.
 struct CopyUpstream {
   static constexpr int kResults = 3;
   int64_t rows = 0;

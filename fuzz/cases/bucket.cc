@@ -25,8 +25,9 @@ using kernel::Reduction;
 // At most this many rows of a case that could not be shrunk are read: the key stays cheap, and one row
 // says as much as a hundred.
 constexpr int64_t kRowsRead = 8;
-// The thresholds below are those of the defects in the field: exp(-88) is where fp32 goes subnormal,
-// 65504 the largest fp16; 8 is far from every logit that shrinking leaves without need.
+// The thresholds below are those of defects in published kernels: exp(-88) is where fp32 goes
+// subnormal, and 65504 is the largest fp16. 8 is far from every logit that shrinking leaves without
+// need.
 constexpr double kFar = 8, kUnderflow = 80, kBeyondHalf = 65504, kHuge = 0x1p60;
 
 class Key {
@@ -42,7 +43,7 @@ class Key {
   std::string text_;
 };
 
-// The class of an extent: up to 2 by itself, then the largest tile that it passes.
+// The class of an extent: up to 2 by itself, then by the largest tile size that it passes.
 std::string ExtentClass(int64_t extent) {
   if (extent <= 2) return "=" + std::to_string(extent);
   constexpr std::array<int64_t, 6> kTiles = {256, 128, 64, 32, 16, 2};
@@ -54,7 +55,7 @@ bool IsValid(const OwnedProblem& p, int64_t label) {
   return label != p.ignore_index && label >= 0 && label < p.vocab();
 }
 
-// The rows that the finding is about: its own where it names one, else the first few that count.
+// The rows that the finding is about: its own if it names one, else the first few that count.
 std::vector<int64_t> RowsOf(const OwnedProblem& p, const Finding& f) {
   if (f.output != "grad_weight" && f.output != "loss" && f.row >= 0 && f.row < p.rows()) return {f.row};
   std::vector<int64_t> rows;
@@ -68,7 +69,7 @@ struct ValueClass {
   bool nan = false, infinite = false, subnormal = false, fine = false;
 };
 
-// `bits`: more significant bits than that count as fine.
+// `bits`: values with more significant bits than that count as fine.
 ValueClass Classify(const HostTensor& tensor, int bits) {
   ValueClass c;
   for (int64_t i = 0; i < tensor.size(); ++i) {
@@ -90,13 +91,13 @@ void AddValues(std::string_view name, const HostTensor& tensor, Key* key) {
   key->AddIf(c.subnormal, std::string(name) + "=subnormal");
 }
 
-// By decades: a sentinel such as -1e4 needs more than exp's own underflow.
+// Sorted by decades: a sentinel such as -1e4 needs more than exp's own underflow.
 std::string BelowUnderflow(double top) {
   const double decade = std::pow(10, std::floor(std::log10(-top)));
   return Text("top<%g", -std::min(decade < kUnderflow ? kUnderflow : decade, 1e6));
 }
 
-// What the logits of the finding's rows have in common.
+// Adds the properties that the logits of all the finding's rows share.
 void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
   double top = -std::numeric_limits<double>::infinity(), bottom = -top, nearest = -top, gap = 0;
   bool ties = false, confident = false, fine = false, any = false;
@@ -156,7 +157,7 @@ void AddOptions(const OwnedProblem& p, Key* key) {
   key->AddIf(p.wanted.fp32_grads, "fp32-grads");
   if (p.temperature) key->Add(p.temperature->shape.empty() ? "T" : "T-by-row");
   if (p.temperature) AddValues("T", *p.temperature, key);
-  // A sum says no more than that loss was looked at.
+  // Reduction by a sum adds nothing beyond the loss output, which the signature names.
   key->AddIf(p.reduction == Reduction::kMean, "mean");
   key->AddIf(p.labels.dtype == DType::kI32, "int32-labels");
   key->AddIf(p.ignore_index != -100, "other-ignore-index");
@@ -207,7 +208,8 @@ void AddPlace(const OwnedProblem& p, const Finding& f, Key* key) {
   }
 }
 
-// How far a gradient is off, where that is plain: a factor that was forgotten, or counted twice.
+// Says by which factor a gradient is off if that is plain: a factor that was forgotten, or counted
+// twice.
 std::string GradientError(const Finding& f) {
   if (f.kind != FindingKind::kBound || !f.output.starts_with("grad")) return "";
   if (f.got == 0) return "got=0";
@@ -220,8 +222,8 @@ std::string GradientError(const Finding& f) {
   return f.tightness < kSlight ? "slight" : "gross";
 }
 
-// The rule as far as findings of one cause share it. Which extents fail beyond the first may hang on
-// the values, and for rows on which of them is run alone.
+// The rule without the parts in which findings of one cause differ. Which extents fail beyond the first
+// may depend on the values, and for rows on which of them is run alone.
 std::string Coarse(std::string_view rule, const OwnedProblem& p) {
   if (rule.starts_with("N")) {
     return rule == "N=1" ? "N=1" : p.rows() > 1 ? "N>=2" : "N:any";
@@ -255,7 +257,8 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen
   std::string first;
   for (const std::string& signature : signatures) first += (first.empty() ? "" : "+") + signature;
   Key key(first);
-  // Scale and values are of the problem as much as of the cause: they part findings of one cause.
+  // Rules about scale and values are left out. They depend on the problem as much as on the cause and
+  // would separate findings of one cause.
   constexpr std::array<std::string_view, 5> kAxes = {"V", "N", "H", "label", "offset"};
   for (const std::string& rule : seen.rules) {
     const auto about = [&](std::string_view axis) { return rule.starts_with(axis); };

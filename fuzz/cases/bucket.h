@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bucket: findings that look as if they had one cause. Read off the minimised problem, the finding,
-// and how the target behaves around the problem; never off the target's name, so that findings of two
-// targets may share a bucket, nor off the numbers that came back, which change with the arithmetic.
+// A bucket groups findings that look as if they had one cause. It is read off the minimised problem,
+// the finding, and the target's behaviour on problems nearby. It never depends on the target's name, so
+// findings of two targets may share a bucket; nor on the numbers that came back, which change with the
+// arithmetic.
 //
-// What survives shrinking is what the finding needs, but not all of that: a tail that is not masked and
-// one that is clamped both end at V = 1. What tells them apart is what else fails with every output
-// asked for, and what may vary (fuzz/triage/shrink/explain.h). Where both are known the key is made of
-// them, and of what the problem says of options, labels and special values; so one cause has one bucket
-// whichever output showed it. Where they are not (a case that could not be shrunk), the key is the
-// signature and all that the problem says.
+// Shrinking keeps what the finding needs, but that is not enough: a tail that is not masked and one
+// that is clamped both end at V = 1. They differ in which other outputs fail when every output is asked
+// for, and in what may vary (fuzz/triage/shrink/explain.h). If both are known, the key is made of them
+// and of the problem's options, labels and special values, so one cause has one bucket whichever output
+// showed it. If they are not known (a case that could not be shrunk), the key is the signature and all
+// properties of the problem.
 //
-// How pure buckets are, and how many one cause has, `plumb selftest --seeds K` says of the planted
-// defects.
+// `plumb selftest --seeds K` measures on the mutants how pure buckets are, and how many one cause has.
 
 #ifndef PLUMBLINE_FUZZ_CASES_BUCKET_H_
 #define PLUMBLINE_FUZZ_CASES_BUCKET_H_

@@ -31,7 +31,8 @@ void Walk(const fs::path& folder, CaseListing* listing) {
     return;
   }
   fs::directory_iterator entry(folder, code);
-  // Step by step: a folder that cannot be read must not hide its neighbours.
+  // The listing proceeds one entry at a time: a folder that cannot be read must not hide its
+  // neighbours.
   for (const fs::directory_iterator end; !code && entry != end; entry.increment(code)) {
     std::error_code unknown;
     const fs::path& path = entry->path();

@@ -18,7 +18,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The version of Expand. A change to what any recipe line expands to is a new number.
+// The version of Expand. Any change to what a recipe line expands to needs a new number.
 constexpr int64_t kGenerator = 1;
 
 struct Member {
@@ -59,7 +59,8 @@ void Hash(const void* data, size_t size, uint64_t* hash) {
 }
 constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325u;
 
-// Why such a recipe is not expanded; else empty. Parse has held N*V, N*H and V*H to kMaxElements.
+// Returns why such a recipe is not expanded; else an empty text. Parse has limited N*V, N*H and V*H to
+// kMaxElements.
 std::string TooMuch(const Recipe& r, const ExpansionLimits& limits) {
   const int64_t elements = r.n * r.h + r.v * r.h + 4 * r.n;  // four tensors have a number a row
   if (elements > limits.elements) {
@@ -75,7 +76,7 @@ std::string TooMuch(const Recipe& r, const ExpansionLimits& limits) {
   return {};
 }
 
-// Adds what sets `tensor` apart from `expanded`; false where too much does.
+// Adds the differences between `tensor` and `expanded`. Returns false if there are too many.
 bool Differences(std::string_view name, const HostTensor& tensor, const HostTensor& expanded,
                  std::vector<Expansion::Override>* overrides) {
   if (tensor.dtype != expanded.dtype || tensor.shape != expanded.shape) return false;
@@ -152,7 +153,7 @@ std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::str
   if (recipe.empty() || !Parse(recipe, &parsed, &ignored) || !TooMuch(parsed, {}).empty()) {
     return std::nullopt;
   }
-  // Before anything is expanded: shrinking nearly always changes a shape.
+  // Shapes are compared before anything is expanded, since shrinking nearly always changes one.
   if (problem.hidden.shape != std::vector{parsed.n, parsed.h} ||
       problem.weight.shape != std::vector{parsed.v, parsed.h}) {
     return std::nullopt;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A case without tensors: the recipe that its tensors are expanded from, and the few elements in which
-// they differ from that. So a problem of millions of elements fits a file that a person can review. In
-// a case's JSON (fuzz/cases/file.h):
+// they differ from the expansion. A problem of millions of elements thus fits a file that a person can
+// review. In a case's JSON (fuzz/cases/file.h):
 //
 //   "expansion": {"generator": 1, "recipe": "v1 ...", "absent": ["temperature"],
 //                 "overrides": [["weight", 17, "3f80"]], "check": "16 hexadecimal digits"}
 //
 // An override is a tensor, an element in row-major order, and its bits. Reduction, layout and the
-// outputs wanted are in the case's "problem", as ever. `check` is TensorHash of what comes out: a
-// generator that changed is found out, not replayed as another case.
+// outputs wanted are in the case's "problem", as in every case. `check` is TensorHash of the expanded
+// tensors: if the generator has changed, the case is refused, not replayed as another one.
 
 #ifndef PLUMBLINE_FUZZ_CASES_EXPANSION_H_
 #define PLUMBLINE_FUZZ_CASES_EXPANSION_H_
@@ -28,8 +28,8 @@ namespace plumbline::fuzz {
 
 inline constexpr size_t kMaxOverrides = 1024;  // about 32 KiB of JSON
 
-// What reading a case may cost. 2^27 elements are 512 MiB in fp32; 2^33 multiply-adds (N*V*H, which
-// labels=argmax takes) some ten seconds.
+// Limits on the cost of reading a case. 2^27 elements are 512 MiB in fp32. 2^33 multiply-adds (N*V*H,
+// which labels=argmax takes) are some ten seconds.
 struct ExpansionLimits {
   int64_t elements = int64_t{1} << 27;  // N*H + V*H + 4*N
   int64_t work = int64_t{1} << 33;      // N*V*H
@@ -51,14 +51,15 @@ struct Expansion {
 
 uint64_t Fnv1a(std::span<const std::byte> bytes);
 
-// FNV-1a over names, dtypes, shapes and bytes of the tensors.
+// FNV-1a over the names, dtypes, shapes and bytes of the tensors.
 uint64_t TensorHash(const OwnedProblem& problem);
 
-// nullopt where the recipe does not parse, is beyond the limits, or gives tensors that differ in dtype,
-// shape, or more than kMaxOverrides elements.
+// Returns nullopt if the recipe does not parse, is beyond the limits, or gives tensors that differ in
+// dtype, in shape, or in more than kMaxOverrides elements.
 std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::string& recipe);
 
-// The tensors of *problem; the rest of it stays as it is. Why not, naming what was refused; else empty.
+// Writes the tensors of *problem; the rest of it stays as it is. Returns an empty text, or what was
+// refused.
 std::string Materialise(const Expansion& expansion, const ExpansionLimits& limits,
                         OwnedProblem* problem);
 

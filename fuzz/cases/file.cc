@@ -41,10 +41,10 @@ std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem
   return {};
 }
 
-// A tensor without elements costs a file nothing, whatever its extents ([2^40, 0] is a valid weight
-// that would be judged for ever), and padding none at all. Cases are held to the size that recipes are
-// held to; of a wide stride (fuzz/examine/placement.h) only what is touched counts, but it must fit in
-// addresses.
+// Limits the size of a case. A tensor without elements costs a file nothing, whatever its extents
+// ([2^40, 0] is a valid weight that would be judged for ever), and padding costs it nothing either.
+// Cases have the limits that recipes have. A wide stride (fuzz/examine/placement.h) counts only by the
+// pages that it touches, but must fit in addresses.
 std::string TooLarge(const OwnedProblem& p) {
   constexpr int64_t kMaxSpan = int64_t{1} << 36;
   const auto touched = [](int64_t stride) { return std::min<int64_t>(stride, 4096); };
@@ -79,7 +79,7 @@ std::string TooLarge(const OwnedProblem& p) {
   return {};
 }
 
-// NaN equals NaN: JSON keeps that a value is NaN, not its payload.
+// True if equal or both NaN: JSON keeps that a value is NaN, not its payload.
 bool Same(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }

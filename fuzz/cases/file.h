@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A case: a problem stored with what was expected, what came back and why it matters. A safetensors
-// file whose metadata has one key, "case", holding JSON; tensors hidden, weight, labels and, where
-// present, temperature, grad_logprob, grad_entropy. Layout and options live in the JSON. Instead of
-// tensors the JSON may hold an "expansion" (fuzz/cases/expansion.h).
+// A case: a problem stored with the expected result, the result that came back, and why it matters. It
+// is a safetensors file whose metadata has one key, "case", holding JSON. The tensors are hidden,
+// weight, labels and, if present, temperature, grad_logprob, grad_entropy. Layout and options are in
+// the JSON. Instead of tensors the JSON may hold an "expansion" (fuzz/cases/expansion.h).
 
 #ifndef PLUMBLINE_FUZZ_CASES_FILE_H_
 #define PLUMBLINE_FUZZ_CASES_FILE_H_
@@ -35,11 +35,11 @@ struct Case {
   bool operator==(const Case&) const;  // all but `extra`
 };
 
-// With its tensors, however large.
+// The case with its tensors, however large they are.
 std::vector<std::byte> SerializeCase(const Case& c);
 
-// What a file of it holds: the above, or without tensors where that would be above kMaxCaseBytes
-// (fuzz/cases/corpus.h) and the problem is little else than what its recipe expands to.
+// The bytes of a case's file: SerializeCase, or a form without tensors if that would be above
+// kMaxCaseBytes (fuzz/cases/corpus.h) and the problem is little else than what its recipe expands to.
 std::vector<std::byte> StoredBytes(const Case& c);
 
 std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error,
@@ -48,12 +48,13 @@ std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* err
 // Writes StoredBytes, whole or not at all (WriteWhole of fuzz/base/regular_file.h).
 bool WriteCase(const std::filesystem::path& path, const Case& c, std::string* error);
 
-// Errors name the path. Only regular files are opened, and none above kMaxCaseRead is read.
+// Reads a case. Errors name the path. Only regular files are opened, and none above kMaxCaseRead is
+// read.
 inline constexpr uint64_t kMaxCaseRead = uint64_t{256} << 20;
 std::optional<Case> ReadCase(const std::filesystem::path& path, std::string* error);
 
-// For people, and for `git diff`: shapes, options, every tensor (values decimal and hexfloat, large
-// tensors abridged), what was expected and what came back. Text that depends on the case alone.
+// Text for people and for `git diff`: shapes, options, every tensor (values decimal and hexfloat, large
+// tensors abridged), the expected result and the one that came back. It depends on the case alone.
 std::string Show(const Case& c);
 
 }  // namespace plumbline::fuzz

@@ -15,7 +15,7 @@ using kernel::Reduction;
 
 constexpr std::string_view kFormat = "plumbline-case";
 constexpr int64_t kVersion = 1;
-// Far beyond what any finding has needed.
+// Far beyond any offset that a finding has needed.
 constexpr int64_t kMaxOffset = 65536;
 
 struct ReductionName {
@@ -67,7 +67,7 @@ std::string ReadProblem(const Json* json, OwnedProblem* p) {
   return reader.Error();
 }
 
-// Both are optional: a case from before there were states is new, and its bucket is not told.
+// Both are optional: a case older than states is new, and its bucket is unknown.
 void ReadStateAndBucket(JsonReader& reader, Case* c) {
   if (const Json* json = reader.Member("state"); json != nullptr) {
     const std::string* name = json->as_string();
@@ -79,7 +79,7 @@ void ReadStateAndBucket(JsonReader& reader, Case* c) {
     JsonReader bucket(json, "case.bucket", Presence::kRequired);
     bucket.Read("key", &c->bucket.key);
     bucket.Read("id", &c->bucket.id);
-    // It becomes part of a file's name.
+    // The id becomes part of a file's name.
     if (c->bucket.id.size() != 8 ||
         c->bucket.id.find_first_not_of("0123456789abcdef") != std::string::npos) {
       bucket.Wrong("id", json->Find("id"), "8 hexadecimal digits");
@@ -102,7 +102,8 @@ Json ProblemToJson(const OwnedProblem& p) {
   layout["weight_padding"] = Json(p.layout.weight_padding);
   layout["label_offset"] = Json(p.layout.label_offset);
   layout["grad_stride"] = Json(p.layout.grad_stride);
-  // Written where they are not the default: cases from before there were these keep their bytes.
+  // These keys are written only if they differ from the default, so that cases older than the keys keep
+  // their bytes.
   if (p.layout.label_stride != 1) layout["label_stride"] = Json(p.layout.label_stride);
   if (p.layout.offset != 0) layout["offset"] = Json(p.layout.offset);
   if (p.layout.reversed) layout["reversed"] = Json(true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON that a case file carries beside its tensors: everything of a Case but the elements.
+// The JSON that a case file carries beside its tensors: everything in a Case except the elements.
 
 #ifndef PLUMBLINE_FUZZ_CASES_JSON_H_
 #define PLUMBLINE_FUZZ_CASES_JSON_H_
@@ -13,14 +13,14 @@
 
 namespace plumbline::fuzz {
 
-// `expansion`: what stands in for the tensors; null where they are in the file.
+// `expansion` replaces the tensors; it is null if they are in the file.
 Json CaseToJson(const Case& c, const Expansion* expansion);
 
-// Reduction, layout, ignore_index and the outputs wanted: a problem without its tensors.
+// Writes reduction, layout, ignore_index and the outputs wanted: a problem without its tensors.
 Json ProblemToJson(const OwnedProblem& problem);
 
-// Everything but the tensors of c->problem. The reason of a refusal, naming the key and its value;
-// empty if there is none.
+// Reads everything but the tensors of c->problem. Returns an empty text, or the reason of a refusal,
+// naming the key and its value.
 std::string CaseFromJson(const Json& json, Case* c, std::optional<Expansion>* expansion);
 
 }  // namespace plumbline::fuzz

@@ -33,7 +33,8 @@ std::vector<Weighed> Weigh(std::vector<MergeCase> cases) {
   return weighed;
 }
 
-// Within the bucket: what stays, then the guards, then by size.
+// Ranks the cases of each bucket: cases that stay come first, then regressions, then the others by
+// size.
 void Rank(std::vector<Weighed>* weighed) {
   const auto order = [](const Weighed& w) {
     return std::tuple(!w.merged.stays, w.merged.c.state != CaseState::kRegression, w.values, w.bytes,
@@ -52,7 +53,7 @@ std::vector<MergeCase> DropDuplicates(std::vector<MergeCase> cases, std::vector<
     Case& c = merged.c;
     if (c.bucket.id.empty()) c.bucket = BucketOf(c.problem, c.finding);
   }
-  // By what makes two cases one; then the better of equals first.
+  // Sorts by what makes two cases one, and among equals puts the better one first.
   const auto key = [](const MergeCase& m) {
     return std::tuple(m.c.target, m.c.finding.Signature(), ProblemHash(m.c.problem));
   };

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which cases of several folders a corpus keeps. A function of the set of cases alone: neither the
-// order in which they come nor a second merge of the same changes anything.
+// Selects the cases of several folders that a corpus keeps. The selection is a function of the set of
+// cases alone: neither their order nor a second merge of the same cases changes anything.
 //
 //   one of each       the same problem, target and signature is one case
-//   one cause         of a bucket on a target only the smallest few: by values, bytes, name
-//   small             no file above kMaxCaseBytes, all together not above kMaxCorpusBytes: the smallest
-//   of
-//                     every bucket comes before the second smallest of any
-//   nothing is lost   what lies in the folder that is merged into stays, and so does every regression
+//   one cause         a bucket keeps only its smallest few on each target: by values, bytes, name
+//   small             no file is above kMaxCaseBytes, and all together are not above kMaxCorpusBytes;
+//                     the smallest case of every bucket comes before the second smallest of any
+//   nothing is lost   cases in the folder that is merged into stay, and so does every regression
 
 #ifndef PLUMBLINE_FUZZ_CASES_MERGE_H_
 #define PLUMBLINE_FUZZ_CASES_MERGE_H_
@@ -33,11 +32,11 @@ struct Dropped {
   std::string why;
 };
 
-// One of each, in the order of their names. Of equals the one that stays, else that of the higher
-// state, else the one whose bytes come first. The bucket of each is set.
+// Keeps one of each case, in the order of their names. Among equals it keeps the one that stays, else
+// the one of the higher state, else the one whose bytes come first. Sets the bucket of each.
 std::vector<MergeCase> DropDuplicates(std::vector<MergeCase> cases, std::vector<Dropped>* dropped);
 
-// What is kept, in the order of their names. `cases` are without duplicates.
+// Returns the cases that are kept, in the order of their names. `cases` must be without duplicates.
 std::vector<MergeCase> SelectCases(std::vector<MergeCase> cases, int64_t per_bucket,
                                    std::vector<Dropped>* dropped);
 

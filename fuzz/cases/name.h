@@ -4,8 +4,8 @@
 //
 //   mutant-tail-unmasked-bound-logprob-5c1e09b2-0f3d77aa.safetensors
 //
-// A listing so sorts by target, then by what went wrong, then by cause; the last eight digits are of
-// the problem alone, so that the same minimised problem has the same name whenever and however it was
+// A listing thus sorts by target, then by what went wrong, then by cause. The last eight digits depend
+// on the problem alone, so the same minimised problem has the same name whenever and however it was
 // found.
 
 #ifndef PLUMBLINE_FUZZ_CASES_NAME_H_
@@ -22,7 +22,7 @@ namespace plumbline::fuzz {
 // A 64-bit hash of the tensors and every option. A name shows 32 of its bits.
 uint64_t ProblemHash(const OwnedProblem& problem);
 
-// The bucket that the case was stored with; of a case that has none yet, BucketOf its problem.
+// Uses the bucket that the case was stored with, or BucketOf its problem if it has none yet.
 std::string CaseFileName(const Case& c);
 
 }  // namespace plumbline::fuzz

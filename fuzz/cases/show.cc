@@ -13,8 +13,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Up to kWhole indices of an axis are shown; of more, the first kHead, the last kTail and the one that
-// the finding names. A minimised case has at most 64 values and is shown whole.
+// Up to kWhole indices of an axis are all shown. If there are more, the first kHead, the last kTail and
+// the one that the finding names are. A minimised case has at most 64 values and is shown whole.
 constexpr int64_t kWhole = 64;
 constexpr int64_t kHead = 6;
 constexpr int64_t kTail = 2;
@@ -35,7 +35,8 @@ std::string Extents(const HostTensor& t) {
   return text + "]";
 }
 
-// The shortest decimal that reads back as the same float, and the hexadecimal form, which is the value.
+// Shows the shortest decimal that reads back as the same float, and the hexadecimal form, which is
+// exact.
 std::string Value(const HostTensor& t, int64_t i) {
   if (!kernel::IsFloat(t.dtype)) return std::to_string(t.GetInt(i));
   const float value = t.GetFloat(i);
@@ -65,7 +66,7 @@ void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t colu
     }
     *out += '\n';
   }
-  // Two versions of a case that differ where neither is shown must not look the same.
+  // The hash makes two versions of a case differ even if the elements that differ are not shown.
   if (rows > kWhole || columns > kWhole) *out += Text("    fnv1a %016" PRIx64 "\n", Fnv1a(t.bytes));
 }
 
@@ -105,7 +106,7 @@ std::string ShowFinding(const Finding& f) {
   std::string text = "found: " + f.Signature() +
                      (f.output.empty() ? "" : " at " + Place(f.output, f.row, f.column)) + "\n";
   if (!f.what.empty()) text += "    " + f.what + "\n";
-  // The kinds that are about an element's value; the others have no numbers.
+  // Findings of these kinds are about an element's value; the others have no numbers.
   if (f.kind == FindingKind::kBound || f.kind == FindingKind::kNonFinite ||
       f.kind == FindingKind::kSign || f.kind == FindingKind::kNotZero) {
     text += "    got       " + Number(f.got) + "\n";

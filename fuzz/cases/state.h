@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of a stored case. Its state says what a replay on its own target is expected to show, and a
-// replay that shows otherwise moves it:
+// The state of a stored case says what a replay on its own target is expected to show. A replay that
+// shows otherwise moves the case to another state:
 //
 //   state       expected       moves
 //   new         nothing yet    fails -> confirmed
@@ -9,9 +9,10 @@
 //   fixed       passes         passes again -> regression; fails -> confirmed (it was not fixed)
 //   regression  passes         never: kept for good, and a failure is a defect that came back
 //
-// "Fails" is with the stored signature, in a fresh process, the arbiter asked. A case that fails
-// otherwise, fails in one of two runs, is skipped or cannot be judged stays where it is, but that a
-// fixed case that fails in any way was not fixed.
+// "Fails" means with the stored signature, in a fresh process, the arbiter asked. Any other outcome
+// leaves the state unchanged: another failure, a failure in one of two runs, a skipped case, or one
+// that cannot be judged. There is one exception: a fixed case that fails in any way goes back to
+// confirmed.
 
 #ifndef PLUMBLINE_FUZZ_CASES_STATE_H_
 #define PLUMBLINE_FUZZ_CASES_STATE_H_
@@ -27,7 +28,7 @@ enum class CaseState : uint8_t { kNew, kConfirmed, kFixed, kRegression };
 std::string_view Name(CaseState state);  // "new", "confirmed", "fixed", "regression"
 std::optional<CaseState> CaseStateFromName(std::string_view name);
 
-// What a replay showed.
+// The result of a replay.
 enum class Replayed : uint8_t {
   kFails,             // with the stored signature
   kFailsOnce,         // likewise, and not when it was judged again
@@ -41,7 +42,7 @@ enum class Replayed : uint8_t {
 std::string_view Name(Replayed replayed);  // "still fails", "fails once", "fails differently", ...
 CaseState After(CaseState state, Replayed replayed);
 
-// A regression or a fixed case that fails, in whatever way.
+// True if a regression or a fixed case fails, in whatever way.
 bool CameBack(CaseState state, Replayed replayed);
 
 }  // namespace plumbline::fuzz

@@ -63,7 +63,8 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
 std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits& batch,
                                   const OutputBits& alone, int64_t row) {
   for (size_t o : {size_t{0}, size_t{2}, size_t{3}, size_t{4}}) {
-    // Under `mean` a row's upstream gradient is divided by the number of rows: another problem.
+    // Under `mean` a row's upstream gradient is divided by the number of rows, so one row alone is
+    // another problem.
     if (o == 4 && problem.reduction == kernel::Reduction::kMean) continue;
     if (alone.outputs[o].empty() || batch.outputs[o].empty()) continue;
     const auto columns = static_cast<size_t>(ColumnsOf(o, problem));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a target wrote, compared bit for bit with what it wrote another time.
+// Compares the outputs of two runs of a target bit for bit.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
 #define PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
@@ -15,14 +15,14 @@
 
 namespace plumbline::fuzz {
 
-// Two runs on one problem, the first over poison 0 and the second over poison 1. One finding an output
-// at most, for its first element that differs; where the target is not deterministic, only for one that
-// neither has written.
+// Compares two runs on one problem, the first over poison 0 and the second over poison 1. Adds at most
+// one finding an output, for its first element that differs. If the target is not deterministic, only
+// an element that neither run has written is a finding.
 void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& second,
                  bool deterministic, std::vector<Finding>* findings);
 
-// Row `row` of a batch against the same row alone, whose problem asked for no grad_weight; the first
-// element that differs.
+// Compares row `row` of a batch with the same row run alone, whose problem asked for no grad_weight.
+// Returns a finding for the first element that differs.
 std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits& batch,
                                   const OutputBits& alone, int64_t row);
 

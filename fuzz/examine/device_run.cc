@@ -15,11 +15,11 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr size_t kLine = 256;  // what cudaMalloc aligns to
+constexpr size_t kLine = 256;  // the alignment of cudaMalloc
 constexpr size_t kBand = 4096;
-// Neither a byte of the poison nor one of a small number.
+// kBandByte is neither a byte of the poison nor one of a small number.
 constexpr unsigned char kBandByte = 0xa5, kPoisonByte = 0xff;
-// Long beside a launch and a small kernel, short beside a case.
+// Long compared with a launch and a small kernel, short compared with a case.
 constexpr std::chrono::microseconds kHeldUp{200};
 
 size_t RoundUpToLine(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -42,8 +42,8 @@ void ForEachOutput(kernel::Results& r, F f) {
   }
 }
 
-// Workspace and saved state: a band, the one, a band, the other, a band. Each begins on a line; the
-// band behind it begins with the next byte.
+// The scratch memory: band, workspace, band, saved state, band. Each buffer begins on a multiple of
+// kLine; the band behind it begins with the next byte.
 class Scratch {
  public:
   Scratch(Device* device, size_t workspace, size_t saved) : device_(*device) {
@@ -71,7 +71,7 @@ class Scratch {
   void PoisonWorkspace() { Poison(workspace_); }
   void PoisonSaved() { Poison(saved_); }
 
-  // Enqueues the copies that Inspect looks at, once they have been waited for.
+  // Enqueues the copies that Inspect compares after the next Wait.
   void Fetch() {
     for (const Band& b : band_at_)
       device_.CopyOut(bands_.data() + b.copy, memory_ + b.from, b.to - b.from);
@@ -105,7 +105,7 @@ class Scratch {
   void Poison(const Buffer& buffer) {
     if (buffer.bytes > 0) device_.Fill(memory_ + buffer.begin, kPoisonByte, buffer.bytes);
   }
-  // A byte between the two is told from the one that it is nearer to.
+  // A damaged byte between the two buffers is reported relative to the nearer one.
   std::string Describe(size_t at, std::byte held) const {
     const bool first = at < workspace_.end() + kBand / 2;
     const Buffer& buffer = first ? workspace_ : saved_;
@@ -123,12 +123,12 @@ class Scratch {
   std::vector<std::byte> bands_;
 };
 
-// Enqueues the target's work on tensors of its device; Wait comes after it, and then Damage.
+// Enqueues the target's work on tensors of its device. Wait is called after it, and then Damage.
 class Call {
  public:
   explicit Call(const Target& target) : target_(target) {}
 
-  // Memory is asked for before anything is enqueued.
+  // Allocates memory before anything is enqueued.
   void Prepare(const kernel::Problem& problem) {
     if (!target_.split()) return;
     size_t workspace = 0, saved = 0;
@@ -136,7 +136,7 @@ class Call {
     if (sized.status == RunStatus::kOk) scratch_.emplace(target_.device(), workspace, saved);
   }
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) {
-    // What sizes() refuses is put to run() as well, which has words for it.
+    // If sizes() refuses the problem, run() is asked as well, since it has a message.
     if (!scratch_) return target_.Run(problem, results);
     scratch_->FillBands();
     scratch_->PoisonWorkspace();
@@ -201,7 +201,7 @@ DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,
                           const kernel::Results& wanted) {
   struct Copy {
     std::byte* host;   // lowest address of an element
-    size_t bytes, at;  // to the end of the highest; where in the arena
+    size_t bytes, at;  // length up to the end of the highest element; offset in the arena
     bool output;
   };
   std::vector<Copy> copies;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target run in the memory of its device, on a problem that lies in host memory: what host memory
-// holds is copied over, the target is given pointers into the copy, and what it left is copied back. So
-// guard bands, poison and inputs are looked at on the host, with the code that looks at any target's.
+// Runs a target in the memory of its device, on a problem that lies in host memory. The host memory is
+// copied to the device, the target gets pointers into the copy, and the result is copied back. So guard
+// bands, poison and inputs are checked on the host, by the code that checks them for every target.
 //
-// Where a target has the split form (forward and backward apart), the harness provides workspace and
-// saved state: between guard bands, and full of 0xff before each of the two calls, which is NaN in
-// every dtype, so that a partial result which nobody wrote shows.
+// For a target with the split form (forward and backward apart) the harness provides workspace and
+// saved state. They lie between guard bands and are filled with 0xff before each of the two calls. That
+// is NaN in every dtype, so a partial result that nobody wrote shows.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
 #define PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
@@ -24,14 +24,15 @@ struct DeviceOutcome {
   std::vector<Placement::Damage> damage;  // around workspace and saved state
 };
 
-// All of them: the target has a device. They throw DeviceLost, and DeviceFull before anything has run.
+// All targets passed here have a device. The functions throw DeviceLost, or DeviceFull before anything
+// has run.
 
-// All that the placement shows, guard bands included; where its strides leave long gaps, these are
-// zeros on the device and not copied back. `held_up`: the stream is kept waiting for a moment before
-// the copies, so that work which the target puts on another stream comes too early.
+// Copies all of the placement, guard bands included. If its strides leave long gaps, these are zeros on
+// the device and are not copied back. `held_up` delays the stream for a moment before the copies, so
+// that work which the target puts on another stream runs too early.
 DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placement);
 
-// Every tensor by itself, from its first element to its last; what lies between rows is copied too.
+// Copies every tensor by itself, from its first element to its last, the gaps between rows included.
 DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& problem,
                           const kernel::Results& results);
 

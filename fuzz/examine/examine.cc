@@ -31,8 +31,8 @@ using oracle::OutputVerdict;
 using oracle::Watched;
 
 constexpr int kRandomElements = 8;
-// On a device, one case in so many is held up (fuzz/examine/device_run.h): it takes as long as a run or
-// two.
+// One case in this many is delayed on its device (fuzz/examine/device_run.h), since a delay takes as
+// long as a run or two.
 constexpr uint64_t kHeldUpEvery = 4;
 
 double Seconds(std::chrono::steady_clock::time_point since) {
@@ -87,12 +87,12 @@ Finding FromVerdict(const OutputVerdict& v) {
   return f;
 }
 
-// A target on a problem in memory of its own, run once over each poison.
+// Runs a target on a problem in memory of its own, once over each poison.
 class Runs {
  public:
   Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
 
-  // A placement is new, and poisoned with 0, until its first run.
+  // Before its first run a placement is new, and poisoned with 0.
   RunOutcome Run(int poison, bool held_up = false) {
     if (ran_ || poison != 0) placement_.Poison(poison);
     ran_ = true;
@@ -103,7 +103,7 @@ class Runs {
     seconds_ += Seconds(start);
     return outcome;
   }
-  // What the last run damaged.
+  // The damage of the last run.
   std::vector<Placement::Damage> Inspect() const {
     std::vector<Placement::Damage> damage = placement_.Inspect();
     damage.insert(damage.end(), scratch_damage_.begin(), scratch_damage_.end());
@@ -131,7 +131,7 @@ bool HasInvalidRow(const OwnedProblem& problem) {
   return oracle::LoadInputs(DenseView(problem)).first_invalid_row >= 0;
 }
 
-// The worst element of every failing output, and the random ones.
+// Asks the arbiter about the worst element of every failing output, and about the random ones.
 void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<const Watched> random,
                        SecondOpinion* opinion, CaseResult* result) {
   for (const OutputVerdict& v : verdicts) {
@@ -169,14 +169,15 @@ void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
   result->findings.push_back(std::move(f));
 }
 
-// One of the targets that a case is put to.
+// The examination of a case on one of its targets.
 class Examination {
  public:
   Examination(const OwnedProblem& problem, const Target& target)
       : problem_(problem), target_(target), runs_(problem, target) {}
 
-  // Steps 1 and 2 of fuzz/examine/examine.h. False where there is nothing to judge. `held_up`: the
-  // second run, so that what comes too early meets the other poison and differs from the first.
+  // Steps 1 and 2 of fuzz/examine/examine.h. Returns false if there is nothing to judge. `held_up`
+  // delays the second run: work that runs too early then meets the other poison, and its result differs
+  // from the first run's.
   bool RunTwice(bool held_up) {
     const RunOutcome first = runs_.Run(0);
     if (first.status == RunStatus::kUnsupported) {
@@ -193,7 +194,7 @@ class Examination {
     }
     result.target_seconds = runs_.seconds();
     if (first.status != RunStatus::kOk) {
-      // A refusal is right, and its outputs are unspecified, where the data are invalid.
+      // If the data are invalid, a refusal is right, and its outputs are unspecified.
       if (first.status == RunStatus::kFailed || !HasInvalidRow(problem_)) {
         StatusFinding(first, &result);
       }
@@ -212,7 +213,7 @@ class Examination {
     return true;
   }
 
-  // Row `row` of the batch against the same row alone.
+  // Step 4: compares row `row` of the batch with the same row alone.
   void RunAlone(int64_t row) {
     OwnedProblem alone = SelectRows(problem_, {row});
     if (HasInvalidRow(alone)) return;
@@ -235,7 +236,7 @@ class Examination {
     }
   }
 
-  // What the oracle makes of the second run. False where an element fails.
+  // Takes the oracle's judgement of the second run. Returns false if an element fails.
   bool Take(const oracle::Judgement& judgement) {
     result.harness_fault = judgement.fault;
     bool judged = false, failed = false;
@@ -266,12 +267,13 @@ class Examination {
   OutputBits second_bits_;
 };
 
-// One sweep of the oracle for all of them, which have one contract. Seconds and what the arbiter was
-// asked stand in the first one's result.
+// Runs one sweep of the oracle for all targets, which have one contract. Its seconds and the arbiter's
+// answers are put into the first target's result.
 void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const kernel::Problem& problem = all.front()->problem();
-  // Picked before anything is known of the case, since the judge keeps no elements but these.
+  // Elements are picked before anything is known of the case, since the judge keeps no elements but
+  // these.
   std::vector<Watched> random, watched;
   const kernel::Results& shapes = all.front()->results();
   if (options.arbiter) random = RandomElements(shapes, options.seed, kRandomElements);
@@ -313,7 +315,8 @@ void Conclude(CaseResult* result) {
   if (!result->findings.empty()) result->verdict = oracle::Verdict::kFail;
 }
 
-// `more` of the target `name` added to what others showed: a case is passed if all have passed it.
+// Adds `more`, the result of target `name`, to the results of others. A case is passed if all have
+// passed it.
 void Merge(const std::string& name, CaseResult more, CaseResult* all) {
   const auto rank = [](oracle::Verdict v) {
     return v == oracle::Verdict::kSkipped ? 2 : v == oracle::Verdict::kVacuous ? 1 : 0;

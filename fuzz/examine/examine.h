@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One case: a problem run on a target and judged by everything there is to judge it by.
+// Examines one case: runs a problem on a target and makes every check there is.
 //
 //   1. outputs poisoned, guard bands set, run; guard bands and inputs inspected;
 //   2. run again over another poison: same bits, and nothing left unwritten;
@@ -26,14 +26,14 @@ namespace plumbline::fuzz {
 struct ExamineOptions {
   uint64_t seed = 0;             // picks the row rerun alone and the arbiter's random elements
   bool arbiter = true;           // false: while shrinking, between its first and last step
-  bool arbiter_on_pass = false;  // also where nothing fails: fuzz/campaign/arbiter_schedule.h says when
+  bool arbiter_on_pass = false;  // also if nothing fails: fuzz/campaign/arbiter_schedule.h says when
   double arbiter_cost = 4e7;     // multiply-adds that the arbiter may spend on a case
 };
 
 CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});
-// Several targets whose descriptions differ in the name alone, at least one: each is run, and one
-// evaluation of the oracle judges all. Passed is what all of them pass; what one of them declines is
-// skipped. Findings say whose they are; counts of elements are added up.
+// Runs several targets, at least one, whose descriptions differ in the name alone, and judges all by
+// one evaluation of the oracle. The case is passed if all pass it, and skipped if one of them declines
+// it. Findings name their target; counts of elements are added up.
 CaseResult Examine(OwnedProblem problem, std::span<const Target* const> targets,
                    const ExamineOptions& options = {});
 

@@ -7,7 +7,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Square blocks, so that neither side of a transposed copy walks through memory a line at a time.
+// Copies go by square blocks, so that neither side of a transposed copy touches a cache line per
+// element.
 constexpr int64_t kBlock = 32;
 
 template <size_t kWidth>

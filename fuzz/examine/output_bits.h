@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bits of every output element of a run, dense and in row-major order whatever the strides were:
-// what two runs are compared by. Held in the outputs' own width, since a campaign copies and compares
-// every output of every case; element by element that took a fifth of its time.
+// The bits of every output element of a run, dense and in row-major order whatever the strides were, so
+// that two runs can be compared. They have the outputs' own width: a campaign copies and compares every
+// output of every case, which took a fifth of its time element by element.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
 #define PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
@@ -18,7 +18,7 @@
 
 namespace plumbline::fuzz {
 
-// One output. Empty where it is absent or has no element.
+// The bits of one output; empty if it is absent or has no element.
 class ElementBits {
  public:
   ElementBits() = default;
@@ -27,14 +27,14 @@ class ElementBits {
   size_t size() const { return bytes_.size() / width_; }
   bool empty() const { return bytes_.empty(); }
   size_t width() const { return width_; }  // bytes of an element: 2, 4 or 8
-  // Zero-extended.
+  // The bits of element i, zero-extended.
   uint64_t operator[](size_t i) const {
     uint64_t bits = 0;
     std::memcpy(&bits, bytes_.data() + i * width_, width_);
     return bits;
   }
   void Set(size_t i, uint64_t bits) { std::memcpy(bytes_.data() + i * width_, &bits, width_); }
-  // By memcmp: g++ 12 compares vectors of std::byte one byte at a time.
+  // Uses memcmp: g++ 12 compares vectors of std::byte one byte at a time.
   bool operator==(const ElementBits& other) const {
     return width_ == other.width_ && bytes_.size() == other.bytes_.size() &&
            (bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
@@ -45,7 +45,7 @@ class ElementBits {
   std::vector<std::byte> bytes_;
 };
 
-// Order: logprob, loss, entropy, lse, grad_hidden, grad_weight, first_invalid_row.
+// Outputs in the order logprob, loss, entropy, lse, grad_hidden, grad_weight, first_invalid_row.
 struct OutputBits {
   std::array<ElementBits, 7> outputs;
   bool operator==(const OutputBits&) const = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two-byte patterns that memory is filled with before a run and looked for after it. Inline: a case has
-// thousands of short runs.
+// Two-byte patterns: memory is filled with them before a run, and checked for them after it. The
+// functions are inline, since a case has thousands of short runs of bytes.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_PATTERN_H_
 #define PLUMBLINE_FUZZ_EXAMINE_PATTERN_H_
@@ -13,12 +13,14 @@
 
 namespace plumbline::fuzz {
 
+// A pattern is two bytes that repeat, low byte first, from an even address.
 using Pattern = uint16_t;
 
 // Fills [begin, end) with the pattern, from its first byte on.
 inline void Fill(std::byte* begin, std::byte* end, Pattern pattern) {
   const auto length = static_cast<size_t>(end - begin);
-  // Lines between padding are short and many: a loop that is vectorised, without calls.
+  // Lines between padding are short and many: up to this length a vectorised loop without calls is
+  // used.
   constexpr size_t kShort = 512;
   if (length <= kShort) {
     for (size_t done = 0; done + 2 <= length; done += 2) std::memcpy(begin + done, &pattern, 2);

@@ -24,14 +24,14 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// As kGuard (fuzz/examine/placement_region.h): NaN, and no byte shared.
+// Like kGuard (fuzz/examine/placement_region.h), these are NaN and share no byte.
 constexpr Pattern kPoison[2] = {0xfff5, 0x7ffa};
 
-// Around labels: as int32 and as int64 above any vocabulary, so a label read out of bounds is invalid.
-// The second is for the problem whose ignore_index is the first.
+// The patterns around labels are above any vocabulary as int32 and as int64, so a label read out of
+// bounds is invalid. The second is used if the problem's ignore_index is the first.
 constexpr Pattern kLabelGuard[2] = {0x7f7f, 0x7e7e};
 
-// From here on memory is mapped, not allocated: pages that nothing touches then cost nothing.
+// From this size on memory is mapped, not allocated, so that untouched pages cost nothing.
 constexpr size_t kMapFrom = size_t{1} << 30;
 
 struct Shape2 {
@@ -46,15 +46,16 @@ Shape2 MatrixShape(int64_t rows, int64_t columns, bool transposed, int64_t paddi
 
 Shape2 VectorShape(int64_t n) { return {n == 0 ? 0 : 1, n, n}; }
 
-// n elements `stride` apart; stride 0 is one element that all share. Reversed, each is a line.
+// The lines of n elements that are `stride` apart. With stride 0 there is one element that all share.
+// If reversed, each element is a line.
 Shape2 StridedShape(int64_t n, int64_t stride, bool reversed) {
   if (n == 0 || (stride == 1 && !reversed)) return VectorShape(n);
   if (stride == 0) return {1, 1, 1};
   return {n, 1, stride};
 }
 
-// Inputs as they were, for one run of bytes of the arena: from its start plus `from` to `to`, kept
-// `copy` bytes from the start of the copies.
+// The inputs as they were before the run. Bytes `from` to `to`, counted from the start of the arena,
+// are kept `copy` bytes from the start of the copies.
 struct Stretch {
   size_t from = 0, to = 0, copy = 0;
 };
@@ -81,7 +82,8 @@ struct Placement::State {
   void CopyIn(const Region& region, const HostTensor& from, bool transposed);
   void View(const OwnedProblem& p);
   std::byte* At(const std::vector<Region>& regions, std::string_view name) const;
-  // The kept copy of the byte at `offset` of the inputs, which continues to the end of its stretch.
+  // Returns the kept copy of the byte at `offset` of the inputs; the copy continues to the end of its
+  // stretch.
   const std::byte* Pristine(size_t offset) const;
 
   // The arena: inputs, outputs, then copies of what the inputs held.
@@ -189,8 +191,8 @@ void Placement::State::Allocate() {
     arena = static_cast<std::byte*>(::operator new(total, std::align_val_t(kAlignment)));
     return;
   }
-  // Shared, though with nobody: a limit on data (fuzz/worker/worker.h) counts private mappings in full,
-  // these by the pages that are touched.
+  // Mapped as shared, though with no other process: a limit on data (fuzz/worker/worker.h) counts
+  // private mappings in full, but shared ones by the pages that are touched.
   void* const memory =
       mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -317,7 +319,7 @@ Placement::Image Placement::GetImage() {
   return image;
 }
 
-// Bands and inputs are put right as well: what one run broke is not held against the next.
+// Restores guard bands and inputs as well, so that one run's damage is not reported for the next.
 void Placement::Poison(int pattern) {
   State& s = *state_;
   for (const Stretch& kept : s.kept) {

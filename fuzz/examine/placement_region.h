@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tensor of a Placement: where its elements lie, where its guard bands and padding.
+// The place of one tensor in a Placement: its elements, its guard bands and its padding.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
 #define PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
@@ -14,13 +14,13 @@
 
 namespace plumbline::fuzz {
 
-// Two bytes that repeat, low byte first, from an even address. Each is a quiet NaN in bf16, fp16 and
-// fp32, none shares a byte with another or a poison, and none is the -1 that first_invalid_row holds.
+// The pattern around inputs and outputs. It is a quiet NaN in bf16, fp16 and fp32, shares no byte with
+// another pattern or a poison, and is not the -1 that first_invalid_row holds.
 inline constexpr Pattern kGuard = 0xffc1;
 
 inline constexpr size_t kAlignment = 64;
-// A band holds at least this, and a whole row where rows are longer, up to a page: a kernel that runs
-// one row too far then lands in the band, not in another tensor.
+// A band holds at least this many bytes; if rows are longer, a whole row up to a page. A kernel that
+// runs one row too far thus hits the band, not another tensor.
 inline constexpr size_t kMinBand = 256;
 inline constexpr size_t kMaxBand = 4096;
 
@@ -40,7 +40,7 @@ struct Region {
 
   bool Sparse() const { return pitch > line_bytes + 2 * kMaxBand; }
 
-  // Calls f(from, to) for every stretch that belongs to no element, but for the middle of long ones.
+  // Calls f(from, to) for every stretch that belongs to no element, without the middle of long ones.
   template <class F>
   void ForEachGap(F f) const {
     size_t from = begin;
@@ -56,7 +56,7 @@ struct Region {
     f(from, end);
   }
 
-  // Calls f(from, to) for every stretch of elements and the gaps between them, long ones left out.
+  // Calls f(from, to) for every stretch of elements and the gaps between them, without the long gaps.
   template <class F>
   void ForEachKept(F f) const {
     size_t from = begin;
@@ -69,8 +69,8 @@ struct Region {
   }
 };
 
-// "weight: byte +64 (line 3) holds 0x00, was 0x7f": a byte that changed, `at` from the start of the
-// arena.
+// Describes a changed byte, `at` bytes from the start of the arena: "weight: byte +64 (line 3) holds
+// 0x00, was 0x7f".
 std::string DescribeByte(const Region& region, size_t at, std::byte was, std::byte is);
 
 }  // namespace plumbline::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What examining a case came to: findings, counts of elements, the verdict; and its JSON.
+// The result of examining a case: findings, counts of elements, the verdict; and its JSON.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
 #define PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
@@ -42,7 +42,7 @@ struct Finding {
   std::string arbiter;  // 40 digits, where the arbiter was asked
   std::string what;     // one sentence for a person
 
-  // Two findings with the same signature have, as far as can be told before shrinking, one cause.
+  // Two findings with the same signature are taken, until they are shrunk, to have one cause.
   std::string Signature() const;  // "bound:logprob"
 };
 
@@ -59,7 +59,7 @@ struct CaseResult {
   std::vector<OutputSummary> outputs;
   std::string harness_fault;  // not empty: exit status 3
   int64_t arbitrated = 0;     // elements that the arbiter was asked about
-  // Filled in by whoever expanded the problem; the other two by Examine.
+  // expand_seconds is set by the caller that expanded the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };
 

@@ -19,7 +19,7 @@ using oracle::Element;
 using oracle::Output;
 using oracle::Watched;
 
-// Draws of SpreadElements, apart from those of RandomElements.
+// Seeds the draws of SpreadElements, which must differ from those of RandomElements.
 constexpr uint64_t kSpreadStream = 1000;
 
 bool Whole(uint64_t seed) { return Mix(seed, kSpreadStream - 1) % 4 == 0; }
@@ -29,7 +29,7 @@ int64_t ColumnsOf(const kernel::Results& results, Output output) {
   return tensor && tensor->rank == 2 ? tensor->shape[1] : 1;
 }
 
-// 0 where the output is absent.
+// The number of elements of an output; 0 if it is absent.
 int64_t ElementsOf(const kernel::Results& results, Output output) {
   const auto& tensor = oracle::Find(results, output);
   if (!tensor) return 0;

@@ -48,7 +48,7 @@ uint16_t Half(const std::byte* from, size_t i) {
 
 float WidenFloat16(uint16_t bits) {
   const uint32_t magnitude = bits & 0x7fff;
-  // Subnormal numbers and what is not finite: rare.
+  // Subnormal numbers, infinities and NaN are rare.
   if (magnitude - 0x400 >= 0x7800) return kernel::ToFloat(kernel::Float16{bits});
   return std::bit_cast<float>(uint32_t{bits & 0x8000u} << 16 |
                               ((magnitude << 13) + (uint32_t{112} << 23)));

@@ -17,8 +17,8 @@ using kernel::DType;
 using kernel::Float16;
 using kernel::Reduction;
 
-// A dimension or a stride beyond this is no problem that was ever expanded or dumped: it would only
-// overflow the arithmetic of whoever lays it out.
+// A problem that was expanded or dumped never has a dimension or a stride beyond this: it would
+// overflow the arithmetic that lays the problem out.
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
 constexpr int64_t kMaxOffset = int64_t{1} << 20;
 
@@ -43,14 +43,14 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// Rank, dimensions and the number of bytes.
+// Checks the rank, the dimensions and the number of bytes.
 std::optional<std::string> Malformed(std::string_view name, const HostTensor& tensor, size_t rank) {
   const std::string subject(name);
   if (tensor.shape.size() != rank) {
     return subject + ": rank " + std::to_string(tensor.shape.size()) + " of shape " +
            ShapeText(tensor.shape) + ", must be " + std::to_string(rank);
   }
-  // Any dimension may be 0, and then the others are held to nothing by the bytes: bound them all.
+  // Any dimension may be 0, and then the number of bytes does not limit the others: bound them all.
   int64_t elements = 1;
   for (const int64_t dimension : tensor.shape) {
     if (dimension < 0 || dimension > kMaxDimension) {
@@ -76,7 +76,7 @@ std::optional<std::string> WrongDType(std::string_view name, DType dtype, std::s
          std::string(allowed);
 }
 
-// A tensor of fp32 that is a scalar or has one element a row.
+// Refuses anything but an fp32 tensor that is a scalar or has one element a row.
 std::optional<std::string> BadPerRow(std::string_view name, const HostTensor& tensor, size_t rank,
                                      int64_t rows) {
   if (auto error = Malformed(name, tensor, rank)) return error;
@@ -106,7 +106,8 @@ std::optional<std::string> BadLayout(const Layout& layout) {
   return OutOfRange("offset", layout.offset, kMaxOffset);
 }
 
-// Elements `rows` of a tensor whose first dimension is the row; `broadcast` reads element 0 for all.
+// Copies elements `rows` of a tensor whose first dimension is the row; `broadcast` reads element 0 for
+// all.
 HostTensor Gather(const HostTensor& from, const std::vector<int64_t>& rows, bool broadcast) {
   std::vector<int64_t> shape = from.shape;
   shape[0] = static_cast<int64_t>(rows.size());
@@ -147,7 +148,7 @@ float HostTensor::GetFloat(int64_t i) const {
     case DType::kI64:
       break;
   }
-  std::abort();  // a caller's mistake in the type: no value would be right
+  std::abort();  // the caller passed a wrong type: no return value would be right
 }
 
 void HostTensor::SetFloat(int64_t i, float value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem that owns its bits: dense tensors, plus how they are to be laid out in memory. The form in
-// which cases are generated, stored and shrunk; fuzz/examine/placement.h turns it into the strided
+// A problem that owns its bits: dense tensors, plus the layout that they are to have in memory. Cases
+// are generated, stored and shrunk in this form. fuzz/examine/placement.h turns it into the strided
 // views that a target sees.
 
 #ifndef PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
@@ -17,7 +17,7 @@
 
 namespace plumbline::fuzz {
 
-// Dense, row-major. A scalar has an empty shape.
+// A dense, row-major tensor. A scalar has an empty shape.
 struct HostTensor {
   kernel::DType dtype = kernel::DType::kF32;
   std::vector<int64_t> shape;
@@ -26,7 +26,8 @@ struct HostTensor {
   int64_t size() const;  // elements
   static HostTensor Zeros(kernel::DType dtype, std::vector<int64_t> shape);
 
-  // Element i in row-major order. Floats: GetFloat widens exactly, SetFloat rounds to nearest even.
+  // Read or write element i in row-major order. GetFloat widens exactly, SetFloat rounds to nearest
+  // even.
   float GetFloat(int64_t i) const;
   void SetFloat(int64_t i, float value);
   int64_t GetInt(int64_t i) const;
@@ -39,8 +40,8 @@ struct HostTensor {
   bool operator==(const HostTensor&) const = default;
 };
 
-// How the dense tensors lie in memory when a target sees them. Values never depend on it, but that what
-// is broadcast has the value of its element or row 0 for all.
+// Layout says how the dense tensors lie in memory when a target sees them. Values never depend on it,
+// with one exception: a broadcast tensor has the value of its element or row 0 throughout.
 inline constexpr int64_t kMaxStride = int64_t{1} << 33;  // limit for labels, gradients and padding
 
 struct Layout {
@@ -58,7 +59,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// Which outputs are asked for, beside logprob (or loss).
+// The outputs that are asked for, beside logprob (or loss).
 struct Wanted {
   bool entropy = true;
   bool lse = true;
@@ -86,19 +87,21 @@ struct OwnedProblem {
   bool operator==(const OwnedProblem&) const = default;
 };
 
-// N*H + V*H + N (labels) + the elements of whatever else is present: what shrinking makes small.
+// The number of values: N*H + V*H + N (labels) + the elements of every other tensor that is present.
+// Shrinking makes it small.
 int64_t ValueCount(const OwnedProblem& problem);
 
-// Dense views (layout ignored): what the oracle reads. The problem must outlive it. What the layout
-// broadcasts has stride 0, as a target sees it.
+// Dense views, which the oracle reads: the layout is ignored, except that broadcast tensors have stride
+// 0, as a target sees them. The problem must outlive the views.
 kernel::Problem DenseView(const OwnedProblem& problem);
 
-// Shapes that disagree, a wrong dtype, sizes that do not match: the reason, naming the tensor and its
-// value; nullopt if consistent. Files and command lines come through here before anything runs.
+// Returns the reason why the problem is inconsistent, naming the tensor and its value: shapes that
+// disagree, a wrong dtype, sizes that do not match. nullopt if it is consistent. Problems from files
+// and command lines are checked here before anything runs.
 std::optional<std::string> Inconsistency(const OwnedProblem& problem);
 
-// The problem of some rows alone, in the order given: same weight, same options, labels, temperature
-// and gradients of those rows. A scalar temperature or upstream gradient stays as it is.
+// The problem made of some rows alone, in the order given: same weight, same options, and the labels,
+// temperature and gradients of those rows. A scalar temperature or upstream gradient stays as it is.
 OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>& rows);
 
 }  // namespace plumbline::fuzz

@@ -193,8 +193,8 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
 }  // namespace
 
 std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
-  // Wide elements first, so that every tensor is naturally aligned in the file without holes, which
-  // other readers refuse; by name among equals.
+  // Wide elements come first: then every tensor is naturally aligned in the file without holes, which
+  // other readers refuse. Elements of one width are ordered by name.
   std::vector<std::pair<std::string_view, const HostTensor*>> order;
   for (const auto& [name, tensor] : content.tensors) order.emplace_back(name, &tensor);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {

@@ -24,8 +24,8 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
-// The same, not copied: every span points into the bytes that were read, wherever in them it begins,
-// so an element need not be aligned.
+// A HostTensor without the copy: every span points into the bytes that were read. A span may begin
+// anywhere in them, so an element need not be aligned.
 struct TensorView {
   kernel::DType dtype = kernel::DType::kF32;
   std::vector<int64_t> shape;

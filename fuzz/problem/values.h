@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of a problem that several rooms ask for.
+// Numbers computed from a problem that several rooms use.
 
 #ifndef PLUMBLINE_FUZZ_PROBLEM_VALUES_H_
 #define PLUMBLINE_FUZZ_PROBLEM_VALUES_H_
@@ -15,7 +15,7 @@ namespace plumbline::fuzz {
 // Significant bits of a finite float: 1 for a power of two, 0 for zero.
 int SignificantBits(float value);
 
-// hidden[row] . weight^T in fp64.
+// The logits hidden[row] . weight^T, in fp64.
 std::vector<double> Logits(const OwnedProblem& problem, int64_t row);
 
 }  // namespace plumbline::fuzz

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The class of a case: by what its bounds can be expected to be reached, and how closely. Totals of a
-// campaign are kept by class, since one sharp class hides another that never comes near its bound.
+// The class of a case groups cases by how closely their bounds can be expected to be reached, and in
+// which way. A campaign keeps totals by class, since one sharp class would hide another that never
+// comes near its bound.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_CLASS_H_
 #define PLUMBLINE_FUZZ_RECIPE_CLASS_H_

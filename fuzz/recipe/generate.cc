@@ -39,7 +39,7 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   FitShape(shape, &r);
   r.values = content.values;
   r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
-  // Bits and not a magnitude, or one that both factors share.
+  // Kinds whose exp counts bits rather than a magnitude, or a magnitude that both factors share.
   if (r.values == Values::kConfident || r.values == Values::kHuge || r.values == Values::kFar ||
       r.values == Values::kEntropyTrap) {
     r.exp = content.exp;
@@ -73,8 +73,8 @@ Gen<Recipe> Of(std::string_view regime, const Gen<Shape>& shape, const Ingredien
       rc::gen::arbitrary<uint64_t>(), shape, i.content, i.upstream, i.setting);
 }
 
-// The regime's ingredients, each with shapes of the family unless it has its own; family -1: with those
-// it usually has.
+// Draws the regime's ingredients, with shapes of the family unless an ingredient has its own; family -1
+// means its usual shapes.
 Gen<Recipe> OneRegime(const RegimeEntry& entry, int family) {
   std::vector<Gen<Recipe>> ways;
   std::vector<size_t> upto;  // sums of weights
@@ -92,7 +92,7 @@ Gen<Recipe> OneRegime(const RegimeEntry& entry, int family) {
   const auto pick = [=](size_t x) {
     return ways[static_cast<size_t>(std::upper_bound(upto.begin(), upto.end(), x) - upto.begin())];
   };
-  // Neither RapidCheck's size (small at first) nor its shrinking says anything about a recipe.
+  // RapidCheck's size (small at first) and its shrinking have no meaning for a recipe.
   return rc::gen::noShrink(rc::gen::resize(
       rc::kNominalSize, rc::gen::join(rc::gen::map(rc::gen::inRange<size_t>(0, total), pick))));
 }

@@ -13,10 +13,9 @@
 
 namespace plumbline::fuzz {
 
-// Recipes of one regime, or of all of them in equal parts where the name is empty. An unknown regime is
-// named by std::invalid_argument. Built from pure combinators
-// only (gen::exec keeps a process-global stack). Does not shrink: fuzz/triage/shrink/shrink.h does
-// that, on tensors.
+// Recipes of one regime, or of all of them in equal parts if the name is empty. An unknown regime is
+// named by std::invalid_argument. Built from pure combinators only (gen::exec keeps a process-global
+// stack). Does not shrink: fuzz/triage/shrink/shrink.h does that, on tensors.
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 
 // Recipes of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe/parts.h), unless

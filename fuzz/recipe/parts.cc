@@ -21,8 +21,8 @@ Gen<bool> Percent(size_t percent) {
   return weightedElement<bool>({{percent, true}, {100 - percent, false}});
 }
 
-// --- Shapes. The sizes at which loops end differently: below one tile, at and beside multiples of
-// tiles, beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
+// --- Shapes. Sizes at which loops end differently: below one tile, at and beside multiples of tiles,
+// beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
 
 Gen<int64_t> AnyRows() {
   return weightedOneOf<int64_t>({{2, just<int64_t>(0)},
@@ -63,7 +63,7 @@ Gen<int64_t> Vocab() {
                                  {1, element<int64_t>(2047, 2049, 5000)}});
 }
 
-// Never a multiple of 16.
+// A vocabulary that is never a multiple of 16.
 Gen<int64_t> RaggedVocab() {
   return weightedOneOf<int64_t>(
       {{10, inRange<int64_t>(1, 16)},
@@ -166,7 +166,7 @@ Gen<Shape> ShapesOfFamily(int family) {
   }
 }
 
-// --- Settings: what varies in the background of every regime.
+// --- Settings, which vary in the background of every regime.
 
 Gen<float> AnyTemperature() {
   return weightedElement<float>({{78, 1.0F},
@@ -180,7 +180,7 @@ Gen<float> AnyTemperature() {
                                  {1, 0x1p+20F}});
 }
 
-// Scaling by these is exact, so it does not loosen the bound of exact logits.
+// Temperatures by which scaling is exact, so that the bound of exact logits stays narrow.
 Gen<float> ExactTemperature() { return weightedElement<float>({{88, 1.0F}, {6, 0.5F}, {6, 2.0F}}); }
 
 Gen<Setting> Settings(Gen<float> temperature) {
@@ -253,7 +253,8 @@ Gen<Content> Swallowing(Values values, Gen<int> exp) {
       weightedElement<Labels>({{55, Labels::kFirst}, {25, Labels::kArgmax}, {20, Labels::kRandom}}));
 }
 
-// log2 of the columns that are added up before they meet the rest: host's 64, and what others have.
+// log2 of the columns that are added up before they meet the rest: host's 64, and those of other
+// kernels.
 Gen<int> TileBits() {
   return weightedElement<int>({{50, 6}, {10, 0}, {10, 5}, {15, 7}, {10, 8}, {5, 9}});
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the generators of recipes are composed of: shape, content (values, their parameter, labels),
-// upstream gradients and setting. Internal to the tables of regimes and fuzz/recipe/generate.cc.
+// The parts that the generators of recipes are composed of: shape, content (values, their parameter,
+// labels), upstream gradients and setting. Internal to the tables of regimes and
+// fuzz/recipe/generate.cc.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
 #define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
@@ -14,16 +15,16 @@
 
 namespace plumbline::fuzz {
 
-// What a case may cost, in multiply-adds of one product of N x V x H, and in elements of weight, which
-// are written and judged one by one: a campaign lives from a thousand cases a second. N is cut first,
-// then H. One case in about a hundred is big instead.
+// Limits on the cost of a case: in multiply-adds of one product of N x V x H, and in elements of
+// weight, which are written and judged one by one. A campaign needs a thousand cases a second. N is cut
+// first, then H. One case in about a hundred is big instead and costs kBigCost or up to a fifth more.
 inline constexpr int64_t kMaxCost = 500'000;
 inline constexpr int64_t kMaxWeights = 100'000;
 inline constexpr int64_t kBigCost = 10'000'000;  // at least, and at most a fifth more
 
 struct Shape {
   int64_t n, v, h;
-  bool big = false;  // not cut; and hardly ever fp32, which takes five times as long on a tensor core
+  bool big = false;  // not cut, and hardly ever fp32, five times as slow on a tensor core
 };
 struct Content {
   Values values;
@@ -53,7 +54,7 @@ struct Setting {
 
 rc::Gen<bool> Percent(size_t percent);
 
-// Shapes. The sizes at which loops end differently: below one tile, at and beside multiples of tiles,
+// Shapes. Sizes at which loops end differently: below one tile, at and beside multiples of tiles,
 // beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
 rc::Gen<int64_t> AnyRows();
 rc::Gen<int64_t> SeveralRows();
@@ -61,56 +62,58 @@ rc::Gen<int64_t> HiddenSize();
 rc::Gen<int64_t> Vocab();
 rc::Gen<int64_t> RaggedVocab();  // never a multiple of 16
 rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v, rc::Gen<int64_t> h);
-// 10 to 12 million multiply-adds, most of them by N; V is no multiple of 16.
+// Shapes of 10 to 12 million multiply-adds, most of them by N; V is no multiple of 16.
 rc::Gen<Shape> BigShapes();
-// At least one of N, V and H is at its least, the others small.
+// Shapes with at least one of N, V and H at its least, and the others small.
 rc::Gen<Shape> EdgeShapes();
-// Few columns, few rows, and a depth in which what is lost at each step adds up.
+// Shapes with few columns, few rows, and a depth at which the losses of single steps add up.
 rc::Gen<Shape> DeepShapes();
-// Many rows and 64 to 512 columns, a power of two in three of four.
+// Shapes with many rows and 64 to 512 columns, a power of two in three of four.
 rc::Gen<Shape> LongSumShapes();
-// One or two rows of at most 8: V at least kLargeVocabulary in 7 of 100, as such a case takes a hundred
-// times as long as most; else from 2 000 to 51 000.
+// Shapes with one or two rows of at most 8 elements. V is at least kLargeVocabulary in 7 of 100, as
+// such a case takes a hundred times as long as most; else from 2 000 to 51 000.
 rc::Gen<Shape> LargeVocabularyShapes();
 
-// What most regimes draw: any of the above, a few in a hundred big.
+// The shapes that most regimes draw: any of the above, a few in a hundred big.
 rc::Gen<Shape> BesideBig(rc::Gen<Shape> shapes);
 rc::Gen<Shape> UsualShapes();
-// ... and sums of few terms, which come near their bound where every logit is exact.
+// The same, with sums of few terms besides: they come near their bound if every logit is exact.
 rc::Gen<Shape> ShapesBesideFew();
 
 // Families of shapes for a first look at each regime: one row; a column less than a tile, a tile, a
-// column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All
+// column more; several tiles, the last of them ragged; deep; many rows; and the least extents. All are
 // cheap.
 inline constexpr int kShapeFamilies = 8, kLargeVocabularyFamily = 1, kManyRowsFamily = 6;
 rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
 
-// What varies in the background of every regime.
+// Settings, which vary in the background of every regime.
 rc::Gen<float> AnyTemperature();
 rc::Gen<float> ExactTemperature();  // scaling by these is exact: the bound of exact logits stays narrow
 rc::Gen<Setting> Settings(rc::Gen<float> temperature);
-// Both layouts alike, and nearly always something between rows and before the labels.
+// Settings with both layouts equally likely, and nearly always padding between rows and an offset of
+// the labels.
 rc::Gen<Setting> StridedSettings(rc::Gen<float> temperature);
 
-// Contents. AnyLabels: in the vocabulary, mostly; AnyLabels and IgnoringLabels are never invalid.
+// Contents. AnyLabels draws labels mostly in the vocabulary. AnyLabels and IgnoringLabels are never
+// invalid.
 rc::Gen<Labels> AnyLabels();
 rc::Gen<Labels> IgnoringLabels();
 rc::Gen<Content> Contents(Values values, rc::Gen<int> exp, rc::Gen<Labels> labels);
 rc::Gen<Content> OrdinaryContent(rc::Gen<Labels> labels);  // bell-shaped, exact or constant logits
 rc::Gen<int> ConfidentBits();
-// Swallowing in the arithmetic of `values`, with labels where it shows.
+// Values that swallow terms in the arithmetic of `values`, with labels where the loss shows.
 rc::Gen<Content> Swallowing(Values values, rc::Gen<int> exp);
 rc::Gen<int> TileBits();
 rc::Gen<Content> With(rc::Gen<Content> content, rc::Gen<Special> special);
 
-// Upstream gradients of these kinds, mostly without a reduction, and gradients in fp32 in half of them.
+// Upstream gradients of these kinds, mostly without a reduction. Gradients are in fp32 in half of them.
 rc::Gen<Upstream> UpstreamOf(rc::Gen<Grads> grads, rc::Gen<Grads> entropy_grads);
 
-// Upstream gradients as training has them, mostly; and each alone, both, with zeros in the places that
-// a wrong index reads.
+// Upstream gradients. UsualUpstream draws them mostly as training has them. HostileUpstream draws each
+// alone, both, and some with zeros in the places that a wrong index reads.
 rc::Gen<Upstream> UsualUpstream(size_t fp32_percent);
 rc::Gen<Upstream> HostileUpstream();
-// 1 or of order 1, mostly for logprob alone: nothing of its own to lose.
+// Upstream gradients of 1 or of order 1, mostly for logprob alone: they lose nothing themselves.
 rc::Gen<Upstream> PlainUpstream(size_t fp32_percent);
 
 }  // namespace plumbline::fuzz

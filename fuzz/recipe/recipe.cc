@@ -119,7 +119,7 @@ std::string_view NameOf(T value, const std::array<Named<T>, kCount>& names) {
   return "?";
 }
 
-// Each of the readers below takes a value and returns an empty text, or why it was refused.
+// Each of the readers below takes a value and returns an empty text, or the reason of a refusal.
 template <class T, size_t kCount>
 std::string ReadName(std::string_view text, const std::array<Named<T>, kCount>& names, T* value) {
   std::string allowed;
@@ -169,7 +169,7 @@ std::string ReadTemperature(std::string_view text, float* value) {
   return {};
 }
 
-// "none", or names joined by commas.
+// Reads "none", or names joined by commas.
 std::string ReadWant(std::string_view text, unsigned* value) {
   unsigned want = 0;
   for (size_t begin = 0; text != "none" && begin != std::string_view::npos;) {
@@ -251,7 +251,8 @@ std::string HexText(uint64_t value) {
   return std::string(buffer, result.ptr);
 }
 
-// Why the shape is refused; empty if it is not. Factors are at most 2^28 + 2^12, products fit.
+// Returns why the shape is refused; empty if it is not. Factors are at most 2^28 + 2^12, so products
+// fit.
 std::string TooLarge(const Recipe& r, int64_t most) {
   const std::pair<std::string_view, int64_t> products[] = {
       {"n*v", r.n * r.v}, {"n*(h+pad)", r.n * (r.h + r.pad)}, {"v*(h+pad)", r.v * (r.h + r.pad)}};
@@ -321,7 +322,7 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t mo
     const size_t end = line.find(' ', begin);
     const std::string_view token = line.substr(begin, end - begin);
     begin = line.find_first_not_of(' ', end);
-    // Appended step by step: "'" + std::string trips g++ 12's -Wrestrict at -O3 (GCC bug 105651).
+    // Appended piece by piece: "'" + std::string trips g++ 12's -Wrestrict at -O3 (GCC bug 105651).
     std::string quoted(1, '\'');
     quoted += token;
     quoted += '\'';

@@ -21,7 +21,7 @@
 
 namespace plumbline::fuzz {
 
-// How hidden and weight are filled. `exp` is the parameter that each names.
+// The way in which hidden and weight are filled. `exp` is the parameter that each comment names.
 enum class Values : uint8_t {
   kGaussian,     // hidden, weight ~ bell-shaped, logits of standard deviation about 2^exp
   kSmallLse,     // all logits about -2^exp but a few near 0: lse is small, exp(0 - m) is not
@@ -41,7 +41,7 @@ enum class Values : uint8_t {
   kSubnormal,  // one factor subnormal, the other near the largest, or both so small that nothing is
                // left
   kHuge,       // exact logits, many of them equal, sum |h w| about 2^(126 - exp)
-  // Exact logits by what they look like along the vocabulary (fuzz/recipe/expand/logits.cc).
+  // Exact logits, by what they look like along the vocabulary (fuzz/recipe/expand/logits.cc).
   kRising,       // 2^exp up in 64 columns: each tile has a new maximum
   kFalling,      // 2^exp down in 64 columns
   kZigzag,       // up, but every second tile is thrown back
@@ -51,7 +51,7 @@ enum class Values : uint8_t {
   kLseZero,      // all logits about -ln V
   kEntropyTrap,  // about +-2^exp, one column leading by 8 to 24
   kFar,          // up to +-2^exp, beyond fp16 though no factor is
-  // By what the products look like (fuzz/recipe/expand/products.cc).
+  // Values by what the products look like (fuzz/recipe/expand/products.cc).
   kTruncate,      // addends just under an ulp of the accumulator, +-2^exp
   kPositive,      // all products positive, logits about 2^exp
   kSignedZeros,   // half of the elements +0 or -0, the others of size 1 and 2^exp
@@ -79,12 +79,12 @@ enum class Labels : uint8_t {
   kOneValid,    // all rows but one ignored
   kFarIgnored,  // ignore_index is 2^32 above the label of rows that count
 };
-// kWide: signed powers of two from 2^-60 to 2^60, to 2^8 where dtype is fp16, whose d_logits would
+// kWide: signed powers of two from 2^-60 to 2^60, or to 2^8 if dtype is fp16, whose d_logits would
 // overflow. kAlternating: the same largest power, signs alternating by row. kTiny: powers of two from
-// 2^-30 to 2^-20, where fp16 has nothing left of a d_logit.
+// 2^-30 to 2^-20, at which a d_logit in fp16 is 0.
 enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot, kAlternating, kTiny };
 
-// What is put over the values, after everything else (fuzz/recipe/expand/special.cc).
+// The special values that are written over the others, last of all (fuzz/recipe/expand/special.cc).
 enum class Special : uint8_t {
   kNone,
   kHiddenNaN,      // in one row that counts
@@ -99,17 +99,18 @@ enum class Special : uint8_t {
   kMaskedButOne,   // every logit but one is -inf, and that one is the label of every row
 };
 
-// How the rows of hidden, labels and gradients lie.
+// The way in which the rows of hidden, labels and gradients lie in memory.
 enum class Rows : uint8_t {
   kForward,
   kReversed,   // last first: negative strides, of weight as well
   kBroadcast,  // one row of hidden for all, stride 0
 };
 
-// Which tensor has a stride such that its last element lies beyond 2^31 or 2^32 elements.
+// The tensor whose stride is so large that its last element lies beyond 2^31 or 2^32 elements.
 enum class Wide : uint8_t { kNone, kHidden, kWeight, kLabels, kGrads };
 
-// Which outputs are asked for beside logprob or loss; gradients only where one flows in.
+// The outputs that are asked for beside logprob or loss. Gradients are given only if there is an
+// upstream gradient.
 enum Want : unsigned {
   kWantEntropy = 1,
   kWantLse = 2,
@@ -146,22 +147,22 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
-// The one-line form, keys in the order of the struct. Parse(Format(r)) == r. From `special` on, keys
-// are written only where they differ from their default: lines from before there were such keys are
-// still what Format writes.
+// The one-line form, with keys in the order of the struct. Parse(Format(r)) == r. From `special` on,
+// keys are written only if they differ from their default: lines older than those keys are thus still
+// what Format writes.
 std::string Format(const Recipe& recipe);
 
-// Shapes beyond these are refused by Parse: a recipe is expanded in memory.
+// Parse refuses larger shapes, since a recipe is expanded in memory.
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;
-// The same for what is expanded on a device (fuzz/gpu/production/device_case.h).
+// The same limit for recipes that are expanded on a device (fuzz/gpu/production/device_case.h).
 inline constexpr int64_t kMaxDeviceElements = int64_t{1} << 36;
 
-// Leading "v1" required. On error returns false and says which token was refused and why: a matrix of
-// more than `most` elements, too.
+// Parses a line, which must begin with "v1". On error returns false and says which token was refused
+// and why. A matrix of more than `most` elements is refused, too.
 bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t most = kMaxElements);
 
-// What every drawn and every changed recipe keeps to: a broadcast or scalar gradient is its element 0
-// alone, so kinds that differ by row are not asked of one; and without a vocabulary every row is
+// Enforces what every drawn and every changed recipe satisfies. A broadcast or scalar gradient is its
+// element 0 alone, so it never has a kind that differs by row. Without a vocabulary every row is
 // ignored.
 void KeepSensible(Recipe* recipe);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables behind fuzz/recipe/regimes.h: what each regime is composed of. Internal to the generators.
+// The tables behind fuzz/recipe/regimes.h: the ingredients of each regime. Internal to the generators.
 //
 // A regime is a weighting over the recipe grammar, so whatever it draws can be written by hand as well.
 
@@ -23,9 +23,9 @@ struct Ingredients {
   rc::Gen<Content> content;
   rc::Gen<Upstream> upstream;
   rc::Gen<Setting> setting;
-  bool own_shape = false;  // by its nature: level one keeps it
-  size_t weight = 1;       // among those of its regime
-  int only_family = -1;    // what level one draws in that family alone, and nothing else there
+  bool own_shape = false;  // the nature of the regime fixes the shape: level one keeps it
+  size_t weight = 1;       // relative to the others of its regime
+  int only_family = -1;    // level one draws this in that family alone, and nothing else there
 };
 
 struct RegimeEntry {
@@ -33,15 +33,15 @@ struct RegimeEntry {
   std::vector<Ingredients> (*compose)();
 };
 
-// Apart by what goes wrong: the softmax, the dot products, the gradients, the reading of labels and
-// special values, and sizes and addresses.
+// The regimes by what goes wrong: the softmax, the dot products, the gradients, the reading of labels
+// and special values, and sizes and addresses.
 std::span<const RegimeEntry> LogitRegimes();
 std::span<const RegimeEntry> ProductRegimes();
 std::span<const RegimeEntry> GradientRegimes();
 std::span<const RegimeEntry> DataRegimes();
 std::span<const RegimeEntry> ShapeRegimes();
 
-// All of them, in that order.
+// All regimes, in that order.
 std::span<const RegimeEntry> RegimeTable();
 
 }  // namespace plumbline::fuzz

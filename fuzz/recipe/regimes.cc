@@ -18,8 +18,8 @@ namespace plumbline::fuzz {
 
 namespace {
 
-// The generators of the table's regimes, in order: a family's, or with -1 the usual one. Built once: a
-// draw then costs microseconds.
+// Builds the generators of the table's regimes, in order: a family's, or with -1 the usual ones. They
+// are built once, so that a draw costs microseconds.
 std::vector<rc::Gen<Recipe>> Build(int family) {
   std::vector<rc::Gen<Recipe>> built;
   for (const RegimeEntry& entry : RegimeTable()) {
@@ -50,8 +50,8 @@ size_t IndexOf(std::string_view regime) {
   throw std::invalid_argument("regime '" + std::string(regime) + "': there is none of that name");
 }
 
-// A 256-bit key; Philox is a bijection of the counter, so no two indices of a seed share one.
-constexpr uint32_t kDrawRecipe = 0x72656370;    // "recp": apart from the streams of expansion
+// A 256-bit key. Philox is a bijection of the counter, so no two indices of a seed share a key.
+constexpr uint32_t kDrawRecipe = 0x72656370;    // "recp": differs from the streams of expansion
 constexpr uint32_t kDrawLevelOne = 0x6c766c31;  // "lvl1"
 
 rc::Random::Key KeyOf(uint64_t seed, uint64_t index, uint32_t purpose) {
@@ -106,7 +106,7 @@ Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regim
 
 int64_t LevelOneCases() { return static_cast<int64_t>(Regimes().size()) * kShapeFamilies; }
 
-// Regimes innermost: the first of each regime come before the second of any.
+// Regimes are the inner loop: the first case of each regime comes before the second of any.
 Recipe DrawLevelOne(uint64_t seed, int64_t index) {
   if (index < 0 || index >= LevelOneCases()) {
     throw std::invalid_argument("level one case " + std::to_string(index) + ": there are " +

@@ -13,7 +13,7 @@ constexpr int kMostExp = 100;  // fuzz/recipe/recipe.cc
 // Steps never make a shape larger than the shapes of large vocabularies that are drawn.
 constexpr int64_t kMostSize = 200'000;
 
-// The second argument of Mix here; the steps use others.
+// The second argument of Mix for the choice of full size. The steps use other values.
 constexpr uint64_t kFullSize = 100;
 
 int64_t StepSize(int64_t size, uint64_t bits) {
@@ -44,8 +44,8 @@ void StepShape(int64_t* size, uint64_t bits) {
 
 int64_t CostOf(const Recipe& r) { return r.n * r.v * r.h; }
 
-// Cuts the axis itself where it alone is dear: a row costs what two thousand multiply-adds do, and a
-// column its exponentials.
+// Cuts the axis itself if it alone is expensive: a row costs as much as two thousand multiply-adds, and
+// a column costs its exponentials.
 void KeepShort(Recipe* r) {
   r->n = std::min(r->n, kStepMaxRows);
   r->v = std::min(r->v, kStepMaxWeights);
@@ -114,8 +114,8 @@ Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed) {
     const uint64_t choice = Mix(seed, static_cast<uint64_t>(2 * i + 1)) % kSteps;
     r = Apply(static_cast<Step>(choice), r, other, Mix(seed, static_cast<uint64_t>(2 * i + 2)));
   }
-  // Elites of large vocabularies and of very many rows have children as large, at a hundred times the
-  // usual price: most of a long campaign's time went there.
+  // Elites with large vocabularies or very many rows have children as large, at a hundred times the
+  // usual cost: most of a long campaign's time was spent there.
   if (Mix(seed, kFullSize) % 16 != 0) {
     KeepShort(&r);
     KeepCheap(kStepMaxCost, kStepMaxWeights, &r);

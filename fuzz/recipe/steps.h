@@ -25,18 +25,19 @@ enum class Step : uint8_t {
 };
 inline constexpr int kSteps = 9;
 
-// What a case may cost that grew out of a cheaper one, in multiply-adds of one product of N x V x H;
-// in elements of weight; and in rows.
+// Limits on the cost of a case that grew out of a cheaper one: in multiply-adds of one product of N x V
+// x H, in elements of weight, and in rows.
 inline constexpr int64_t kStepMaxCost = 300'000;
 inline constexpr int64_t kStepMaxWeights = 30'000;
 inline constexpr int64_t kStepMaxRows = 1'000;
 
-// One step from `recipe`, by `bits`; `other` is what is spliced in. The label of the regime stays. What
-// comes out is a recipe that Parse accepts, is no dearer than the constants above or `recipe`, and may
-// be `recipe` itself where there is no such step (N below 0, a splice of what is the same).
+// Takes one step from `recipe`, chosen by `bits`; a splice takes its part from `other`. The label of
+// the regime stays. The result is a recipe that Parse accepts and that costs no more than the constants
+// above or `recipe`. It may be `recipe` itself if there is no such step (N below 0, a splice of equal
+// parts).
 Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits);
 
-// One to three steps, most often one.
+// Takes one to three steps, most often one.
 Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed);
 
 }  // namespace plumbline::fuzz

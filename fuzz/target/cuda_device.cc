@@ -15,10 +15,10 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Copies that fit go through this much page-locked memory: a copy from other memory makes the driver
-// wait for the stream first.
+// Copies that fit go through page-locked memory of this size: a copy from pageable memory makes the
+// driver wait for the stream first.
 constexpr size_t kStaging = size_t{16} << 20;
-// Another worker's case may hold the memory that this one wants, for a moment.
+// Time between attempts to allocate: another worker's case may hold the memory for a moment.
 constexpr std::chrono::milliseconds kPause{50};
 constexpr int kPauses = 100;
 
@@ -26,7 +26,7 @@ std::string Words(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
-// For calls that fail only where the device does.
+// Checks calls that fail only if the device does.
 void Check(cudaError_t error) {
   if (error != cudaSuccess) throw DeviceLost("CUDA: " + Words(error));
 }
@@ -89,13 +89,14 @@ class Cuda final : public Device {
     Check(cudaMemsetAsync(to, value, bytes, stream_));
   }
 
-  // On a thread of the driver, so that no other worker's kernel is kept waiting.
+  // Delays by a host function, which runs on a thread of the driver, so that no other worker's kernel
+  // has to wait.
   void Delay(std::chrono::microseconds time) override {
     Check(cudaLaunchHostFunc(stream_, Sleep, reinterpret_cast<void*>(intptr_t{time.count()})));
   }
 
   std::string Wait() override {
-    // What a launch was refused for is not an error of the stream: cudaGetLastError alone knows it.
+    // If a launch was refused, the stream has no error: only cudaGetLastError reports it.
     const cudaError_t left = cudaGetLastError();
     Check(cudaStreamSynchronize(stream_));
     for (const Arrival& a : arriving_) std::memcpy(a.to, a.from, a.bytes);
@@ -109,7 +110,7 @@ class Cuda final : public Device {
       sparse_ = CudaSparse::Make();
       without_sparse_ = sparse_ == nullptr;
     }
-    // Less than this is had faster as it is.
+    // Below this size the dense memory of Keep is faster.
     constexpr size_t kWorthIt = size_t{256} << 20;
     if (without_sparse_ || bytes < kWorthIt) return Device::MapSparse(bytes, stretches);
     std::byte* const memory = sparse_->Map(bytes, stretches);
@@ -137,7 +138,7 @@ class Cuda final : public Device {
     size_t bytes;
   };
 
-  // Null where there is no room before the next Wait.
+  // Returns null if there is no room before the next Wait.
   std::byte* Stage(size_t bytes) {
     if (bytes > kStaging - staged_) return nullptr;
     std::byte* const stage = staging_ + staged_;
@@ -156,7 +157,7 @@ class Cuda final : public Device {
 }  // namespace
 
 Device* CudaDevice(std::string* error) {
-  // Never destroyed: at the end of a process the driver may be gone before it.
+  // The device is never destroyed: at the end of a process the driver may be gone before it.
   static std::string why;
   static Device* const device = []() -> Device* {
     try {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first CUDA device of this process (CUDA_VISIBLE_DEVICES says which that is), through the CUDA
-// runtime and nowhere else in fuzz/. Its stream does not wait for the legacy default stream, so that
-// work which a target puts there by mistake is not in order with the harness's.
-
+// The first CUDA device of this process (CUDA_VISIBLE_DEVICES says which one that is), used through the
+// CUDA runtime. Its stream does not wait for the legacy default stream: work that a target puts there
+// by mistake is therefore not ordered with the harness's.
 #ifndef PLUMBLINE_FUZZ_TARGET_CUDA_DEVICE_H_
 #define PLUMBLINE_FUZZ_TARGET_CUDA_DEVICE_H_
 
@@ -13,11 +12,12 @@
 
 namespace plumbline::fuzz {
 
-// Made at the first call, for the life of the process. Null, with the reason: a build without CUDA, no
-// driver, no device.
+// Returns the device, which is made at the first call and lives as long as the process. Null, with the
+// reason, in a build without CUDA, and if there is no driver or no device.
 Device* CudaDevice(std::string* error);
 
-// 10 major + minor of that device, which need not have been made; 0 where there is none.
+// The compute capability of that device as 10 major + minor; 0 if there is none. It does not make the
+// device.
 int CudaCapability();
 
 }  // namespace plumbline::fuzz

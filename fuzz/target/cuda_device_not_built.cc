@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of the CUDA device where there is no CUDA toolkit.
+// Replaces cuda_device.cc in a build without the CUDA toolkit.
 
 #include "fuzz/target/cuda_device.h"
 

@@ -10,7 +10,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The driver's functions, through the runtime: nothing links against the driver.
+// Gets the driver's functions through the runtime, so that nothing links against the driver.
 template <class Function>
 bool Find(const char* name, Function* function) {
   void* entry = nullptr;

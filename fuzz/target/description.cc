@@ -16,7 +16,7 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// A word of the description and the enumerator that it stands for.
+// Pairs a word of the description with its enumerator.
 template <class Value>
 using Word = std::pair<std::string_view, Value>;
 
@@ -69,7 +69,7 @@ const Value* Lookup(const Json& json, const std::array<Word<Value>, kCount>& wor
   return word == words.end() ? nullptr : &word->second;
 }
 
-// One of the words. An optional value, too, is only touched where the key is present.
+// Reads one of the words. An optional value, too, is only set if the key is present.
 template <class Value, class Out, size_t kCount>
 void ReadWord(JsonReader& reader, std::string_view key, const std::array<Word<Value>, kCount>& words,
               Out* out) {
@@ -82,7 +82,7 @@ void ReadWord(JsonReader& reader, std::string_view key, const std::array<Word<Va
   }
 }
 
-// A list of some of the words, at least one and none twice.
+// Reads a list of some of the words, at least one and none twice.
 template <class Value, size_t kCount>
 void ReadWords(JsonReader& reader, std::string_view key, const std::array<Word<Value>, kCount>& words,
                std::vector<Value>* out) {
@@ -101,7 +101,7 @@ void ReadWords(JsonReader& reader, std::string_view key, const std::array<Word<V
   *out = std::move(values);
 }
 
-// As above for what is kept as one flag a word.
+// Like the above, for words that are kept as one flag each.
 template <class Value>
 void ReadFlags(JsonReader& reader, std::string_view key, const std::array<Word<Value>, 2>& words,
                bool* first, bool* second) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a target says of itself: fuzz/target/DESCRIPTION.md, parsed and validated.
+// The description that a target gives of itself, parsed and validated. fuzz/target/DESCRIPTION.md
+// defines it.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
 #define PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
@@ -43,13 +44,14 @@ struct Description {
 // Validates keys, types and ranges; the error names the key and its value.
 std::optional<Description> ParseDescription(std::string_view json, std::string* error);
 
-// The problem as this target is asked it: an output that it does not have is not asked for, and entropy
-// gets no upstream gradient where there is no entropy; gradients have the inputs' dtype where it has no
-// others. What is left is judged in full.
+// Returns the problem that this target is asked to solve. Outputs that it does not have are not asked
+// for; without entropy there is no upstream gradient of it; gradients have the inputs' dtype if it has
+// no others. What is left is judged in full.
 OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem problem);
 
-// Why this target cannot be held to this problem: the first capability that it needs and the target
-// does not declare; nullopt if it can. Skipped is counted, never passed.
+// Returns why this target cannot be held to this problem: the first capability that the problem needs
+// and the target does not declare. nullopt if it can. A skipped case is counted as skipped, never as
+// passed.
 std::optional<std::string> WhySkipped(const Description& target, const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz

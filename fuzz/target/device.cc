@@ -7,7 +7,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Steps in which a piece grows, and what one may hold beyond the case that it was needed for.
+// Allocation sizes are rounded up to kStep. Trim gives back pieces above kMostKept.
 constexpr size_t kStep = size_t{1} << 20;
 constexpr size_t kMostKept = size_t{256} << 20;
 
@@ -17,7 +17,7 @@ std::byte* Device::Keep(Use use, size_t bytes) {
   Piece& piece = pieces_[static_cast<size_t>(use)];
   if (piece.bytes < bytes) {
     Drop(&piece);
-    // Doubled while small, so that a campaign soon stops allocating; what is large is needed once.
+    // Small sizes are doubled, so that a campaign soon stops allocating. A large size is needed once.
     const size_t room = bytes < kMostKept / 2 ? 2 * bytes : bytes;
     const size_t rounded = (room + kStep - 1) / kStep * kStep;
     piece.memory = Allocate(rounded);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device as the harness uses it: memory, copies in the order of one stream, and what went wrong.
-// Where a target's tensors lie in host memory there is none of this. CUDA: fuzz/target/cuda_device.h;
-// tests put host memory in its place.
+// A device as the harness uses it: memory, copies in the order of one stream, and errors. A target
+// whose tensors lie in host memory has no Device. fuzz/target/cuda_device.h implements it for CUDA;
+// tests implement it on host memory.
 //
-// Everything below is enqueued on stream() and happens in order; Wait ends it. One thread uses it.
+// Everything below is enqueued on stream() and happens in order; Wait ends it. One thread uses a
+// device.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_DEVICE_H_
 #define PLUMBLINE_FUZZ_TARGET_DEVICE_H_
@@ -22,14 +23,14 @@
 
 namespace plumbline::fuzz {
 
-// An illegal address, a launch that failed: whatever this process asks of the device from now on fails.
-// The words are the device's own.
+// An illegal address, or a launch that failed: from now on every call of this process to the device
+// fails. The message is the device's own.
 class DeviceLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// No memory of this size is left.
+// The device has no memory of this size left.
 class DeviceFull : public std::runtime_error {
  public:
   DeviceFull(size_t wanted, size_t free, size_t total)
@@ -48,16 +49,17 @@ class Device {
   virtual DLDevice dlpack() const = 0;
   virtual void* stream() const = 0;
 
-  // Aligned to 256 bytes. Throws DeviceFull.
+  // Returns memory aligned to 256 bytes. Throws DeviceFull.
   virtual std::byte* Allocate(size_t bytes) = 0;
   virtual void Free(std::byte* memory) = 0;
   virtual void CopyIn(std::byte* to, const std::byte* from, size_t bytes) = 0;   // from is free at once
   virtual void CopyOut(std::byte* to, const std::byte* from, size_t bytes) = 0;  // complete after Wait
   virtual void Fill(std::byte* to, unsigned char value, size_t bytes) = 0;
-  // Nothing enqueued later begins before this time has passed; other streams are not held up.
+  // Lets nothing that is enqueued later begin before this time has passed; other streams are not held
+  // up.
   virtual void Delay(std::chrono::microseconds time) = 0;
-  // Until all of it is done. Throws DeviceLost. The words of an error that somebody left behind and
-  // that does no more harm; empty if there is none.
+  // Waits until all of it is done. Throws DeviceLost. Returns the message of an error that was left
+  // behind and does no further harm; empty if there is none.
   virtual std::string Wait() = 0;
 
   struct Memory {
@@ -65,17 +67,18 @@ class Device {
   };
   virtual Memory GetMemory() = 0;  // the whole device's, whoever holds it
 
-  // Memory that is kept from case to case, as cudaMalloc takes longer than a small case; one piece for
-  // each use. What it held is lost where it grows.
+  // Memory that is kept from case to case, since cudaMalloc takes longer than a small case. There is
+  // one piece for each use. A piece loses its contents when it grows.
   enum class Use : uint8_t { kArena, kScratch };
   std::byte* Keep(Use use, size_t bytes);
-  // Gives back what is larger than a case usually takes: several workers share a device.
+  // Gives back pieces larger than a case usually needs, since several workers share a device.
   void Trim();
-  // `bytes` of which the stretches [from, to), ascending, are what a case has: they and what lies
-  // around them are 0 once this is done. What lies between may not exist. Until Unmap, after a Wait.
+  // Returns `bytes` of memory for a case that uses the stretches [from, to), ascending. These and the
+  // bytes around them are 0 once this is done. Memory between them may not exist. Valid until Unmap,
+  // which is called after a Wait.
   virtual std::byte* MapSparse(size_t bytes, const std::vector<std::pair<size_t, size_t>>& stretches);
   virtual void Unmap() {}
-  // Bytes that Keep holds.
+  // The bytes that Keep holds.
   size_t kept() const;
 
  private:

@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kSymbol = "plumbline_target";
 
-// Empty, or why this table cannot be called. Reads no more of it than its struct_size covers.
+// Returns an empty text, or why this table cannot be called. Reads no more of it than its struct_size
+// covers.
 std::string CheckTable(const plumbline_target_v1* table) {
   if (table == nullptr) return "plumbline_target() returned null";
   if (table->abi_version != PLUMBLINE_TARGET_ABI_VERSION) {
@@ -41,7 +42,7 @@ std::string CheckTable(const plumbline_target_v1* table) {
 // RTLD_LOCAL, so that two plug-ins that define the same names do not meet; RTLD_NOW, so that a missing
 // symbol is an error here and not a crash in the middle of a campaign.
 void* OpenLibrary(const std::filesystem::path& path, std::string* error) {
-  // A name without a slash would be searched for in the system's folders.
+  // Made absolute: dlopen searches the system's folders for a name without a slash.
   void* library = ::dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = ::dlerror();
@@ -53,7 +54,7 @@ void* OpenLibrary(const std::filesystem::path& path, std::string* error) {
 DLDevice DeviceOf(const Device* device) { return device != nullptr ? device->dlpack() : kHostMemory; }
 void* StreamOf(const Device* device) { return device != nullptr ? device->stream() : nullptr; }
 
-// What a function of the table came to; it is given the buffer for its words.
+// Runs a function of the table and returns its outcome. The function is given a buffer for its message.
 template <class Call>
 RunOutcome Called(Call call) {
   std::array<char, 1024> error{};
@@ -113,7 +114,7 @@ std::unique_ptr<Target> Target::Adopt(std::string_view name, const plumbline_tar
   return Checked(std::move(target), error, open);
 }
 
-// The target with its description parsed and its device opened, or null with the reason.
+// Returns the target with its description parsed and its device opened, or null with the reason.
 std::unique_ptr<Target> Target::Checked(std::unique_ptr<Target> target, std::string* error,
                                         OpenDevice open) {
   if (std::string why = CheckTable(target->table_); !why.empty()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target: an implementation under test, ours or foreign, always behind the C ABI of target_abi.h.
-// fuzz/builtin/catalogue.h has the names that a command line takes.
+// A target: an implementation under test. This project's and any other are both called through the C
+// ABI of target_abi.h. fuzz/builtin/catalogue.h has the names that a command line takes.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_TARGET_H_
@@ -28,19 +28,20 @@ struct RunOutcome {
   std::string message;  // the target's own words where status is not kOk
 };
 
-// The device for targets that describe themselves as "cuda"; null, with the reason, where there is
+// Returns the device for targets that describe themselves as "cuda"; null, with the reason, if there is
 // none.
 using OpenDevice = Device* (*)(std::string* error);
 
 class Target {
  public:
-  // A plug-in: the shared library at `path`, which exports plumbline_target(). On failure null, with
-  // the reason: dlopen's own words, an ABI version, a description that does not validate, a device that
-  // is not there. `open` is called for a target on a device alone; null stands for CudaDevice.
+  // Loads a plug-in: the shared library at `path`, which exports plumbline_target(). On failure returns
+  // null and the reason: dlopen's message, an ABI version, a description that does not validate, or a
+  // device that is not there. `open` is called only if the target is on a device; null means
+  // CudaDevice.
   static std::unique_ptr<Target> Open(std::string_view name, const std::filesystem::path& path,
                                       std::string* error, OpenDevice open = nullptr);
-  // A table of this program's own (fuzz/builtin/catalogue.h), which outlives the target. Fails as Open
-  // does.
+  // Makes a target of a table in this program (fuzz/builtin/catalogue.h), which must outlive it. Fails
+  // as Open does.
   static std::unique_ptr<Target> Adopt(std::string_view name, const plumbline_target_v1* table,
                                        std::string* error, OpenDevice open = nullptr);
   ~Target();
@@ -49,22 +50,23 @@ class Target {
 
   const std::string& name() const { return name_; }  // as it was given to Open or Adopt
   const Description& description() const { return description_; }
-  // What the target says of itself, in its own words: the JSON that description() was parsed from.
+  // The description as the target gave it: the JSON that description() was parsed from.
   std::string_view description_text() const { return table_->describe(); }
 
-  // The interface itself, for what goes beyond one call: forward and backward apart.
+  // The interface itself, for more than one call: forward and backward apart.
   const plumbline_target_v1& table() const { return *table_; }
 
-  // Where what it is given must lie, and in which order it works; null: host memory. The one that Open
-  // or Adopt was given, which outlives this.
+  // The device on which tensors given to the target must lie and whose stream orders its work; null
+  // means host memory. It is the one that Open or Adopt opened, and outlives this.
   Device* device() const { return device_; }
 
-  // In this process, on this thread. A target that crashes takes the process with it: campaigns run
-  // this in a worker. On a device all tensors lie there (fuzz/examine/device_run.h), and on return the
-  // work may be under way.
+  // Calls the target in this process, on this thread. A target that crashes takes the process with it,
+  // so campaigns call this in a worker. For a target on a device all tensors lie there
+  // (fuzz/examine/device_run.h), and on return the work may still be under way.
   RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) const;
 
-  // The same in two, with workspace and saved state of the caller; only where split().
+  // The call in two parts, forward and backward, with workspace and saved state of the caller. Sizes,
+  // Forward and Backward may be called only if split().
   bool split() const { return table_->sizes != nullptr; }
   RunOutcome Sizes(const kernel::Problem& problem, size_t* workspace, size_t* saved) const;
   RunOutcome Forward(const kernel::Problem& problem, const kernel::Results& results, void* workspace,

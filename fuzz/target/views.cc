@@ -36,7 +36,7 @@ std::string NameOf(DLDeviceType type) {
   return type == kDLCPU ? number + " (cpu)" : type == kDLCUDA ? number + " (cuda)" : number;
 }
 
-// Empty, or what is wrong with the tensor.
+// Returns an empty text, or what is wrong with the tensor.
 template <class Void>
 std::string FromDl(const DLTensor& dl, kernel::BasicTensor<Void>* view) {
   const auto is = [](auto value) { return " is " + std::to_string(value); };
@@ -56,7 +56,7 @@ std::string FromDl(const DLTensor& dl, kernel::BasicTensor<Void>* view) {
   for (int i = dl.ndim; i-- > 0;) {
     view->shape[i] = dl.shape[i];
     view->stride[i] = dl.strides != nullptr ? dl.strides[i] : compact;
-    // An extent that is negative or too large is for the operator to refuse; here it must not overflow.
+    // The operator refuses an extent that is negative or too large; here it must not overflow.
     if (__builtin_mul_overflow(compact, std::max<int64_t>(dl.shape[i], 1), &compact)) {
       return "shape overflows 64 bits";
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two languages of this project, translated: kernel::Problem and Results on one side, the C structs
-// of fuzz/target_abi.h, whose tensors are DLPack's, on the other. Nothing is copied but descriptions;
-// the data stay where they are.
+// Translates between kernel::Problem and Results on one side and the C structs of fuzz/target_abi.h,
+// whose tensors are DLPack's, on the other. Only descriptions are copied; the data stay where they are.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_VIEWS_H_
 #define PLUMBLINE_FUZZ_TARGET_VIEWS_H_
@@ -19,8 +18,8 @@ namespace plumbline::fuzz {
 inline constexpr DLDevice kHostMemory = {kDLCPU, 0};
 
 // A call as a target receives it. Every tensor lies on `device`, with explicit strides and byte_offset
-// 0. The memory that problem and results name must outlive it. Not copyable: the C structs point into
-// it.
+// 0. The memory that problem and results name must outlive it. It is not copyable, since the C structs
+// point into it.
 class AbiCall {
  public:
   AbiCall(const kernel::Problem& problem, const kernel::Results& results,
@@ -32,7 +31,7 @@ class AbiCall {
   plumbline_results* results() { return &results_; }
 
  private:
-  // DLPack wants pointers to shapes and strides that may be written.
+  // DLPack requires non-const pointers to shapes and strides.
   struct Slot {
     DLTensor tensor;
     int64_t shape[2];
@@ -50,11 +49,11 @@ class AbiCall {
   plumbline_results results_{};
 };
 
-// The way back. A reason is returned, naming the tensor and what was refused, for what the kernel's
-// views cannot say: null where a tensor is required, a rank above 2, an element type that is not among
-// the operator's, a device of another type than `device` or another one than hidden's, structs smaller
-// than version 1's, an unknown reduction. Everything else is left for the operator's own checks.
-// results may be null: then none is present.
+// Translates back. Returns a reason, naming the tensor and what was refused, for calls that the
+// kernel's views cannot express: null for a required tensor, a rank above 2, an element type that the
+// operator does not have, a device of another type than `device` or another one than hidden's, structs
+// smaller than version 1's, an unknown reduction. Everything else is left to the operator's own checks.
+// results may be null: then no result is present.
 std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumbline_results* results,
                                    DLDeviceType device, kernel::Problem* kernel_problem,
                                    kernel::Results* kernel_results);

@@ -25,7 +25,7 @@ bool AnyIgnored(const OwnedProblem& p) {
   return false;
 }
 
-// A label or a temperature that the operator must answer with NaN.
+// True if the operator must answer some label or temperature with NaN.
 bool AnyInvalid(const OwnedProblem& p) {
   for (int64_t i = 0; i < p.rows(); ++i) {
     if (Ignored(p, i)) continue;
@@ -51,7 +51,7 @@ bool AnySpecial(const OwnedProblem& p) {
   if (p.temperature && AnySpecial(*p.temperature, p.temperature->size())) return true;
   for (const auto* grad : {&p.grad_logprob, &p.grad_entropy}) {
     if (!*grad) continue;
-    // A broadcast gradient shows its first element alone.
+    // Only the first element of a broadcast gradient is seen.
     const int64_t size = (*grad)->size();
     if (AnySpecial(**grad, p.layout.grad_stride == 0 ? std::min<int64_t>(size, 1) : size)) return true;
   }
@@ -80,7 +80,7 @@ std::string Off(std::string_view need, std::string_view key) {
 OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem p) {
   if (!can.entropy) {
     p.wanted.entropy = false;
-    // Without an upstream gradient left, no backward pass is asked for: all that it gives is zeros.
+    // If no upstream gradient is left, no backward pass is asked for: it would give only zeros.
     if (p.grad_entropy && !p.grad_logprob) p.wanted.grad_hidden = p.wanted.grad_weight = false;
     p.grad_entropy.reset();
   }
@@ -134,7 +134,7 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
   if (!can.invalid_labels && AnyInvalid(p))
     return Off("an invalid label or temperature", "invalid_labels");
   if (!can.special_values && AnySpecial(p)) return Off("a NaN or an infinity", "special_values");
-  // deterministic and batch_invariant excuse from a check, not from a problem: fuzz/examine/examine.cc.
+  // deterministic and batch_invariant exempt from a check, not from a problem: fuzz/examine/examine.cc.
   return std::nullopt;
 }
 

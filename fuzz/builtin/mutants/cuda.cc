@@ -44,7 +44,7 @@ struct CudaMutantOperator {
   }
 };
 
-// Those of gradients in forward.
+// The mutants of gradients in forward.
 template <size_t kIndex>
 struct PlantedForwardBackward {
   static constexpr CudaPath kPath = CudaPath::kBest;

@@ -18,7 +18,7 @@ using kernel::cuda::Defect, kernel::cuda::DefectEntry;
 
 thread_local PlantedCall current;
 
-// The problem as a driver with this defect would see it.
+// The problem as a driver with this defect would read it.
 Problem Seen(const Problem& problem, Defect defect) {
   Problem seen = problem;
   if (defect == Defect::kStrides32) {
@@ -43,7 +43,7 @@ Status CheckDevice(const DefectEntry& planted) {
 const kernel::cuda::Path& PortablePath(CudaPath, int) { return kPlantedPortablePath; }
 const kernel::cuda::Path& HopperPath(CudaPath, int) { return kPlantedHopperPath; }
 
-// `run` is given the problem as it is seen, and the path that the defect is on.
+// Calls `run` with the problem as the defect makes it look, and with the path that has the defect.
 template <class Run>
 Status Planted(const Problem& problem, const Results& results, void* workspace,
                const DefectEntry& planted, Run run) {

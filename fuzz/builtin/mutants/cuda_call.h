@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator with one defect of kernel/cuda/support/defects.h: the operator's own driver on
-// paths that have it. kUnsupported where the device has no such path: 8.0 is the least, and Hopper's
-// defects need 9.0. fp16 problems have no defects in their kernels, only in what surrounds them.
+// Runs the CUDA operator with one defect of kernel/cuda/support/defects.h: the operator's own driver on
+// paths that have the defect. Returns kUnsupported if the device has no such path: 8.0 is the least,
+// and Hopper's defects need 9.0. In fp16 the kernels have no defects, only the driver around them does.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of the planted CUDA operator where there is no CUDA compiler.
+// Replaces cuda_call.cc in a build without a CUDA compiler.
 
 #include "fuzz/builtin/mutants/cuda_call.h"
 

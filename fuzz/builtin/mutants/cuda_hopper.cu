@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Hopper path once more, for bf16 and so for fp32 in planes, with every defect that its main loop
-// can have; defects of epilogues are the portable path's. d_logits are sound: their main loop is
-// forward's, and they are the dearest kernel to compile. Nothing is planted in what they do beyond it,
-// rows' numbers fetched while the products run, nor in d_logits made beside the gradients' products,
-// which only problems larger than the harness's small ones have.
+// A second instantiation of the Hopper path, for bf16 and so for fp32 in planes, with every defect that
+// its main loop can have. The defects of epilogues are on the portable path. d_logits have none: their
+// main loop is forward's, and they are the kernel that takes longest to compile. Two parts of them are
+// thus without mutants: fetching the rows' numbers while the products run, and d_logits made beside the
+// gradients' products, which only problems larger than the harness's small ones have.
 
 #include "fuzz/builtin/mutants/cuda_paths.h"
 #include "kernel/cuda/hopper/launch.h"
@@ -14,7 +14,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-using namespace kernel::cuda;  // NOLINT: this is a path of that room, planted from without
+using namespace kernel::cuda;  // NOLINT: a path of kernel/cuda, defined outside of it
 using kernel::Status;
 
 template <class Tile, class Epilogue>

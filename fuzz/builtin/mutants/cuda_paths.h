@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths (kernel/cuda/stages/path.h) whose kernels, and what surrounds them, ask at run time which defect
-// they have. A path's functions are told of their product alone; the call that a thread is in says the
-// rest.
+// Paths (kernel/cuda/stages/path.h) whose kernels, and the steps of a pass around them, ask at run time
+// which defect is active. The functions of a path are only given their product. The rest is looked up
+// in the call that the thread is in.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The portable path once more, for bf16 and so for fp32 in planes, with every defect that its main loop
-// and its epilogues can have; and for every dtype with those of the driver, by what its products and
-// last steps are told.
+// A second instantiation of the portable path, for bf16 and so for fp32 in planes, with every defect
+// that its main loop and its epilogues can have. For every dtype it also has the driver's defects, by
+// changing the arguments of products and of the last steps.
 
 #include <optional>
 #include <type_traits>
@@ -18,11 +18,11 @@
 namespace plumbline::fuzz {
 namespace {
 
-using namespace kernel::cuda;  // NOLINT: this is a path of that room, planted from without
+using namespace kernel::cuda;  // NOLINT: a path of kernel/cuda, defined outside of it
 using kernel::Status;
 using portable::kTile;
 
-// Epilogues whose defects are in what they are told rather than in what they do.
+// Forward epilogues whose defects come from changed arguments rather than from changed code.
 struct PlantedSoftmax : ForwardEpilogue {
   int active = 0;
 
@@ -45,7 +45,7 @@ struct PlantedSoftmax : ForwardEpilogue {
   }
 };
 
-// Rows past the last live one keep what the workspace held.
+// The defect: rows past the last live one keep what the workspace held.
 struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   int active = 0;
 
@@ -87,7 +87,7 @@ Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epi
   return Launch<false, false>("d_logits", product, Plant<PlantedDLogits>(epilogue, active), stream);
 }
 
-// The chunk's columns of d_logits by the first columns of the vocabulary.
+// The defect: the chunk's columns of d_logits are multiplied by the first columns of the vocabulary.
 Status StaleWeight(const PlantedCall& call, const Product& product, cudaStream_t stream, Operand* b) {
   const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results);
   const BackwardLayout& backward = layout->backward;
@@ -128,7 +128,7 @@ Status PlantedKept(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
   Kept told = kept;
   if (CurrentPlantedCall().defect == Defect::kKeptByBackwardPlace) told.slot = list.slot;
-  // The workspace goes on after the last of them.
+  // An offset of 64 columns stays inside the workspace, which continues after the kept logits.
   if (CurrentPlantedCall().defect == Defect::kKeptColumnsOff) told.logits += 64;
   return KeptDLogits(told, list, rows, epilogue, stream);
 }
@@ -149,8 +149,8 @@ Status PlantedRows(const PartialSums& partial, const ForwardList& list, const Fo
 
 Status PlantedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
                          const GradHiddenOutput& output, cudaStream_t stream) {
-  // nullptr is the legacy stream, or another one where that is the call's: nothing orders it after
-  // ours.
+  // The per-thread stream is used, or the legacy stream (nullptr) if the call is on the former. Nothing
+  // orders it after the call's stream.
   if (CurrentPlantedCall().defect == Defect::kStreamNotWaited)
     stream = stream == cudaStreamPerThread ? nullptr : cudaStreamPerThread;
   return FinishGradHidden(sums, ld, slot, output, stream);

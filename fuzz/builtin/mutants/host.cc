@@ -18,8 +18,9 @@ namespace plumbline::fuzz {
 using kernel::Problem, kernel::Results, kernel::Status;
 using kernel::host::Defect;
 
-// One instantiation of the host's stages for all mutants on one arithmetic. Has is not inline, so that
-// its symbol tells which object files hold a defect; the operator's own must not (tests/kernel).
+// The host's stages are instantiated once for all mutants on one arithmetic. Has is not inline, so that
+// its symbol tells which object files hold a defect; the operator's own must not hold any
+// (tests/kernel).
 template <class DotPolicy>
 struct PlantedDefect {
   using Dots = DotPolicy;

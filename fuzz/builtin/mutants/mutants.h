@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutants: an operator with one planted defect each, the host's modelled on bugs that public kernels of
-// this kind have had. A harness that does not find them finds nothing. They claim host's contract, or
-// that of host-hopper, with whose dot products there is one of each too. Those of the CUDA operator are
-// others, which only a GPU kernel can have (kernel/cuda/support/defects.h).
+// Mutants: operators with one defect each. Those of the host are modelled on bugs that public kernels
+// of this kind have had. A harness that does not find the mutants proves nothing by finding nothing.
+// Each host mutant exists twice, on the dot products of host and on those of host-hopper, and claims
+// the contract of that target. The mutants of the CUDA operator are others, which only a GPU kernel can
+// have (kernel/cuda/support/defects.h).
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_

@@ -11,7 +11,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Columns side by side: each sum keeps its order, and compilers vectorise across them.
+// Columns that are summed side by side: each sum keeps its order, and compilers vectorise across
+// columns.
 constexpr int64_t kColumns = 8;
 
 std::vector<double> Decode(const HostTensor& tensor) {
@@ -20,7 +21,7 @@ std::vector<double> Decode(const HostTensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// For each row the first column of the largest logit times sign, which is 1 or -1.
+// Finds for each row the first column with the largest logit times sign, which is 1 or -1.
 std::vector<int64_t> Extremes(const OwnedProblem& problem, double sign) {
   const auto n = static_cast<size_t>(problem.rows()), h = static_cast<size_t>(problem.hidden_size());
   std::vector<double> hidden = Decode(problem.hidden);

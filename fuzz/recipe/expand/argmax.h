@@ -10,10 +10,11 @@
 
 namespace plumbline::fuzz {
 
-// For each row the first column of the largest logit; 0 without a vocabulary. Logits in double, hidden
-// dimensions in ascending order, so the same on every machine; a NaN is never the largest.
+// Finds for each row the first column with the largest logit; 0 without a vocabulary. Logits are summed
+// in double, hidden dimensions in ascending order, so the result is the same on every machine. A NaN is
+// never the largest.
 std::vector<int64_t> Argmaxes(const OwnedProblem& problem);
-// ... of the least logit.
+// The same for the least logit.
 std::vector<int64_t> Argmins(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz

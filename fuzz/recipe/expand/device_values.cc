@@ -18,7 +18,7 @@ int FloorLog2(uint64_t n) { return static_cast<int>(std::bit_width(n)) - 1; }
 
 PhiloxBlock PlanOf(const Recipe& r) { return StreamOf(r, Purpose::kPlan).At(0); }
 
-// The word that a recipe's line has for its kind of values.
+// The word for its kind of values in a recipe's line.
 std::string ValuesWord(const Recipe& r) {
   const std::string line = Format(r);
   const size_t at = line.find(" values=") + 1;
@@ -120,8 +120,8 @@ std::string WhyNotOnDevice(const Recipe& r) {
   if (r.labels == Labels::kArgmin) return "labels=argmin: has no form on a device";
   if (r.labels != Labels::kArgmax) return {};
   if (r.values != Values::kConfident) return "labels=argmax: on a device of values=confident alone";
-  // A column that leads k dimensions has k - 1 of its leads scaled by 1/64 of either sign in the row of
-  // one of them; any other has its leads so scaled, and 1/2 of noise at most.
+  // A column that leads k dimensions has k - 1 of its leads scaled by +-1/64 in the row that belongs to
+  // one of them. Every other column has its leads scaled so, plus noise of at most 1/2.
   std::vector<int64_t> leading;
   const FillPlan plan = PlanFill(r, &leading);
   std::sort(leading.begin(), leading.end());

@@ -14,7 +14,7 @@ constexpr int kThreads = 256;
 __device__ PhiloxBlock At(const FillPlan& p, Purpose purpose, int64_t row, int64_t column = 0) {
   return Stream(p.seed, static_cast<uint32_t>(purpose)).At(row, column);
 }
-// RowBits::Word and RowBits::Pair.
+// The device forms of RowBits::Word and RowBits::Pair.
 __device__ uint32_t Word(const FillPlan& p, Purpose purpose, int64_t row, int64_t column) {
   const PhiloxBlock block = At(p, purpose, row, column / 4);
   const int at = static_cast<int>(column % 4);
@@ -26,12 +26,12 @@ __device__ uint64_t Pair(const FillPlan& p, Purpose purpose, int64_t row, int64_
   return uint64_t{second ? block[3] : block[1]} << 32 | (second ? block[2] : block[0]);
 }
 
-// x * 2^exp for the exponents that plans have, -1022 to 1023.
+// Computes x * 2^exp for the exponents that plans have, -1022 to 1023.
 __device__ double ByPower(double x, int exp) {
   return x * __longlong_as_double(static_cast<long long>(exp + 1023) << 52);
 }
 
-// The digits of kTies: fuzz/recipe/expand/logits.cc, Digits with least = -3.
+// The exponent of a digit of kTies: class Digits of fuzz/recipe/expand/logits.cc with least = -3.
 __device__ int DigitExponent(const FillPlan& p, int64_t d) {
   return -3 + 7 * static_cast<int>(p.places - 1 - d);
 }

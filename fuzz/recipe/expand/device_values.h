@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of a recipe's hidden and weight, made where they are used: at the sizes of production,
-// expanding on the host and copying would take a hundred times as long as judging. Same bits as
-// FillValues (fuzz/recipe/expand/values.h), for the kinds that WhyNotOnDevice accepts: those functions
-// are made of integer and exactly rounded operations alone.
+// Makes the values of a recipe's hidden and weight on the device that uses them: at production sizes,
+// expanding on the host and copying would take a hundred times as long as judging. For the kinds that
+// WhyNotOnDevice accepts, the bits are those of FillValues (fuzz/recipe/expand/values.h), which uses
+// only integer and exactly rounded operations.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
 #define PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
@@ -16,7 +16,7 @@
 
 namespace plumbline::fuzz {
 
-// What the kernels need to know of a recipe, found once on the host. Plain data.
+// The parameters of a recipe that the kernels need, computed once on the host. Plain data.
 struct FillPlan {
   Values values = Values::kGaussian;
   kernel::DType dtype = kernel::DType::kBf16;
@@ -35,23 +35,26 @@ struct FillPlan {
   const int64_t* leading = nullptr;  // kConfident, device memory: the column that leads each dimension
 };
 
-// Empty, or which part of the recipe cannot be expanded on a device: "values=swallow: ...".
+// Returns an empty text, or which part of the recipe cannot be expanded on a device: "values=swallow:
+// ...".
 std::string WhyNotOnDevice(const Recipe& recipe);
 
 // The labels of a recipe of kConfident and kArgmax that WhyNotOnDevice accepts.
 std::vector<int64_t> LeadingLabels(const Recipe& recipe);
 
-// The plan of a recipe that WhyNotOnDevice accepts, `leading` apart, which is returned in *leading.
+// Makes the plan of a recipe that WhyNotOnDevice accepts. `leading` is not set in the plan but returned
+// in *leading, in host memory.
 FillPlan PlanFill(const Recipe& recipe, std::vector<int64_t>* leading);
 
-// Enqueues on the legacy stream. Element (i, j) goes to data + (i * stride0 + j * stride1) elements of
+// Enqueue on the legacy stream. Element (i, j) goes to data + (i * stride0 + j * stride1) elements of
 // the plan's dtype.
 void FillHidden(const FillPlan& plan, void* data, int64_t stride0, int64_t stride1);
 void FillWeight(const FillPlan& plan, void* data, int64_t stride0, int64_t stride1);
 
-// The number of bytes of [0, bytes) that differ from `pattern`, and do not belong to one of `lines`
-// runs of `length` bytes that begin at `first` and lie `pitch` bytes apart; and the least offset of
-// one. `count` and `least` are device memory, set by the caller to 0 and to the largest there is.
+// Counts the bytes of [0, bytes) that differ from `pattern` and belong to none of `lines` runs of
+// `length` bytes, which begin at `first` and lie `pitch` bytes apart; and finds the least offset of
+// such a byte. `count` and `least` are device memory, which the caller sets to 0 and to the largest
+// value.
 void CountDamage(const unsigned char* memory, int64_t bytes, unsigned char pattern, int64_t first,
                  int64_t lines, int64_t length, int64_t pitch, unsigned long long* count,
                  unsigned long long* least);

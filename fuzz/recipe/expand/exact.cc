@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values on a lattice. With exact logits the bound of a correct kernel is a few ulp of the result, so
-// whatever is lost after the dot product shows.
+// any error after the dot product shows.
 
 #include <bit>
 #include <cmath>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
-// floor(log2 n) of n > 0.
+// floor(log2 n) for n > 0.
 int FloorLog2(uint64_t n) { return static_cast<int>(std::bit_width(n)) - 1; }
 
-// floor(sqrt n), for n < 2^52: sqrt is correctly rounded, so it can be off by nothing but the floor.
+// floor(sqrt n) for n < 2^52: sqrt is correctly rounded, so floor alone gives the exact result.
 int64_t FloorSqrt(int64_t n) { return static_cast<int64_t>(std::sqrt(static_cast<double>(n))); }
 
 // log2 n for n >= 1, linear between powers of two: at most 0.087 too small.
@@ -30,16 +30,15 @@ double RoughLog2(int64_t n) {
 
 }  // namespace
 
-// Integers: a common offset of about 2^exp, carried by the first dimensions as representable parts, and
-// gaps from 0 to 8 on the others. With one dimension alone, offset plus gap must itself be
-// representable, which holds the offset to the precision of the dtype.
+// Integers. The first dimensions carry a common offset of about 2^exp as representable parts, the
+// others gaps from 0 to 8. With one dimension alone, offset plus gap must itself be representable,
+// which limits the offset to the precision of the dtype.
 void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const double sign = (plan[0] & 1) != 0 ? -1 : 1;
   if (r.h == 1) {
     const int exp = HoldExp(r, 4, PrecisionOf(r.dtype) - 1, PrecisionOf(r.dtype) - 1);
-    // Downwards from a negative offset, towards 0: magnitudes up to 2^exp + 8 are integers of the
-    // dtype.
+    // A negative offset has its gaps toward 0: magnitudes up to 2^exp + 8 are integers of the dtype.
     Fill(hidden, [&](int64_t) { return [&](int64_t) { return 1.0; }; });
     Fill(weight, [&](int64_t v) {
       const int64_t gap = Below(StreamOf(r, Purpose::kWeight).At(v)[0], 9);
@@ -47,7 +46,8 @@ void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     });
     return;
   }
-  // The sum of magnitudes stays below 2^exp + 2^(exp-1) + 2^7 + 8, within 2^24, and in fp16 60 000.
+  // The sum of magnitudes stays below 2^exp + 2^(exp-1) + 2^7 + 8. That is within 2^24, and within
+  // 60 000 in fp16.
   const int exp = HoldExp(r, 0, 23, 15);
   const int64_t parts = std::min<int64_t>(3, r.h - 1), gap_dims = r.h - parts;
   const int part_bits = std::clamp(exp - 1, 0, 7);
@@ -71,10 +71,10 @@ void FillOffset(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// Row i leads through dimension i mod D, where one vocabulary column has the weight G and the others 0;
-// D = min(N, H), so rows share their leader only where there are too few dimensions. With
-// G = ln 2 (exp + log2(V - 1)) the others together weigh about 2^-exp. Beside that, noise of at most
-// 1/2 on the remaining dimensions. All values are multiples of 2^-3 and 2^-6.
+// Row i leads through dimension i mod D: there one vocabulary column has the weight G and the others 0.
+// D = min(N, H), so rows share a leading column only if there are too few dimensions. With G = ln 2
+// (exp + log2(V - 1)) the others together weigh about 2^-exp. The remaining dimensions carry noise of
+// at most 1/2. All values are multiples of 2^-3 and 2^-6.
 void FillConfident(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 0, 100, 100);
   const double others = r.v > 1 ? RoughLog2(r.v - 1) : 0;
@@ -105,10 +105,10 @@ void FillConfident(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// Integers up to A, times powers of two that make the logits' standard deviation about 2^exp. A has a
-// random number of bits: with few there are ties, with many the logits fill all 24 bits of fp32.
+// Integers up to A, times powers of two that make the logits' standard deviation about 2^exp. The
+// number of bits of A is random: few bits give ties, many fill all 24 bits of fp32.
 void FillLattice(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  // In fp16 from -20 on, so that the split below keeps the least bits at or above 2^-24.
+  // fp16 starts at -20, so that the split below keeps the least bits at or above 2^-24.
   const int exp = HoldExp(r, r.dtype == kernel::DType::kF16 ? -20 : -60, 60, 12);
   const int64_t h = std::max<int64_t>(r.h, 1);
   const int precision = std::min(PrecisionOf(r.dtype), 12);

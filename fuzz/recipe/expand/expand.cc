@@ -32,11 +32,11 @@ bool Ignores(Labels labels) {
 // that truncates labels ignores them.
 int64_t FarColumn(const Recipe& r) { return Below(StreamOf(r, Purpose::kIgnored).At(0)[3], r.v); }
 
-// Which rows are ignored: none; all; or a random half, with at least one in it and, from two rows on,
-// at least one out of it. Without a vocabulary there is no label to look up, so all.
+// Draws which rows are ignored: none; all; or a random half, with at least one row ignored and, from
+// two rows on, at least one not. Without a vocabulary there is no label to look up, so all are.
 std::vector<bool> IgnoredRows(const Recipe& r) {
   std::vector<bool> ignored(static_cast<size_t>(r.n), r.labels == Labels::kAllIgnored || r.v == 0);
-  // 32 bits do not hold what a row would be ignored by.
+  // A 32-bit label cannot hold the ignore_index of kFarIgnored.
   const bool far = r.labels == Labels::kFarIgnored && r.label_dtype == DType::kI64;
   if (r.n == 0 || r.v == 0 || r.labels == Labels::kAllIgnored || !(Ignores(r.labels) || far)) {
     return ignored;
@@ -55,8 +55,8 @@ std::vector<bool> IgnoredRows(const Recipe& r) {
   return ignored;
 }
 
-// Mostly the usual one; where rows are ignored, half of the time a number that tempts: inside the
-// vocabulary, at either end of it, or just outside.
+// Draws ignore_index, mostly the usual one. If rows are ignored, it is half of the time a number that
+// can be confused with a label: inside the vocabulary, at either end of it, or just outside.
 int64_t IgnoreIndex(const Recipe& r) {
   if (r.labels == Labels::kFarIgnored) return (int64_t{1} << 32) + FarColumn(r);
   if (!Ignores(r.labels) || r.v < 2) return kUsualIgnoreIndex;
@@ -74,14 +74,14 @@ int64_t IgnoreIndex(const Recipe& r) {
   }
 }
 
-// Half of the rows, and at least one.
+// True for half of the rows, and at least for one.
 bool HasInvalidLabel(const Recipe& r, int64_t row) {
   const Stream stream = StreamOf(r, Purpose::kInvalid);
   return row == Below(stream.At(0)[0], r.n) || (stream.At(row, 1)[0] & 1) != 0;
 }
 
-// Just outside the vocabulary, at the ends of the dtype, or, in 64 bits, a label whose lower half is
-// valid.
+// Draws a label just outside the vocabulary, at the ends of the dtype, or, in 64 bits, one whose lower
+// half is valid.
 int64_t InvalidLabel(const Recipe& r, int64_t row) {
   const PhiloxBlock bits = StreamOf(r, Purpose::kInvalid).At(row, 2);
   const bool wide = r.label_dtype == DType::kI64;
@@ -167,8 +167,8 @@ double GradOf(Grads kind, DType dtype, int64_t row, int64_t chosen, uint64_t bit
   return 0;
 }
 
-// [N], or a scalar holding what element 0 would. `poisoned` rows are NaN; a broadcast gradient never
-// is, for its element 0 is every row's.
+// Makes a gradient [N], or a scalar with the value of element 0. `poisoned` rows are NaN. A broadcast
+// gradient is never NaN, since all rows read its element 0.
 HostTensor MakeGrads(const Recipe& r, Grads kind, Purpose purpose, bool scalar,
                      const std::vector<bool>& poisoned) {
   HostTensor grads =
@@ -212,8 +212,8 @@ void RepeatFirstRow(HostTensor* hidden) {
   for (int64_t k = h; k < hidden->size(); ++k) hidden->SetBits(k, hidden->GetBits(k % h));
 }
 
-// A stride with which the last of `lines` begins just beyond 2^31 elements, where 32 bits turn
-// negative, or just beyond 2^32, where they are small again.
+// A stride with which the last of `lines` begins just beyond 2^31 elements, where a 32-bit offset turns
+// negative, or just beyond 2^32, where it is small again.
 int64_t WideStride(const Recipe& r, int64_t lines) {
   const PhiloxBlock plan = StreamOf(r, Purpose::kLayout).At(0);
   const int64_t reach = (int64_t{1} << ((plan[0] & 1) != 0 ? 32 : 31)) + Below(plan[1], 64);
@@ -276,7 +276,7 @@ void ExpandRows(const Recipe& r, const std::function<std::vector<int64_t>()>& ar
   OwnedProblem& problem = *out;
   std::vector<bool> ignored = IgnoredRows(r);
   if (r.label_stride == 0 && r.n > 0) ignored.assign(ignored.size(), ignored.front());
-  // Where rows share hidden, no row of them can hold what another must not.
+  // If all rows share hidden, no row can hold NaN that others must not see.
   const std::vector<bool> poisoned = r.labels == Labels::kIgnoredNaN && r.rows != Rows::kBroadcast
                                          ? ignored
                                          : std::vector<bool>(ignored.size(), false);
@@ -303,7 +303,7 @@ void ExpandRows(const Recipe& r, const std::function<std::vector<int64_t>()>& ar
   }
 
   problem.layout = LayoutOf(r);
-  // Without an upstream gradient every gradient is zero: no backward pass is asked for.
+  // Without an upstream gradient every gradient is zero, so no backward pass is asked for.
   const bool backward = problem.grad_logprob.has_value() || problem.grad_entropy.has_value();
   problem.wanted = {.entropy = (r.want & kWantEntropy) != 0,
                     .lse = (r.want & kWantLse) != 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recipe expanded into tensors.
+// Expands a recipe into tensors.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
 #define PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
@@ -10,8 +10,8 @@
 
 namespace plumbline::fuzz {
 
-// The problem that a recipe describes. Integer and exactly rounded operations alone make it, no libm,
-// so its bits are the same on every machine.
+// Returns the problem that a recipe describes. Only integer and exactly rounded operations make it, no
+// libm, so its bits are the same on every machine.
 OwnedProblem Expand(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz

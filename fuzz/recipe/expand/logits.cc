@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values by what the logits look like along the vocabulary: where maxima lie, how far apart, how many.
-// Every logit is an integer times a power of two, exact in any order of summation.
+// Values chosen by what the logits look like along the vocabulary: where the maxima lie, how far apart
+// they are, and how many there are. Every logit is an integer times a power of two, exact in any order
+// of summation.
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +16,9 @@ namespace {
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
-// How integers of up to 24 bits are carried by dot products: 7 bits a dimension, which every dtype
-// holds, the highest where there are too few dimensions. Powers of two move from weight to hidden where
-// fp16 would not hold them.
+// Dot products that carry integers of up to 24 bits: 7 bits a dimension, which every dtype holds. If
+// there are too few dimensions, only the highest digits are carried. Powers of two move from weight to
+// hidden where fp16 would not hold them.
 class Digits {
  public:
   // Logits are k 2^least with |k| < 2^bits.
@@ -45,10 +46,10 @@ class Digits {
   int64_t all_, dims_;
 };
 
-enum class Rest { kZero, kNoise };  // what weight holds in the dimensions beyond the digits
+enum class Rest { kZero, kNoise };  // the contents of weight in the dimensions beyond the digits
 
-// Logit v is about integer_of(v) 2^least, 2^-1, 1 or 2 times that by row if `scaled`. Noise is
-// multiples of 1/64 up to 1/2, left out where it would not be exact beside the rest.
+// Makes logit v about integer_of(v) 2^least; if `scaled`, times 2^-1, 1 or 2 by row. Noise is multiples
+// of 1/64 up to 1/2, left out if it would not be exact beside the rest.
 template <class IntegerOf>
 void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, IntegerOf integer_of,
                   HostTensor* hidden, HostTensor* weight) {
@@ -59,7 +60,8 @@ void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, 
         scaled ? static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1 : 0;
     return [=, bits_of = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
       if (d < digits.dims()) return Scale(digits.Hidden(d), scale);
-      // Without noise integers: finer ones would make the products' lattice finer than the logits'.
+      // Without noise hidden holds integers: finer values would make the products' lattice finer than
+      // the logits'.
       return static_cast<double>(Below(bits_of.Word(d), 17) - 8) / (noise ? 8 : 1);
     };
   });
@@ -80,7 +82,7 @@ void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, 
 
 int BitWidth(int64_t n) { return n == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(n)); }
 
-// 16 to 256 columns: the sizes that kernels have.
+// Draws 16 to 256 columns, the tile sizes that kernels have.
 int64_t Tile(uint32_t bits) { return int64_t{16} << Below(bits, 5); }
 
 uint32_t WordOf(const Recipe& r, int64_t v) { return StreamOf(r, Purpose::kWeight).At(v)[0]; }
@@ -103,8 +105,8 @@ double NaturalLog(int64_t n) {
 
 }  // namespace
 
-// Steps of 2^(exp-6) a column, so 2^exp a tile of 64: up, down, or up with each odd tile (of 16 to 256
-// columns) thrown back by more than it gains.
+// Logits that change by 2^(exp-6) a column, so by 2^exp a tile of 64: up, down, or up with each odd
+// tile (of 16 to 256 columns) thrown back by more than it gains.
 void FillStaircase(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -4, 5, 5);
   const int64_t tile = Tile(StreamOf(r, Purpose::kPlan).At(0)[0]);
@@ -114,13 +116,13 @@ void FillStaircase(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     const int64_t number = v / tile;
     return number * tile / 4 + v % tile / 4 + (number % 2 == 0 ? tile : 0);
   };
-  // Noise of up to 1/2 must not hide what a tile gains.
+  // Noise of up to 1/2 must not hide the gain of a tile.
   FillIntegers(r, exp - 6, BitWidth(r.v + tile) + 1, false, exp < 4 ? Rest::kZero : Rest::kNoise,
                height, hidden, weight);
 }
 
-// The largest logit, +-2^exp, is that of several columns to the bit: a pair beside a tile edge, all
-// columns beside edges, or half of all. The others are 1/8 to 8 below.
+// Several columns share the largest logit, +-2^exp, to the bit: a pair beside a tile edge, all columns
+// beside edges, or half of all. The others are 1/8 to 8 below.
 void FillTies(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 0, 14, 14);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -173,14 +175,14 @@ void FillUlpApart(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
         if (v == upper) return top + 1;
         if (v == lower) return top;
         const int64_t below = one * (1 + Below(WordOf(r, v), 8));
-        // 2^exp at most: 24 bits, and away from 0 as far.
+        // Limited to 24 bits, and as far from 0.
         return std::clamp(top - below, -(int64_t{1} << 24) + 1, (int64_t{1} << 24) - 1);
       },
       hidden, weight);
 }
 
-// All logits about -ln V, so that the maximum and the logarithm of the sum cancel in lse: all but for
-// the last bits of a lattice of 2^-16, or beside noise.
+// All logits are about -ln V, so that the maximum and the logarithm of the sum cancel in lse. What
+// remains is the last bits of a lattice of 2^-16, or noise.
 void FillLseZero(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const int64_t spread = int64_t{1} << Below(plan[0], 15);
@@ -190,8 +192,8 @@ void FillLseZero(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       [&](int64_t v) { return -level - spread / 2 + Below(WordOf(r, v), spread); }, hidden, weight);
 }
 
-// Integers about +-2^exp of which one column leads by 8 to 24: the entropy is small beside an lse that
-// is large, and is what their difference loses.
+// Integers about +-2^exp, of which one column leads by 8 to 24. The entropy is small beside a large
+// lse, and subtracting one from the other loses it.
 void FillEntropyTrap(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 5, 22, 22);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -203,7 +205,7 @@ void FillEntropyTrap(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       weight);
 }
 
-// Integers up to +-2^exp in either sign, with the softmax among the ten largest: logits pass fp16's
+// Integers up to +-2^exp of either sign, with the softmax among the ten largest: logits pass fp16's
 // 65504 although neither factor does.
 void FillFar(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 10, 22, 22);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values by what the products of a dot product look like: signs, magnitudes, bits and repetitions.
+// Values chosen by what the products of a dot product look like: signs, magnitudes, bits and
+// repetitions.
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +22,8 @@ int64_t Depth(const Recipe& r) { return std::max<int64_t>(r.h, 1); }
 
 double SignOf(uint32_t bit) { return (bit & 1) != 0 ? -1 : 1; }
 
-// Such that no sum of products passes 2^124, at T = 1/4 2^126: the largest exponent of an element.
+// The largest exponent of an element such that no sum of products passes 2^124, which is 2^126 at T =
+// 1/4.
 int HighestExponent(const Recipe& r) {
   if (r.dtype == kernel::DType::kF16) return 14;
   return (121 - FloorLog2(Depth(r))) / 2;
@@ -30,8 +32,8 @@ int LowestExponent(kernel::DType dtype) {  // the exponent of a subnormal's last
   return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
 }
 
-// One of TestFloat's significands (genCases_f32.c): all zeros, all ones, one bit, a run of ones, or all
-// but one bit, of `bits` bits.
+// One of TestFloat's significands (genCases_f32.c), `bits` bits long: all zeros, all ones, one bit, a
+// run of ones, or all but one bit.
 int64_t Pattern(uint32_t word, int bits) {
   const int64_t all = (int64_t{1} << bits) - 1;
   const auto at = static_cast<int>(Below(word << 3, bits)),
@@ -57,8 +59,9 @@ int64_t Pattern(uint32_t word, int bits) {
 
 }  // namespace
 
-// (1 + k/128) 2^exp with small k, then addends of just under an ulp of it: rounded to nearest they
-// arrive whole, truncated they vanish, each of them, which is twice what rounding to nearest may lose.
+// (1 + k/128) 2^exp with small k, then addends of just under an ulp of it. Rounded to nearest, each
+// addend counts as a whole ulp; truncated, each is lost, which is twice what rounding to nearest may
+// lose.
 void FillTruncate(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -6, 60, 14);
   const double sign = SignOf(StreamOf(r, Purpose::kPlan).At(0)[0]);
@@ -70,7 +73,7 @@ void FillTruncate(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   Fill(weight, [&](int64_t v) {
     const int64_t k = 1 + Below(StreamOf(r, Purpose::kWeightPlan).At(v)[0], 8);
     const double large = sign * Scale(static_cast<double>(128 + k), exp - 7);
-    // One column in two has no addends, so that what the others lose is lost of a difference.
+    // One column in two has no addends, so that the others' loss changes the difference.
     const double addend = k % 2 == 0 ? 0 : sign * Scale(1.0, exp - 23 - share);
     return [=](int64_t d) { return d == 0 ? large : addend; };
   });
@@ -90,8 +93,8 @@ void FillPositive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   fill(weight, Purpose::kWeight, exp);
 }
 
-// Half of the elements are zeros of either sign, one row in four of hidden and of weight nothing else;
-// the others +-1 and +-2^exp.
+// Half of the elements are zeros of either sign, and one row in four of hidden and of weight has only
+// zeros. The others are +-1 and +-2^exp.
 void FillSignedZeros(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -20, 20, 14);
   const auto fill = [&](HostTensor* tensor, Purpose purpose, Purpose plan, int scale) {
@@ -108,8 +111,8 @@ void FillSignedZeros(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   fill(weight, Purpose::kWeight, Purpose::kWeightPlan, exp);
 }
 
-// Significands whose last bit is 1, logits of standard deviation about 2^exp: whatever is cut off an
-// operand (TF32 keeps 11 bits, bf16 split in two 16) was not zero.
+// Significands whose last bit is 1, and logits of standard deviation about 2^exp: any bits cut off an
+// operand (TF32 keeps 11, bf16 split in two 16) were not all zero.
 void FillFullBits(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -10, 10, 8) - FloorLog2(Depth(r)) / 2 - 1;
   const int precision = PrecisionOf(r.dtype);
@@ -129,7 +132,7 @@ void FillFullBits(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 }
 
 // One to three channels of hidden hold 1 000 to 8 000 in every row, as the residual streams of large
-// models do, the others 2^-6; their share of a logit is of order 2^exp all the same.
+// models do. The others hold 2^-6, yet their share of a logit is of order 2^exp too.
 void FillMassive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -4, 6, 4);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -154,8 +157,9 @@ void FillMassive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// Rows of weight are copies of four, times 0, 1, -1 or 1/2, and rows of hidden copies of two; integers
-// over a power of two, so that copies agree in every bit of a logit. Standard deviation about 2^exp.
+// Rows of weight are copies of four rows, times 0, 1, -1 or 1/2, and rows of hidden are copies of two.
+// Values are integers over a power of two, so that copies agree in every bit of a logit. The standard
+// deviation is about 2^exp.
 void FillLowRank(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -10, 10, 8) - FloorLog2(Depth(r)) / 2 - 3;
   const auto integer = [](uint32_t word) { return static_cast<double>(Below(word, 17) - 8); };
@@ -198,9 +202,10 @@ void FillBitPatterns(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   fill(weight, Purpose::kWeight);
 }
 
-// Each exponent as likely. One problem in four: every element its own, from the last subnormal's to as
-// far as sums allow, what Herbie samples; one product then decides nearly every logit. Else every
-// dimension its own, of hidden, and the opposite of weight, so that products are of order 2^exp.
+// Every exponent is equally likely. In one problem of four each element has its own exponent, from the
+// last subnormal's up to the largest that sums allow, as Herbie samples; one product then decides
+// nearly every logit. Otherwise each dimension of hidden has its own exponent, and weight the opposite
+// one, so that products are of order 2^exp.
 void FillAllExponents(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const Stream plan = StreamOf(r, Purpose::kPlan);
   const bool opposite = (plan.At(0)[0] & 3) != 0;

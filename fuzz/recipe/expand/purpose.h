@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams of random bits that a recipe is expanded from: internal to Expand and its form on a
+// The streams of random bits that a recipe is expanded from. Internal to Expand and its form on a
 // device.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_
@@ -10,7 +10,8 @@
 
 namespace plumbline::fuzz {
 
-// What a stream of random bits is for. Numbers are part of the expansion: never reuse or renumber one.
+// The use of a stream of random bits. The numbers are part of the expansion: never reuse or renumber
+// one.
 enum class Purpose : uint32_t {
   kHidden = 1,
   kWeight = 2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values at the two ends of a dtype's range: subnormals, which are honoured, and logits as large as are
-// judged.
+// Values at the two ends of a dtype's range: subnormals, which kernels must honour, and the largest
+// logits that are judged.
 
 #include <algorithm>
 #include <bit>
@@ -20,8 +20,8 @@ int LeastExponent(kernel::DType dtype) {  // the exponent of a subnormal's last 
 
 }  // namespace
 
-// Subnormal j 2^least against (1 + k/128) 2^e with e such that logits are of order 1, one way round or
-// the other; or both small, so that products are subnormal themselves or vanish.
+// Subnormals j 2^least against (1 + k/128) 2^e, with e such that logits are of order 1; either factor
+// may be the subnormal one. Or both are small, so that products are subnormal themselves or vanish.
 void FillSubnormal(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t style = Below(StreamOf(r, Purpose::kPlan).At(0)[0], 3);
   const int least = LeastExponent(r.dtype), precision = PrecisionOf(r.dtype);
@@ -42,8 +42,8 @@ void FillSubnormal(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   fill(weight, Purpose::kWeight, style != 0);
 }
 
-// Columns are copies of three, so that many logits are equal to the bit and the softmax is not decided
-// by one; h is a power of two of either sign, w has 7 bits, so every logit is exact in any order.
+// Columns are copies of three, so that many logits are equal to the bit and no single one decides the
+// softmax. h is a power of two of either sign and w has 7 bits, so every logit is exact in any order.
 void FillHuge(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int short_of = std::clamp(r.exp, 0, 100);
   const auto h = static_cast<uint64_t>(std::max<int64_t>(r.h, 1));

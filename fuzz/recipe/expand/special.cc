@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NaN, infinities and temperatures that are none, put over a finished problem: what OPERATION.md,
-// "Rows and values that are special", has an answer for.
+// NaN, infinities and invalid temperatures, written over a finished problem. OPERATION.md, "Rows and
+// values that are special", defines the answer to each.
 
 #include <algorithm>
 #include <cmath>
@@ -66,8 +66,8 @@ class Overlay {
     return start;
   }
 
-  // Then an infinite weight means the same sign of infinity in every row. One time in four signs stay,
-  // and rows differ: -inf, +inf, or NaN where hidden is 0.
+  // After this an infinite weight means the same sign of infinity in every row. One time in four signs
+  // stay, and rows differ: -inf, +inf, or NaN where hidden is 0.
   void MakeDimensionPositive(uint32_t bits) {
     if (bits % 4 == 0) return;
     for (int64_t i = 0; i < r_.n; ++i) {
@@ -84,7 +84,8 @@ class Overlay {
     return false;
   }
 
-  // At random, but kMinusInf in one column at least that is no label, if there is one.
+  // Makes random logits -inf. For kMinusInf at least one column is -inf that is no row's label, if
+  // there is one.
   void MinusInfinities(int64_t row, int64_t start) {
     int64_t least = start;
     while (IsALabel(least % r_.v) && least < start + r_.v) ++least;
@@ -102,8 +103,8 @@ class Overlay {
     }
   }
 
-  // As a sampler masks logits, or a vocabulary is padded. Labels that would be masked move to `kept`,
-  // which never is.
+  // Masks logits as a sampler does, or as a vocabulary is padded. Labels that would be masked move to
+  // `kept`, which never is.
   void Mask(uint32_t bits, int64_t column) {
     const bool but_one = r_.special == Special::kMaskedButOne;
     const int64_t tile = std::min(int64_t{16} << Below(bits, 5), std::max<int64_t>(r_.v / 2, 1));

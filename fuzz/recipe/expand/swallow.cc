@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values by which an accumulation loses one small term after another, each to the last bit of what its
-// bound allows: error-budget bounds are reached, not merely respected. One kind for each arithmetic, as
-// what one of them loses another keeps.
+// Values with which an accumulation loses one small term after another, each to the last bit that its
+// bound allows: the bounds are reached, not merely respected. There is one kind for each arithmetic,
+// since what one loses another keeps.
 
 #include <algorithm>
 #include <bit>
@@ -17,8 +17,9 @@ namespace {
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
-// Which columns' exact logits lie above the large product alone, the others' below: all of them or none
-// (lse), the larger ones (entropy), the first (its logprob and its gradient).
+// Picks the columns whose exact logits lie above the large product alone; the others' lie below. They
+// are all or none (which lse shows), the larger ones (entropy), or the first (its logprob and its
+// gradient).
 class Lifted {
  public:
   explicit Lifted(const PhiloxBlock& plan) : pattern_(Below(plan[1], 4)) {}
@@ -30,21 +31,21 @@ class Lifted {
   int64_t pattern_;
 };
 
-// 2^-1, 1 or 2: rows differ, and their logits swallow alike.
+// The exponent of a row's scale, 2^-1, 1 or 2: rows differ, and their logits lose terms alike.
 int RowScale(const Recipe& r, int64_t row) {
   return static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(row)[0], 3)) - 1;
 }
 
 }  // namespace
 
-// c = +-(1 + k/128) 2^exp with small k, then tails of 2^(exp-24): half an ulp of c, which is even, so
-// that a tie goes back to c. H - 1 times 2^(exp-24) is lost of a bound of (H - 1) u |c| or H u |c|.
+// c = +-(1 + k/128) 2^exp with small k, then tails of 2^(exp-24), which is half an ulp of c. c is even,
+// so a tie rounds back to c. The loss is H - 1 times 2^(exp-24); the bound is (H - 1) u |c| or H u |c|.
 void FillSwallowFma(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -6, 60, 14);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const double sign = (plan[0] & 1) != 0 ? -1 : 1;
   const Lifted lifted(plan);
-  // fp16 cannot hold 2^(exp-24) beside 2^exp: both factors take their share.
+  // fp16 cannot hold both 2^(exp-24) and 2^exp, so the scale is shared between both factors.
   const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;
   Fill(hidden, [&](int64_t i) {
     const int scale = RowScale(r, i);
@@ -59,11 +60,12 @@ void FillSwallowFma(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// A tensor core that aligns 16 products with the accumulator to 25 bits below the largest exponent, and
-// truncates: of tails just below the last of those bits nothing is left, and the sum's own last two
-// bits go when it is rounded to fp32. One tail in 16 of just below four such bits leaves three of them
-// to be lost there: 19 of the 21 units that the bound allows (17 addends, and 2u). Signs are those of
-// the large product, as truncation takes from magnitudes: columns that are to lie above are positive.
+// For a tensor core that aligns 16 products with the accumulator to 25 bits below the largest exponent,
+// and truncates. Tails just below the last of those bits are lost entirely, and the sum's own last two
+// bits are lost when it is rounded to fp32. One tail in 16 of just below four such bits leaves three of
+// them to be lost there: 19 of the 21 units that the bound allows (17 addends, and 2u). Signs are those
+// of the large product, since truncation reduces magnitudes: columns that are to lie above are
+// positive.
 void FillSwallowTensor(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -6, 60, 14);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -84,8 +86,9 @@ void FillSwallowTensor(const Recipe& r, HostTensor* hidden, HostTensor* weight) 
   });
 }
 
-// One logit of 0, the others at a gap of just above (24 + exp) ln 2: 2^exp of their weights come to
-// half an ulp of the 1 that they are added to. Logits are exact, the gap in two parts that bf16 holds.
+// One logit of 0, the others at a gap of just above (24 + exp) ln 2: 2^exp of their weights add up to
+// half an ulp of the 1 that they are added to. Logits are exact, with the gap in two parts that bf16
+// holds.
 void FillSwallowSum(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 0, 12, 12);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -102,14 +105,14 @@ void FillSwallowSum(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 
 // Every product in a logit is 0, so p = 1/V. In the first half of the dimensions only weight is set:
 // the term of column 0, meant to be every row's label, is just above 1 in size, and those of the others
-// are half an ulp of it: grad_hidden keeps column 0 alone. In the second half only hidden is set: row 0
-// is 1 and the others 2^-24, and where V is a power of two grad_weight keeps row 0 alone.
+// are half an ulp of it, so that grad_hidden keeps column 0 alone. In the second half only hidden is
+// set: row 0 is 1 and the others 2^-24, so that, if V is a power of two, grad_weight keeps row 0 alone.
 void FillSwallowGrads(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const int64_t weight_dims = r.h == 1 ? static_cast<int64_t>(plan[0] & 1) : r.h / 2;
   const auto columns = static_cast<uint64_t>(std::max<int64_t>(r.v, 2));
   const int log_columns = static_cast<int>(std::bit_width(columns)) - 1;
-  // (1 - 1/V)(1 + k/128) >= 1.
+  // The least k with (1 - 1/V)(1 + k/128) >= 1.
   const auto least = static_cast<int64_t>((128 + columns - 2) / (columns - 1));
   const double large = 1 + static_cast<double>(std::min<int64_t>(least + Below(plan[1], 3), 127)) / 128;
   const double first = std::has_single_bit(columns) ? 1 : 2;

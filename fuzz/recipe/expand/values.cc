@@ -29,8 +29,8 @@ double SpreadWeight(uint64_t bits, double scale, int64_t dims) {
 
 // Dimension 0 carries the logit times the row's scale of 1, 1.25 or 1.5: 0 to -2 for up to three
 // columns, -2^exp to -1.5 * 2^exp for the others. The other dimensions lower each by about 0.3. So the
-// maximum is near 0 but never above it, and the columns that do not exist, read as 0, would weigh more
-// than all that do.
+// maximum is near 0 but never above it, and columns beyond V, if read as 0, would weigh more than all
+// that exist.
 void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const double depth = Scale(1.0, HoldExp(r, 0, 60, 14));
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
@@ -54,8 +54,9 @@ void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// Dimension 0 is -2^exp in every column, dimension 1 a gap of 0 to -4, the rest lower each by about
-// 0.2. Alone, dimension 0 carries gaps of multiples of 2^(exp-7), which every dtype represents.
+// Dimension 0 is -2^exp in every column, dimension 1 is a gap of 0 to -4, and the rest lower each by
+// about 0.2. If there is only dimension 0, it carries gaps of multiples of 2^(exp-7), which every dtype
+// represents.
 void FillAllNegative(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const double depth = Scale(1.0, HoldExp(r, -20, 100, 14));
   Fill(hidden, [&](int64_t i) {
@@ -76,8 +77,8 @@ void FillAllNegative(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   });
 }
 
-// Two dimensions: w = (m, -(m + k)) 2^(exp-p) under equal h, m of p - 1 bits, so the pair leaves k of
-// its last bits.
+// Two dimensions: w = (m, -(m + k)) 2^(exp-p) under equal h, with m of p - 1 bits, so that the sum of
+// the pair is k of its last bits.
 void FillCancelTwo(const Recipe& r, int exp, HostTensor* hidden, HostTensor* weight) {
   const int precision = PrecisionOf(r.dtype);
   Fill(hidden, [&](int64_t i) {
@@ -121,14 +122,15 @@ void FillCancel(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 
 // One large product c = +-(1 + k/128) 2^exp, and tails of half an ulp of it. c is even in its last bit,
 // so a tie rounds back to c: in fp32 every tail added to c alone is lost, H - 1 times u |c|. Tails
-// raise the larger logits and lower the smaller ones, which is the corner of the entropy's bound.
+// raise the larger logits and lower the smaller ones, which is the worst case of the entropy's bound.
 void FillSwallow(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -10, 60, 14);
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const double sign = (plan[0] & 1) != 0 ? -1 : 1;
-  // First: everything after it is swallowed. Elsewhere: what accumulates before it is not.
+  // At the first place the large product swallows everything after it. At another, what accumulates
+  // before it is kept.
   const int64_t place = (plan[0] & 2) != 0 && r.h > 0 ? Below(plan[1], r.h) : 0;
-  // 16-bit dtypes cannot hold 2^(exp-24) beside 2^exp in fp16: both factors take their share.
+  // fp16 cannot hold both 2^(exp-24) and 2^exp, so the scale is shared between both factors.
   const int share = r.dtype == kernel::DType::kF32 ? 0 : -12;
   Fill(hidden, [&](int64_t i) {
     const int scale = static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1;

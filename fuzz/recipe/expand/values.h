@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a recipe's hidden and weight are filled: one function a kind of values. Internal to Expand.
+// Fills a recipe's hidden and weight: one function a kind of values. Internal to Expand.
 //
-// Only integer and exactly rounded operations (+ - * / sqrt ldexp): no libm function whose last bit may
-// differ between machines. What is written is finite: rounded to the dtype, clamped to its largest.
+// Only integer and exactly rounded operations are used (+ - * / sqrt ldexp), and no libm function whose
+// last bit may differ between machines. Values are finite: rounded to the dtype, and clamped to its
+// largest.
 
 #ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
 #define PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
@@ -31,7 +32,7 @@ inline RowBits BitsOf(const Recipe& recipe, Purpose purpose, int64_t row) {
   return {StreamOf(recipe, purpose), row};
 }
 
-// Significant bits, and the largest finite value as a double.
+// The significant bits of a dtype, and its largest finite value as a double.
 inline int PrecisionOf(kernel::DType dtype) {
   return dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
 }
@@ -41,24 +42,24 @@ inline double LargestOf(kernel::DType dtype) {
                                         : 0x1.fffffep127;
 }
 
-// x * 2^exp, rounded once: std::ldexp, which is a call for each element, without the call.
+// Computes x * 2^exp, rounded once, like std::ldexp but inline: a call for each element is slow.
 inline double Scale(double x, int64_t exp) {
   if (exp < -1022 || exp > 1023)
     return std::ldexp(x, static_cast<int>(std::clamp<int64_t>(exp, -5000, 5000)));
   return x * std::bit_cast<double>(static_cast<uint64_t>(exp + 1023) << 52);
 }
 
-// recipe.exp held to what the kind of values can express, the upper end apart for fp16's range.
+// Clamps recipe.exp to the range that the kind of values can express; fp16 has an upper end of its own.
 inline int HoldExp(const Recipe& recipe, int low, int high, int high_fp16) {
   return std::clamp(recipe.exp, low, recipe.dtype == kernel::DType::kF16 ? high_fp16 : high);
 }
 
-// tensor(i, j) = row_of(i)(j), rounded; j ascends, so that a row may walk along its bits.
+// Sets tensor(i, j) = row_of(i)(j), rounded. j ascends, so that a row may walk along its bits.
 template <class RowOf>
 void Fill(HostTensor* tensor, RowOf row_of) {
   const double largest = LargestOf(tensor->dtype);
   const int64_t rows = tensor->shape[0], columns = tensor->shape[1];
-  // Rows are often short, and handing them over one by one took as long as making them.
+  // Rows are often short, and converting them one by one took as long as making them.
   constexpr int64_t kChunk = 2048;
   const size_t width = kernel::SizeOf(tensor->dtype);
   std::vector<float> chunk(static_cast<size_t>(std::min(tensor->size(), kChunk + columns)));
@@ -79,27 +80,27 @@ void Fill(HostTensor* tensor, RowOf row_of) {
   flush();
 }
 
-// hidden [N, H] and weight [V, H] of the recipe's shape and dtype, all zero on entry.
+// Fills hidden [N, H] and weight [V, H], of the recipe's shape and dtype, which are all zero on entry.
 void FillValues(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
-// The kinds whose dot products are exact in fp32 whatever the order of summation: every product is a
+// Kinds whose dot products are exact in fp32 whatever the order of summation: every product is a
 // multiple of some 2^q and the sum of magnitudes is at most 2^(q+24).
 void FillOffset(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillConfident(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillLattice(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillConstant(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
-// The kinds that lose their small terms one by one: expand_swallow.cc.
+// Kinds that lose their small terms one by one: fuzz/recipe/expand/swallow.cc.
 void FillSwallowFma(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillSwallowTensor(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillSwallowSum(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillSwallowGrads(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
-// The kinds at the ends of the range: expand_range.cc.
+// Kinds at the ends of the range: fuzz/recipe/expand/range.cc.
 void FillSubnormal(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillHuge(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
-// The kinds that lay logits out along the vocabulary: expand_logits.cc.
+// Kinds defined by the logits along the vocabulary: fuzz/recipe/expand/logits.cc.
 void FillStaircase(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillTies(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillOutlier(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
@@ -108,7 +109,7 @@ void FillLseZero(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillEntropyTrap(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillFar(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 
-// The kinds by what the products look like: expand_products.cc.
+// Kinds defined by the products: fuzz/recipe/expand/products.cc.
 void FillTruncate(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillPositive(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
 void FillSignedZeros(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
@@ -122,17 +123,18 @@ void FillAllExponents(const Recipe& recipe, HostTensor* hidden, HostTensor* weig
 uint64_t NaNBits(kernel::DType dtype);
 uint64_t InfinityBits(kernel::DType dtype);
 
-// What a recipe says beside the values of hidden and weight: labels, temperature, upstream gradients,
-// layout and what is asked for. `argmax` is called where labels are the largest or smallest logits'.
-// Rows that are ignored and must reach nothing are true in *poisoned; what they hold is PoisonRow's.
+// Expands everything but the values of hidden and weight: labels, temperature, upstream gradients,
+// layout and the outputs that are asked for. `argmax` is called if labels are those of the largest or
+// smallest logits. Ignored rows that must not affect any result are true in *poisoned; PoisonRow fills
+// them.
 void ExpandRows(const Recipe& recipe, const std::function<std::vector<int64_t>()>& argmax,
                 OwnedProblem* problem, std::vector<bool>* poisoned);
 
-// Fills row `at` of `hidden`, which stands for row `row` of the problem, with what must reach nothing:
-// NaN throughout, one NaN, one infinity of either sign, or a mixture.
+// Fills row `at` of `hidden`, which stands for row `row` of the problem, with values that must not
+// affect any result: NaN throughout, one NaN, one infinity of either sign, or a mixture.
 void PoisonRow(const Recipe& recipe, int64_t row, HostTensor* hidden, int64_t at);
 
-// Puts recipe.special over a problem that is otherwise complete: expand_special.cc.
+// Applies recipe.special to a problem that is otherwise complete: fuzz/recipe/expand/special.cc.
 void ApplySpecial(const Recipe& recipe, OwnedProblem* problem);
 
 }  // namespace plumbline::fuzz

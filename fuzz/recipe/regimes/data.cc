@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regimes aimed at how labels, ignored rows and special values are read, and at what must not leave its
-// row.
+// Regimes aimed at how labels, ignored rows and special values are read, and at values that must not
+// affect other rows.
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regimes aimed at backward: upstream gradients, what is accumulated over many rows or columns, and the
-// dtypes of the way there.
+// Regimes aimed at backward: upstream gradients, sums over many rows or columns, and the dtypes of
+// intermediate values.
 
 #include <utility>
 
@@ -60,7 +60,7 @@ std::vector<Ingredients> TinyGradients() {
            UpstreamOf(just(Grads::kTiny), std::move(entropy)), std::move(settings)}};
 }
 
-// `mean` divides by the rows that count: by one of many, or by a power of two.
+// `mean` divides by the number of rows that count: one of many, or a power of two.
 std::vector<Ingredients> Mean() {
   const auto mean = [](size_t fp32_percent) {
     return rc::gen::apply(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regimes aimed at the softmax: masks, running maxima, offsets, and what the logarithm keeps.
+// Regimes aimed at the softmax: masks, running maxima, offsets, and the digits that the logarithm
+// keeps.
 
 #include <utility>
 
@@ -56,7 +57,7 @@ std::vector<Ingredients> LargeVocabulary() {
         std::move(shapes), content, PlainUpstream(60), Settings(ExactTemperature()), true, weight,
         only_family};
   };
-  // The largest are rare, and one of level one.
+  // The largest vocabularies are rare, and level one has one case of them.
   auto largest =
       Shapes(rc::gen::just<int64_t>(1), rc::gen::element<int64_t>(131'072, 151'936, 151'937, 152'064),
              inRange<int64_t>(1, 5));
@@ -86,7 +87,7 @@ std::vector<Ingredients> Ties() {
            35}};
 }
 
-// Weights this small show in the gradients, and only where those are scaled up.
+// Weights this small affect only the gradients, and only if those are scaled up.
 std::vector<Ingredients> Ex2Underflow() {
   auto wide = weightedElement<Grads>({{60, Grads::kWide}, {40, Grads::kRandom}});
   auto entropy = weightedElement<Grads>({{60, Grads::kNone}, {40, Grads::kWide}});

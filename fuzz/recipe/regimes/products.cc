@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regimes aimed at the dot products: what is rounded, swallowed, truncated or flushed on the way to a
-// logit.
+// Regimes aimed at the dot products: values that are rounded, swallowed, truncated or flushed on the
+// way to a logit.
 
 #include <utility>
 
@@ -28,8 +28,8 @@ std::vector<Ingredients> Cancellation() {
   return {{UsualShapes(), std::move(content), UsualUpstream(30), Settings(AnyTemperature())}};
 }
 
-// Each arithmetic in the shape in which it has the most to lose. Logits lie close enough together that
-// no weight is lost beside another: that, too, reaches a bound, by nothing but adding e^-17 to 1.
+// Each arithmetic has the shape in which it loses most. Logits lie so close together that no weight is
+// lost beside another: adding e^-17 to 1 would reach a bound too, but not by the loss that is meant.
 std::vector<Ingredients> Swallow() {
   const auto settings = Settings(ExactTemperature());
   return {{DeepShapes(), Swallowing(Values::kSwallowFma, inRange(-2, 6)), PlainUpstream(75), settings,
@@ -62,7 +62,7 @@ std::vector<Ingredients> SignedZeros() {
            UsualUpstream(40), Settings(ExactTemperature())}};
 }
 
-// 32 bits in most: the narrower ones have nothing to lose where products are exact.
+// Most have 32-bit inputs: the narrower ones have nothing to lose where products are exact.
 std::vector<Ingredients> FullMantissa() {
   auto settings = rc::gen::apply(
       [](Setting s, bool wide) {

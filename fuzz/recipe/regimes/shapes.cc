@@ -28,8 +28,8 @@ std::vector<Ingredients> Strides() {
            StridedSettings(ExactTemperature())}};
 }
 
-// 65 535 is the most blocks that a grid has in y and z. So many rows take a tenth of a second: one case
-// in fifty, and one of level one.
+// 65 535 is the most blocks that a grid has in y and z. A case with so many rows takes a tenth of a
+// second, so one case in fifty has them, and one of level one.
 std::vector<Ingredients> ManyRows() {
   auto rows = weightedOneOf<int64_t>(
       {{80, inRange<int64_t>(100, 300)}, {20, element<int64_t>(255, 256, 257, 511, 513, 1023, 1025)}});

@@ -9,7 +9,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Fails if a fault is hidden by what came after it, or something by what weighs less.
+// Fails if a fault is hidden by a later status, or a graver status by a lesser one.
 TEST(ExitStatus, OfSeveralTheGravestCounts) {
   constexpr std::array kFromWorst = {ExitStatus::kFault,       ExitStatus::kUnavailable,
                                      ExitStatus::kInterrupted, ExitStatus::kUsage,

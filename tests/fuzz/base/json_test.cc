@@ -48,7 +48,8 @@ TEST(Json, KeysAreSortedByBytes) {
   EXPECT_EQ(Parsed(R"({"é":1,"z":2,"A":3})").Dump(), R"({"A":3,"z":2,"é":1})");
 }
 
-// Fails if a double loses a bit, its sign of zero, or its being a double on the way through text.
+// Fails if a double loses a bit or its sign of zero on the way through text, or comes back as an
+// integer.
 TEST(Json, DoublesSurviveByTheBit) {
   for (const double value : {0.0, -0.0, 1.0, 3e22, 0.1, 1.0 / 3, 5e-324, 2.2250738585072014e-308,
                              1.7976931348623157e308, 123456789012345680.0, 0x1.fffffep-127}) {
@@ -116,14 +117,14 @@ TEST(Json, RefusesBrokenText) {
   }
 }
 
-// Every prefix of a valid object is refused: fails if the end of the text closes what is open.
+// Fails if the end of the text closes what is open: every prefix of a valid object must be refused.
 TEST(Json, RefusesEveryPrefix) {
   const std::string text = R"({"a":[1,-2.5e3,{"b":"é\n"}],"c":null})";
   Parsed(text);
   for (size_t length = 0; length < text.size(); ++length) Refusal(text.substr(0, length));
 }
 
-// Fails if a target's words that are not UTF-8 throw, or make text that cannot be read again.
+// Fails if text of a target that is not UTF-8 throws, or makes JSON that cannot be read again.
 TEST(Json, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(Json(std::string("a\xff"
                              "b"))

@@ -23,8 +23,8 @@ TEST(PhiloxTest, KnownAnswers) {
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// On every instruction set that this machine has. Fails for a lane that carries into its neighbour, a
-// key schedule of its own, blocks in another order.
+// Checks every instruction set that this machine has. Fails if a lane carries into its neighbour, if
+// the vector form has another key schedule, or if blocks come in another order.
 TEST(PhiloxTest, ARunIsItsBlocksOneByOne) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
@@ -81,9 +81,10 @@ TEST(PhiloxTest, BelowReachesBothEndsOnly) {
   EXPECT_EQ(Unit(0xffffffff), 1 - 0x1p-24);
 }
 
-// Mean 0, variance 1, fourth moment 2.6 - which is 3 - 1.2/3, the sum of three uniforms' - to within
-// six standard deviations of a sample of 2^16; and exact in float. Fails for a wrong centre or scale,
-// for overlapping fields (the variance grows), and for a distribution of another shape.
+// The bell has mean 0, variance 1 and fourth moment 2.6 (3 - 1.2/3, that of a sum of three uniforms),
+// to within six standard deviations of a sample of 2^16, and values are exact in float. Fails for a
+// wrong centre or scale, for overlapping fields (the variance grows), and for a distribution of another
+// shape.
 TEST(PhiloxTest, BellIsCentredScaledAndExactInFloat) {
   constexpr int kCount = 1 << 16;
   double sum = 0, squares = 0, fourths = 0, largest = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Targets on a real device, through the built program: one deed at a time
-// (tests/fuzz/plugins/on_cuda.cu), each of which must be found, told in words that lead to it, and
-// survived.
+// Targets on a real device, through the built program. Each test names one misbehaviour of
+// tests/fuzz/plugins/on_cuda.cu, which must be found, reported in words that lead to it, and survived.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Outcome;
 
-// V % 4 is 1: the deed is done.
+// V % 4 is 1, so the plug-in misbehaves.
 constexpr const char* kBad = "'v1 seed=1 n=3 v=5 h=3 dtype=fp32'";
 
 class GpuTargets : public testing::Program {
@@ -40,8 +39,9 @@ class GpuTargets : public testing::Program {
   }
 };
 
-// The control: without a deed it is right, on every case that it can do. Kills: jobs for a plug-in on a
-// device as many as there are hardware threads, which take turns on it.
+// The control: a plug-in that does not misbehave passes every case that it can do. Kills: a default
+// number of jobs for a plug-in on a device that equals the number of hardware threads, which take turns
+// on it.
 TEST_F(GpuTargets, ThatDoesNothingPasses) {
   const Outcome o = Fuzz("nothing", "--budget 2000cases --blind --json");
   EXPECT_EQ(o.status, 0) << o.out << Err();
@@ -49,8 +49,8 @@ TEST_F(GpuTargets, ThatDoesNothingPasses) {
   EXPECT_THAT(o.last, HasSubstr("\"pass\":1"));  // more than a hundred of them
 }
 
-// Kills: an error of the device that is not seen at its case, whose words are lost, or after which this
-// worker goes on and every case fails.
+// Kills: an error of the device that is not seen at its case, whose message is lost, or after which
+// this worker goes on and every case fails.
 TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
   const std::pair<const char*, const char*> deeds[] = {
       {"illegal-address", "an illegal memory access was encountered (cudaErrorIllegalAddress)"},
@@ -68,8 +68,8 @@ TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
   EXPECT_THAT(many.last, HasSubstr("cases=400 findings=1 "));
 }
 
-// Kills: a kernel without end that is waited for, that counts as a crash, or that the next worker
-// cannot start beside.
+// Kills: a kernel without end that is waited for, that counts as a crash, or beside which the next
+// worker cannot start.
 TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
   const Outcome o = Fuzz("endless", std::string("--case-timeout 3s --recipe ") + kBad);
   EXPECT_EQ(o.status, 1) << Err();
@@ -77,7 +77,8 @@ TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
   EXPECT_EQ(Fuzz("nothing", std::string("--recipe ") + kBad).status, 0) << Err();
 }
 
-// Kills: writes that stay on the device, launches that nobody made, work in no order with the rest.
+// Kills: writes that stay on the device unseen, a failed launch that is not reported, work that is not
+// ordered with the rest.
 TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   const std::pair<const char*, const char*> deeds[] = {{"write-outside", "guard-band"},
                                                        {"write-input", "input-written"},
@@ -90,14 +91,14 @@ TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   }
 }
 
-// Kills: a target that takes all memory and leaves every case to be skipped with nobody told.
+// Kills: a target that takes all memory, so that every case is skipped without a report.
 TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
   setenv("PLUMB_DEED", "keep-everything", 1);
   WorkerSpec spec;
   spec.target = "plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN);
   spec.program = testing::LocatedProgram(PLUMB_PROGRAM);
   CaseRunner runner(spec, std::chrono::seconds(60), nullptr);
-  // Room for what is small is there from the first case; not for what is larger.
+  // From the first case on there is room for small requests, but not for larger ones.
   const Judged taken = runner.Run(RequestFor("v1 seed=1 n=3 v=5 h=3 dtype=fp32", 1));
   EXPECT_EQ(taken.result.verdict, oracle::Verdict::kPass) << taken.error;
   const Request larger = RequestFor("v1 seed=1 n=4096 v=4 h=1024 dtype=fp32", 1);

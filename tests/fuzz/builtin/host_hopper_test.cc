@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// host-hopper is within the bounds of its contract, and these are what its arithmetic needs: neither
-// those of plain sums of magnitudes nor many times the error that can be had.
+// host-hopper is within the bounds of its contract, and its arithmetic needs these bounds: those of
+// plain sums of magnitudes would be too small, and they are not many times the error that can occur.
 
 #include "fuzz/builtin/host_hopper.h"
 #include "fuzz/builtin/catalogue.h"
@@ -33,7 +33,7 @@ const Target& HostHopper() {
   return **target;
 }
 
-// The worst error over bound of an output.
+// The worst ratio of error to bound of an output.
 double Tightness(const CaseResult& result, const std::string& output) {
   EXPECT_EQ(result.verdict, oracle::Verdict::kPass)
       << (result.findings.empty() ? result.harness_fault : result.findings.front().what);
@@ -44,7 +44,7 @@ double Tightness(const CaseResult& result, const std::string& output) {
   return 0;
 }
 
-// V = 1, so that lse is the only logit over the temperature.
+// A problem with V = 1, so that lse is the only logit over the temperature.
 OwnedProblem OneLogit(kernel::DType dtype, const std::vector<float>& hidden,
                       const std::vector<float>& weight, float temperature) {
   const auto h = static_cast<int64_t>(hidden.size());
@@ -62,7 +62,7 @@ OwnedProblem OneLogit(kernel::DType dtype, const std::vector<float>& hidden,
   return p;
 }
 
-// Fails with a bound that is too small, or arithmetic that is not the contract's.
+// Fails if a bound is too small, or if the arithmetic is not the contract's.
 TEST(HostHopper, IsWithinItsBoundsInEveryRegime) {
   for (uint64_t i = 0; i < 200; ++i) {
     const Recipe recipe = DrawRecipe(20261121, i);
@@ -73,7 +73,7 @@ TEST(HostHopper, IsWithinItsBoundsInEveryRegime) {
   }
 }
 
-// d_logits near 2^-131 lose bits to the planes: fails without the last term of the planes' bound.
+// Fails without the last term of the planes' bound: d_logits near 2^-131 lose bits to the planes.
 TEST(HostHopper, PlanesOfTinyNumbersAreWithinTheBound) {
   const char* const line =
       "v1 regime=upstream-gradients seed=e3647f9ec18ca96b dtype=fp32 n=4 v=257 h=48 values=lattice "
@@ -85,16 +85,16 @@ TEST(HostHopper, PlanesOfTinyNumbersAreWithinTheBound) {
   Tightness(Examine(Expand(recipe), HostHopper()), "grad_weight");
 }
 
-// A subnormal fp16 element has the exponent of 2^-14, so 2^10 * 2^-24 aligns the block as 2^-4 would,
-// and the other products, 15 of 1.5 * 2^-30, are lost: 2^-25.5, where 10.5 * 2^-24 of sum |h w| = 2^-14
-// would be 2^-34.6.
+// A subnormal fp16 element has the exponent of 2^-14, so 2^10 * 2^-24 aligns the block as 2^-4 would.
+// The other products, 15 of 1.5 * 2^-30, are then lost: 2^-25.5, whereas 10.5 * 2^-24 of sum |h w| =
+// 2^-14 would be 2^-34.6.
 TEST(HostHopper, SubnormalOperandsAlignAsTheirExponentSays) {
   std::vector<float> hidden(16, 0x1p-16f), weight(16, 0x1.8p-14f);
   hidden[0] = 0x1p10f;
   weight[0] = 0x1p-24f;
   const OwnedProblem problem = OneLogit(kernel::DType::kF16, hidden, weight, 0x1p-20f);
   const double plain = 10.5 * 0x1p-24;  // of 2^-14 / 2^-20 = 64
-  OwnedProblem alone = problem;         // what is left: the first product
+  OwnedProblem alone = problem;         // after the loop: the first product alone
   for (int64_t k = 1; k < 16; ++k) alone.hidden.SetFloat(k, 0);
   const CaseResult result = Examine(problem, HostHopper());
   EXPECT_GT(Tightness(result, "lse"), 0.1);
@@ -102,7 +102,7 @@ TEST(HostHopper, SubnormalOperandsAlignAsTheirExponentSays) {
   EXPECT_EQ(Tightness(Examine(alone, HostHopper()), "lse"), 0);
 }
 
-// The bound of a chain of blocks is nearly reached: fails if it were 1.2 times as large.
+// Fails if the bound were 1.2 times as large: the bound of a chain of blocks is nearly reached.
 TEST(HostHopper, TheBoundOfSwallowedTermsIsNearlyReached) {
   std::vector<float> hidden(512, 0x1.fep-1f), weight(512, 0x1p-25f);
   hidden[0] = weight[0] = 1;
@@ -111,8 +111,8 @@ TEST(HostHopper, TheBoundOfSwallowedTermsIsNearlyReached) {
   EXPECT_GT(Tightness(Examine(problem, HostHopper()), "lse"), 0.85);
 }
 
-// Fails where infinity meets the planes of a finite number: 1 - 2^-12 has a negative one, 2^-140 has
-// none that is not 0, and both would make NaN of a logit of -inf.
+// Fails if infinity meets the planes of a finite number: 1 - 2^-12 has a negative plane, 2^-140 has no
+// plane that is not 0, and both would make NaN of a logit of -inf.
 TEST(HostHopper, AnInfiniteWeightIsNotSplit) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float h : {1 - 0x1p-12f, 0x1p-140f}) {
@@ -136,7 +136,7 @@ TEST(HostHopper, AnInfiniteWeightIsNotSplit) {
   }
 }
 
-// Defects are found on this arithmetic as they are on host's.
+// Fails if a mutant is found on host's arithmetic but not on this one.
 TEST(HostHopper, ItsMutantsFail) {
   for (const auto& [name, regime] : {std::pair("tail-unmasked", "ragged-tail"),
                                      {"plain-logprob", "common-offset"},

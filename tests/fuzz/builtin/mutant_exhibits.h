@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For each mutant a recipe that shows its defect, and a twin that differs from it in one key and does
-// not: what lies between the two is the defect's trigger.
+// not show it: that difference is the defect's trigger.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_BUILTIN_MUTANT_EXHIBITS_H_
 #define PLUMBLINE_TESTS_FUZZ_BUILTIN_MUTANT_EXHIBITS_H_

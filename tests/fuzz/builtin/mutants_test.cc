@@ -37,7 +37,7 @@ Recipe Parsed(const std::string& line) {
   return recipe;
 }
 
-// The line with one key changed, wherever it stands.
+// Returns the line with one key changed, wherever the key stands.
 std::string WithKey(std::string line, const std::string& change) {
   const size_t begin = line.find(" " + change.substr(0, change.find('=') + 1));
   if (begin != std::string::npos) line.erase(begin, line.find(' ', begin + 1) - begin);
@@ -68,7 +68,7 @@ void AppendBits(const std::optional<kernel::Tensor>& output, std::vector<uint64_
   }
 }
 
-// Every output element of a run of the target.
+// The bits of every output element of a run of the target.
 std::vector<uint64_t> BitsOf(const Target& target, const Recipe& recipe) {
   const OwnedProblem problem = Expand(recipe);
   Placement placement(problem);
@@ -85,7 +85,7 @@ std::vector<uint64_t> BitsOf(const Target& target, const Recipe& recipe) {
   return bits;
 }
 
-// Fails if a mutant is added without saying what shows it.
+// Fails if a mutant is added without an exhibit that shows it.
 TEST(Mutants, EachHasAnExhibit) {
   std::vector<std::string> mutants, exhibited;
   for (const Mutant& mutant : Mutants()) mutants.emplace_back(mutant.name);
@@ -93,8 +93,8 @@ TEST(Mutants, EachHasAnExhibit) {
   EXPECT_EQ(exhibited, mutants);
 }
 
-// Fails if a defect is not planted, or a check of the harness no longer sees what it is there for: each
-// dies of one case, and of a finding that its line names.
+// Fails if a defect is missing, or a check of the harness no longer sees what it is there for: each
+// mutant fails on one case, with a finding that its line names.
 TEST(Mutants, EachDiesOfOneCase) {
   for (const Exhibit& exhibit : Exhibits()) {
     const Recipe recipe = Parsed(exhibit.line);
@@ -109,9 +109,9 @@ TEST(Mutants, EachDiesOfOneCase) {
   }
 }
 
-// Fails if a mutant differs from the operator beyond its trigger: with one key of its line changed it
-// has the operator's bits, on both arithmetics, and what it died of is not there on the operator
-// either.
+// Fails if a mutant differs from the operator beyond its trigger. With one key of its line changed it
+// has the operator's bits, on both arithmetics, and the finding that it failed with is not there on the
+// operator either.
 TEST(Mutants, EachComputesTheTwinAsTheOperatorDoes) {
   const auto host = Load("host"), hopper = Load("host-hopper");
   for (const Exhibit& exhibit : Exhibits()) {

@@ -41,8 +41,8 @@ Finding On(std::string output, int64_t row) {
   return f;
 }
 
-// A need that the key does not name would put two causes into one bucket; each of these differs from
-// the plain row in one thing only.
+// Fails if the key does not name a need, which would put two causes into one bucket: each of these
+// cases differs from the plain row in one thing only.
 TEST(Bucket, NamesWhatDeparts) {
   const Finding f = On("logprob", 0);
   const OwnedProblem plain = Row({0, 1}, 0);
@@ -82,23 +82,23 @@ TEST(Bucket, LogitsByTheirRange) {
   EXPECT_THAT(key({std::numeric_limits<float>::quiet_NaN(), 0}), EndsWith(" weight=nan"));
 }
 
-// One cause, seen in two outputs: with every output asked for both show both. Fails if the key keeps
-// apart what differs in the output alone, or forgets what the target does around the problem.
+// With every output asked for, one cause that was seen in two outputs shows in both. Fails if the key
+// separates cases that differ in the output alone, or forgets what the target does around the problem.
 TEST(Bucket, BehaviourJoinsOutputsAndPartsCauses) {
   const Behaviour tail{{"bound:logprob", "bound:lse"}, {"V!%64", "N:any", "offset<", "scale:any"}};
   const Bucket logprob = BucketOf(Row({0}, 0), On("logprob", 0), tail);
   EXPECT_EQ(logprob.key, "bound:logprob+bound:lse V!%64 N:any offset<");
   EXPECT_EQ(BucketOf(Row({0}, 0), On("lse", 0), tail), logprob);
-  // Values and scale part findings of one cause, so they are left out.
+  // Values and scale separate findings of one cause, so they are left out.
   EXPECT_EQ(BucketOf(Row({-1}, 0), On("lse", 0), {tail.also, {"V!%64", "N:any", "offset<"}}), logprob);
   EXPECT_NE(BucketOf(Row({0}, 0), On("lse", 0), {tail.also, {"V!%64", "N:any", "offset:any"}}),
             logprob);
   EXPECT_NE(BucketOf(Row({0}, 0), On("lse", 0), {{"bound:lse"}, tail.rules}), logprob);
-  // Its own signature belongs to it even if it was not seen again.
+  // The finding's own signature belongs to the key even if it was not seen again.
   EXPECT_THAT(BucketOf(Row({0}, 0), On("entropy", 0), tail).key, testing::StartsWith("bound:entropy+"));
 }
 
-// Fails if extents that hang on the values get into the key.
+// Fails if extents that depend on the values get into the key.
 TEST(Bucket, RulesAreMadeCoarse) {
   const auto key = [](const std::vector<std::string>& rules) {
     return BucketOf(Row({0, 1}, 0), On("lse", 0), {{}, rules}).key;
@@ -139,13 +139,13 @@ TEST(Bucket, DependsOnTheProblemAndTheSignatureAlone) {
   EXPECT_NE(BucketOf(p, a).id, BucketOf(p, b).id);
 }
 
-// Pinned: names of files hang on it.
+// Pinned, since names of files depend on it.
 TEST(Bucket, IdIsStable) {
   const Bucket bucket = BucketOf(Row({0, 1}, 0), On("logprob", 0));
   EXPECT_EQ(bucket.id, "d1473419");
 }
 
-// Fails on an index taken from the finding without looking: a file may say anything.
+// Fails if an index from the finding is used without a check: a file may hold any number.
 TEST(Bucket, SurvivesAnyFinding) {
   for (const int64_t row : {int64_t{-1}, int64_t{2}, std::numeric_limits<int64_t>::max()}) {
     for (const char* output : {"logprob", "grad_weight", "", "first_invalid_row"}) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The corpus, replayed: every stored case still fails on the target it was found on, with the signature
+// Replays the corpus: every stored case still fails on the target it was found on, with the signature
 // it was stored with, and passes on `host`. Kills: a defect that comes back in `host`; a harness change
-// that stops seeing what it once saw; a case file that went stale.
+// that no longer finds what it once found; a case file that went stale.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_P(Corpus, FailsOnItsMutantAndPassesOnHost) {
   EXPECT_EQ(GetParam().filename().string(), CaseFileName(*stored));
   EXPECT_NE(stored->bucket.id, "") << "plumb merge corpus --out corpus tells it";
   EXPECT_LE(static_cast<int64_t>(std::filesystem::file_size(GetParam())), kMaxCaseBytes);
-  // A defect that was planted stays.
+  // A mutant's defect stays.
   if (stored->target.starts_with("mutant:")) {
     EXPECT_EQ(stored->state, CaseState::kConfirmed) << "plumb replay corpus --update";
   }
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Corpus, ::testing::ValuesIn(CorpusFiles()), [](c
   return name;
 });
 
-// Kills: a corpus that grows until nobody reads it, a file in it that is none of its cases.
+// Kills: a corpus that grows until nobody reads it, and a file in it that is not one of its cases.
 TEST(CorpusFolder, StaysWithinItsCap) {
   EXPECT_THAT(ListCases(kCorpus).unreadable, ::testing::IsEmpty());
   int64_t bytes = 0;
@@ -111,7 +111,7 @@ TEST(CorpusFolder, HoldsACaseOfEveryMutant) {
     covered.insert(stored->target);
     sizes.push_back(ValueCount(stored->problem));
   }
-  // A few need more: what goes wrong between tiles needs one tile and a column.
+  // A few need more: an error between tiles needs one tile and a column.
   std::sort(sizes.begin(), sizes.end());
   EXPECT_LE(sizes[sizes.size() / 2], 64);
   // Their cases need a stride beyond 2^31 elements, and a vocabulary that no small file holds.

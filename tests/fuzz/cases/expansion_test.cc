@@ -65,7 +65,8 @@ TEST(CaseExpansion, AHugeCaseFitsAndComesBackBitForBit) {
   EXPECT_EQ(StoredBytes(*back), bytes);
 }
 
-// Kills: a file that changes form where nothing is gained, or that leaves out what no recipe gives.
+// Kills: a file that changes form where nothing is gained, or that leaves out tensors that no recipe
+// gives.
 TEST(CaseExpansion, OnlyWhereTheTensorsAreTooLargeAndTheRecipeGivesThem) {
   Case small;
   small.recipe = "v1 seed=7 n=2 v=50 h=8";
@@ -92,8 +93,8 @@ TEST(CaseExpansion, OnlyWhereTheTensorsAreTooLargeAndTheRecipeGivesThem) {
   EXPECT_EQ(StoredBytes(other), SerializeCase(other)) << "a tensor that the recipe has not";
 }
 
-// As many overrides as there may be, in the tensor with the longest name and the widest bits, and still
-// under the cap of a file.
+// Fails if a case with the most overrides, in the tensor with the longest name and the widest bits, is
+// above the cap of a file.
 TEST(CaseExpansion, TheMostOverridesStayBelowTheCap) {
   Case c;
   c.recipe = "v1 seed=7 dtype=fp32 n=2000 v=4 h=64 entropy_grads=random";
@@ -164,7 +165,7 @@ TEST(CaseExpansion, Refusals) {
        [](S s, Json&) {
          s.tensors["hidden"] = HostTensor::Zeros(kernel::DType::kBf16, {1, 1});
        }},
-      // What would take the machine: refused before anything is expanded.
+      // These would exhaust the machine, so they must be refused before anything is expanded.
       {"at most 134217728 are read", [](S, Json& j) { j["recipe"] = "v1 n=1 v=16384 h=16384"; }},
       {"at most 134217728 are read", [](S, Json& j) { j["recipe"] = "v1 n=268435456 v=1 h=0"; }},
       {"at most 8589934592 is expanded",
@@ -173,7 +174,7 @@ TEST(CaseExpansion, Refusals) {
   for (const Row& row : rows) EXPECT_THAT(RefusalOf(row.change), HasSubstr(row.names)) << row.names;
 }
 
-// Kills: limits that a caller gives and nobody looks at (the fuzzer lives from them).
+// Kills: a caller's limits that are ignored (the fuzzer depends on them).
 TEST(CaseExpansion, TheCallersLimitsHold) {
   std::string error;
   const auto bytes = StoredBytes(Huge());

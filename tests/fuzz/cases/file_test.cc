@@ -81,8 +81,8 @@ Case Parsed(const std::vector<std::byte>& bytes) {
   return c.value_or(Case());
 }
 
-// Fails if any field is not stored, stored rounded, or read into another: Example has no default in it.
-// The bytes tell what operator== leaves out, extra among it.
+// Fails if any field is not stored, is stored rounded, or is read into another: Example has no default
+// in it. Comparing bytes covers the fields that operator== leaves out, extra among them.
 TEST(CaseFile, RoundTrip) {
   const Case c = Example();
   const std::vector<std::byte> bytes = SerializeCase(c);
@@ -152,7 +152,7 @@ std::string RefusalOf(const std::function<void(SafeTensors&, Json&)>& change) {
   return error;
 }
 
-// Each fails if the fault named is let through; files come from strangers.
+// Each fails if the fault named is let through; files may come from anybody.
 TEST(CaseFile, Refusals) {
   struct Row {
     const char* names;
@@ -187,7 +187,7 @@ TEST(CaseFile, Refusals) {
       {"\"labels\" is missing", [](S s, Json&) { s.tensors.erase("labels"); }},
       {"unknown tensor \"bias\"",
        [](S s, Json&) { s.tensors["bias"] = HostTensor::Zeros(DType::kF32, {4}); }},
-      // What fuzz/problem/owned_problem.h calls inconsistent.
+      // Problems that fuzz/problem/owned_problem.h calls inconsistent.
       {"weight",
        [](S s, Json&) {
          s.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {4, 2});
@@ -199,8 +199,8 @@ TEST(CaseFile, Refusals) {
   for (const Row& row : rows) EXPECT_THAT(RefusalOf(row.change), HasSubstr(row.names));
 }
 
-// A tensor without elements takes no bytes in a file, whatever its extents. Fails if such a case is let
-// through, to be judged until the end of days.
+// A tensor without elements takes no bytes in a file, whatever its extents. Fails if such a case is
+// accepted: it would be judged for ever.
 TEST(CaseFile, RefusesHugeEmptyTensors) {
   const auto extents = [](int64_t v, int64_t h) {
     return RefusalOf([&](SafeTensors& s, Json&) {
@@ -349,8 +349,8 @@ TEST(CaseFile, AbridgesLargeTensors) {
   EXPECT_THAT(text, HasSubstr("[4999] "));
 }
 
-// Fails if a part of the layout is not written, or one is that every case from before it had by
-// default.
+// Fails if a part of the layout is not written, or if a part with its default is written, which would
+// change the bytes of every older case.
 TEST(CaseFile, KeepsUnusualLayouts) {
   Case c = Example();
   c.problem.layout.label_stride = 3;

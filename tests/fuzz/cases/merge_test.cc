@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// One row and column; `mark` is its value. Cases of equal v, whose bucket the value does not change,
-// are of one bucket: these values are all finite, positive, above one.
+// A case with one row and column; `mark` is its value. Cases of equal v are in one bucket, since the
+// value does not change it: these values are all finite, positive, above one.
 MergeCase Make(const std::string& path, float mark, int64_t v = 1) {
   MergeCase merged;
   merged.path = path;
@@ -66,7 +66,7 @@ TEST(Merge, OfEqualsTheOneThatStaysThenTheHigherState) {
   EXPECT_THAT(Paths(DropDuplicates(cases, &dropped)), ElementsAre("a"));
 }
 
-// Kills: an order of the folders, or of reading them, that shows in the result.
+// Kills: a result that depends on the order of the folders, or on the order of reading them.
 TEST(Merge, TheOrderDoesNotMatter) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 40; ++i) {
@@ -90,7 +90,8 @@ TEST(Merge, TheOrderDoesNotMatter) {
   }
 }
 
-// Kills: a bucket that keeps its largest, counts another target's, or drops a regression or what stays.
+// Kills: a bucket that keeps its largest, counts another target's, or drops a regression or a case that
+// stays.
 TEST(Merge, OfABucketTheSmallestStay) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 4; ++i) cases.push_back(Make("p" + std::to_string(i), static_cast<float>(3 + i)));
@@ -110,7 +111,7 @@ TEST(Merge, OfABucketTheSmallestStay) {
   EXPECT_THAT(Paths(SelectCases(cases, 1, &dropped)), UnorderedElementsAre("p1", "p2", "p3"));
 }
 
-// Kills: a cap that is not looked at, or that takes the second case of one bucket before the first of
+// Kills: a cap that is ignored, or under which the second case of one bucket comes before the first of
 // another.
 TEST(Merge, TheCapsHold) {
   std::vector<MergeCase> cases = {Make("large", 2)};

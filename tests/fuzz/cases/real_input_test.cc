@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// corpus/real: what a real model computes on real text. The implementations that ship must be clean on
-// it, and the planted defects named here must not be.
+// corpus/real holds the values that a real model computes on real text. The implementations that ship
+// must be clean on it, and the mutants named here must not be.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ DumpVerdict On(const std::string& name) {
                                  : target->Run(sample.problem(), answers.results());
   if (outcome.status != RunStatus::kOk) throw std::runtime_error(outcome.message);
   JudgeDumpOptions options;
-  options.arbiter_cost = 0;  // its word is not what this is about
+  options.arbiter_cost = 0;  // the arbiter is not under test here
   return JudgeDump(sample, answers.results(), target->description().contract, options);
 }
 
@@ -48,7 +48,7 @@ std::string Identifier(const ::testing::TestParamInfo<std::string>& name) {
 
 using RealInputPasses = RealInput;
 
-// Fails if an implementation, a bound or the reference is wrong where real data are; and if nothing was
+// Fails if an implementation, a bound or the reference is wrong on real data. Also fails if nothing was
 // judged, or the slice was cut down to nothing.
 TEST_P(RealInputPasses, EveryElement) {
   std::string missing;
@@ -75,16 +75,16 @@ INSTANTIATE_TEST_SUITE_P(GpuTargets, RealInputPasses, ::testing::ValuesIn(Implem
 
 using RealInputFails = RealInput;
 
-// Fails if a defect of which the slice is to be a witness goes unseen: the slice, the mutant or a bound
-// has become too tame.
+// Fails if a defect that the slice should show goes unseen: then the slice, the mutant or a bound has
+// become too weak.
 TEST_P(RealInputFails, Somewhere) {
   const DumpVerdict verdict = On(GetParam());
   EXPECT_EQ(verdict.fault, "");
   EXPECT_GT(verdict.wrong, 0);
 }
 
-// Named before they were tried. Not among them: max-from-zero, plain-logprob and ignored-row-leaks, for
-// which the data are too well-behaved (corpus/real/README.md).
+// These were named before they were tried. Not among them are max-from-zero, plain-logprob and
+// ignored-row-leaks, for which the data are too well-behaved (corpus/real/README.md).
 INSTANTIATE_TEST_SUITE_P(Mutants, RealInputFails,
                          ::testing::Values("mutant:tail-unmasked", "mutant:label-off-by-one",
                                            "mutant:logits-rounded", "mutant:backward-temperature",

@@ -18,7 +18,7 @@ constexpr CaseState kStates[] = {kNew, kConfirmed, kFixed, kRegression};
 constexpr Replayed kAll[] = {kFails,   kFailsOnce, kFailsDifferently, kPasses, kSkipped,
                              kVacuous, kFault};
 
-// The table of the header, every cell: what is not listed stays.
+// Checks every cell of the header's table: a state that is not listed stays.
 TEST(CaseState, MovesAsTheTableSays) {
   struct Move {
     CaseState from;
@@ -39,7 +39,7 @@ TEST(CaseState, MovesAsTheTableSays) {
   }
 }
 
-// Kills: a regression that may be left, by whatever a replay shows; a comeback that goes unnoticed.
+// Kills: a regression that some replay can leave; a defect that comes back unreported.
 TEST(CaseState, ARegressionIsForever) {
   for (const Replayed seen : kAll) {
     EXPECT_EQ(After(kRegression, seen), kRegression);
@@ -61,7 +61,7 @@ TEST(CaseState, NamesAreDistinctAndReadBack) {
   EXPECT_FALSE(CaseStateFromName(""));
 }
 
-// Kills: a move without its entry, a history that grows for ever or loses its newest.
+// Kills: a move without its entry, a history that grows for ever or loses its newest entry.
 TEST(CaseState, TheHistoryIsKeptAndBounded) {
   Case c;
   Replay replay;
@@ -80,7 +80,7 @@ TEST(CaseState, TheHistoryIsKeptAndBounded) {
   EXPECT_EQ(c.extra, before);
 }
 
-// Kills: a history that a stranger's file has as something else than a list, taken for one.
+// Kills: a history in a foreign file that is not a list but is taken for one.
 TEST(CaseState, AForeignHistoryIsReplaced) {
   Case c;
   c.extra["history"] = "x";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target on a device, where the device is a fake of host memory: that what the harness finds on the
-// host it finds there too, and what can go wrong only there.
+// A target on a device, where the device is a fake in host memory. The harness must find there what it
+// finds on the host, and also the errors that only a device has.
 #include "fuzz/examine/device_run.h"
 #include "fuzz/builtin/catalogue.h"
 
@@ -25,7 +25,7 @@ using kernel::DType;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// n rows over v columns, dense, in what the example plug-in can do.
+// n rows over v columns, dense, within the capabilities of the example plug-in.
 OwnedProblem Problem(int64_t n = 2, int64_t v = 3, int64_t h = 2) {
   OwnedProblem p;
   p.hidden = HostTensor::Zeros(DType::kF32, {n, h});
@@ -67,8 +67,8 @@ class DeviceRun : public ::testing::Test {
   std::string what_;
 };
 
-// Kills: tensors that say they lie on the host (the plug-in looks), pointers that are not moved,
-// outputs that are not copied back, a case that is held up twice, and none or all that are.
+// Kills: tensors that say they lie on the host (the plug-in checks), pointers that are not moved,
+// outputs that are not copied back, a case that is delayed twice, and no case or every case delayed.
 TEST_F(DeviceRun, WithoutAFaultThereIsNoFinding) {
   for (const bool split : {false, true}) {
     EXPECT_THAT(Signatures("NO_FAULT", split), IsEmpty()) << what_;
@@ -95,7 +95,7 @@ TEST_F(DeviceRun, WhatIsSeenOnTheHostIsSeenThere) {
   EXPECT_THAT(Signatures("NOT_WRITTEN", false), ::testing::Contains("unwritten:logprob"));
 }
 
-// Each kills a band that is not there, not filled, or not looked at, and an offset counted from
+// Each kills a band that is not there, not filled, or not checked, and an offset counted from
 // elsewhere.
 TEST_F(DeviceRun, WritesAroundWorkspaceAndSavedStateAreSeen) {
   const std::pair<const char*, const char*> faults[] = {
@@ -109,7 +109,7 @@ TEST_F(DeviceRun, WritesAroundWorkspaceAndSavedStateAreSeen) {
   }
 }
 
-// Each kills scratch memory that holds numbers, or what the last run left there, where it must be NaN.
+// Each kills scratch memory that holds numbers, or results of the last run, where it must be NaN.
 TEST_F(DeviceRun, WhatNobodyWroteIsNaN) {
   const CaseResult partial = Examine(Problem(), *Load("PARTIAL_NOT_WRITTEN", true));
   ASSERT_FALSE(partial.findings.empty());
@@ -119,7 +119,7 @@ TEST_F(DeviceRun, WhatNobodyWroteIsNaN) {
   }
 }
 
-// Kills: an error that nobody is told of, and one that is told again of the next case.
+// Kills: an error that is not reported, and one that is reported again for the next case.
 TEST_F(DeviceRun, AnErrorLeftBehindIsAFinding) {
   const auto target = Load("NO_FAULT");
   device_.left_behind = "CUDA: invalid configuration argument";
@@ -138,8 +138,8 @@ TEST_F(DeviceRun, ALostDeviceIsThrown) {
   EXPECT_THROW(Examine(Problem(), *target), DeviceLost);
 }
 
-// Kills: room that is asked for in the middle of a case, memory that is lost where there is none, sizes
-// whose sum overflows, and a device that is of no use afterwards.
+// Kills: memory that is asked for in the middle of a case, memory that leaks if there is too little,
+// sizes whose sum overflows, and a device that cannot be used afterwards.
 TEST_F(DeviceRun, NoRoomIsThrownAndForgotten) {
   const auto target = Load("NO_FAULT", true);
   for (const size_t total : {size_t{1000}, size_t{3} << 19}) {  // none; for the arena alone
@@ -158,8 +158,8 @@ TEST_F(DeviceRun, NoRoomIsThrownAndForgotten) {
   EXPECT_EQ(Examine(Problem(), *target).verdict, oracle::Verdict::kPass);
 }
 
-// Kills: a wide stride that copies what lies between, an address that does not fit 32 bits, a gap that
-// is not zero on the device, and memory of that size that is kept.
+// Kills: a wide stride whose gaps are copied, an address that does not fit 32 bits, a gap that is not
+// zero on the device, and memory of that size that is kept.
 TEST_F(DeviceRun, WideStridesAreCopiedByWhatTheyHold) {
   const auto target = Load("NO_FAULT");
   OwnedProblem wide = Problem(3);
@@ -191,7 +191,7 @@ TEST_F(DeviceRun, MemoryIsKeptFromCaseToCase) {
   EXPECT_EQ(device_.kept(), used);
 }
 
-// Tensors that lie apart, some with strides below 0 and of 0, as `check` brings them. Kills: an extent
+// Tensors that lie apart, some with strides below 0 and of 0, as `check` passes them. Kills: an extent
 // that is too short, data that is not the lowest address, an output that lands in another's place.
 TEST_F(DeviceRun, TensorsThatLieApartAreCopiedByThemselves) {
   const OwnedProblem owned = Problem(3, 5, 4);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every check of Examine, against a target with exactly the fault that the check is for, and the same
-// target without it. Kills: a check that is never reached, one that blames the wrong output or row, and
-// one that cries wolf.
+// Tests every check of Examine against a target with exactly the fault that the check is for, and
+// against the same target without it. Kills: a check that is never reached, one that blames the wrong
+// output or row, and one that reports a fault that is not there.
 
 #include "fuzz/examine/examine.h"
 #include "fuzz/builtin/catalogue.h"
@@ -57,8 +57,8 @@ class Examined : public ::testing::Test {
   std::unique_ptr<Target> target_;
 };
 
-// Several targets and one evaluation. Kills: an answer of one that is judged as another's, a failure or
-// a refusal that those beside it hide, elements that are counted once.
+// Several targets share one evaluation of the oracle. Kills: one target's answer that is judged as
+// another's, a failure or a refusal that other targets hide, elements that are counted once.
 TEST_F(Examined, Together) {
   const testing::Workplace place;
   const auto load = [&](const std::string& fault) {
@@ -111,7 +111,7 @@ TEST_F(Examined, AnOutputLeftUnwritten) {
 TEST_F(Examined, OtherBitsEachRun) {
   EXPECT_EQ(Signature("OTHER_BITS_EACH_RUN"), "nondeterministic:lse");
 }
-// The first run's, which no bound is held against: the second is the one that is judged.
+// The first run has this zero, and no bound is applied to it: the second run is the one that is judged.
 TEST_F(Examined, AZeroOfAnotherSignEachRun) {
   EXPECT_EQ(Signature("ZERO_SIGN_EACH_RUN"), "nondeterministic:grad_hidden");
 }

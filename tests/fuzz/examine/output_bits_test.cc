@@ -33,8 +33,8 @@ struct Written {
   kernel::Tensor tensor;
 };
 
-// Fails if strides or widths are mixed up, or a block of a transposed copy is left out: 33 and 65 lie
-// beside the blocks' edges.
+// Fails if strides or widths are mixed up, or a block of a transposed copy is left out: 33 and 65 are
+// one beyond the blocks' edges.
 TEST(ElementBits, ReadsThroughStrides) {
   for (const DType dtype : {DType::kBf16, DType::kF32, DType::kI64}) {
     for (const auto& [rows, columns] :
@@ -64,7 +64,7 @@ TEST(ElementBits, OfNothingIsEmpty) {
   EXPECT_TRUE(ElementBits().empty());
 }
 
-// Fails if equality looks at a part of an output, or at none.
+// Fails if equality compares only a part of an output, or none.
 TEST(OutputBits, DifferWhereOneElementDiffers) {
   std::vector<float> lse(9, 1.0F);
   std::vector<float> entropy = lse;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layouts with negative, zero and very wide strides: what a target finds through them, and what is
-// still seen of what it breaks.
+// Layouts with negative, zero and very wide strides: a target finds the right elements through them,
+// and damage beside them is still found.
 
 #include "fuzz/examine/placement_region.h"
 #include "fuzz/recipe/expand/expand.h"
@@ -53,8 +53,8 @@ void ExpectSame(const ConstTensor& view, const ConstTensor& dense, const std::st
   }
 }
 
-// Every input of the placement is that of the dense view, which the oracle reads; the operator accepts
-// it; and nothing is damaged.
+// Expects that every input of the placement equals that of the dense view, which the oracle reads; that
+// the operator accepts it; and that nothing is damaged.
 void ExpectFaithful(const OwnedProblem& p) {
   const Placement placement(p);
   const kernel::Problem &view = placement.problem(), dense = DenseView(p);
@@ -71,8 +71,8 @@ void ExpectFaithful(const OwnedProblem& p) {
 
 constexpr const char* kGrads = " grads=random entropy_grads=random";
 
-// Fails if a reversed tensor is reversed once only, in memory or in its strides, or a broadcast row is
-// another than row 0.
+// Fails if a reversed tensor is reversed only once, in memory or in its strides, or if a broadcast row
+// is another than row 0.
 TEST(PlacementRegion, ReversedAndBroadcastRowsAreFoundThroughTheirStrides) {
   for (const char* layout : {"layout=vocab-major", "layout=hidden-major"}) {
     for (const char* rest :
@@ -93,7 +93,7 @@ TEST(PlacementRegion, ReversedAndBroadcastRowsAreFoundThroughTheirStrides) {
   EXPECT_EQ(placement.results().grad_hidden->stride[0], -5);
 }
 
-// Fails if an offset is in bytes, or of one tensor only.
+// Fails if an offset is counted in bytes, or applied to one tensor only.
 TEST(PlacementRegion, OffsetsAreElementsPastAnAlignedAddress) {
   const Placement placement(
       Expanded("n=3 v=4 h=5 dtype=bf16 offset=3 fp32_grads=1" + std::string(kGrads)));

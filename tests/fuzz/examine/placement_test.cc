@@ -32,8 +32,8 @@ using Kind = Placement::Damage::Kind;
 
 constexpr int64_t kBand = 256;  // bytes that are guarded on each side at least
 
-// Element k of every tensor is k + 1 plus a hundred for each tensor: no two alike, all exact in bf16 as
-// long as there are few.
+// Element k of every tensor is k + 1 plus a hundred for each tensor: no two are alike, and all are
+// exact in bf16 as long as there are few.
 OwnedProblem Numbered(int64_t n, int64_t v, int64_t h, const Layout& layout) {
   OwnedProblem p;
   p.hidden = HostTensor::Zeros(DType::kBf16, {n, h});
@@ -77,7 +77,7 @@ void ExpectSame(const ConstTensor& view, const HostTensor& dense) {
   }
 }
 
-// Writable address of a byte of an input: what a misbehaving target does.
+// The writable address of an input's byte, through which a target misbehaves.
 std::byte* Bytes(const void* data) { return static_cast<std::byte*>(const_cast<void*>(data)); }
 
 std::vector<std::string> Lines(const Placement& placement, Kind kind) {
@@ -117,8 +117,8 @@ TEST(Placement, InputsAreFoundThroughTheirStrides) {
   }
 }
 
-// Fails if outputs are asked for that the problem does not want, or not those that it wants, or in a
-// form that the operator refuses.
+// Fails if outputs are present that the problem does not want, if wanted ones are not, or if the
+// operator refuses their form.
 TEST(Placement, OutputsAreThoseThatAreWanted) {
   for (const Layout& layout : Layouts()) {
     for (const bool reduced : {false, true}) {
@@ -171,8 +171,8 @@ bool IsNaN(DType dtype, uint64_t bits) {
   return std::isnan(std::bit_cast<float>(static_cast<uint32_t>(bits)));
 }
 
-// What a read out of bounds finds: NaN in every float dtype, before, behind and between rows. Fails if
-// a band is short, or a pattern reads as a number in one dtype.
+// Out-of-bounds reads find NaN in every float dtype, before, behind and between rows. Fails if a band
+// is short, or a pattern reads as a number in one dtype.
 TEST(Placement, OutOfBoundsReadsFindNaN) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     OwnedProblem p = Numbered(3, 4, 5, {false, 2, 0, 0, 2});
@@ -195,7 +195,8 @@ TEST(Placement, OutOfBoundsReadsFindNaN) {
   }
 }
 
-// Labels read out of bounds must be invalid: never in a vocabulary, never the one that is ignored.
+// Fails if a label read out of bounds is valid: it must never be in a vocabulary, and never the one
+// that is ignored.
 TEST(Placement, OutOfBoundsLabelsAreInvalid) {
   const int64_t narrow = 0x7f7f7f7f, wide = 0x7f7f7f7f7f7f7f7f;
   for (const DType dtype : {DType::kI32, DType::kI64}) {
@@ -216,7 +217,7 @@ TEST(Placement, OutOfBoundsLabelsAreInvalid) {
 }
 
 // Fails if a poison reads as a number, shares a byte with the other (an element that is written in part
-// would look unwritten, or written), or is a value that first_invalid_row may have.
+// would then look unwritten, or written), or is a value that first_invalid_row may have.
 TEST(Placement, PoisonIsNaNAndDiffersInEveryByte) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     OwnedProblem p = Numbered(2, 3, 4, {true, 1, 1, 0, 1});
@@ -236,7 +237,7 @@ TEST(Placement, PoisonIsNaNAndDiffersInEveryByte) {
         EXPECT_EQ(second.outputs[o][e], PoisonBits(1, kernel::SizeOf(output)));
         for (const uint64_t bits : {first.outputs[o][e], second.outputs[o][e]}) {
           if (output == DType::kI64) {
-            // -1, or the index of a row: nothing near either.
+            // first_invalid_row is -1 or the index of a row; a poison is near neither.
             EXPECT_GT(std::abs(static_cast<double>(static_cast<int64_t>(bits))), 0x1p40);
           } else {
             EXPECT_TRUE(IsNaN(output, bits));
@@ -251,8 +252,8 @@ TEST(Placement, PoisonIsNaNAndDiffersInEveryByte) {
   }
 }
 
-// One byte, anywhere a target must not write. Fails if a stretch of band or padding is not looked at,
-// if the wrong tensor is named, or if Poison leaves the damage for the next run.
+// Changes one byte, anywhere a target must not write. Fails if a stretch of band or padding is not
+// checked, if the wrong tensor is named, or if Poison leaves the damage for the next run.
 TEST(Placement, EveryForbiddenByteIsSeen) {
   for (const Layout& layout : Layouts()) {
     const OwnedProblem p = Numbered(3, 4, 5, layout);
@@ -321,7 +322,8 @@ TEST(Placement, WrittenInputsAreSeen) {
   }
 }
 
-// The line says what was there and what is: "weight: byte +3 (line 0) holds 0x.., was 0x..".
+// Fails if the line does not say what was there and what is: "weight: byte +3 (line 0) holds 0x.., was
+// 0x..".
 TEST(Placement, DamageNamesTheByte) {
   Placement placement(Numbered(2, 3, 4, {}));
   auto* hidden = Bytes(placement.problem().hidden.data);

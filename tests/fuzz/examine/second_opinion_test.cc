@@ -25,7 +25,7 @@ using oracle::Output;
 using oracle::Watched;
 using ::testing::HasSubstr;
 
-// Results of `host` on 3 rows, and what the judge says of the elements that are watched.
+// The results of `host` on 3 rows, and the judge's verdicts on the elements that are watched.
 class SecondOpinionTest : public ::testing::Test {
  protected:
   SecondOpinionTest() : placement_(Expand({.n = 3, .v = 5, .h = 4, .entropy_grads = Grads::kRandom})) {
@@ -73,8 +73,8 @@ TEST_F(SecondOpinionTest, SpreadElementsReachEverything) {
   EXPECT_EQ(weight_rows, (std::set<int64_t>{0, 1, 2, 3, 4}));
 }
 
-// The estimate that decides whether a case is asked about must not be less than what it then costs,
-// beyond the few products of a gradient. Kills: rows that are priced as one.
+// Fails if the estimate that decides whether a case is asked about is less than the true cost, beyond
+// the few products of a gradient. Kills: rows that are priced as one.
 TEST_F(SecondOpinionTest, SpreadCostCoversWhatIsAsked) {
   bool one = false, whole = false;
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -102,7 +102,7 @@ TEST_F(SecondOpinionTest, AgreesOnAPassingCaseAndCounts) {
   EXPECT_GT(opinion.asked(), 0);
 }
 
-// Kills: an agreement that is not looked at: a reference off by more than its own radius is a fault,
+// Kills: an agreement that is not checked: a reference off by more than its own radius is a fault,
 // whether or not the target's value is near it.
 TEST_F(SecondOpinionTest, ADisagreementNamesTheElement) {
   std::vector<Watched> elements = Judged({{Output::kGradWeight, 4, 2, {}, 0}});
@@ -112,7 +112,7 @@ TEST_F(SecondOpinionTest, ADisagreementNamesTheElement) {
   EXPECT_THAT(opinion.AskAll(elements), HasSubstr("grad_weight[4, 2]: reference "));
 }
 
-// Kills: an arbiter that is asked however much it costs.
+// Kills: an arbiter that is asked at any cost.
 TEST_F(SecondOpinionTest, WhatCostsTooMuchIsNotAskedNorCounted) {
   SecondOpinion opinion(placement_.problem(), 10);
   std::vector<Watched> elements = Judged({{Output::kLse, 1, 0, {}, 0}});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and folders from strangers, given to the program: each refused by name, with what is wrong with
-// it and the status of a wrong use, and none waited for. What the bytes of a single file may hold is in
-// safetensors_test, json_test, case_file_test and case_expansion_test.
+// Files and folders that the program did not write: each must be refused by name, with what is wrong
+// with it and the status of a wrong use, and none waited for. The contents of single files are tested
+// in safetensors_test, json_test, file_test and expansion_test.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ using testing::Outcome;
 using testing::Slurp;
 using ::testing::StartsWith;
 
-// Everything that a name may stand for but a file with bytes in it.
+// Everything that a name may stand for except a file with bytes in it.
 class Hostile : public testing::Program {
  protected:
   void MakeSocket(const fs::path& path) {
@@ -48,7 +48,7 @@ class Hostile : public testing::Program {
     ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     close(descriptor);
   }
-  // One of each under `folder`, with the reason that its refusal must give.
+  // Makes one of each under `folder`, with the reason that its refusal must give.
   std::vector<std::pair<std::string, std::string>> MakeSpecials(const fs::path& folder) {
     EXPECT_EQ(mkfifo((folder / "fifo.safetensors").c_str(), 0644), 0);
     MakeSocket(folder / "socket.safetensors");
@@ -63,8 +63,7 @@ class Hostile : public testing::Program {
   }
 };
 
-// Kills: a command that waits on a pipe, reads a device for ever, or passes such a name over in
-// silence.
+// Kills: a command that waits on a pipe, reads a device for ever, or passes over such a name silently.
 TEST_F(Hostile, SpecialFilesAreRefusedByName) {
   fs::create_directory(work_ / "d");
   const auto specials = MakeSpecials(work_ / "d");
@@ -86,8 +85,8 @@ TEST_F(Hostile, SpecialFilesAreRefusedByName) {
   EXPECT_EQ(Run("replay d").status, 2);
 }
 
-// Kills: a folder named like a file, an unreadable neighbour that hides readable cases, a dump among
-// cases or a link to a folder of them taken for one of the cases.
+// Kills: a folder named like a file; an unreadable neighbour that hides readable cases; a dump among
+// cases, or a link to a folder of them, that is taken for one of the cases.
 TEST_F(Hostile, AListingGoesOnAndSaysWhatItCouldNotRead) {
   const fs::path corpus = fs::path(PLUMBLINE_SOURCE_DIR) / "corpus";
   const CaseListing ours = ListCases(corpus);
@@ -115,7 +114,8 @@ TEST_F(Hostile, AListingGoesOnAndSaysWhatItCouldNotRead) {
   EXPECT_THAT(listing.unreadable, ElementsAre((work_ / "d/locked").string() + ": Permission denied"));
 }
 
-// Kills: what is being shrunk, or witnesses a fault, replayed as if it were a finding.
+// Kills: a case that is being shrunk, or that witnesses a fault of the harness, replayed as if it were
+// a finding.
 TEST_F(Hostile, OfACampaignOnlyItsFindingsAreListed) {
   const fs::path one = ListCases(fs::path(PLUMBLINE_SOURCE_DIR) / "corpus").files[0];
   for (const char* folder : {"findings", "slips", "shrinking", "faults"}) {
@@ -132,7 +132,7 @@ TEST_F(Hostile, OfACampaignOnlyItsFindingsAreListed) {
   EXPECT_THAT(ListCases(work_ / "c/shrinking").files, ElementsAre(work_ / "c/shrinking/x.safetensors"));
 }
 
-// Kills: a reader that takes gigabytes of a file before it looks at any of them.
+// Kills: a reader that reads gigabytes of a file before it checks any of them.
 TEST_F(Hostile, AnOversizedFileIsNotRead) {
   const int descriptor = open((work_ / "big.safetensors").c_str(), O_WRONLY | O_CREAT, 0644);
   ASSERT_EQ(ftruncate(descriptor, off_t{1} << 40), 0);
@@ -142,7 +142,7 @@ TEST_F(Hostile, AnOversizedFileIsNotRead) {
   EXPECT_THAT(error, HasSubstr("more than 268435456 bytes"));
 }
 
-// Kills: a message as long as the file, or with bytes that steer the reader's terminal.
+// Kills: a message as long as the file, or one with bytes that control the reader's terminal.
 TEST_F(Hostile, MessagesAreShortAndHarmless) {
   const std::string name = "\\u001b[2Jevil\\n" + std::string(100'000, 'x');
   for (const std::string& header : std::vector<std::string>{
@@ -163,14 +163,14 @@ TEST_F(Hostile, MessagesAreShortAndHarmless) {
   }
 }
 
-// Kills: a campaign that is resumed from a pipe, a folder or what another program left there.
+// Kills: a campaign that is resumed from a pipe, from a folder or from another program's file.
 TEST_F(Hostile, JournalsAreFilesOfJournals) {
   for (const char* kind : {"fifo", "folder", "empty", "garbage", "ahead", "kind"}) {
     const fs::path dir = work_ / kind;
     fs::create_directory(dir);
     const fs::path journal = dir / kJournalName;
     const std::string text = kind;
-    // The sound beginning of one.
+    // The sound beginning of a journal.
     std::string header, error;
     if (text == "ahead" || text == "kind") {
       CampaignOptions options;

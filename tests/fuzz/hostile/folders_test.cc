@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders and files that cannot be had, disks that fill up and names that there are not: each ends in
-// the status that is right, in words that hold the argument and its value, and in a verdict.
+// Folders and files that are not accessible, disks that fill up and names that do not exist: each ends
+// in the right status, in a message with the argument and its value, and in a verdict.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -70,7 +70,7 @@ TEST_F(HostileFolder, UnknownNamesAreNamed) {
 }
 
 // Kills: a campaign that goes on without a folder to write into, or ends without naming it. Permissions
-// do not keep root out, so the folders are ones that nobody can make.
+// do not stop root, so these are folders that nobody can make.
 TEST_F(HostileFolder, ThatCannotBeMadeIsNamed) {
   std::ofstream(work_ / "file") << "no folder";
   for (const char* out : {"file", "file/inside", "/proc/nowhere/inside", "/dev/null/inside"}) {
@@ -83,7 +83,7 @@ TEST_F(HostileFolder, ThatCannotBeMadeIsNamed) {
   EXPECT_EQ(Slurp(work_ / "file"), "no folder");
 }
 
-// Kills: something in the way of what a campaign keeps, passed over: a finding would be lost.
+// Kills: an obstacle to writing a campaign's files that is passed over: a finding would be lost.
 TEST_F(HostileFolder, WithSomethingInTheWayIsNamed) {
   std::filesystem::create_directory(work_ / "o");
   std::ofstream(work_ / "o" / "findings") << "in the way";
@@ -117,22 +117,22 @@ TEST_F(HostileFolder, ThatIsNeitherFileNorFolderIsNamed) {
   }
 }
 
-// The journal is the first file to reach the limit, in the middle of a line.
-// Kills: a campaign that calls itself clean, or dies without a word, when its journal cannot be
-// written; a journal that is lost with it.
+// The journal is the first file to reach the limit, in the middle of a line. Kills: a campaign that
+// calls itself clean, or dies without a message, when its journal cannot be written; a journal that is
+// lost then.
 TEST_F(HostileFolder, ThatFillsUpIsAFaultAndIsGoneOnWith) {
-  // In 512 bytes: some thirty cases.
+  // 512 bytes hold some thirty cases.
   const Outcome o =
       Run("fuzz --target host --budget 400cases --seed 1 --jobs 1 --out o", "ulimit -f 40 &&");
   Ends(o, 3, "fault", "cannot write the journal");
   EXPECT_LE(std::filesystem::file_size(work_ / "o" / "journal.jsonl"), 40u * 512);
-  // With room again it goes on where it stopped, a torn line cut off.
+  // With room again the campaign goes on where it stopped, after a torn line is cut off.
   const Outcome resumed = Run("fuzz --resume o");
   EXPECT_EQ(resumed.status, 0) << Err();
   EXPECT_EQ(resumed.last, "plumb: verdict=clean cases=400 findings=0 status=0");
 }
 
-// Kills: a finding whose case could not be stored, called stored.
+// Kills: a finding that is called stored although its case could not be stored.
 TEST_F(HostileFolder, WithoutRoomForAFindingSaysSo) {
   const std::filesystem::path small = work_ / "small";
   std::filesystem::create_directory(small);
@@ -144,7 +144,7 @@ TEST_F(HostileFolder, WithoutRoomForAFindingSaysSo) {
   Ends(o, 3, "fault", "disk");
 }
 
-// Kills: a verdict that nobody gets, with a status that says all is well.
+// Kills: a verdict that could not be written, with a status that says all is well.
 TEST_F(HostileFolder, OutputThatCannotBeWrittenIsAFault) {
   for (const char* command :
        {"targets", "doctor --json", "fuzz --target host --budget 1cases --out o"}) {

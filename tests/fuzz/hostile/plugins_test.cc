@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plug-ins that treat the program as badly as code in a process of its own can, one deed at a time,
-// where they are loaded, where they describe themselves and where they run
-// (tests/fuzz/plugins/hostile.c). Each must end in the status that is right and in words that say what
-// was done.
+// Plug-ins that harm the program as badly as code in a process can, one deed at a time: while they are
+// loaded, while they describe themselves and while they run (tests/fuzz/plugins/hostile.c). Each must
+// end in the right status and in a message that says what was done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +25,7 @@ using ::testing::StartsWith;
 class HostilePlugin : public testing::Program {
  protected:
   void SetUp() override {
-    // A sanitizer reports the signal and exits in its own way; here it is the plug-in's death that
-    // counts.
+    // A sanitizer reports the signal and exits in its own way; here the plug-in's own death is tested.
     setenv("ASAN_OPTIONS", "handle_segv=0", 0);
     setenv("TSAN_OPTIONS", "handle_segv=0", 0);
     plugin_ = work_.Plugin("hostile.c", "hostile", "-pthread");
@@ -44,7 +42,7 @@ class HostilePlugin : public testing::Program {
     ASSERT_TRUE(WriteCase(work_ / "case.safetensors", c, &error)) << error;
   }
 
-  // The case replayed on the plug-in, whose deed this is.
+  // Replays the case on the plug-in with this deed.
   Outcome Replay(const std::string& deed, const std::string& before = "",
                  const std::string& timeout = "60s") const {
     return Run("replay case.safetensors --target " + plugin_ + " --case-timeout " + timeout,
@@ -62,15 +60,15 @@ constexpr const char* kFound = "plumb: verdict=findings cases=1 findings=1 statu
 constexpr const char* kClean = "plumb: verdict=clean cases=1 findings=0 status=0";
 constexpr const char* kUnavailable = "plumb: verdict=unavailable cases=0 findings=0 status=4";
 
-// The control: without a deed it is right, and that is seen.
+// The control: a plug-in without a deed is right, and passes.
 TEST_F(HostilePlugin, ThatDoesNothingPasses) {
   const Outcome o = Replay("nowhere:nothing");
   EXPECT_EQ(o.last, kClean) << Err();
   EXPECT_THAT(o.out, StartsWith("passes: "));
 }
 
-// Kills: a death while loading that is waited on, that is told without its cause or that ends in
-// another status; the message names the library.
+// Kills: a death while loading that is waited on, that is reported without its cause, or that ends in
+// another status. The message must name the library.
 TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
   const std::pair<const char*, const char*> deaths[] = {{"segfault", "signal 11"},
                                                         {"abort", "signal 6"},
@@ -81,7 +79,7 @@ TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
                                                         {"garbage", "sent bytes that are no answer"}};
   int turn = 0;
   for (const auto& [deed, words] : deaths) {
-    // Half of them in each place: both are behind one call.
+    // Half of the deeds are done in each place, since both are behind one call.
     const std::string where = turn++ % 2 == 0 ? "load:" : "describe:";
     const Outcome o = Replay(where + deed);
     EXPECT_EQ(o.status, 4) << deed;
@@ -91,8 +89,8 @@ TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
   }
 }
 
-// Kills: a start that waits for ever, and one whose process is left behind. In this process, since the
-// program waits two minutes.
+// Kills: a start that waits for ever, and one whose process is left behind. It is tested in this
+// process, since the program waits two minutes.
 TEST_F(HostilePlugin, ThatHangsBeforeItIsReadyIsGivenUp) {
   for (const char* deed : {"load:hang", "describe:stop"}) {
     setenv("PLUMB_HOSTILE", deed, 1);
@@ -109,7 +107,7 @@ TEST_F(HostilePlugin, ThatHangsBeforeItIsReadyIsGivenUp) {
 }
 
 // Kills: a death in the middle of a case that is taken for an answer, for a fault of the harness, or
-// told without its cause.
+// reported without its cause.
 TEST_F(HostilePlugin, ThatDiesInACaseHasCrashed) {
   const std::pair<const char*, const char*> deaths[] = {
       {"segfault", "signal 11"}, {"far-write", "signal 11"},
@@ -125,7 +123,7 @@ TEST_F(HostilePlugin, ThatDiesInACaseHasCrashed) {
   }
 }
 
-// Kills: a process that is stopped, and so neither dead nor answering, waited for without a deadline.
+// Kills: a stopped process, neither dead nor answering, that is waited for without a deadline.
 TEST_F(HostilePlugin, ThatStopsInACaseHangs) {
   for (const char* deed : {"stop", "hang"}) {
     const Outcome o = Replay(std::string("run:") + deed, "", "400ms");
@@ -153,8 +151,8 @@ TEST_F(HostilePlugin, ThatChangesItsOwnProcessHarmsNothing) {
   }
 }
 
-// Kills: memory that a target used up, called a fault of the harness, or that ends without a word. The
-// limit is the process's own, so that the machine is left alone.
+// Kills: memory that a target used up and that is called a fault of the harness, or ends without a
+// message. The limit is the process's own, so that the machine is not affected.
 TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer reserves more address space than any limit leaves";
@@ -168,7 +166,7 @@ TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
   EXPECT_THAT(Err(), HasSubstr("bad_alloc"));
 }
 
-// Kills: a description that is believed, cut, or printed with what it does to a terminal.
+// Kills: a false description that is believed, cut, or printed with its control characters.
 TEST_F(HostilePlugin, ThatLiesInItsDescriptionIsRefused) {
   const std::pair<std::string, const char*> lies[] = {
       {"", "description is not JSON"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The example plug-in with one fault, chosen by -DFAULT=…, for tests of what a case is examined for.
+ * The example plug-in with one fault, chosen by -DFAULT=…, for tests of the checks that a case goes
+ * through.
  */
 #define table example_table
 #define plumbline_target example_target
@@ -44,7 +45,7 @@ static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* str
   if (FAULT == NOT_WRITTEN) memcpy(&logprob[0], &poison, sizeof poison);
   if (FAULT == OTHER_BITS_EACH_RUN && runs % 2 == 0) lse[n - 1] = nextafterf(lse[n - 1], 100);
   if (FAULT == ZERO_SIGN_EACH_RUN && runs % 2 == 1) grad_hidden[0] = -0.0f;
-  /* Off in one way on large vocabularies, in another on small ones. */
+  /* Two different errors: one on large vocabularies, another on small ones. */
   if (FAULT == SLIPPERY && p->weight->shape[0] > 3) lse[n - 1] += 1e-2f;
   if (FAULT == SLIPPERY && p->weight->shape[0] <= 3) logprob[0] = 1;
   if (FAULT == OTHER_BITS_IN_A_BATCH && n > 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that give a shrinker something to lose. -DSOMETIMES: fails 7 times in 10 where V % 4 is 1, in
- * a fixed order, and declines everything else. Otherwise: fails where V is above 8, and aborts where it
- * is 4 or 8, which is another finding.
+ * Targets whose finding a shrinker can lose. With -DSOMETIMES it fails 7 times in 10 if V % 4 is 1, in
+ * a fixed order, and declines everything else. Otherwise it fails if V is above 8, and aborts if V is 4
+ * or 8, which is another finding.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The example plug-in, which computes as it should, with one misdeed: PLUMB_HOSTILE is "WHERE:DEED",
- * WHERE one of load, describe and run. It describes itself by the text of the file that
- * PLUMB_DESCRIPTION names, where there is one.
+ * and WHERE is one of load, describe and run. If PLUMB_DESCRIPTION names a file, the plug-in describes
+ * itself by that file's text.
  */
 #define _GNU_SOURCE
 #define table example_table
@@ -38,7 +38,7 @@ static void Do(const char* deed) {
     for (int fd = 3; fd < 64; ++fd) close(fd);
   }
   if (strcmp(deed, "garbage") == 0) {
-    /* Onto every descriptor that it was not given, the connection among them. */
+    /* Writes to every descriptor that it was not given, the connection to the program among them. */
     char noise[4096];
     memset(noise, 0x7f, sizeof noise);
     for (int fd = 3; fd < 64; ++fd) {
@@ -64,7 +64,7 @@ static void Do(const char* deed) {
     }
   }
   if (strcmp(deed, "memory") == 0) {
-    /* All that there is, in pieces that get smaller; never touched, so the machine does not notice. */
+    /* Allocates all memory, in pieces that get smaller. It is never touched, so no page is used. */
     for (size_t size = (size_t)1 << 30; size > 16; size /= 2) {
       while (malloc(size)) {
       }

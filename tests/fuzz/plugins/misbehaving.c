@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that treat their process badly, one for each BEHAVIOUR. What they do, they do where V % 4 is
- * 1; every other problem they decline, so that a campaign goes on and a shrinker has something to keep.
- * -DALWAYS=1: they do it everywhere.
+ * Targets that treat their process badly, one for each BEHAVIOUR. They do so if V % 4 is 1 and decline
+ * every other problem, so that a campaign goes on and a shrinker has something to keep. With -DALWAYS=1
+ * they do so on every problem.
  */
 #include <fenv.h>
 #include <signal.h>
@@ -70,7 +70,7 @@ static int Misbehave(void) {
     abort();
   }
   if (BEHAVIOUR == LEAK) {
-    static char* volatile kept;  // so that no compiler sees through it
+    static char* volatile kept;  // volatile: no compiler may remove the allocation
     const size_t bytes = (size_t)32 << 20;
     kept = malloc(bytes);
     memset(kept, 'x', bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target in plain CUDA, one thread a row, and what such a target can do to a device. It is right, in
-// the part that it declares, unless PLUMB_DEED names a deed; it does that where V % 4 is 1, so that a
+// A target in plain CUDA, one thread a row, that can misbehave on a device. Within the part that it
+// declares it is right, unless PLUMB_DEED names a deed. It does the deed if V % 4 is 1, so that a
 // campaign goes on and a shrinker has something to keep.
 
 #include <cuda_runtime_api.h>
@@ -95,7 +95,7 @@ __global__ void Rows(Arguments a) {
   }
 }
 
-// One thread a column of the vocabulary, over the rows in order.
+// Runs one thread a column of the vocabulary, over the rows in order.
 __global__ void Columns(Arguments a) {
   const int64_t j = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
   if (j >= a.v) return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The example plug-in as a target on a device, for tests in which that device's memory is the host's.
- * Labels may have any stride. -DSPLIT=1: with forward and backward apart. -DFAULT=…: with one fault.
+ * Labels may have any stride. -DSPLIT=1 adds forward and backward apart, -DFAULT=… one fault.
  */
 #define table example_table
 #define plumbline_target example_target
@@ -33,7 +33,7 @@ enum {
 #ifndef SPLIT
 #define SPLIT 0
 #endif
-/* No multiple of any alignment, so that the byte behind the last is not in a gap. */
+/* Sizes that are no multiple of any alignment, so that no gap follows the last byte. */
 enum { WORKSPACE = 1003, SAVED = 77 };
 
 static const char* Describe(void) {
@@ -100,7 +100,7 @@ static int Backward(const plumbline_problem* p, plumbline_results* r, void* work
   if (FAULT == SAVED_BEFORE_ITS_START) s[-1] = 3;
   const int status = Run(p, &backward, stream, why, size);
   const float* read = FAULT == BACKWARD_NEEDS_WORKSPACE ? workspace : saved;
-  /* What forward wrote is a tiny number; what it did not is NaN. */
+  /* Memory that forward wrote holds a tiny number, and other memory NaN. */
   float kept;
   memcpy(&kept, read, sizeof kept);
   if (r->grad_weight) *(float*)Data(r->grad_weight) += 0 * kept;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plug-in whose table is what -D says, for tests of what a loader must refuse and pass on:
- *   ABI, SIZE, RUN, DESCRIBE, SIZES: the members of the table; TABLE: what plumbline_target() returns
- *   TEXT: the description; STATUS: what run returns; SAYS: the character that fills all of its error
- * text, its terminator included
+ * A plug-in whose table is set by -D, for tests of the loader:
+ *   ABI, SIZE, RUN, DESCRIBE, SIZES: the members of the table; TABLE: the result of plumbline_target()
+ *   TEXT: the description; STATUS: the result of run; SAYS: the character that fills all of its error
+ *   text, its terminator included
  */
 #include <string.h>
 

@@ -30,9 +30,9 @@ void ExpectLikeOneByOne(const std::vector<float>& values) {
   }
 }
 
-// Fails for a tie that is not to even, a boundary between normal and subnormal or to infinity that is
-// one off, a lost sign. All numbers that fp16 has, what lies half way between neighbours, and the
-// floats beside both.
+// Fails for a tie that is not rounded to even, a boundary between normal and subnormal or to infinity
+// that is off by one, or a lost sign. Covers all numbers that fp16 has, the midpoints between
+// neighbours, and the floats beside both.
 TEST(Narrow, IsWhatOneByOneGivesAroundEveryHalf) {
   std::vector<float> values;
   for (uint32_t half = 0; half < 0x7c00; ++half) {
@@ -61,7 +61,7 @@ TEST(Narrow, IsWhatOneByOneGivesOnRandomBits) {
   ExpectLikeOneByOne(values);
 }
 
-// Fails if one that is not finite goes through the loops for those that are.
+// Fails if a value that is not finite goes through the loops for finite ones.
 TEST(Narrow, HandsOverWhatIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   ExpectLikeOneByOne({1, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1p-149F,

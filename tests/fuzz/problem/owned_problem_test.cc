@@ -18,7 +18,7 @@ using kernel::DType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// 3 rows, 5 columns, 2 dimensions, everything present.
+// A problem of 3 rows, 5 columns and 2 dimensions with every tensor present.
 OwnedProblem Small() {
   OwnedProblem problem;
   problem.hidden = HostTensor::Zeros(DType::kBf16, {3, 2});
@@ -76,8 +76,8 @@ TEST(OwnedProblemTest, CountsValues) {
   EXPECT_EQ(ValueCount(problem), 6 + 10 + 3 + 1 + 3);
 }
 
-// Fails if a view is transposed, has another rank or stride, or if a broadcast gradient is seen per row
-// where a target sees element 0 (and the other way round for a scalar).
+// Fails if a view is transposed, has another rank or stride, or if a broadcast gradient is read per row
+// while a target sees element 0 (and the other way round for a scalar).
 TEST(OwnedProblemTest, DenseViewIsWhatATargetSees) {
   OwnedProblem problem = Small();
   kernel::Problem view = DenseView(problem);
@@ -91,7 +91,7 @@ TEST(OwnedProblemTest, DenseViewIsWhatATargetSees) {
   EXPECT_EQ(view.labels.stride[0], 1);
   EXPECT_EQ(view.grad_logprob->stride[0], 1);
 
-  problem.layout.grad_stride = 2;  // a stride in memory is no matter of the values
+  problem.layout.grad_stride = 2;  // a stride in memory does not change values
   EXPECT_EQ(DenseView(problem).grad_logprob->stride[0], 1);
   problem.layout.grad_stride = 0;
   view = DenseView(problem);
@@ -147,7 +147,7 @@ TEST(OwnedProblemTest, SmallAndEmptyProblemsAreConsistent) {
   EXPECT_EQ(Inconsistency(empty), std::nullopt);
 }
 
-// One broken thing at a time. Fails if a check is missing, or its message does not name the tensor and
+// Breaks one thing at a time. Fails if a check is missing, or its message does not name the tensor and
 // the value.
 TEST(OwnedProblemTest, InconsistencyNamesTensorAndValue) {
   struct Breakage {
@@ -175,7 +175,7 @@ TEST(OwnedProblemTest, InconsistencyNamesTensorAndValue) {
        [](OwnedProblem* p) {
          p->weight.shape = {2, 5};
        }},
-      // No bytes hold these dimensions to anything.
+      // The number of bytes does not limit these dimensions.
       {"weight", "1125899906842624",
        [](OwnedProblem* p) {
          p->hidden = HostTensor::Zeros(DType::kBf16, {3, 0});

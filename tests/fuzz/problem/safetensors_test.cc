@@ -24,7 +24,7 @@ std::vector<std::byte> Bytes(std::string_view text) {
   return bytes;
 }
 
-// A file with this header, verbatim, and so many bytes of data.
+// Makes a file with this header, verbatim, and so many bytes of data.
 std::vector<std::byte> File(std::string_view header, size_t data_size) {
   std::vector<std::byte> bytes(8);
   const uint64_t size = header.size();
@@ -52,9 +52,9 @@ SafeTensors Example() {
   return content;
 }
 
-// The file spelled out by hand from the format's definition (safetensors README): fails if a dtype
-// name, an offset, the order of keys, of data, or the padding changes. Stored cases are named by a hash
-// of it.
+// The expected file is written out by hand from the format's definition (safetensors README). Fails if
+// a dtype name, an offset, the order of keys, of data, or the padding changes. Stored cases are named
+// by a hash of it.
 TEST(SafeTensors, WritesTheseVeryBytes) {
   std::string header = R"({"__metadata__":{"case":"{\"k\":\"v\\n\"}"},)"
                        R"("a":{"data_offsets":[20,24],"dtype":"BF16","shape":[1,2]},)"
@@ -82,7 +82,7 @@ TEST(SafeTensors, RoundTrip) {
 }
 
 // A file as other writers make it: keys unsorted, white space, data in another order. Fails if the
-// reader only knows its own writer's dialect.
+// reader only reads files of its own writer.
 TEST(SafeTensors, ReadsForeignOrder) {
   std::string error;
   const auto got = ReadSafeTensors(File(R"( {"z": {"shape":[2], "dtype":"F16", "data_offsets":[0,4]},
@@ -95,8 +95,8 @@ TEST(SafeTensors, ReadsForeignOrder) {
   EXPECT_EQ(got->tensors.at("y").shape, (std::vector<int64_t>{1, 1}));
 }
 
-// Every truncation of a valid file is refused: fails if any length is trusted before it is checked.
-// The header's own truncation is covered because its length then passes the end of the file.
+// Fails if any length is trusted before it is checked: every truncation of a valid file must be
+// refused. A truncated header is covered because its length then passes the end of the file.
 TEST(SafeTensors, RefusesEveryTruncation) {
   const std::vector<std::byte> whole = WriteSafeTensors(Example());
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -111,7 +111,8 @@ TEST(SafeTensors, RefusesWhatFollowsTheData) {
   EXPECT_THAT(Refusal(bytes), HasSubstr("1 bytes of data belong to no tensor"));
 }
 
-// Header lengths that lie: fails on a missing bound, or on 8 + length computed in wrapping arithmetic.
+// Fails on header lengths beyond the file, for a missing bound or for 8 + length computed in wrapping
+// arithmetic.
 TEST(SafeTensors, RefusesLyingHeaderLengths) {
   for (const uint64_t length : {uint64_t{0}, uint64_t{3}, uint64_t{100}, (uint64_t{16} << 20) + 1,
                                 ~uint64_t{0}, ~uint64_t{0} - 7}) {
@@ -122,7 +123,7 @@ TEST(SafeTensors, RefusesLyingHeaderLengths) {
   EXPECT_THAT(Refusal(Bytes("1234567")), HasSubstr("7 bytes"));
 }
 
-// One line a refusal; each fails if that refusal is dropped. The text must name what was refused.
+// Each line fails if its refusal is dropped. The text must name what was refused.
 TEST(SafeTensors, RefusesLyingHeaders) {
   const auto tensor = [](std::string_view dtype, std::string_view shape, std::string_view offsets) {
     return "{\"t\":{\"dtype\":" + std::string(dtype) + ",\"shape\":" + std::string(shape) +
@@ -172,8 +173,8 @@ TEST(SafeTensors, RefusesLyingHeaders) {
   }
 }
 
-// Random damage to a valid file: whatever is still accepted must be consistent with itself. Run under
-// ASan this fails on any read outside the file; here it fails if a tensor's bytes and shape disagree.
+// Damages a valid file at random: whatever is still accepted must be consistent with itself. Under ASan
+// this fails on any read outside the file; here it fails if a tensor's bytes and shape disagree.
 TEST(SafeTensors, SurvivesRandomDamage) {
   const std::vector<std::byte> whole = WriteSafeTensors(Example());
   std::mt19937_64 random(20240521);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What plumbline is for, as tests, over `host` and `host-hopper`: whatever a regime draws, every output
-// lies within its proven bound, and what must hold between the results of related problems holds. Each
+// The two claims of plumbline as tests, over `host` and `host-hopper`. Whatever a regime draws, every
+// output lies within its proven bound. And the relations between results of related problems hold. Each
 // relation is broken once on purpose, by the mutant or the tampering that it is aimed at.
 
 #include <gtest/gtest.h>
@@ -32,7 +32,8 @@ void showValue(const Recipe& recipe, std::ostream& out) { out << Format(recipe);
 namespace testing {
 namespace {
 
-// The same recipes on every run; campaigns are for new ones. Overridden by the environment.
+// Draws the same recipes on every run, since new ones are the task of campaigns. The environment
+// overrides it.
 const bool kSeeded = setenv("RC_PARAMS", "seed=20261121 max_success=25", 0) == 0;
 
 const Target& Load(const std::string& name) {
@@ -44,7 +45,7 @@ const Target& Load(const std::string& name) {
   return *target;
 }
 
-// Relations compare a problem with others made from it, so they are about form and not about size.
+// Relations compare a problem with others made from it, so they depend on form and not on size.
 Recipe Small(Recipe recipe) {
   recipe.n = std::min<int64_t>(recipe.n, 6);
   recipe.v = std::min<int64_t>(recipe.v, 150);
@@ -69,8 +70,8 @@ std::vector<std::string_view> RegimesOf(const Relation& relation) {
 
 class Relations : public ::testing::TestWithParam<std::tuple<Relation, const char*>> {};
 
-// Kills: what the relation says of itself. A relation that applies to fewer than one in three of the
-// problems drawn for it is no test of anything.
+// Kills: the errors that each relation lists. A relation that applies to fewer than one in three of the
+// problems drawn for it tests nothing.
 TEST_P(Relations, Hold) {
   const auto& [relation, name] = GetParam();
   const Target& target = Load(name);
@@ -94,7 +95,7 @@ TEST_P(Relations, Hold) {
   EXPECT_GE(3 * applied, tried) << "of the problems drawn, it applies to too few";
 }
 
-// Kills: a relation that cannot fail. On a target with the defect that it is aimed at, it does.
+// Kills: a relation that cannot fail: on a target with the defect that it is aimed at, it must.
 TEST_P(Relations, AreBrokenByWhatTheyAreAimedAt) {
   const auto& [relation, name] = GetParam();
   const std::string mutants = std::string(name) == "host" ? "mutant:" : "hopper-mutant:";
@@ -129,8 +130,8 @@ TEST(RelationList, NamesEachOnce) {
 
 class Bounds : public ::testing::TestWithParam<const char*> {};
 
-// Kills: any of the planted defects, in the regime that is aimed at it. Every regime in turn; campaigns
-// go further.
+// Kills: any of the mutants' defects, in the regime that is aimed at it. Every regime is tried in turn;
+// campaigns go further.
 TEST_P(Bounds, HoldInEveryRegime) {
   const Target& target = Load(GetParam());
   for (const Regime& regime : Regimes()) {
@@ -148,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Of, Bounds, ::testing::Values("host", "host-hopper"),
                            return std::string(instance.param) == "host" ? "host" : "host_hopper";
                          });
 
-// A property fails on a mutant, and leaves a small case behind that fails on the mutant and not on
-// host.
+// Fails if a property that fails on a mutant does not leave a small case that fails on the mutant and
+// not on host.
 TEST(Falsify, LeavesAMinimisedCase) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("plumbline-new-" + std::to_string(getpid()));

@@ -20,16 +20,16 @@
 
 namespace plumbline::fuzz::testing {
 
-// What is wrong, or nullopt if the property holds (or does not apply).
+// Returns the violation, or nullopt if the property holds (or does not apply).
 using Property = std::function<std::optional<Finding>(const OwnedProblem&, const Target&)>;
 
-// The whole of Examine: bounds, signs, determinism, batch invariance, memory.
+// The whole of Examine as a property: bounds, signs, determinism, batch invariance, memory.
 std::optional<Finding> WithinBounds(const OwnedProblem& problem, const Target& target);
 
 std::filesystem::path NewCasesFolder();
 
-// Nullopt if the property holds for the recipe's problem; else a report with the stored, minimised case
-// and the lines that reproduce it.
+// Returns nullopt if the property holds for the recipe's problem; else a report with the stored,
+// minimised case and the lines that reproduce it.
 std::optional<std::string> Falsify(const std::string& name, const Property& property,
                                    const Recipe& recipe, const Target& target,
                                    const std::filesystem::path& folder);

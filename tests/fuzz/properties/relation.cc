@@ -80,7 +80,7 @@ void Comparison::Scaled(Output output, const Measured& a, size_t i, const Measur
     return x == 0 || (std::fabs(x) >= kSmallest && std::fabs(x) <= kLargest);
   };
   if (!within(before) || !within(required)) return;
-  // A zero may be what rounding left of a number that is subnormal in one of the two scales.
+  // A zero may be the rounded form of a number that is subnormal in one of the two scales.
   if (before == 0 && std::fabs(after) < kSmallest) return;
   Near(output, i, after, required, 0);
 }

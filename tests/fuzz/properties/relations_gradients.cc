@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relations of the gradients: linear in what comes from upstream, sums that vanish, the slope of what
-// the forward pass gives, and one state for any number of backward passes.
+// Relations of the gradients: they are linear in the upstream gradients, some of their sums vanish,
+// they are the slope of the forward results, and one saved state serves any number of backward passes.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ void AConstantInGradWeight(const Problem&, const Results& r) {
 // Kills: an absolute threshold under which gradients are dropped, a loss scale left in.
 Checked ScaledUpstreamScales(const OwnedProblem& given, const Subject& s) {
   const auto tame = Tamed(given);
-  // Stored in fp16, d_logits of one scale are subnormal where those of the other are not.
+  // In fp16 a stored d_logit can be subnormal at one scale and not at the other.
   if (!tame || !HasUpstream(*tame) || tame->hidden.dtype == DType::kF16) return {};
   const OwnedProblem& p = *tame;
   constexpr int kBy = 5;
@@ -101,8 +101,8 @@ Checked TheTwoUpstreamGradientsAdd(const OwnedProblem& given, const Subject& s) 
   return std::move(comparison).Result();
 }
 
-// Kills: forward results that depend on whether gradients are wanted; a gradient computed beside the
-// other one only.
+// Kills: forward results that depend on whether gradients are wanted; a gradient that is computed only
+// beside the other one.
 Checked WhatElseIsAskedForChangesNothing(const OwnedProblem& p, const Subject& s) {
   Comparison comparison("with fewer outputs asked for");
   const Measured all(p, s);
@@ -148,10 +148,10 @@ Checked GradWeightAddsUpToNothing(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// The target's gradients against the oracle's values, along a short step of one factor: over the step,
-// with u the change of a row's logits and R its range, |logprob''| <= R^2 / 4 (half the variance's
-// largest) and |entropy''| <= R^2 (1 + r), r the range of the logits on the way.
-// Kills: a wrong sign, scale or layout of a gradient; 1/T forgotten.
+// Compares the target's gradients with the oracle's values along a short step of one factor. Over the
+// step, with u the change of a row's logits and R its range, |logprob''| <= R^2 / 4 (half the
+// variance's largest) and |entropy''| <= R^2 (1 + r), r the range of the logits on the way. Kills: a
+// wrong sign, scale or layout of a gradient; 1/T forgotten.
 Checked GradientsAreSlopes(const OwnedProblem& given, const Subject& s, bool of_weight) {
   const OwnedProblem p = Plain(given);
   if (p.reduction != Reduction::kNone || !p.grad_logprob) return {};
@@ -233,8 +233,8 @@ void GradientsAFiftiethTooLarge(const Problem&, const Results& r) {
   }
 }
 
-// Kills: a state that forward leaves and backward changes (the saved logits overwritten in place), a
-// backward pass that adds to what is there.
+// Kills: a saved state that backward changes (the saved logits overwritten in place), and a backward
+// pass that adds to what is there.
 Checked AStateServesTwoBackwardPasses(const OwnedProblem& p, const Subject& s) {
   const plumbline_target_v1& table = s.target->table();
   if (table.sizes == nullptr || WhySkipped(s.target->description(), p)) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relations along the hidden dimension and between scales: what leaves every logit as it is, or adds
-// the same number to all of them.
+// Relations along the hidden dimension and between scales: changes that leave every logit as it is, or
+// add the same number to all of them.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ HostTensor ReversedColumns(const HostTensor& t) {
   return out;
 }
 
-// The exponent of the lowest bit set in any element; 0 where all are 0.
+// The exponent of the lowest bit set in any element; 0 if all elements are 0.
 int LowestBit(const HostTensor& t) {
   int lowest = 200;
   for (int64_t i = 0; i < t.size(); ++i) {
@@ -44,8 +44,8 @@ int LowestBit(const HostTensor& t) {
   return lowest == 200 ? 0 : lowest;
 }
 
-// Whether every partial sum of every logit is an fp32 number, whatever the order: multiples of one
-// power of two, whose magnitudes add up to at most 2^24 times it.
+// True if every partial sum of every logit is an fp32 number, whatever the order: terms are multiples
+// of one power of two, and their magnitudes add up to at most 2^24 times it.
 bool DotsAreExact(const OwnedProblem& p) {
   if (!AllFinite(p.hidden) || !AllFinite(p.weight)) return false;
   const double unit = std::ldexp(1.0, LowestBit(p.hidden) + LowestBit(p.weight));
@@ -59,8 +59,8 @@ bool DotsAreExact(const OwnedProblem& p) {
   return true;
 }
 
-// Kills: a hidden tail that is left out, a dimension that is summed apart from the others. Bit for bit
-// where no order of summation rounds.
+// Kills: a hidden tail that is left out, a dimension that is summed apart from the others. The results
+// agree bit for bit if no order of summation rounds.
 Checked HiddenOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   OwnedProblem other = p;
@@ -156,7 +156,7 @@ Checked TemperatureScalesHidden(const OwnedProblem& given, const Subject& s) {
   for (const Output o : {Output::kLogprob, Output::kLoss, Output::kEntropy, Output::kLse}) {
     comparison.AllSame(o, a, b);
   }
-  // d_logits are 1/4 of what they were; where a target stores them in fp16, some of them subnormal.
+  // d_logits are 1/4 of what they were. If a target stores them in fp16, some are subnormal.
   if (p.hidden.dtype == DType::kF16) return std::move(comparison).Result();
   for (size_t e = 0; e < a.size(Output::kGradHidden); ++e) {
     comparison.Scaled(Output::kGradHidden, a, e, b, e, -kBy);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relations of memory: where tensors lie and how a problem is written down change nothing, inputs stay
-// what they are, outputs are written in full.
+// Relations of memory: results do not depend on where tensors lie or how a problem is written down,
+// inputs stay as they are, and outputs are written in full.
 
 #include <cstdint>
 #include <cstring>
@@ -34,8 +34,9 @@ void TheLayoutIsSeen(const Problem& p, const Results& r) {
   if (p.weight.stride[1] == 1) Nudge(r.lse, 0);
 }
 
-// A label in 32 or 64 bits, a temperature for all or for each, a gradient of stride 0 or written out.
-// Kills: a broadcast that reads one element further on, a label read at half its width.
+// The same problem with a label in 32 or 64 bits, a temperature for all rows or for each, a gradient of
+// stride 0 or written out. Kills: a broadcast that reads one element further on, a label read at half
+// its width.
 Checked TheSameProblemWrittenDifferently(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = given;
   const bool per_row = p.temperature && p.temperature->shape.size() == 1;
@@ -92,7 +93,8 @@ Checked EveryOutputIsWritten(const OwnedProblem& p, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// What a kernel that returns early leaves: the one poison, then the other (fuzz/examine/placement.cc).
+// Leaves what a kernel that returns early leaves: the one poison, then the other
+// (fuzz/examine/placement.cc).
 void TheLastRowIsNotWritten(const Problem& p, const Results& r) {
   static int runs = 0;
   const uint32_t poison = runs++ % 2 == 0 ? 0xfff5fff5u : 0x7ffa7ffau;

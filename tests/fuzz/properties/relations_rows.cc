@@ -19,12 +19,12 @@ using kernel::Problem, kernel::Results, kernel::Reduction;
 constexpr std::string_view kIgnoring[] = {"ignored-rows"};
 constexpr std::string_view kGradual[] = {"upstream-gradients", "exact-dot", "ragged-tail"};
 
-// The elements of a row of one of the outputs that have rows.
+// The number of elements that a row has in one of the outputs that have rows.
 size_t Width(Output output, const OwnedProblem& p) {
   return output == Output::kGradHidden ? static_cast<size_t>(p.hidden_size()) : 1;
 }
 
-// Row i of a against row j of b, in everything that a row has of its own.
+// Compares row i of a with row j of b in all outputs that a row has of its own.
 void SameRow(const OwnedProblem& p, const Measured& a, int64_t i, const Measured& b, int64_t j,
              Comparison* comparison, bool gradient = true) {
   for (const Output o : {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
@@ -65,7 +65,7 @@ Checked ARowAloneGivesTheSameBits(const OwnedProblem& given, const Subject& s) {
   if (!batch.ok() || p.rows() < 2) return {};
   for (int64_t i = 0; i < std::min<int64_t>(p.rows(), 3); ++i) {
     const Measured alone(SelectRows(p, {i}), s);
-    // Under `mean` its upstream gradient is divided by another number.
+    // Under `mean` the row's upstream gradient is divided by another number.
     if (alone.ok()) SameRow(p, batch, i, alone, 0, &comparison, p.reduction != Reduction::kMean);
   }
   return std::move(comparison).Result();
@@ -75,7 +75,7 @@ void TheBatchIsSeen(const Problem& p, const Results& r) {
   if (p.rows() > 1) Nudge(r.lse, 0);
 }
 
-// Kills: a row that is given what belongs to its position, or to row 0 (Liger-Kernel #678).
+// Kills: a row that gets the values of its position, or of row 0 (Liger-Kernel #678).
 Checked RowOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   std::vector<int64_t> order = Range(0, p.rows());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relations between the values themselves: ranges, closed forms, and what another label, another dtype
-// or a larger label logit must do.
+// Relations between the values themselves: ranges, closed forms, and the effect of another label,
+// another dtype or a larger label logit.
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +65,7 @@ void EntropyAboveItsRange(const Problem& p, const Results& r) {
   if (float* entropy = Floats(r.entropy)) entropy[0] += std::log(static_cast<float>(p.vocab()));
 }
 
-// Kills: an identity of the maximum that is seen (0, FLT_MIN, -1e4), columns past the vocabulary.
+// Kills: a maximum whose initial value shows (0, FLT_MIN, -1e4), columns past the vocabulary.
 Checked TiesHaveAClosedForm(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
   if (!HasPlainFirstRow(p)) return {};
@@ -92,7 +92,8 @@ Checked TiesHaveAClosedForm(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: a vocabulary of one column that is no tile. Bit for bit: one exponential, of 0.
+// Kills: a vocabulary of one column that is no tile. The results are exact, since there is one
+// exponential, of 0.
 Checked OneColumnIsCertain(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
   if (!AllFinite(p.hidden) || !AllFinite(p.weight) || p.vocab() < 1) return {};
@@ -106,7 +107,7 @@ Checked OneColumnIsCertain(const OwnedProblem& given, const Subject& s) {
   for (const Output o :
        {Output::kLogprob, Output::kLoss, Output::kEntropy, Output::kGradHidden, Output::kGradWeight}) {
     for (size_t e = 0; e < a.size(o); ++e) {
-      // What is unspecified (logits beyond 2^126) stays so.
+      // Unspecified elements (logits beyond 2^126) stay unspecified.
       if (a.term(o, e).judged) comparison.Near(o, e, a.value(o, e), 0, 0);
     }
   }
@@ -118,9 +119,9 @@ void AColumnIsNeverAlone(const Problem& p, const Results& r) {
   if (entropy != nullptr && p.vocab() == 1) entropy[0] += 1e-30F;
 }
 
-// The label's logit raised by c: with p its probability, logprob grows by c - ln(1 + p (e^c - 1)),
-// whose slope by logprob is between 0 and 1. Never less than before, but for the bounds. Kills: logprob
-// rounded or clamped on its way, a label's logit that is not the one that was summed.
+// Raises the label's logit by c. With p its probability, logprob grows by c - ln(1 + p (e^c - 1)),
+// whose slope by logprob is between 0 and 1. logprob is never less than before, except for the bounds.
+// Kills: logprob rounded or clamped on its way, a label's logit that is not the one that was summed.
 Checked ARaisedLabelGains(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given))) return {};
   const OwnedProblem p = FirstRow(given);
@@ -141,14 +142,14 @@ Checked ARaisedLabelGains(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// A label's logit that loses the last bits of a wide sum.
+// Imitates a label's logit that loses the last bits of a wide sum.
 void LogprobOfAHalf(const Problem&, const Results& r) {
   float* logprob = Floats(r.logprob);
   if (logprob != nullptr && logprob[0] > -1) logprob[0] *= 1.001F;
 }
 
-// logprob(a) - logprob(b) = x_a - x_b, and lse and entropy keep their bits.
-// Kills: a label that is looked up in another column, row or tile.
+// logprob(a) - logprob(b) = x_a - x_b, and lse and entropy keep their bits. Kills: a label that is
+// looked up in another column, row or tile.
 Checked LabelsDifferByTheirLogits(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given)) || given.vocab() < 2) return {};
   const OwnedProblem p = FirstRow(given);
@@ -188,8 +189,8 @@ void EntropyFromTheLabel(const Problem& p, const Results& r) {
   if (entropy != nullptr && logprob != nullptr && p.vocab() > 1) entropy[0] = -logprob[0];
 }
 
-// One row, once with each label: e^logprob adds up to 1.
-// Kills: a sum that holds a column twice, or one that no label can name.
+// One row, once with each label: e^logprob adds up to 1. Kills: a sum that holds a column twice, or one
+// that no label can name.
 Checked ProbabilitiesAddUpToOne(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given))) return {};
   OwnedProblem one = FirstRow(given);
@@ -199,7 +200,7 @@ Checked ProbabilitiesAddUpToOne(const OwnedProblem& given, const Subject& s) {
   Comparison comparison("over all labels");
   const Measured a(p, s);
   if (!a.ok()) return {};
-  double sum = 0, allowed = 0x1p-40;  // of 64 terms of fp64, each right to a few 2^-53
+  double sum = 0, allowed = 0x1p-40;  // 64 terms of fp64, each right to a few 2^-53
   for (size_t v = 0; v < a.size(Output::kLogprob); ++v) {
     const auto logprob = a.term(Output::kLogprob, v);
     if (!logprob.judged) return {};
@@ -210,7 +211,8 @@ Checked ProbabilitiesAddUpToOne(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: a path of one dtype that the others do not take. The same numbers in 16 bits and in 32.
+// Compares the same numbers in 16 bits and in 32. Kills: a path of one dtype that the others do not
+// take.
 Checked AWiderDtypeAgrees(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   if (p.hidden.dtype == DType::kF32) return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relations between columns of the vocabulary: permuted, appended, repeated, split into shards.
+// Relations between columns of the vocabulary, which are permuted, appended, repeated, or split into
+// shards.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +23,7 @@ constexpr std::string_view kGradual[] = {"exact-dot", "upstream-gradients", "rag
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Every row's outputs and, for hidden columns below `columns`, its gradient.
+// Compares every row's outputs and, for hidden columns below `columns`, its gradient.
 void NearRows(const OwnedProblem& p, const Measured& a, const Measured& b, int64_t wide,
               Comparison* comparison) {
   for (const Output o : {Output::kLogprob, Output::kLoss, Output::kEntropy, Output::kLse}) {
@@ -64,8 +65,8 @@ Checked VocabularyOrderIsIrrelevant(const OwnedProblem& given, const Subject& s)
   return std::move(comparison).Result();
 }
 
-// One more hidden column of ones, whose weight is 0 for what was there, and `extra` more rows of weight
-// that hold only that column's `logit`.
+// Adds one hidden column of ones, whose weight is 0 in the old rows of weight, and `extra` more rows of
+// weight that hold only that column's `logit`.
 OwnedProblem Appended(const OwnedProblem& p, int extra, float logit) {
   OwnedProblem wide = p;
   wide.hidden = WithColumn(p.hidden, 1);
@@ -111,14 +112,15 @@ Checked WithoutWeight(const OwnedProblem& given, const Subject& s, float logit, 
   return std::move(comparison).Result();
 }
 
-// Kills: an underflow taken for something: exp of a large negative argument that wraps, a floor under
-// p.
+// Kills: an underflow that is treated as a value: exp of a large negative argument that wraps, a floor
+// under p.
 Checked VeryNegativeColumnsChangeNothing(const OwnedProblem& p, const Subject& s) {
   return WithoutWeight(p, s, -0x1p14F, false, "with very negative columns appended");
 }
 
-// Kills: a masked column that is not masked, (-inf) - (-inf), 0 * inf in entropy. Bit for bit where the
-// vocabulary stays within the same tiles: tiles may depend on V, but not on what is in them.
+// Kills: a masked column that is not masked, (-inf) - (-inf), 0 * inf in entropy. The results agree bit
+// for bit if the vocabulary stays within the same tiles: tiles may depend on V, but not on their
+// contents.
 Checked MaskedColumnsChangeNothing(const OwnedProblem& p, const Subject& s) {
   const int64_t tile = s.target->description().contract.tile;
   const bool same_tiles = (p.vocab() + tile - 1) / tile == (p.vocab() + 3 + tile - 1) / tile;
@@ -132,7 +134,8 @@ void ALaneForEachPaddedColumn(const Problem& p, const Results& r) {
   if (lse != nullptr && w != nullptr && p.vocab() % 4 == 0) lse[0] += 1;
 }
 
-// Kills: sums that stop before the end, a factor in p. All columns twice: lse and entropy grow by ln 2.
+// Kills: sums that stop before the end, a factor in p. With all columns twice, lse and entropy grow by
+// ln 2.
 Checked TheVocabularyTwice(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   const int64_t n = p.rows(), v = p.vocab(), h = p.hidden_size();
@@ -172,9 +175,9 @@ void TheLastColumnIsNotSummed(const Problem& p, const Results& r) {
   if (entropy != nullptr && p.vocab() > 8) entropy[0] *= 0.99F;
 }
 
-// A row's label column once more: with p its probability, lse grows by ln(1 + p), logprob falls by it,
-// and entropy becomes (H - p ln p) / (1 + p) + ln(1 + p).
-// Kills: an entropy whose two sums do not belong together.
+// Repeats a row's label column. With p its probability, lse grows by ln(1 + p), logprob falls by it,
+// and entropy becomes (H - p ln p) / (1 + p) + ln(1 + p). Kills: an entropy whose two sums do not
+// belong together.
 Checked TheLabelsColumnTwice(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   if (p.rows() < 1 || !Counts(p, 0) || p.reduction != Reduction::kNone) return {};
@@ -194,7 +197,7 @@ Checked TheLabelsColumnTwice(const OwnedProblem& given, const Subject& s) {
   // d ln(1 + p) / d logprob = p / (1 + p) < 1.
   comparison.Near(Output::kLse, 0, {true, lse.value, lse.bound + logprob.bound}, grown,
                   b.term(Output::kLse, 0));
-  // ... and 1 - that, < 1, of logprob - ln(1 + p).
+  // The slope of logprob - ln(1 + p) is 1 minus that, which is < 1.
   comparison.Near(Output::kLogprob, 0, logprob, -grown, b.term(Output::kLogprob, 0));
   if (!entropy.judged) return std::move(comparison).Result();
   // The derivative by logprob is p (-ln p - H) / (1 + p)^2: at most 1/e + H in magnitude.
@@ -210,9 +213,9 @@ void EntropyOfHalfTheColumns(const Problem& p, const Results& r) {
   if (entropy != nullptr && p.vocab() % 2 == 0) entropy[0] *= 0.98F;
 }
 
-// The vocabulary in two shards whose states are merged, as in tensor parallelism: with q the share of a
-// shard, lse = ln sum e^lse_s and H = sum q (H_s - ln q). Labels lie in either shard.
-// Kills: a label's offset dropped, a shard's lse that is not its own.
+// Splits the vocabulary into two shards whose states are merged, as in tensor parallelism. With q the
+// share of a shard, lse = ln sum e^lse_s and H = sum q (H_s - ln q). Labels lie in either shard. Kills:
+// a label's offset dropped, a shard's lse that is not its own.
 Checked ShardsMergeIntoTheWhole(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   const int64_t v = p.vocab();
@@ -227,7 +230,7 @@ Checked ShardsMergeIntoTheWhole(const OwnedProblem& given, const Subject& s) {
     for (int64_t i = 0; i < p.rows(); ++i) {
       if (!Counts(p, i)) continue;
       const int64_t label = p.labels.GetInt(i) - cuts[k];
-      // Where the label is elsewhere, any column serves: lse and entropy do not see it.
+      // If the label is in the other shard, any column serves: lse and entropy do not depend on it.
       shard.labels.SetInt(i, label >= 0 && label < shard.vocab() ? label : 0);
     }
     shard.wanted.grad_hidden = shard.wanted.grad_weight = false;
@@ -254,8 +257,8 @@ Checked ShardsMergeIntoTheWhole(const OwnedProblem& given, const Subject& s) {
     comparison.Near(Output::kLogprob, At(i),
                     {logprob.judged, logprob.value, logprob.bound + lse[mine].bound + off},
                     lse[mine].value - total, whole.term(Output::kLogprob, At(i)));
-    // d H / d lse_s = q (H_s - ln q - H); where the lse are off by `off`, q is by a factor of at most
-    // e^(2 off) and ln q by 2 off. H is at most the larger H_s and ln 2.
+    // d H / d lse_s = q (H_s - ln q - H). If the lse are off by `off`, q is off by a factor of at most
+    // e^(2 off) and ln q by 2 off. H is at most the larger H_s plus ln 2.
     double merged = 0, allowed = 0, highest = 0;
     for (int k = 0; k < 2; ++k) {
       const double ln = lse[k].value - total;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference against the arbiter on what campaigns run: recipes of every regime, each expanded and
-// swept with the contract of `host` and with that of a black box.
+// Compares the reference with the arbiter on the cases that campaigns run: recipes of every regime,
+// each expanded and swept with the contract of `host` and with that of a black box.
 
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Cases of the regime, as many as the arbiter does in `seconds`: it takes about 0.2 us times V (H +
-// 130) for a row. Every element of a micro case, some of the others. Cases that would take more than
-// half of the time are passed over.
+// Compares as many cases of the regime as the arbiter computes in `seconds`: it takes about 0.2 us
+// times V (H + 130) for a row. In a micro case every element is compared, in the others some. Cases
+// that would take more than half of the time are passed over.
 void CompareRegime(std::string_view regime, uint64_t first, double seconds) {
   oracle::Agreement agreement;
   int64_t compared = 0;
@@ -38,14 +38,14 @@ void CompareRegime(std::string_view regime, uint64_t first, double seconds) {
     ++compared;
   }
   EXPECT_GT(compared, 0) << regime;
-  // Where no row counts every output is an exact 0.
+  // If no row counts, every output is an exact 0.
   const double least = regime == "all-ignored" ? -1 : 0;
   EXPECT_GT(agreement.Attained(oracle::Output::kLse), least) << regime;
-  // What a regime draws may leave no number in a gradient, but then it says so.
+  // A regime may leave no number in a gradient, but only with special values, which are counted.
   EXPECT_GT(agreement.Finite(oracle::Output::kGradWeight) + agreement.special, 0) << regime;
 }
 
-// Fails if a value is further from the arbiter's than its radius, or of another class, on anything that
+// Fails if a value is further from the arbiter's than its radius, or of another class, on any case that
 // a regime draws. A new regime is covered as soon as it has a name.
 TEST(OracleRegimes, AgreeWithTheArbiter) {
   for (const Regime& regime : Regimes()) {

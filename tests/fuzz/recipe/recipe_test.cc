@@ -20,14 +20,14 @@ using kernel::Reduction;
 using rc::gen::element;
 using rc::gen::inRange;
 
-// Every field over its whole range, shapes kept below the limit on products.
+// Draws every field over its whole range, with shapes below the limit on products.
 rc::Gen<Recipe> AnyRecipe() {
   const auto shape = rc::gen::tuple(inRange<int64_t>(0, 1 << 14), inRange<int64_t>(0, 1 << 14),
                                     inRange<int64_t>(0, 1 << 13));
   const auto values = rc::gen::pair(rc::gen::cast<Values>(inRange(0, 9)), inRange(-100, 101));
   const auto grads =
       rc::gen::pair(rc::gen::cast<Grads>(inRange(0, 6)), rc::gen::cast<Grads>(inRange(0, 6)));
-  // 24 random bits of fraction: a decimal form with too few digits would not survive.
+  // The fraction has 24 random bits: a decimal form with too few digits would not survive.
   const auto temperature =
       rc::gen::apply([](int bits, int exp) { return std::ldexp(static_cast<float>(bits), exp - 24); },
                      inRange(1 << 23, 1 << 24), inRange(-99, 101));
@@ -77,7 +77,7 @@ TEST(RecipeTest, VersionAloneIsTheDefaults) {
   EXPECT_EQ(Parsed("  v1  "), Recipe{});
 }
 
-// The line that the header shows, field by field: fails when the grammar drifts from its documentation.
+// Fails when the grammar drifts from its documentation: this is the header's line, field by field.
 TEST(RecipeTest, DocumentedLine) {
   const std::string line =
       "v1 regime=common-offset seed=9f3c dtype=bf16 n=3 v=129 h=8 values=offset exp=16 labels=random "
@@ -171,8 +171,8 @@ TEST(RecipeTest, RefusalsNameTheToken) {
   }
 }
 
-// Fails for a key after `special` that Format leaves out though it says something, or writes though it
-// does not, or a name that does not come back.
+// Fails for a key after `special` that Format leaves out although it differs from its default, or
+// writes although it does not, or for a name that does not come back.
 TEST(RecipeTest, LaterKeysAreWrittenWhereTheyDiffer) {
   for (const char* keys :
        {"special=masked-first", "special=masked-but-one", "temperature_spread=8", "want=none",

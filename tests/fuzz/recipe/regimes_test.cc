@@ -137,8 +137,9 @@ TEST(RegimesTest, EveryRegimeHasANameAReasonAndAGenerator) {
   EXPECT_EQ(whys.size(), regimes.size());
 }
 
-// Level one holds every regime as often as there are families of shapes, all cheap, and their shapes
-// are those of the families. Fails if a regime or a family is missing, or costs what a search may cost.
+// Level one holds every regime as often as there are families of shapes. All its cases are cheap, and
+// their shapes are those of the families. Fails if a regime or a family is missing, or costs as much as
+// a search's case may.
 TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
   std::map<std::string, int64_t> cases;
   std::map<std::string, int64_t> shapes;
@@ -169,8 +170,7 @@ TEST(RegimesTest, LevelOneIsEveryRegimeInEveryFamily) {
   EXPECT_THROW(DrawLevelOne(9, LevelOneCases()), std::invalid_argument);
 }
 
-// fuzz/recipe/REGIMES.md is what a user reads. Fails if a regime is missing there, or says something
-// else.
+// Fails if a regime is missing in fuzz/recipe/REGIMES.md, which users read, or has another text there.
 TEST(RegimesTest, ThePageAndTheTablesAgree) {
   std::ifstream page(PLUMBLINE_SOURCE_DIR "/fuzz/recipe/REGIMES.md");
   std::vector<std::string> rows, expected;
@@ -220,11 +220,11 @@ TEST(RegimesTest, ThreadsDrawTheSameRecipes) {
   }
 }
 
-// What a campaign's speed rests on, over the mix of all regimes, in multiply-adds of N x V x H: the
-// median at most 100 000, about one case in a hundred from 10 million on and none beyond 12, the mean
-// of the others at most 150 000; elements of weight, which cost as much as many multiply-adds, bounded
-// likewise; and fp32 rare among the big ones. Fails if a regime is added that slows every campaign
-// down, or if big cases vanish.
+// A campaign's speed rests on the mix of all regimes. In multiply-adds of N x V x H: the median is at
+// most 100 000, about one case in a hundred is 10 million or more and none is above 12, and the mean of
+// the others is at most 150 000. Elements of weight, which cost as much as many multiply-adds, are
+// bounded likewise, and fp32 is rare among the big ones. Fails if a regime is added that slows every
+// campaign down, or if big cases vanish.
 TEST(RegimesTest, TheMixIsCheap) {
   constexpr size_t kCount = 10'000;
   std::vector<double> costs;
@@ -252,7 +252,7 @@ TEST(RegimesTest, TheMixIsCheap) {
   EXPECT_LE(weights / kCount, 25'000);
 }
 
-// Sizes that take every path of a tiled kernel, and few large vocabularies, which cost more than their
+// Sizes must take every path of a tiled kernel, with few large vocabularies, which cost more than their
 // multiply-adds. Fails if shapes never leave the first tile, or lose an edge.
 TEST(RegimesTest, SizesVary) {
   constexpr uint64_t kCount = 20'000;
@@ -280,8 +280,8 @@ TEST(RegimesTest, SizesVary) {
   EXPECT_LE(seen["v >= 131072"], static_cast<int64_t>(kCount / 200));
 }
 
-// What each regime is about, in each of its draws or a fair share of them. Fails if a regime loses its
-// point to the background.
+// The aim of each regime must show in each of its draws or in a fair share of them. Fails if a regime
+// loses its aim to the background.
 TEST(RegimesTest, RegimesKeepTheirPoint) {
   constexpr uint64_t kCount = 2000;
   const auto share = [](std::string_view regime, auto&& predicate) {
@@ -342,7 +342,7 @@ TEST(RegimesTest, RegimesKeepTheirPoint) {
       0);
 }
 
-// Whether the option is what the regime is about, and so the same in all of its recipes.
+// True if the regime is about this option, which is then the same in all of its recipes.
 bool IsFixed(std::string_view regime, std::string_view option) {
   constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
       {"alternating-gradients", "stride 0"},
@@ -384,8 +384,8 @@ TEST(RegimesTest, BackgroundVariesEverywhere) {
   }
 }
 
-// The generator behind a property test draws whole recipes at every size, not only at RapidCheck's
-// largest: fails if small sizes collapse to one shape.
+// Fails if small sizes collapse to one shape: the generator behind a property test must draw whole
+// recipes at every size, not only at RapidCheck's largest.
 RC_GTEST_PROP(RegimesTest, GeneratorIgnoresSize, ()) {
   const auto seed = *rc::gen::arbitrary<uint64_t>();
   const rc::Random random(seed);

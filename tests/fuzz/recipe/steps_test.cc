@@ -51,7 +51,8 @@ TEST(StepsTest, AStepChangesItsPartAlone) {
       "grad_stride=2",
       "v1 regime=edges seed=5 n=4 v=100 h=10 exp=3 layout=hidden-major pad=2 label_dtype=int32 "
       "fp32_grads=1"};
-  // 9 = 0b1001: seed 9, exp by 1, and of sizes the fifth step, twice the size, at 6.
+  // 9 = 0b1001: seed 9; exp changes by 1; and among the sizes the fifth step, twice the size, is taken
+  // at 6.
   for (int step = 0; step < kSteps; ++step) {
     Recipe expected;
     ASSERT_TRUE(Parse(kExpected[static_cast<size_t>(step)], &expected, &error)) << error;
@@ -60,8 +61,8 @@ TEST(StepsTest, AStepChangesItsPartAlone) {
   }
 }
 
-// Kills: a child whose broadcast or scalar upstream gradient is of a kind that differs by row, so that
-// nothing of the kind is left in it.
+// Kills: a child whose broadcast or scalar upstream gradient is of a kind that differs by row, which
+// leaves only its element 0.
 TEST(StepsTest, AChildsGradientsAreOfItsKind) {
   std::string error;
   for (const char* kind : {"first-zero", "one-hot", "alternating"}) {
@@ -74,7 +75,7 @@ TEST(StepsTest, AChildsGradientsAreOfItsKind) {
   }
 }
 
-// Steps of a size: one more and less, half, double, and around multiples of 16 and 64.
+// Steps of a size go one up and down, to half and double, and around multiples of 16 and 64.
 TEST(StepsTest, SizesMoveToWhereLoopsEnd) {
   Recipe a;
   a.v = 100;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors of a device's memory and their copies here, for tests.
+// Tensors in a device's memory and their copies on the host, for tests.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_DEVICE_MEMORY_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_DEVICE_MEMORY_H_
@@ -15,7 +15,7 @@
 
 namespace plumbline::fuzz {
 
-// A vector as it lies there, with its stride.
+// A vector as it lies in device memory, with its stride.
 struct ReadBack {
   std::vector<std::byte> bytes;
   kernel::ConstTensor view;

@@ -18,7 +18,8 @@ FakeDevice::~FakeDevice() {
   for (const auto& [memory, bytes] : pieces_) munmap(memory, bytes);
 }
 
-// Mapped, so that a terabyte costs what is touched of it; filled with what nobody may rely on.
+// Memory is mapped, so that a terabyte costs only the pages that are touched. It is filled with values
+// that nobody may rely on.
 std::byte* FakeDevice::Allocate(size_t bytes) {
   if (bytes > total - used()) throw DeviceFull(bytes, total - used(), total);
   void* const memory =
@@ -51,7 +52,7 @@ void FakeDevice::CopyOut(std::byte* to, const std::byte* from, size_t bytes) {
 
 void FakeDevice::Fill(std::byte* to, unsigned char value, size_t bytes) {
   CheckInside("fill", to, bytes);
-  // The whole pages of a zeroed stretch are given back instead, and read as 0.
+  // Whole pages that are to be zero are given back instead, and then read as 0.
   const auto begin = reinterpret_cast<uintptr_t>(to);
   const uintptr_t from = (begin + kPage - 1) / kPage * kPage, end = (begin + bytes) / kPage * kPage;
   if (value != 0 || from >= end) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device whose memory is the host's, so that what the harness does with a device can be tested
-// without one: it counts, checks every address that it is given, and fails where it is told to.
+// A device whose memory is the host's, so that the harness's use of a device can be tested without one.
+// It counts calls, checks every address that it is given, and fails where it is told to.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_FAKE_DEVICE_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_FAKE_DEVICE_H_
@@ -32,14 +32,14 @@ class FakeDevice final : public Device {
 
   size_t used() const;
 
-  // How it fails.
+  // The errors that it is told to produce.
   size_t total = size_t{1} << 40;
   std::string left_behind;  // Wait returns it, once
   std::string lost;         // not empty: Wait throws it
 
-  // What was seen.
+  // The calls that it has seen.
   int64_t copied_in = 0, copied_out = 0, delays = 0, waits = 0;
-  std::vector<std::string> violations;  // of the rules of fuzz/target/device.h
+  std::vector<std::string> violations;  // broken rules of fuzz/target/device.h
 
  private:
   struct Arrival {

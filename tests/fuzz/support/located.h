@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a program or a file of the tree lies: where it was built, or, on a machine that was given a
-// stage (tests/gpu/accept), below the folder that PLUMB_STAGE names.
+// Finds a program or a file of the tree: at the place where it was built, or, on a machine that was
+// given a stage (tests/gpu/accept), below the folder that PLUMB_STAGE names.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_
@@ -19,7 +19,7 @@ inline std::string LocatedProgram(const std::filesystem::path& built) {
                           : (std::filesystem::path(stage) / "bin" / built.filename()).string();
 }
 
-// `path` from the root of the tree. A stage holds the corpus.
+// Finds `path`, relative to the root of the tree. A stage holds the corpus.
 inline std::string LocatedSource(const std::filesystem::path& path) {
   const char* const stage = std::getenv("PLUMB_STAGE");
   return (std::filesystem::path(stage == nullptr ? PLUMBLINE_SOURCE_DIR : stage) / path).string();

@@ -26,7 +26,7 @@ std::string Slurp(const std::filesystem::path& path) {
 
 namespace {
 
-// The time limits of a command that it has not been given.
+// Adds the time limits of a command that are not among its arguments.
 std::vector<std::string> AmpleLimits(const std::string& command, const std::string& arguments) {
   std::vector<std::string> words;
   const auto give = [&](const char* limit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program `plumb`, run from outside in a folder of its own.
+// Runs the built program `plumb` from outside, in a folder of its own.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
@@ -17,7 +17,7 @@
 namespace plumbline::fuzz::testing {
 
 struct Outcome {
-  int status = -1;   // of a program that exits; -1 where it was killed
+  int status = -1;   // the program's exit status; -1 if it was killed
   std::string out;   // stdout
   std::string last;  // its last line
 };
@@ -26,12 +26,12 @@ std::string Slurp(const std::filesystem::path& path);
 
 class Program : public ::testing::Test {
  protected:
-  // `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
+  // Runs `arguments` as a shell reads them; stderr goes to the file "err". `before` is put before the
   // program's name: variables, `ulimit … &&`. Here and in Start, a command that has time limits of its
-  // own is given ten minutes for each that is not among the arguments: on a slow machine the defaults
-  // would make a hang of a sound case, and leave a finding half shrunk.
+  // own is given ten minutes for each limit that is not among the arguments: on a slow machine the
+  // defaults would make a hang of a sound case, and leave a finding half shrunk.
   Outcome Run(const std::string& arguments, const std::string& before = "") const;
-  // The same for any command line.
+  // Runs any command line in the same way.
   Outcome RunCommand(const std::string& command) const;
   // Starts the program without waiting for it; stdout goes to the file "started".
   pid_t Start(std::vector<std::string> words) const;

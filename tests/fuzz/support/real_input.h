@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// corpus/real/minilm-64.safetensors, and memory for what a target makes of it.
+// corpus/real/minilm-64.safetensors, and memory for a target's answers to it.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder that goes away with the test, and plug-ins compiled into it.
+// A folder that is removed with the test, and plug-ins compiled into it.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
 #define PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
@@ -20,11 +20,11 @@ class Workplace {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // "plugin:PATH" of tests/fuzz/plugins/SOURCE, compiled with these flags under this name.
+  // Returns "plugin:PATH" of tests/fuzz/plugins/SOURCE, compiled with these flags under this name.
   std::string Plugin(const std::string& source, const std::string& name,
                      const std::string& flags) const;
 
-  // "plugin:PATH" of tests/fuzz/plugins/misbehaving.c, compiled with -DBEHAVIOUR=behaviour.
+  // Returns "plugin:PATH" of tests/fuzz/plugins/misbehaving.c, compiled with -DBEHAVIOUR=behaviour.
   std::string Misbehaving(const std::string& behaviour, const std::string& flags = "") const;
 
  private:

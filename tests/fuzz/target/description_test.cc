@@ -34,7 +34,7 @@ std::string Refusal(const std::string& json) {
   return error;
 }
 
-// {"name":"x","capabilities":{KEY:VALUE}} for "capabilities.KEY", and so on.
+// Makes {"name":"x","capabilities":{KEY:VALUE}} for "capabilities.KEY", and so on.
 std::string With(const std::string& path, const std::string& value) {
   const size_t dot = path.find('.');
   if (dot == path.npos) {
@@ -45,8 +45,8 @@ std::string With(const std::string& path, const std::string& value) {
          "}}";
 }
 
-// Every key, a value that is not its default, and the one field that it must change. Read back through
-// the struct, not through the parser.
+// Lists every key, a value that is not its default, and the one field that it must change. The field is
+// read back through the struct, not through the parser.
 struct Row {
   const char* path;
   const char* value;
@@ -126,8 +126,8 @@ const std::vector<Row>& Rows() {
   return rows;
 }
 
-// Fails if a key is not read, is read into another field, or two keys share one: each value must set
-// its own field and leave every other field as a silent description leaves it.
+// Fails if a key is not read, is read into another field, or shares one with another key: each value
+// must set its own field and leave every other field as a silent description leaves it.
 TEST(Description, EveryKeySetsItsOwnField) {
   const Description silent = Parsed(R"({"name":"x"})");
   for (const Row& row : Rows()) EXPECT_FALSE(row.changed(silent)) << row.path << " is at " << row.value;
@@ -154,9 +154,9 @@ std::map<std::string, std::string> DocumentedKeys() {
   return keys;
 }
 
-// Fails if a key is documented but not there, there but not documented, or its default is not the one
-// that the document gives: with all documented defaults spelled out, a description says what a silent
-// one says.
+// Fails if a key is documented but does not exist, exists but is not documented, or has another default
+// than documented: a description with all documented defaults spelled out must say the same as a silent
+// one.
 TEST(Description, DocumentAndProgramAgree) {
   std::map<std::string, std::string> documented = DocumentedKeys();
   documented.erase("capabilities");  // the row of the two objects themselves
@@ -171,7 +171,8 @@ TEST(Description, DocumentAndProgramAgree) {
     ASSERT_GT(absent.size(), 2u) << row.path;
     const Description spelled = Parsed(With(row.path, absent.substr(1, absent.size() - 2)));
     const Description silent = Parsed(R"({"name":"x"})");
-    // Field by field, through what the struct prints as: Description has no equality of its own.
+    // Compares field by field, by the struct's printed form, since Description has no equality of its
+    // own.
     const auto fields = [](const Description& d) {
       const auto& c = d.capabilities;
       const auto& k = d.contract;
@@ -216,7 +217,7 @@ TEST(Description, EverySpelling) {
               ElementsAre(DType::kF32, DType::kBf16));
 }
 
-// Each fails if what it names is let through; the message must name the key and the value.
+// Each fails if the fault named is let through. The message must name the key and the value.
 TEST(Description, Refusals) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> rows = {
       {"", {"not JSON"}},

@@ -48,7 +48,7 @@ std::string Refusal(const std::string& name) {
   return error;
 }
 
-// tests/fuzz/plugins/table.c, compiled with these flags.
+// Compiles tests/fuzz/plugins/table.c with these flags.
 std::string Table(const Workplace& place, const std::string& flags,
                   const std::string& compiler = "cc") {
   static int count = 0;
@@ -59,7 +59,7 @@ std::string Table(const Workplace& place, const std::string& flags,
   return "plugin:" + library;
 }
 
-// One row over the vocabulary {0, 0, 0, 0}: every result is known in closed form.
+// A problem of one row over the vocabulary {0, 0, 0, 0}: every result is known in closed form.
 struct Ties {
   std::vector<float> hidden{0}, weight{1, 2, 3, 4}, g{1};
   std::vector<int64_t> labels{2};
@@ -105,8 +105,9 @@ TEST(Target, HostComputes) {
   ties.ExpectRight();
 }
 
-// Fails if a refusal loses its words or its kind. Invalid data is none where first_invalid_row says it:
-// the outputs are there to be judged; without that output it must be said by the status.
+// Fails if a refusal loses its message or its kind. Invalid data are no refusal if first_invalid_row
+// reports them, since the outputs are there to be judged; without that output the status must report
+// them.
 TEST(Target, HostRefuses) {
   const auto host = Loaded("host");
   Ties ties;
@@ -128,8 +129,7 @@ TEST(Target, HostRefuses) {
   EXPECT_THAT(outcome.message, HasSubstr("labels"));
 }
 
-// Fails if the claim and the implementation part ways: bounds would then be judged for another
-// summation.
+// Fails if the claim and the implementation differ: bounds would then be judged for another summation.
 TEST(Target, HostClaimsItsOwnTiling) {
   const oracle::Contract contract = Loaded("host")->description().contract;
   EXPECT_EQ(contract.tile, kernel::host::kTile);
@@ -163,8 +163,9 @@ TEST(Target, EveryBuiltInLoads) {
   EXPECT_GE(CudaMutants().size(), 12U);
 }
 
-// Fails if a target on a device that is not here loads, or does not say what is missing; if one of them
-// claims another arithmetic than the rest, so that they could not be judged together.
+// Fails if a target on a device that is missing here loads, or does not say what is missing; or if one
+// of the targets on a device claims another arithmetic than the rest, so that they could not be judged
+// together.
 TEST(Target, DeviceTargetsNeedTheirDevice) {
   std::string missing;
   const bool here = CudaDevice(&missing) != nullptr;
@@ -191,7 +192,8 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
   }
 }
 
-// Fails if a device's tensor cores are held to the sums of another's, or a path without them to theirs.
+// Fails if one device's tensor cores are held to the sums of another's, or if a path without them is
+// held to theirs.
 TEST(Target, CudaClaimsTheSumsOfItsDevice) {
   using kernel::CudaPath, oracle::Accumulate;
   const auto claimed = [](CudaPath path, int capability) {
@@ -221,7 +223,7 @@ TEST(Target, CudaClaimsTheSumsOfItsDevice) {
   }
 }
 
-// Fails if targets are judged by a contract that is not theirs, or a name is passed over in silence.
+// Fails if targets are judged by a contract that is not theirs, or if a name is passed over silently.
 TEST(Target, TogetherIfTheyClaimTheSame) {
   std::string error;
   EXPECT_EQ(LoadTogether("host", &error).size(), 1U);
@@ -244,7 +246,7 @@ TEST(Target, UnknownNames) {
   }
 }
 
-// Fails if a library's fault is not said in words that lead to it.
+// Fails if a library's fault is not reported in words that lead to it.
 TEST(Target, RefusesWhatIsNoPlugin) {
   const Workplace place;
   EXPECT_THAT(Refusal("plugin:" + (place / "none.so").string()),
@@ -252,14 +254,14 @@ TEST(Target, RefusesWhatIsNoPlugin) {
   std::ofstream(place / "text.so") << "not a library\n";
   EXPECT_THAT(Refusal("plugin:" + (place / "text.so").string()), HasSubstr("text.so"));
   EXPECT_THAT(Refusal(Table(place, "-DNO_SYMBOL")), EndsWith("exports no plumbline_target()"));
-  // What is not resolved when it is loaded would crash in the middle of a campaign.
+  // A symbol that is not resolved at loading would crash in the middle of a campaign.
   EXPECT_THAT(Refusal(Table(place,
                             "-DSTATUS='missing_function()' -Dmissing_function=absent_function "
                             "-Wno-implicit-function-declaration")),
               HasSubstr("absent_function"));
 }
 
-// Each fails if the table's fault named is not looked for before the table is used.
+// Each fails if the table's fault named is not checked for before the table is used.
 TEST(Target, RefusesBrokenTables) {
   const Workplace place;
   EXPECT_THAT(Refusal(Table(place, "-DABI=2")), HasSubstr("abi_version is 2"));
@@ -280,7 +282,7 @@ TEST(Target, RefusesBrokenTables) {
   EXPECT_NE(Loaded(Table(place, "-DSIZE=sizeof\\(plumbline_target_v1\\)+8")), nullptr);
 }
 
-// Fails if a status is taken for another, one that is none passes as success, or words are lost.
+// Fails if a status is taken for another, if an unknown one passes as success, or if messages are lost.
 TEST(Target, StatusesOfPlugins) {
   const Workplace place;
   const auto run = [&](const std::string& flags, const std::string& compiler = "cc") {
@@ -309,8 +311,8 @@ TEST(Target, StatusesOfPlugins) {
   EXPECT_THAT(thrown.message, HasSubstr("threw"));
 }
 
-// The example as its own first lines say it is built. Fails if the command, the example or the header
-// no longer fit together.
+// Builds the example as its own first lines say. Fails if the command, the example or the header no
+// longer fit together.
 std::string Example(const Workplace& place) {
   std::ifstream file(PLUMBLINE_SOURCE_DIR "/fuzz/examples/plugin.c");
   std::string line;
@@ -335,8 +337,8 @@ TEST(ExamplePlugin, Computes) {
   ties.ExpectRight();
 }
 
-// Held to what it declares, over what it declares: fails if its arithmetic is not that of its contract,
-// or its limits are not the ones that it needs.
+// Judges the example by its declaration, over all that it declares. Fails if its arithmetic is not that
+// of its contract, or if it declares other limits than it needs.
 TEST(ExamplePlugin, KeepsItsContract) {
   const Workplace place;
   const auto target = Loaded(Example(place));

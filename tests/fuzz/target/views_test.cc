@@ -16,12 +16,12 @@ namespace {
 using kernel::DType;
 using ::testing::HasSubstr;
 
-// Something to point at; the tests never read through it.
+// Memory to point at; the tests never read through it.
 std::array<char, 64> g_memory;
 void* At(int i) { return g_memory.data() + i; }
 
-// Every field by hand, so that a swapped shape, stride, tensor or type code shows. The numbers are
-// those of dlpack.h: CPU 1; code 0 int, 2 float, 4 bfloat.
+// Checks every field by hand, so that a swapped shape, stride, tensor or type code shows. The numbers
+// are those of dlpack.h: CPU 1; code 0 int, 2 float, 4 bfloat.
 TEST(AbiCall, WritesWhatDLPackDefines) {
   kernel::Problem p;
   p.hidden = {At(1), DType::kBf16, 2, {3, 5}, {7, 1}};
@@ -189,8 +189,8 @@ TEST(FromAbi, Refusals) {
   EXPECT_THAT(FromAbi(nullptr, nullptr, kDLCPU, &p, &r).value_or(""), HasSubstr("problem: is null"));
 }
 
-// A target on a device. Fails if a tensor on the host, or on another device than the rest, is let
-// through; if the device that a call is made for is not the one that every tensor names.
+// The call of a target on a device. Fails if a tensor on the host, or on another device than the rest,
+// is let through, or if the device that a call is made for is not the one that every tensor names.
 TEST(FromAbi, DevicesAreNotMixed) {
   Caller c;
   kernel::Problem p;
@@ -215,7 +215,7 @@ TEST(FromAbi, DevicesAreNotMixed) {
   EXPECT_EQ(call.results()->lse->device.device_id, 3);
 }
 
-// A caller of a later version has longer structs: fails if only the exact size is taken.
+// Fails if only the exact size is taken: a caller of a later version has longer structs.
 TEST(FromAbi, LongerStructsAreRead) {
   Caller c;
   c.problem.struct_size += 8;

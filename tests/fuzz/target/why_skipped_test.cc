@@ -32,7 +32,7 @@ OwnedProblem Plain() {
   return p;
 }
 
-// A target limited in one way, a problem that needs just that, and what the reason must name.
+// A target limited in one way, a problem that needs just that, and the words that the reason must hold.
 struct Row {
   const char* names;
   std::function<void(Capabilities&)> limit;
@@ -110,8 +110,8 @@ const Row kRows[] = {
      }},
 };
 
-// Fails if a capability is not looked at (no reason), looked at in the wrong place (another name), or
-// asked of a target that has it: without the limit the same problem must not be skipped.
+// Fails if a capability is not checked (no reason), is checked in the wrong place (another name), or is
+// required of a target that has it: without the limit the same problem must not be skipped.
 TEST(WhySkipped, EveryLimit) {
   for (const Row& row : kRows) {
     Description limited, able;
@@ -125,7 +125,8 @@ TEST(WhySkipped, EveryLimit) {
   }
 }
 
-// Fails if a limit that a problem does not touch skips it: skipping too much is how a target hides.
+// Fails if a limit that a problem does not touch skips it: a target that skips too much hides its
+// errors.
 TEST(WhySkipped, LimitsThatDoNotApply) {
   const auto skipped = [](const std::function<void(Capabilities&)>& limit,
                           const std::function<void(OwnedProblem&)>& change) {
@@ -149,7 +150,7 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
       "");
   EXPECT_EQ(skipped([](Capabilities& c) { c.strided_inputs = c.zero_stride_grads = false; }, plain),
             "");
-  // These two excuse from a check, not from a problem.
+  // These two exempt from a check, not from a problem.
   EXPECT_EQ(skipped([](Capabilities& c) { c.deterministic = c.batch_invariant = false; }, plain), "");
   // An output that a target does not have is not asked for: WithoutWhatItLacks.
   EXPECT_EQ(skipped(
@@ -158,7 +159,7 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
                 },
                 plain),
             "");
-  // A stride of gradients that are not there, and a NaN behind a broadcast, are seen by nobody.
+  // Strides of gradients that are not there, and a NaN that a broadcast never reads, do not matter.
   const auto contiguous = [](Capabilities& c) { c.strided_inputs = c.zero_stride_grads = false; };
   for (const int64_t stride : {0, 2}) {
     EXPECT_EQ(skipped(contiguous,
@@ -185,7 +186,7 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
             "");
 }
 
-// Fails if an output that is lacking is asked for all the same, or one that is there is dropped with
+// Fails if an output that is lacking is still asked for, or if one that the target has is dropped with
 // it.
 TEST(WithoutWhatItLacks, DropsThoseOutputsAndNoOther) {
   OwnedProblem full = Plain();
@@ -212,7 +213,7 @@ TEST(WithoutWhatItLacks, DropsThoseOutputsAndNoOther) {
     p.wanted.entropy = false;
     p.grad_entropy.reset();
   });
-  // Only the entropy had an upstream gradient: nothing is left to go back from.
+  // Only the entropy had an upstream gradient: none is left for a backward pass.
   full.grad_logprob.reset();
   expect(no_entropy, [](OwnedProblem& p) {
     p.wanted.entropy = p.wanted.grad_hidden = p.wanted.grad_weight = false;

@@ -18,8 +18,9 @@ OwnedProblem Problem(int64_t n, int64_t v, int64_t h) {
   return problem;
 }
 
-// The largest in every column of blocks whole and cut short. Fails for a column left out, a row's
-// maximum shared with another, columns past the vocabulary looked at (all real logits are negative).
+// Puts the largest logit into every column, in whole blocks and in cut ones. Fails for a column left
+// out, a row's maximum shared with another row, or columns past the vocabulary that are read (all real
+// logits are negative).
 TEST(Argmaxes, FindsEveryColumn) {
   for (const int64_t v : {1, 2, 7, 8, 9, 16, 19}) {
     for (int64_t winner = 0; winner < v; ++winner) {

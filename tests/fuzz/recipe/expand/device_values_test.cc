@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a device's expansion can be seen without one. The values themselves: device_case_test.cc.
+// Tests the part of a device's expansion that needs no device. The values themselves are tested in
+// device_case_test.cc.
 
 #include "fuzz/recipe/expand/device_values.h"
 #include "fuzz/problem/owned_problem.h"
@@ -32,7 +33,7 @@ TEST(DeviceValues, RefusalsNameTheKey) {
   EXPECT_TRUE(why([](Recipe* r) { r->wide = Wide::kWeight; }).starts_with("wide"));
 }
 
-// Where labels are the leading columns, they are what Argmaxes finds. Fails if the margin is too wide.
+// Fails if the margin is too wide: labels of leading columns must be those that Argmaxes finds.
 TEST(DeviceValues, LeadingColumnsAreTheLargestLogits) {
   int checked = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values whose dot products are exact. Everything is recomputed here in 128-bit integers, in units
-// of the lattice that the bits of the tensors lie on.
+// Tests the values whose dot products are exact. Everything is recomputed here in 128-bit integers, in
+// units of the lattice that the bits of the tensors lie on.
 
 #include <gtest/gtest.h>
 
@@ -75,9 +75,8 @@ std::vector<Recipe> Grid(Values values, const std::vector<int>& exps, const std:
   return grid;
 }
 
-// The certificate of exactness: the sum of magnitudes is at most 2^24 units of the lattice. Fails for a
-// lattice that is too fine or integers too large for the number of dimensions, in any of the four
-// kinds.
+// Certifies exactness: the sum of magnitudes is at most 2^24 units of the lattice. Fails for a lattice
+// that is too fine or integers too large for the number of dimensions, in any of the four kinds.
 TEST(ExpandExactTest, EveryDotProductIsCertified) {
   const std::vector<int64_t> hs = {1, 2, 3, 4, 5, 16, 33, 96, 257};
   std::vector<Recipe> grid;
@@ -100,8 +99,8 @@ TEST(ExpandExactTest, EveryDotProductIsCertified) {
   }
 }
 
-// What the certificate is for: fp32 sums forwards, backwards and from both ends have the same bits,
-// those of the exact value. Fails where a rounding happens in any of them.
+// The certificate implies that fp32 sums forwards, backwards and from both ends have the bits of the
+// exact value. Fails if any of them rounds.
 TEST(ExpandExactTest, FloatSumsAgreeInAnyOrder) {
   for (const Recipe& recipe : Grid(Values::kLattice, {-2, 3}, {7, 64, 96}, Labels::kRandom)) {
     const OwnedProblem problem = Expand(recipe);
@@ -124,8 +123,8 @@ TEST(ExpandExactTest, FloatSumsAgreeInAnyOrder) {
   }
 }
 
-// The regime must also have logits that use the bits: fails if every lattice is so coarse that rounding
-// a logit to bf16 changes none of them.
+// Fails if every lattice is so coarse that rounding a logit to bf16 changes none of them: the regime
+// must also have logits that use the bits.
 TEST(ExpandExactTest, LatticeLogitsNeedMoreBitsThanBf16) {
   int64_t changed = 0, logits = 0;
   for (const Recipe& recipe : Grid(Values::kLattice, {2}, {16, 96}, Labels::kRandom)) {
@@ -139,8 +138,8 @@ TEST(ExpandExactTest, LatticeLogitsNeedMoreBitsThanBf16) {
   EXPECT_GT(changed, logits / 4);
 }
 
-// kLattice's exp. Integers uniform in [-A, A] have variance A(A + 1)/3, taken as A^2/3 (at most half of
-// it), and half a log2 rounded down costs another factor 2: the deviation asked for is 2^exp to 4 *
+// kLattice's exp. Integers uniform in [-A, A] have variance A(A + 1)/3, taken as A^2/3 (at least half
+// of it), and half a log2 rounded down costs another factor 2: the deviation asked for is 2^exp to 4 *
 // 2^exp. Below, a factor 2 is left for the sample, one row of each of 12 seeds. Fails if the scale
 // ignores H or A.
 TEST(ExpandExactTest, LatticeLogitsHaveTheScaleAsked) {
@@ -162,14 +161,14 @@ TEST(ExpandExactTest, LatticeLogitsHaveTheScaleAsked) {
   }
 }
 
-// kOffset: integers; a common offset of size 2^exp to 1.5 * 2^exp + 128, gaps of 0 to 8 above its low
-// end, not all equal; within fp16's range where the dtype is fp16. Fails for an offset lost in the
+// kOffset: integers with a common offset of size 2^exp to 1.5 * 2^exp + 128 and gaps of 0 to 8 above
+// its low end, not all equal; within fp16's range if the dtype is fp16. Fails for an offset lost in the
 // dtype, and for gaps that grow with H.
 TEST(ExpandExactTest, OffsetIsCommonAndLarge) {
   for (const Recipe& recipe :
        Grid(Values::kOffset, {4, 7, 10, 15, 20}, {1, 2, 3, 4, 17, 96}, Labels::kRandom)) {
     const OwnedProblem problem = Expand(recipe);
-    // What one value of the dtype, or fp16's range, can carry.
+    // The largest offset that one value of the dtype, or fp16's range, can carry.
     const int precision = recipe.dtype == DType::kBf16 ? 8 : recipe.dtype == DType::kF16 ? 11 : 24;
     int exp = recipe.h == 1 ? std::min(recipe.exp, precision - 1) : recipe.exp;
     if (recipe.dtype == DType::kF16) exp = std::min(exp, 15);
@@ -190,7 +189,7 @@ TEST(ExpandExactTest, OffsetIsCommonAndLarge) {
   }
 }
 
-// Both signs of the offset must come up. Fails if the sign is stuck.
+// Fails if the sign is stuck: both signs of the offset must occur.
 TEST(ExpandExactTest, OffsetHasBothSigns) {
   int negative = 0, positive = 0;
   for (const Recipe& recipe : Grid(Values::kOffset, {12}, {8}, Labels::kRandom)) {
@@ -200,10 +199,11 @@ TEST(ExpandExactTest, OffsetHasBothSigns) {
   EXPECT_GT(positive, 0);
 }
 
-// kConfident with argmax labels: the odds against the label, in long double, are 2^-exp up to what the
-// construction adds to a logit difference: noise of 1/2 on either side, the lead rounded to a multiple
-// of 1/4, log2 that is 0.087 short, and 1/64 of the lead through each other row's dimension. Fails if
-// the lead misses V, is in the wrong base, goes to another column than the largest, or is rounded away.
+// kConfident with argmax labels. The odds against the label, in long double, are 2^-exp times at most
+// what the construction adds to a logit difference: noise of 1/2 on either side, the lead rounded to a
+// multiple of 1/4, log2 that is 0.087 short, and 1/64 of the lead through each other row's dimension.
+// Fails if the lead ignores V, is in the wrong base, goes to another column than the largest, or is
+// rounded away.
 TEST(ExpandExactTest, ConfidentLabelLeadsByExpBits) {
   for (const Recipe& recipe :
        Grid(Values::kConfident, {0, 1, 3, 8, 20, 40}, {1, 3, 4, 16, 65}, Labels::kArgmax)) {
@@ -226,7 +226,7 @@ TEST(ExpandExactTest, ConfidentLabelLeadsByExpBits) {
   }
 }
 
-// Rows of their own: fails if all rows lead to one column although there are dimensions for each.
+// Fails if all rows lead to one column although there are dimensions for each.
 TEST(ExpandExactTest, ConfidentRowsHaveDifferentLabels) {
   int different = 0;
   for (const Recipe& recipe : Grid(Values::kConfident, {8}, {16}, Labels::kArgmax)) {
@@ -253,7 +253,8 @@ TEST(ExpandExactTest, ArgmaxIsTheFirstLargest) {
   }
 }
 
-// kConstant: one logit, of size 2^(exp-1) to 2^exp, in every column and row. Fails if anything varies.
+// Fails if anything varies: kConstant has one logit, of size 2^(exp-1) to 2^exp, in every column and
+// row.
 TEST(ExpandExactTest, ConstantIsOneNumber) {
   for (const Recipe& recipe : Grid(Values::kConstant, {-4, 0, 7}, {1, 2, 3, 96}, Labels::kRandom)) {
     const OwnedProblem problem = Expand(recipe);

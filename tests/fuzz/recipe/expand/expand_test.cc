@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expansion apart from the values of hidden and weight: labels, ignored rows, temperature, upstream
-// gradients, layout, and what is asked for.
+// Tests expansion except for the values of hidden and weight: labels, ignored rows, temperature,
+// upstream gradients, layout, and the outputs that are asked for.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -44,10 +44,10 @@ bool RowIsFinite(const OwnedProblem& problem, int64_t row) {
   return true;
 }
 
-// What every drawn problem owes the judge: consistent shapes; and, but where a recipe says that it
-// leaves it, a place in the judged domain: everything finite but in ignored rows; labels that are valid
-// or ignored; temperatures that are judged; sum |h w| max(1, 1/T) <= 2^126, huge ones by T alone above
-// it. Fails for a kind of values, or a combination of options, that leaves the domain.
+// Every drawn problem has consistent shapes and, unless its recipe says otherwise, lies in the judged
+// domain: everything is finite except in ignored rows; labels are valid or ignored; temperatures are
+// judged; sum |h w| max(1, 1/T) <= 2^126, which huge ones exceed by T alone. Fails for a kind of
+// values, or a combination of options, that leaves the domain.
 RC_GTEST_PROP(ExpandTest, DrawnProblemsAreInTheJudgedDomain, ()) {
   const Recipe recipe = *RecipeGen();
   RC_LOG() << Format(recipe) << "\n";
@@ -127,10 +127,10 @@ TEST(ExpandTest, LabelsWithoutIgnoredRows) {
   EXPECT_EQ(*seen.rbegin(), 19);
 }
 
-// At least one row ignored and, of several, at least one not; ignore indices of every sort turn up, and
-// inside [0, V) too. Fails if a row that should count carries the ignore index by chance: then some
-// problem has more ignored rows under an index inside the vocabulary than its plan says, which shows as
-// no row left, or as a different plan for the same seed under another vocabulary.
+// At least one row is ignored and, of several, at least one is not. Ignore indices of every sort occur,
+// inside [0, V) too. Fails if a row that should count has the ignore index as its label by chance. Some
+// problem then has more ignored rows, under an index inside the vocabulary, than its plan says: no row
+// may be left, or the plan differs for the same seed under another vocabulary.
 TEST(ExpandTest, SomeIgnored) {
   std::set<int64_t> indices;
   for (const int64_t v : {2, 20}) {
@@ -162,7 +162,8 @@ TEST(ExpandTest, AllIgnored) {
   recipe.labels = Labels::kAllIgnored;
   OwnedProblem problem = Expand(recipe);
   for (int64_t i = 0; i < recipe.n; ++i) EXPECT_TRUE(IsIgnored(problem, i));
-  // Without a vocabulary nothing else is valid. Fails if a label is drawn from an empty range.
+  // Fails if a label is drawn from an empty range: without a vocabulary nothing but the ignore index is
+  // valid.
   recipe.v = 0;
   for (const Labels labels : {Labels::kRandom, Labels::kArgmax, Labels::kLast, Labels::kIgnoredNaN}) {
     recipe.labels = labels;
@@ -172,9 +173,9 @@ TEST(ExpandTest, AllIgnored) {
   }
 }
 
-// Every ignored row holds something that is not finite, in hidden, g, k and T alike, and no other row
-// does; NaN and both infinities all come up. Fails if a kind of poison is missing, or reaches a row
-// that counts.
+// Every ignored row holds a value that is not finite, in hidden, g, k and T alike, and no other row
+// does; NaN and both infinities all occur. Fails if a kind of poison is missing, or reaches a row that
+// counts.
 TEST(ExpandTest, IgnoredNaN) {
   int64_t nans = 0, plus = 0, minus = 0;
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
@@ -209,8 +210,8 @@ TEST(ExpandTest, IgnoredNaN) {
   EXPECT_GT(minus, 0);
 }
 
-// A broadcast gradient is every row's, a reduced one all of them: fails if an ignored row's NaN gets
-// in.
+// Fails if an ignored row's NaN gets into a shared gradient: a broadcast gradient belongs to every row,
+// and a reduced one to all of them.
 TEST(ExpandTest, SharedGradientsAreNeverPoisoned) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Recipe recipe = Base(seed);
@@ -338,7 +339,7 @@ TEST(ExpandTest, Layout) {
   EXPECT_EQ(problem.weight, Expand(Base()).weight);
 }
 
-// Fails for a division by a zero shape, or a read of a row that is not there.
+// Fails for a division by a zero shape, or a read of a row that does not exist.
 TEST(ExpandTest, EmptyShapes) {
   for (int kind = 0; kind < 9; ++kind) {
     for (int labels = 0; labels < 7; ++labels) {

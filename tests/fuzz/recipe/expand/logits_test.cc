@@ -24,7 +24,7 @@ OwnedProblem Expanded(const std::string& keys) {
   return Expand(recipe);
 }
 
-// Logits of every row, each of which must come out the same in fp32 whatever the order of the sum.
+// Computes the logits of every row. Each must be the same in fp32 whatever the order of the sum.
 std::vector<Row> ExactLogits(const OwnedProblem& p) {
   std::vector<Row> logits;
   for (int64_t i = 0; i < p.rows(); ++i) {
@@ -83,7 +83,8 @@ TEST(ExpandLogitsTest, RisingAndFallingMaxima) {
   });
 }
 
-// For one of the sizes that tiles have, odd tiles lie below both neighbours, and even ones rise.
+// Fails unless, for one of the sizes that tiles have, odd tiles lie below both neighbours and even ones
+// rise.
 TEST(ExpandLogitsTest, ZigzagMaxima) {
   ForEachRow("values=zigzag", 3, 5, [](const Row& row, double, int) {
     bool any = false;
@@ -128,7 +129,7 @@ TEST(ExpandLogitsTest, UlpApart) {
   });
 }
 
-// Fails if lse is not what cancellation leaves. The widest spread is 1/4.
+// Fails if lse is not near 0, where it is a small difference of large terms. The widest spread is 1/4.
 TEST(ExpandLogitsTest, LseNearZero) {
   ForEachRow("values=lse-zero", 0, 0, [](const Row& row, double, int) {
     double sum = 0;
@@ -137,7 +138,7 @@ TEST(ExpandLogitsTest, LseNearZero) {
   });
 }
 
-// Fails if the entropy is not small, or the offset is.
+// Fails if the entropy is not small, or if the offset is.
 TEST(ExpandLogitsTest, EntropyTrap) {
   ForEachRow("values=entropy-trap", 8, 20, [](const Row& row, double largest, int exp) {
     double sum = 0, moment = 0;

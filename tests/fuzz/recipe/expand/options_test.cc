@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expansion of labels by place, of upstream gradients by size, of masks, and of what is asked for.
+// Tests the expansion of labels by place, of upstream gradients by size, of masks, and of the outputs
+// asked for.
 
 #include <gtest/gtest.h>
 
@@ -74,8 +75,8 @@ TEST(ExpandOptionsTest, OneRowCounts) {
   }
 }
 
-// The trap: in 32 bits ignore_index is the label of rows that count. Fails if no such row is drawn, or
-// rows are ignored where the label's dtype cannot say so.
+// In 32 bits ignore_index equals the label of rows that count. Fails if no such row is drawn, or if
+// rows are ignored although the label's dtype cannot hold the index.
 TEST(ExpandOptionsTest, FarIgnoreIndex) {
   for (int seed = 0; seed < 20; ++seed) {
     for (const char* dtype : {"int32", "int64"}) {
@@ -143,8 +144,8 @@ TEST(ExpandOptionsTest, TemperatureSpread) {
   EXPECT_EQ(most, 0x1p8F);
 }
 
-// Fails if an output is dropped that was not named, or a gradient is asked for without one that flows
-// in.
+// Fails if an output that the recipe names is dropped, or if a gradient is asked for without an
+// upstream gradient.
 TEST(ExpandOptionsTest, WhatIsAskedFor) {
   EXPECT_EQ(Expanded("grads=ones").wanted, Wanted{});
   EXPECT_EQ(Expanded("grads=ones want=none").wanted, (Wanted{false, false, false, false, false}));
@@ -154,7 +155,8 @@ TEST(ExpandOptionsTest, WhatIsAskedFor) {
             (Wanted{true, false, false, false, false}));
 }
 
-// Every row of a broadcast hidden is row 0, every label of stride 0 is label 0, poison or not.
+// Fails unless every row of a broadcast hidden is row 0 and every label of stride 0 is label 0, poison
+// or not.
 TEST(ExpandOptionsTest, BroadcastRowsAreEqual) {
   for (const char* labels : {"random", "ignored-nan", "invalid"}) {
     const OwnedProblem p =

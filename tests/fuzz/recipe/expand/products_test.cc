@@ -91,7 +91,7 @@ TEST(ExpandProductsTest, SignedZerosOfBothSigns) {
   EXPECT_GE(empty_rows, 18 * 41 / 8);
 }
 
-// The last bit of the stored significand of every element, which any cut takes.
+// Fails unless the last bit of every stored significand, which any cut removes, is 1.
 TEST(ExpandProductsTest, FullBitsEndInOne) {
   ForEachProblem("values=full-bits exp=1", [](const OwnedProblem& p) {
     for (int64_t k = 0; k < p.hidden.size(); ++k) EXPECT_EQ(p.hidden.GetBits(k) & 1, 1u);
@@ -117,7 +117,7 @@ TEST(ExpandProductsTest, MassiveChannelsAreTheSameInEveryRow) {
   });
 }
 
-// Copies times four factors: fails if rows differ, or all are the same.
+// Fails if rows differ, or if all are the same: rows are copies times four factors.
 TEST(ExpandProductsTest, LowRankRowsRepeat) {
   ForEachProblem("values=low-rank exp=1", [](const OwnedProblem& p) {
     std::set<std::vector<float>> rows;

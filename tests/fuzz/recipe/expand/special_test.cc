@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// That special values are what their names say, seen in the logits, and that host's answer to invalid
-// rows is judged and not excused.
+// Special values must be what their names say, as seen in the logits. Host's answer to invalid rows
+// must be judged, not exempted.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ OwnedProblem Drawn(const std::string& keys, uint64_t seed, Recipe* recipe = null
   return Expand(r);
 }
 
-// In double, infinities included: the logits of one row.
+// The logits of one row in double, infinities included.
 std::vector<double> Logits(const OwnedProblem& p, int64_t row) {
   std::vector<double> logits;
   const int64_t h = p.hidden_size();
@@ -65,8 +65,8 @@ Seen Look(const OwnedProblem& p) {
   return seen;
 }
 
-// Each in most of 40 problems: one time in four the signs of hidden are left alone. Fails if an
-// infinity has the wrong sign, meets a zero, or lands on a label or nowhere.
+// Looks for each in most of 40 problems, since one time in four the signs of hidden are left alone.
+// Fails if an infinity has the wrong sign, meets a zero, or lands on a label or nowhere.
 TEST(Special, InfinitiesAreWhatTheirNamesSay) {
   int minus = 0, label = 0, all = 0, plus = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -104,8 +104,8 @@ TEST(Special, HiddenIsSpecialInOneRowThatCounts) {
   }
 }
 
-// Fails if a label said to be invalid is valid or ignored, or if all rows are always invalid, by which
-// the rows beside them would never be seen.
+// Fails if a label said to be invalid is valid or ignored, or if all rows are always invalid: then the
+// effect on valid rows beside them is never tested.
 TEST(Special, InvalidLabelsAreInvalidAndLeaveOthers) {
   int mixed = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -135,7 +135,8 @@ TEST(Special, InvalidRowsOfHostAreJudged) {
       EXPECT_EQ(result.harness_fault, "");
       int64_t judged = 0;
       for (const OutputSummary& o : result.outputs) judged += o.pass;
-      // Forward outputs and grad_hidden of all four rows, whatever becomes of grad_weight.
+      // The forward outputs and grad_hidden of all four rows are judged, whatever becomes of
+      // grad_weight.
       EXPECT_GE(judged, 4 * (2 + 5)) << keys;
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// That what is meant to swallow does: errors of `host` come near its bounds, and those of a tensor core
-// near theirs. Without this a bound that is ten times too wide, or a kernel that is ten times worse
-// than it says, would show nowhere.
+// Values that are meant to lose terms must do so: errors of `host` come near its bounds, and those of a
+// tensor core near theirs. Without this test a bound that is ten times too wide, or a kernel that is
+// ten times worse than it says, would show nowhere.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The largest error over bound of each output of host over `count` draws of a regime that are taken.
+// The largest error over bound of each output of host, over `count` draws of a regime that `takes`
+// accepts.
 template <class Takes>
 std::map<std::string, double> Tightness(std::string_view regime, uint64_t count, Takes takes) {
   std::string error;
@@ -52,9 +53,9 @@ std::map<std::string, double> Tightness(std::string_view regime, uint64_t count,
 
 bool Fp32Gradients(const Recipe& r) { return r.fp32_grads || r.dtype == kernel::DType::kF32; }
 
-// 0.8 of the bound for everything that comes from logits, dz in fp32 with it. Kills: tails that are
-// kept, because they are larger than half an ulp or come before what swallows them; signs by which
-// errors cancel.
+// Requires 0.8 of the bound for every output that comes from logits, and for dz in fp32 with it. Kills:
+// tails that are kept, because they are larger than half an ulp or come before what swallows them;
+// signs by which errors cancel.
 TEST(Swallow, FmaChainsComeNearTheirBound) {
   const auto t = Tightness("swallow", 150, [](const Recipe& r) {
     return r.values == Values::kSwallowFma && Fp32Gradients(r);
@@ -65,7 +66,8 @@ TEST(Swallow, FmaChainsComeNearTheirBound) {
   EXPECT_GE(t.at("grad_weight"), 0.8);  // N = 1: dz times one number
 }
 
-// Kills: the terms of column 0 or row 0 no larger than the others, tails not below half an ulp of them.
+// Kills: terms of column 0 or row 0 that are no larger than the others, tails that are not below half
+// an ulp of them.
 TEST(Swallow, GradientSumsComeNearTheirBound) {
   const auto t = Tightness("swallow", 150, [](const Recipe& r) {
     return r.values == Values::kSwallowGrads && Fp32Gradients(r);
@@ -75,7 +77,7 @@ TEST(Swallow, GradientSumsComeNearTheirBound) {
 }
 
 // V = 131072: 256 tiles of 64 columns in the split that holds the maximum, each half an ulp of 1.
-// Kills: a gap that is not exact, a maximum in the middle of what it should swallow.
+// Kills: a gap that is not exact, a maximum in the middle of the terms that it should swallow.
 TEST(Swallow, TheSumOverALargeVocabularyComesNearItsBound) {
   std::string error;
   const auto host = LoadTarget("host", &error);
@@ -97,14 +99,14 @@ TEST(Swallow, TheSumOverALargeVocabularyComesNearItsBound) {
   }
 }
 
-// Towards zero, to a multiple of 2^exponent.
+// Rounds toward zero, to a multiple of 2^exponent.
 double Truncated(double x, int exponent) {
   return std::ldexp(std::trunc(std::ldexp(x, -exponent)), exponent);
 }
 
 // A Hopper tensor core as Khattak and Mikaitis (arXiv 2512.07004) describe it: 16 products and the
-// accumulator truncated to 25 bits below the largest exponent, added exactly, truncated to 24 bits. In
-// double, which holds all of it here.
+// accumulator are truncated to 25 bits below the largest exponent, added exactly, and truncated to 24
+// bits. Computed in double, which holds all of it here.
 double TensorCore(const HostTensor& a, int64_t row, const HostTensor& b, int64_t column, int64_t h) {
   double sum = 0;
   for (int64_t begin = 0; begin < h; begin += 16) {
@@ -147,7 +149,7 @@ TEST(Swallow, TensorCoresComeNearTheirBound) {
           const double bound = 32 * 10.5 * 0x1p-24 * magnitude;
           EXPECT_LE(error_of, bound);
           tightest = std::max(tightest, error_of / bound);
-          // Every column, not one by luck: k = 3 of 128 costs 2 %.
+          // Checks every column, so that none passes by luck: k = 3 of 128 costs 2 %.
           EXPECT_GE(error_of, 0.85 * bound) << dtype << " column " << v;
         }
       }

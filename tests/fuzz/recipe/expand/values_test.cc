@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values whose dot products are rounded. Logits are recomputed here in long double, from the bits
-// of the tensors alone: 64 bits of significand hold products of 24 bits, and sums of a few hundred of
-// them to well below what is asserted.
+// Tests the values whose dot products are rounded. Logits are recomputed here in long double, from the
+// bits of the tensors alone: 64 bits of significand hold products of 24 bits, and sums of a few hundred
+// of them to well below what is asserted.
 
 #include "fuzz/recipe/expand/values.h"
 #include "fuzz/recipe/expand/expand.h"
@@ -63,10 +63,10 @@ void ForEach(Values values, const std::vector<int>& exps, const std::vector<int6
   }
 }
 
-// Logits of mean 0 and standard deviation 2^exp. Over 48 rows of 8 or more dimensions, 61 columns each,
-// the mean square deviates by less than 0.1 of itself (a row's energy by sqrt(1.6 / 8), of which 48 are
-// averaged), so six deviations are [0.4, 1.6], and [0.6, 1.3] for its root; the mean likewise by less
-// than 0.15. Fails if the scale ignores H, or one factor is scaled twice.
+// Logits have mean 0 and standard deviation 2^exp. Over 48 rows of 8 or more dimensions, 61 columns
+// each, the mean square deviates by less than 0.1 of itself (a row's energy by sqrt(1.6 / 8), of which
+// 48 are averaged). So six deviations are [0.4, 1.6], and [0.6, 1.3] for its root; the mean likewise
+// deviates by less than 0.15. Fails if the scale ignores H, or one factor is scaled twice.
 TEST(ExpandValuesTest, GaussianHasTheScaleAsked) {
   for (const int exp : {-4, 0, 3}) {
     for (const int64_t h : {8, 64}) {
@@ -114,9 +114,9 @@ TEST(ExpandValuesTest, SmallLseHasAFewColumnsNearZero) {
           });
 }
 
-// Every logit at or below -2^exp, not all equal, with gaps that stay of order 1: at most 4 * 3 through
-// dimension 1 and 9/4 through the rest; alone, 7 * 2^(exp-7). Fails for a logit above the line, ties
-// throughout, or gaps that make the softmax one-hot.
+// Every logit is at or below -2^exp, and not all are equal. Gaps stay of order 1: at most 4 * 3 through
+// dimension 1 and 9/4 through the rest; with one dimension, 7 * 2^(exp-7). Fails for a logit above the
+// line, ties throughout, or gaps that make the softmax one-hot.
 TEST(ExpandValuesTest, AllNegativeIsBelowTheLine) {
   ForEach(Values::kAllNegative, {0, 4, 7, 10, 14}, {1, 2, 3, 17, 96},
           [](const Recipe& recipe, const OwnedProblem& problem) {
@@ -127,7 +127,7 @@ TEST(ExpandValuesTest, AllNegativeIsBelowTheLine) {
                 high = std::max(high, LogitOf(problem, i, v).z);
               }
               const long double line = -std::ldexp(1.0L, recipe.exp);
-              // Row scales go to 1.75, so gaps of dimension 0 do.
+              // Row scales go up to 1.75, so gaps of dimension 0 do, too.
               const long double most = recipe.h == 1 ? -1.75L * 7 * line / 128 : 12 + 2.25L;
               ASSERT_LE(high, line) << Format(recipe);
               ASSERT_GT(high, low) << Format(recipe);
@@ -138,7 +138,7 @@ TEST(ExpandValuesTest, AllNegativeIsBelowTheLine) {
 }
 
 // The pairs' magnitudes sum to 2^exp times 1/2 to 2 (h and w each in [1, 2], 1/4 in front, and rounding
-// of w to bf16 which may reach 2), and what is left is at most 9 sqrt(R), R the dimensions that are no
+// of w to bf16 which may reach 2). The remaining sum is at most 9 sqrt(R), R the dimensions that are no
 // pair. Fails if a pair does not cancel (then |z| is of the size of the magnitudes) or has no weight.
 TEST(ExpandValuesTest, CancelLeavesLittle) {
   ForEach(Values::kCancel, {6, 10, 14}, {3, 4, 17, 64, 97},
@@ -156,7 +156,7 @@ TEST(ExpandValuesTest, CancelLeavesLittle) {
           });
 }
 
-// Two dimensions leave at most 3 of 2^(exp-p), times h below 2, of magnitudes of about 2^exp: and not
+// Two dimensions leave at most 3 of 2^(exp-p), times h below 2, of magnitudes of about 2^exp, and not
 // always 0. Fails if the perturbation is rounded away or as large as the values.
 TEST(ExpandValuesTest, CancelOfTwoLeavesLastBits) {
   int64_t nonzero = 0;
@@ -173,9 +173,9 @@ TEST(ExpandValuesTest, CancelOfTwoLeavesLastBits) {
 }
 
 // Summed in fp32 in ascending order, everything after the large product is lost: the error is half an
-// ulp, 2^(exp-24) times the row's power of two, for each. Seeds that put the large product first must
-// exist and lose all H - 1; the error must have both signs, and larger logits come out too small. Fails
-// if tails are above half an ulp (they would be rounded up), or c is odd in its last bit.
+// ulp, 2^(exp-24) times the row's power of two, for each term. Seeds that put the large product first
+// must exist and lose all H - 1 terms. The error must have both signs, and larger logits come out too
+// small. Fails if tails are above half an ulp (they would be rounded up), or c is odd in its last bit.
 TEST(ExpandValuesTest, SwallowLosesEveryTail) {
   int64_t first = 0, low = 0, high = 0;
   ForEach(
@@ -197,7 +197,7 @@ TEST(ExpandValuesTest, SwallowLosesEveryTail) {
           ASSERT_EQ(std::fabs(sum - z),
                     static_cast<long double>(recipe.h - 1) * scale * std::ldexp(1.0L, recipe.exp - 24))
               << Format(recipe);
-          // Where a logit is well above the mean, what was lost is positive.
+          // If a logit is well above the mean, the loss is positive.
           const long double margin = scale * std::ldexp(0.25L, recipe.exp);
           if (z > mean + margin) {
             ASSERT_GT(z, sum) << Format(recipe);
@@ -213,8 +213,8 @@ TEST(ExpandValuesTest, SwallowLosesEveryTail) {
   EXPECT_GT(high, 0);
 }
 
-// Whatever the exponent, nothing that is written is NaN or infinite. Fails for a kind that does not
-// hold its exponent to the dtype.
+// Fails for a kind that does not limit its exponent to the dtype: no value written is NaN or infinite,
+// whatever the exponent.
 TEST(ExpandValuesTest, ExtremeExponentsStayFinite) {
   for (int kind = 0; kind < 9; ++kind) {
     ForEach(static_cast<Values>(kind), {-100, 100}, {1, 2, 3, 20},
@@ -228,8 +228,8 @@ TEST(ExpandValuesTest, ExtremeExponentsStayFinite) {
   }
 }
 
-// An element of a tensor keeps its value when rows, columns or dimensions are added: it is drawn by its
-// place. Fails if a draw is counted instead of addressed. (Kinds that divide by the number of
+// An element of a tensor keeps its value when rows, columns or dimensions are added, since it is drawn
+// by its place. Fails if a draw is counted instead of addressed. (Kinds that divide by the number of
 // dimensions are compared for hidden alone.)
 TEST(ExpandValuesTest, ElementsDoNotDependOnTheShape) {
   Recipe small;
