@@ -225,8 +225,7 @@ std::string Compare(const fuzz::OwnedProblem& problem, const plumbline_target_v1
       const auto run = [&](const plumbline_target_v1& table) {
         return split ? rounds.RunSplit(table) : rounds.Run(table);
       };
-      // The second time in the other order: what one leaves in freed memory is not always what the
-      // other finds.
+      // Targets change places in the second round: what one leaves in freed memory, the other may find.
       const Outcome first = run(pattern == 0 ? old_target : new_target);
       const Outcome second = run(pattern == 0 ? new_target : old_target);
       const bool in_order = pattern == 0;

@@ -49,7 +49,7 @@ constexpr int kMaxJobs = 64;
 constexpr int kMaxLines = 20;        // that a job prints of differences, and of what was not run
 constexpr unsigned kDeadline = 900;  // seconds for a case; the largest takes some ten
 
-// By name: the table of the other revision and this one's.
+// Tables of both revisions, by a target's name.
 class Pairs {
  public:
   explicit Pairs(const std::filesystem::path& library) : loaded_(library) {
