@@ -9,6 +9,7 @@
 #include "fuzz/base/mix.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
 #include "tests/fuzz/builtin/mutant_exhibits.h"

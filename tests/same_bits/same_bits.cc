@@ -29,8 +29,9 @@
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/base/json.h"
 #include "fuzz/base/text.h"
+#include "fuzz/builtin/catalogue.h"
+#include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
-#include "fuzz/target/target.h"
 #include "tests/fuzz/builtin/mutant_exhibits.h"
 #include "tests/same_bits/cases.h"
 #include "tests/same_bits/compare.h"
@@ -62,7 +63,7 @@ class Pairs {
   const plumbline_target_v1& New(const std::string& name) {
     auto& target = own_[name];
     std::string error;
-    if (target == nullptr) target = fuzz::Target::Load(name, &error);
+    if (target == nullptr) target = fuzz::LoadTarget(name, &error);
     if (target == nullptr) throw std::runtime_error(error);
     RequireOwn(target->table(), name);
     return target->table();

@@ -7,10 +7,18 @@
 #include <memory>
 #include <string>
 
+#if __has_include("fuzz/builtin/catalogue.h")
+#include "fuzz/builtin/catalogue.h"
+using plumbline::fuzz::LoadTarget;
+#else  // Target::Load, in whichever folder
 #if __has_include("fuzz/target/target.h")
 #include "fuzz/target/target.h"
 #else
-#include "fuzz/target.h"  // before the harness had folders
+#include "fuzz/target.h"
+#endif
+constexpr auto LoadTarget = [](const char* name, std::string* error) {
+  return plumbline::fuzz::Target::Load(name, error);
+};
 #endif
 
 // Null where the revision has no such target. Not for two threads at the same time.
@@ -19,6 +27,6 @@ extern "C" [[gnu::visibility("default")]] const plumbline_target_v1* plumbline_s
   static std::map<std::string, std::unique_ptr<plumbline::fuzz::Target>> loaded;
   std::string error;
   auto& target = loaded[name];
-  if (target == nullptr) target = plumbline::fuzz::Target::Load(name, &error);
+  if (target == nullptr) target = LoadTarget(name, &error);
   return target == nullptr ? nullptr : &target->table();
 }
