@@ -25,10 +25,11 @@ ROOMS = {
     "kernel": (["kernel"], SOURCES, None),
     "oracle": (["oracle"], SOURCES, None),
     "fuzz": (["fuzz"], SOURCES, re.compile(r"fuzz/examples/.*")),
-    # What the programs of the GPU acceptance are built from. The others: the host operator's tests, the tests of the
-    # benchmarks, of the tree's structure and of the installed package, and the mutants of oracle and harness.
+    # What the programs of the GPU acceptance are built from. The others: the host operator's tests, same_bits, the
+    # tests of the benchmarks, of the tree's structure and of the installed package, and the mutants of oracle and
+    # harness.
     "tests": (["tests"], SOURCES, re.compile(
-        r"tests/structure_test\.cc|tests/kernel/[^/]*_test\.cc|tests/(bench|compatibility|consumer)/.*"
+        r"tests/structure_test\.cc|tests/kernel/[^/]*_test\.cc|tests/(bench|compatibility|consumer|same_bits)/.*"
         r"|tests/(fuzz|oracle)/mutants\.cmake")),
     "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
     "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/same_bits/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fuzz/base/text.h"
+#include "fuzz/examine/output_bits.h"
+#include "fuzz/examine/placement.h"
+#include "fuzz/target/views.h"
+
+namespace plumbline::same_bits {
+namespace {
+
+using fuzz::Text;
+
+// In the order of OutputBits.
+constexpr std::array<std::string_view, 7> kOutputs = {
+    "logprob", "loss", "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row"};
+
+constexpr std::byte kScratchFill[2] = {std::byte{0xff}, std::byte{0x5a}};
+
+// Aligned as targets expect workspace and saved state.
+class Scratch {
+ public:
+  explicit Scratch(size_t size) : size_(size), bytes_(::operator new(size + 1, kAlignment)) {}
+  ~Scratch() { ::operator delete(bytes_, kAlignment); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* Filled(std::byte with) {
+    std::memset(bytes_, std::to_integer<int>(with), size_);
+    return bytes_;
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  size_t size_;
+  void* bytes_;
+};
+
+// What a call came to.
+struct Answer {
+  int status = PLUMBLINE_FAILED;
+  std::string message;
+  size_t workspace = 0, saved = 0;  // of sizes()
+  bool operator==(const Answer&) const = default;
+};
+
+std::string Describe(const Answer& answer) {
+  return Text("status %d, workspace %zu, saved %zu, message \"", answer.status, answer.workspace,
+              answer.saved) +
+         fuzz::Printable(answer.message) + "\"";
+}
+
+template <class Call>
+Answer Called(Call call) {
+  std::array<char, 1024> error{};
+  Answer answer;
+  try {
+    answer.status = call(error.data(), error.size());
+  } catch (const std::exception& e) {
+    return {PLUMBLINE_FAILED, std::string("threw: ") + e.what()};
+  }
+  error.back() = '\0';
+  answer.message = error.data();
+  return answer;
+}
+
+// What a round leaves behind.
+struct Outcome {
+  std::vector<Answer> answers;  // one a call
+  fuzz::OutputBits bits;
+  std::vector<std::byte> memory;
+};
+
+class Rounds {
+ public:
+  explicit Rounds(const fuzz::OwnedProblem& problem)
+      : placement_(problem), image_(placement_.GetImage()) {
+    for (const auto& [from, to] : image_.stretches) bytes_ += to - from;
+  }
+
+  void Poison(int pattern) {
+    if (!fresh_.empty()) Restore();
+    placement_.Poison(pattern);
+    pattern_ = pattern;
+    fresh_ = Memory();
+  }
+
+  Outcome Run(const plumbline_target_v1& table) {
+    Restore();
+    fuzz::AbiCall call(placement_.problem(), placement_.results());
+    return Left({Called([&](char* error, size_t capacity) {
+      return table.run(call.problem(), call.results(), nullptr, error, capacity);
+    })});
+  }
+
+  Outcome RunSplit(const plumbline_target_v1& table) {
+    Restore();
+    const kernel::Results& results = placement_.results();
+    fuzz::AbiCall unsized(placement_.problem(), {});
+    size_t sizes[2] = {};
+    std::vector<Answer> answers;
+    answers.push_back(
+        Called([&](char*, size_t) { return table.sizes(unsized.problem(), &sizes[0], &sizes[1]); }));
+    answers.back().workspace = sizes[0];
+    answers.back().saved = sizes[1];
+    if (answers.back().status != PLUMBLINE_OK) return Left(std::move(answers));
+
+    fuzz::AbiCall call(placement_.problem(), results);
+    Scratch workspace(sizes[0]), saved(sizes[1]);
+    void* const saved_at = saved.Filled(kScratchFill[pattern_]);
+    const auto add = [&](const auto& function) {
+      void* const workspace_at = workspace.Filled(kScratchFill[pattern_]);
+      answers.push_back(Called([&](char* error, size_t capacity) {
+        return function(call.problem(), call.results(), workspace_at, saved_at, nullptr, error,
+                        capacity);
+      }));
+      return answers.back().status == PLUMBLINE_OK;
+    };
+    if (add(table.forward) && (results.grad_hidden || results.grad_weight)) add(table.backward);
+    return Left(std::move(answers));
+  }
+
+  // Empty, or how the two differ; what was compared is counted.
+  std::string Difference(const Outcome& older, const Outcome& newer, Counts* counts) const {
+    counts->calls += static_cast<int64_t>(std::max(older.answers.size(), newer.answers.size()));
+    for (size_t i = 0; i < std::min(older.answers.size(), newer.answers.size()); ++i) {
+      if (older.answers[i] == newer.answers[i]) continue;
+      return "old " + Describe(older.answers[i]) + "; new " + Describe(newer.answers[i]);
+    }
+    for (size_t o = 0; o < kOutputs.size(); ++o) {
+      const fuzz::ElementBits &was = older.bits.outputs[o], &is = newer.bits.outputs[o];
+      counts->outputs += was.empty() ? 0 : 1;
+      counts->elements += static_cast<int64_t>(was.size());
+      counts->output_bytes += static_cast<int64_t>(was.size() * was.width());
+      if (was == is) continue;
+      size_t at = 0;
+      while (was[at] == is[at]) ++at;
+      return Place(o, at) + Text(": old 0x%llx, new 0x%llx", static_cast<unsigned long long>(was[at]),
+                                 static_cast<unsigned long long>(is[at]));
+    }
+    counts->memory_bytes += static_cast<int64_t>(bytes_);
+    const auto [was, is] = std::ranges::mismatch(older.memory, newer.memory);
+    if (was == older.memory.end()) return {};
+    return Text("byte %td of inputs, padding and guard bands: old 0x%02x, new 0x%02x",
+                was - older.memory.begin(), std::to_integer<unsigned>(*was),
+                std::to_integer<unsigned>(*is));
+  }
+
+ private:
+  std::vector<std::byte> Memory() const {
+    std::vector<std::byte> copy(bytes_);
+    size_t at = 0;
+    for (const auto& [from, to] : image_.stretches) {
+      std::memcpy(copy.data() + at, image_.begin + from, to - from);
+      at += to - from;
+    }
+    return copy;
+  }
+
+  void Restore() {
+    size_t at = 0;
+    for (const auto& [from, to] : image_.stretches) {
+      std::memcpy(image_.begin + from, fresh_.data() + at, to - from);
+      at += to - from;
+    }
+  }
+
+  Outcome Left(std::vector<Answer> answers) const {
+    return {std::move(answers), fuzz::CopyBits(placement_.results()), Memory()};
+  }
+
+  // "grad_weight[3, 0]" for the element at a place in row-major order.
+  std::string Place(size_t output, size_t at) const {
+    const kernel::Results& r = placement_.results();
+    const std::optional<kernel::Tensor>* const tensors[] = {
+        &r.logprob, &r.loss, &r.entropy, &r.lse, &r.grad_hidden, &r.grad_weight, &r.first_invalid_row};
+    const kernel::Tensor& tensor = **tensors[output];
+    const auto element = static_cast<int64_t>(at);
+    if (tensor.rank == 0) return fuzz::Place(kOutputs[output], -1, -1);
+    if (tensor.rank == 1) return fuzz::Place(kOutputs[output], element, -1);
+    return fuzz::Place(kOutputs[output], element / tensor.shape[1], element % tensor.shape[1]);
+  }
+
+  fuzz::Placement placement_;
+  fuzz::Placement::Image image_;
+  size_t bytes_ = 0;  // of all stretches
+  int pattern_ = 0;
+  std::vector<std::byte> fresh_;
+};
+
+}  // namespace
+
+void Counts::Add(const Counts& other) {
+  cases += other.cases;
+  not_run += other.not_run;
+  different += other.different;
+  computed += other.computed;
+  calls += other.calls;
+  outputs += other.outputs;
+  elements += other.elements;
+  output_bytes += other.output_bytes;
+  memory_bytes += other.memory_bytes;
+}
+
+std::string Compare(const fuzz::OwnedProblem& problem, const plumbline_target_v1& old_target,
+                    const plumbline_target_v1& new_target, Counts* counts) {
+  Rounds rounds(problem);
+  bool computed = true;
+  for (const int pattern : {0, 1}) {
+    rounds.Poison(pattern);
+    for (const bool split : {false, true}) {
+      const auto run = [&](const plumbline_target_v1& table) {
+        return split ? rounds.RunSplit(table) : rounds.Run(table);
+      };
+      // Targets change places in the second round: what one leaves in freed memory, the other may find.
+      const Outcome first = run(pattern == 0 ? old_target : new_target);
+      const Outcome second = run(pattern == 0 ? new_target : old_target);
+      const bool in_order = pattern == 0;
+      const std::string difference =
+          rounds.Difference(in_order ? first : second, in_order ? second : first, counts);
+      if (!difference.empty()) {
+        return Text("%s, poison %d: ", split ? "split form" : "run", pattern) + difference;
+      }
+      if (!split) computed = computed && first.answers[0].status == PLUMBLINE_OK;
+    }
+  }
+  counts->computed += computed ? 1 : 0;
+  return {};
+}
+
+}  // namespace plumbline::same_bits
