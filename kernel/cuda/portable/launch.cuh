@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "kernel/cuda/stages/path.h"
 #include "kernel/cuda/portable/main_loop.cuh"
+#include "kernel/cuda/stages/path.h"
 #include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda::portable {

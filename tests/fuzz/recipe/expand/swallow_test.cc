@@ -124,8 +124,8 @@ double TensorCore(const HostTensor& a, int64_t row, const HostTensor& b, int64_t
   return sum;
 }
 
-// The bound is (17 2^-1 + 2) u S a block (oracle/ERROR-BUDGET.md, "Dot products"). Kills: tails that the
-// alignment keeps, or that are so small that there was little to lose.
+// The bound is (17 2^-1 + 2) u S a block (oracle/ERROR-BUDGET.md, "Dot products"). Kills: tails that
+// the alignment keeps, or that are so small that there was little to lose.
 TEST(Swallow, TensorCoresComeNearTheirBound) {
   for (const char* dtype : {"bf16", "fp16"}) {
     double tightest = 0;
