@@ -54,8 +54,8 @@ void CublasBaseline::CheckLogprob(const OperatorRun& run) {
                            theirs = logprob_.Get(), largest = largest_.Get();
   for (size_t i = 0; i < theirs.size(); ++i) {
     const auto row = static_cast<size_t>(run.live_rows()[i]);
-    // bf16's rounding moves a logit by at most 2^-8 of itself: the label's, and the log of the sum of
-    // all.
+    // Rounding to bf16 moves a logit by at most 2^-8 of itself. It counts twice: in the label's logit,
+    // and in the log of the sum over all.
     const float bound = 0x1p-7f * largest[i] + 0x1p-10f;
     if (!(std::abs(ours[row] - theirs[i]) <= bound) || !std::isfinite(entropy[row]))
       throw std::runtime_error("row " + std::to_string(row) + ": logprob " + std::to_string(ours[row]) +

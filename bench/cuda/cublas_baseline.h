@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The products that the operator's work consists of, done by cuBLAS on the same operands (the rows that
+// cuBLAS does the products that the operator's work consists of, on the same operands (the rows that
 // are not ignored, moved together): logits; and for backward logits again, d_logits · weight and
-// d_logitsᵀ · hidden. Nothing but the products: no softmax, no row is picked, while it is timed.
+// d_logitsᵀ · hidden. Only the products are timed: no softmax, and no row is picked.
 
 #ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
 #define PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
@@ -21,28 +21,28 @@ namespace plumbline::bench {
 
 class CublasBaseline {
  public:
-  // On the operands of `run`, which outlives it.
+  // Uses the operands of `run`, which must outlive it.
   CublasBaseline(const OperatorRun& run, cudaStream_t stream);
 
-  // Wait for the device, and throw where what the operator wrote is not what these products say: a
-  // logprob further from theirs than rounding logits to bf16 explains, or a gradient whose norm is not
-  // theirs within a tenth (that there is one; tests/gpu/accept says whether it is right).
+  // These wait for the device, and throw if the operator's outputs contradict these products: a logprob
+  // differs by more than rounding logits to bf16 explains, or the norm of a gradient differs by more
+  // than a tenth. That shows that a gradient was written; tests/gpu/accept tests whether it is right.
   void CheckLogprob(const OperatorRun& run);
   void CheckGradients(const OperatorRun& run);
 
-  // Enqueues one product, or three, or four.
+  // Each enqueues one product, or three, or four.
   void Forward();
   void Backward();
   void ForwardBackward();
 
   double flop_of_a_product() const;
-  // Which cuBLAS call each product is done by: of Forward, or of all.
+  // Names the cuBLAS call that does each product: of Forward, or of all.
   std::string choices_of_forward() const;
   std::string choices() const;
 
  private:
   cudaStream_t stream_;
-  int64_t n_, h_, v_;  // of rows, those that are not ignored
+  int64_t n_, h_, v_;  // n_ counts the rows that are not ignored
   DeviceArray<int64_t> rows_, labels_;
   DeviceArray<Bf16> hidden_;
   const DeviceArray<Bf16>* weight_;

@@ -21,7 +21,7 @@ void Check(cublasStatus_t status, const char* call) {
     throw std::runtime_error(std::string(call) + ": " + cublasGetStatusString(status));
 }
 
-// cuBLAS is column-major: it is asked for outᵀ [columns, rows] = Bᵀ · Aᵀ, whose first operand is b.
+// cuBLAS is column-major. It is asked for outᵀ [columns, rows] = Bᵀ · Aᵀ, whose first operand is b.
 struct ColumnMajor {
   cublasOperation_t first, second;
   int first_ld, second_ld, out_ld;
@@ -40,7 +40,7 @@ struct Destroy {
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
-// What cublasLt wants to know of a product.
+// cublasLt's description of a product.
 struct Description {
   explicit Description(const Product& p) {
     const ColumnMajor c = AsColumnMajor(p);
@@ -127,7 +127,8 @@ CublasProducts::Choice CublasProducts::Choose(const Product& product) {
 
   Events events(candidates.size() + 1);
   return candidates[Fastest(candidates.size(), [&](const std::vector<size_t>& order) {
-    // Not timed: while it runs the others are enqueued, so that the first does not wait for the host.
+    // This one is not timed: while it runs the others are enqueued, so that the first does not wait for
+    // the host.
     Enqueue(candidates[order.back()]);
     events.Record(0, stream_);
     for (size_t k = 0; k < order.size(); ++k) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The products that the operator is measured against, by cuBLAS: bf16 in, bf16 out, fp32 accumulate.
-// Each is done by whatever was fastest on these very operands, here and now (bench/timing/fastest.h):
+// cuBLAS does the products that the operator is compared with: bf16 in, bf16 out, fp32 accumulate. Each
+// is done by the call that was fastest on these operands in this process (bench/timing/fastest.h):
 // cublasGemmEx, or one of cublasLt's first eight heuristics. Both may use the same 64 MiB of workspace.
 
 #ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_
@@ -30,7 +30,7 @@ struct Product {
   bool a_transposed, b_transposed;
 };
 
-// Throws std::runtime_error, naming the call, wherever cuBLAS or CUDA refuse.
+// Throws std::runtime_error, which names the call, if cuBLAS or CUDA refuse.
 class CublasProducts {
  public:
   explicit CublasProducts(cudaStream_t stream);
@@ -38,15 +38,15 @@ class CublasProducts {
   CublasProducts& operator=(const CublasProducts&) = delete;
   ~CublasProducts();
 
-  // How one product is done; only for the CublasProducts that chose it.
+  // The way one product is done; valid only for the CublasProducts that chose it.
   struct Choice {
     Product product;
     bool light = false;  // cublasLt, by `algorithm`
     cublasLtMatmulAlgo_t algorithm = {};
     std::string name;  // "cublasGemmEx" or "cublasLt heuristic 3"
   };
-  // Waits for the device. At most 9 candidates in 8 rounds, each begun by one more: 80 times the
-  // product.
+  // Waits for the device. It runs at most 9 candidates in 8 rounds, each begun by one more: 80 times
+  // the product.
   Choice Choose(const Product& product);
   void Enqueue(const Choice& choice);
 
@@ -60,7 +60,7 @@ class CublasProducts {
   DeviceArray<std::byte> workspace_;
 };
 
-// "13.0.2", of the library that is loaded.
+// Returns the version of the loaded library, such as "13.0.2".
 std::string CublasVersion();
 
 }  // namespace plumbline::bench

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA operator beside cuBLAS, in interleaved pairs (bench/timing/paired_timing.h) on random bf16
-// data (bench/cuda/operator_run.h). The time of a benchmark is the median of ours; its counters:
+// Measures the CUDA operator against cuBLAS, in interleaved pairs (bench/timing/paired_timing.h) on
+// random bf16 data (bench/cuda/operator_run.h). The time of a benchmark is the median of ours; its
+// counters are:
 //
 //   ratio, ratio_low, ratio_high   ours over theirs: median of the pairs, its 95 % interval
 //   ms, ms_reference               medians
 //   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, products as cuBLAS does them
 //   workspace_MiB, saved_MiB       what the operator asks for
 //
-// and its label which cuBLAS calls were chosen, where theirs is those.
+// The label says which cuBLAS calls were chosen, if theirs is those.
 //
-// <pass>/<shape>: theirs is the cuBLAS products of the same work (bench/cuda/cublas_baseline.h), one
-// for forward, three for backward, four for both, whether in two calls or in one: gradients_in_forward,
-// which may keep as many logits as kernel/linear_cross_entropy.h says by default. Three more have
-// another reference: per_token (four times 8192 rows for 32768), weight_once (a device-to-device copy
-// that moves as many bytes as weight has) and half_ignored (no row ignored).
+// In <pass>/<shape>, theirs is the cuBLAS products of the same work (bench/cuda/cublas_baseline.h): one
+// for forward, three for backward, and four for both, in two calls or in one. The one call is
+// gradients_in_forward, which may keep as many logits as kernel/linear_cross_entropy.h says by default.
+// Three more benchmarks have another reference: per_token (four times 8192 rows for 32768), weight_once
+// (a device-to-device copy that moves as many bytes as weight has) and half_ignored (no row ignored).
 //
-// Outputs are poisoned before each measurement and checked after it: beside cuBLAS against what its
-// products say, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an
-// error in the results. Exit status: 0; 1 a benchmark failed; 2 usage.
+// Outputs are poisoned before each measurement and checked after it: beside cuBLAS against its
+// products, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an error
+// in the results. Exit status: 0; 1 if a benchmark failed; 2 usage.
 
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
@@ -56,7 +57,8 @@ cudaStream_t TheStream() {
   return stream;
 }
 
-// The operator and its baseline at one shape, kept from pass to pass; another shape takes its memory.
+// The operator and its baseline at one shape, kept from pass to pass. Another shape takes over its
+// memory.
 struct Bench {
   explicit Bench(const DeviceShape& shape) : ours(shape, TheStream()), theirs(ours, TheStream()) {
     ours.Forward();  // for passes of backward alone, which read what it saves
@@ -76,7 +78,7 @@ Bench& At(const DeviceShape& shape) {
 
 struct Pass {
   const char* name;
-  int products;  // as cuBLAS does the work
+  int products;  // the number that cuBLAS needs
   enum Kind { kForward, kBackward, kBoth, kAtOnce } kind;
 
   template <class Side>
@@ -92,13 +94,13 @@ constexpr Pass kForward = {"forward", 1, Pass::kForward}, kBackward = {"backward
                kBoth = {"forward_backward", 4, Pass::kBoth},
                kAtOnce = {"gradients_in_forward", 4, Pass::kAtOnce};
 
-// Enough for about 0.8 s at 700 TFLOP/s, and 20 at least.
+// Returns enough pairs for about 0.8 s at 700 TFLOP/s, and at least 20.
 int Pairs(double flop_of_both) {
   return static_cast<int>(std::clamp(0.8 * 700e12 / flop_of_both, 20.0, 100.0));
 }
 
-// theirs_scale: what the time of `theirs` is multiplied by before it is compared. flop: of a product,
-// on either side (of theirs after it is scaled); 0: not a product.
+// theirs_scale is the factor of the time of `theirs` before it is compared. flop is the work of a
+// product, on either side (of theirs after it is scaled); 0 if it is no product.
 void Report(benchmark::State& state, const PairedTimes& times, double theirs_scale, const Pass& pass,
             const OperatorRun& ours, double flop, double their_flop) {
   const double reference = times.b * theirs_scale;
@@ -137,13 +139,14 @@ double Flop(const OperatorRun& run) {
          static_cast<double>(run.shape().v);
 }
 
-// That a pass wrote what it is asked for, all of it numbers, since PoisonOutputs.
+// Throws unless the pass wrote the outputs it is asked for, all of them numbers, since PoisonOutputs.
 void CheckOutputs(const OperatorRun& run, const Pass& pass) {
   if (pass.kind != Pass::kBackward) run.CheckForward();
   if (pass.kind != Pass::kForward) run.CheckGradients();
 }
 
-// Two problems of our own in turn. Backward alone reads what Forward saved, so that runs first.
+// Measures two problems of our own in turn. Backward alone reads what Forward saved, so Forward runs
+// first.
 void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const DeviceShape& reference,
                      double scale, const Pass& pass) {
   current.reset();
@@ -159,7 +162,7 @@ void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const De
   Report(state, times, scale, pass, a, Flop(a), scale * Flop(b));
 }
 
-// A copy of 2 GiB moves 4 GiB: each byte is read, and written.
+// A copy of 2 GiB moves 4 GiB: each byte is read and written.
 void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
   constexpr int64_t kCopied = int64_t{2} << 30;
   current.reset();
@@ -221,7 +224,8 @@ std::string Version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
-// Empty: there is a device, and it is described in the context of the results.
+// Returns why there is no device. Empty if there is one, which the context of the results then
+// describes.
 std::string WhyNoDevice() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);

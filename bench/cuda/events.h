@@ -27,7 +27,7 @@ class Events {
   void Record(size_t i, cudaStream_t stream) {
     Check(cudaEventRecord(events_[i], stream), "cudaEventRecord");
   }
-  // Milliseconds, once the stream has been waited for.
+  // Returns milliseconds. The stream must have been waited for.
   double Between(size_t from, size_t to) const {
     float ms = 0;
     Check(cudaEventElapsedTime(&ms, events_[from], events_[to]), "cudaEventElapsedTime");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that make what is measured: random tensors, rows picked out of one, the sum of squares of
-// one. Values come from cuRAND's counter-based Philox4x32-10, one subsequence for each four elements,
-// so that they depend on (seed, index) alone. Every function enqueues on `stream` and throws on a
-// launch error.
+// Kernels that make the measured data: random tensors, rows gathered from a tensor, the sum of squares
+// of one. Values come from cuRAND's counter-based Philox4x32-10, one subsequence for each four
+// elements, so that they depend on (seed, index) alone. Every function enqueues on `stream` and throws
+// on a launch error.
 
 #ifndef PLUMBLINE_BENCH_CUDA_FILL_H_
 #define PLUMBLINE_BENCH_CUDA_FILL_H_
@@ -14,10 +14,10 @@
 
 namespace plumbline::bench {
 
-// bf16 in memory; the host only hands it on.
+// bf16 in memory; the host never computes with it.
 using Bf16 = uint16_t;
 
-// Normal, of mean 0 and standard deviation `scale`.
+// Fills with normal values of mean 0 and standard deviation `scale`.
 void FillNormal(Bf16* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
 void FillNormal(float* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of the current CUDA device for the length of a scope, and CUDA's errors as exceptions that
-// name the call: a benchmark ends them with SkipWithError.
+// name the call. A benchmark turns them into SkipWithError.
 
 #ifndef PLUMBLINE_BENCH_CUDA_MEMORY_H_
 #define PLUMBLINE_BENCH_CUDA_MEMORY_H_
@@ -23,7 +23,7 @@ inline void Check(cudaError_t error, const char* call) {
                              cudaGetErrorString(error));
 }
 
-// `count` elements, not initialised. Elements are copied as bytes.
+// Allocates `count` elements, not initialised. Elements are copied as bytes.
 template <class T>
 class DeviceArray {
  public:
@@ -54,7 +54,7 @@ class DeviceArray {
     if (from.size() != count_) throw std::logic_error("DeviceArray::Put: another size");
     Check(cudaMemcpy(data_, from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
           "cudaMemcpy to the device");
-    // It may return before the data are there, and other streams do not wait for this one.
+    // The copy may return before the data are there, and other streams do not wait for this one.
     Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   }
 

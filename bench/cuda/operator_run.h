@@ -28,7 +28,7 @@ struct DeviceShape {
   bool operator==(const DeviceShape&) const = default;
 };
 
-// Throws std::runtime_error: memory, a launch, or what the operator refuses.
+// Throws std::runtime_error if memory or a launch fails, or if the operator refuses.
 class OperatorRun {
  public:
   OperatorRun(const DeviceShape& shape, cudaStream_t stream);
@@ -38,17 +38,18 @@ class OperatorRun {
   // These enqueue.
   void Forward();
   void Backward();
-  // Writes NaN over every output, so that what is there afterwards was written since.
+  // Writes NaN over every output, so that numbers found afterwards were written since.
   void PoisonOutputs();
-  // Wait for the device, and throw where PoisonOutputs is still seen, or anything else that is no
-  // number: a logprob or an entropy of any row; a gradient, by its norm, which may not be 0 either.
+  // These wait for the device, and throw if an output still holds PoisonOutputs' value or anything else
+  // that is no number: a logprob or an entropy of any row; a gradient, by its norm, which may not be 0
+  // either.
   void CheckForward() const;
   void CheckGradients() const;
-  // Gradients in forward: both at once. Its workspace is allocated at the first call.
+  // Runs gradients in forward: both passes at once. Its workspace is allocated at the first call.
   void ForwardBackward();
 
   const DeviceShape& shape() const { return shape_; }
-  // Rows that are not ignored, ascending.
+  // Returns the rows that are not ignored, ascending.
   const std::vector<int64_t>& live_rows() const { return live_rows_; }
   const DeviceArray<Bf16>& hidden() const { return hidden_; }
   const DeviceArray<Bf16>& weight() const { return weight_; }
@@ -60,7 +61,7 @@ class OperatorRun {
   const DeviceArray<Bf16>& grad_hidden() const { return grad_hidden_; }
   const DeviceArray<Bf16>& grad_weight() const { return grad_weight_; }
 
-  // What a caller must give: for forward alone, and with both gradients.
+  // Return the sizes that a caller must provide: for forward alone, and with both gradients.
   const kernel::Sizes& forward_sizes() const { return forward_sizes_; }
   const kernel::Sizes& sizes() const { return sizes_; }
   size_t forward_backward_workspace() const { return forward_backward_workspace_; }
@@ -81,7 +82,7 @@ class OperatorRun {
   DeviceArray<std::byte> workspace_, saved_, at_once_;
 };
 
-// The sum over all elements, enqueued on `stream` and waited for.
+// Returns the sum over all elements; enqueues on `stream` and waits for it.
 double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream);
 
 }  // namespace plumbline::bench

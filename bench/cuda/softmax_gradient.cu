@@ -27,7 +27,7 @@ __device__ float OverBlock(float value, Merge merge) {
   return value;
 }
 
-// One block a row, two reads for the sums and one to write.
+// One block handles a row: two reads for the sums, one pass to write.
 __global__ void __launch_bounds__(kThreads) Rows(SoftmaxGradient a) {
   const auto larger = [](float x, float y) { return fmaxf(x, y); };
   const auto sum_of = [](float x, float y) { return x + y; };

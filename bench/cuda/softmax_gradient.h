@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix that the baseline's two gradient products read: d_logits of kernel/OPERATION.md, at T = 1,
-// from logits that a GEMM rounded to bf16, itself rounded to bf16. A real one, since a product's power,
-// and on a power-limited device its speed, depends on the data.
+// Makes the matrix that the baseline's two gradient products read: d_logits of kernel/OPERATION.md, at
+// T = 1, from logits that a GEMM rounded to bf16, itself rounded to bf16. It is a real one because a
+// product's power, and on a power-limited device its speed, depends on the data.
 
 #ifndef PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
 #define PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
@@ -15,7 +15,8 @@
 
 namespace plumbline::bench {
 
-// Contiguous [n, v] logits and d_logits; labels, grad_logprob (g) and grad_entropy (k) of n.
+// Logits and d_logits are contiguous [n, v]; labels, grad_logprob (g) and grad_entropy (k) have n
+// elements.
 struct SoftmaxGradient {
   const Bf16* logits;
   const int64_t* labels;

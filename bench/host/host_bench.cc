@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host operator in billions of multiply-adds a second, counting those of the definition: N V H for
-// forward, and 3 N V H with backward (grad_hidden, grad_weight; the logits that backward computes again
-// are not counted). Random data, so that exponentials meet the arguments of a real softmax. The same
-// for the host with the dot products of Hopper's tensor cores (host_hopper_…), where fp32 inputs take
-// six products of the planes for each that is counted.
+// Measures the host operator in billions of multiply-adds a second, counting those of the definition: N
+// V H for forward, and 3 N V H with backward (grad_hidden, grad_weight; the logits that backward
+// computes again are not counted). Data are random, so that exponentials get the arguments of a real
+// softmax. host_hopper_… measures the host with the dot products of Hopper's tensor cores, where fp32
+// inputs take six products of the planes for each that is counted.
 
 #include <benchmark/benchmark.h>
 

@@ -13,9 +13,9 @@ namespace {
 using kernel::DType;
 
 constexpr uint64_t kSeed = 20261122;
-enum Purpose : uint32_t { kHidden = 1, kWeight };  // each has a stream of its own: no row is another's
+enum Purpose : uint32_t { kHidden = 1, kWeight };  // each has its own stream: no row repeats another
 
-// Values between -scale and scale in the tensor's own type, from a counter.
+// Returns values between -scale and scale in the tensor's own type, from a counter.
 std::vector<std::byte> RandomTensor(DType dtype, int64_t count, float scale, Purpose purpose) {
   std::vector<std::byte> bytes(static_cast<size_t>(count) * kernel::SizeOf(dtype));
   const fuzz::Stream stream(kSeed, purpose);

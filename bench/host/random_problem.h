@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem of a given shape with random data, and room for its results: what benchmarks run on. Logits
-// have a spread of a few units, so that exponentials meet the arguments of a real softmax.
+// A problem of a given shape with random data, and room for its results, for benchmarks. Logits have a
+// spread of a few units, so that exponentials get the arguments of a real softmax.
 
 #ifndef PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
 #define PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
@@ -25,7 +25,7 @@ struct Shape {
   }
 };
 
-// Views into itself: it stays where it was made.
+// It holds views into itself, so it must not be moved.
 class RandomProblem {
  public:
   RandomProblem(const Shape& shape, bool backward);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle's sweep on one core against what that core can do: fma_rate is the part of the machine's
-// double multiply-add rate, measured in this process, counting two a product (value and bound), N V H
-// products forward and 3 N V H with backward. judge_… runs and judges the host's own results instead.
-// arbiter_per_element says how many times longer the arbiter takes for one logprob than the sweep does.
+// Compares the oracle's sweep on one core with the peak of that core. fma_rate is the part of the
+// machine's double multiply-add rate, measured in this process, counting two a product (value and
+// bound), N V H products forward and 3 N V H with backward. judge_… runs and judges the host's own
+// results instead. arbiter_per_element says how many times longer the arbiter takes for one logprob
+// than the sweep does.
 
 #include <benchmark/benchmark.h>
 
@@ -79,7 +80,7 @@ void ArbiterPerElement(benchmark::State& state, const Shape& shape) {
   double arbiter_seconds = 0;
   for (auto _ : state) {
     const auto begin = Clock::now();
-    oracle::Arbiter arbiter(p.problem());  // a fresh one: it keeps the rows that it has seen
+    oracle::Arbiter arbiter(p.problem());  // a new one, since it keeps the rows that it has seen
     benchmark::DoNotOptimize(arbiter.Evaluate(oracle::Output::kLogprob, 0, 0).high);
     arbiter_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two pieces of device work, measured in turn on one stream: a, b, then b, a, then a, b, … so that
-// neither always comes second. Clocks and power drift over seconds, which a pair does not see; the
-// ratio is taken of each pair, and what is said is the median of the ratios with an interval that holds
-// the true median 95 times in 100, whatever their distribution: that of the pairs of this process, not
-// of other runs or machines.
+// Measures two pieces of device work in turn on one stream: a, b, then b, a, then a, b, … so that
+// neither always comes second. Clocks and power drift over seconds, which a pair does not see, so the
+// ratio is taken of each pair. The result is the median of the ratios, with an interval that holds the
+// true median 95 times in 100, whatever their distribution. It is the median of the pairs of this
+// process, not of other runs or machines.
 
 #ifndef PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
 #define PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
@@ -22,9 +22,9 @@ struct PairedTimes {
   int pairs = 0;
 };
 
-// Both enqueue on `stream` and throw on an error. `pairs` of at least 20, after warming up for a
-// quarter of a second (two pairs at least). Nothing waits for the device in between, so what the host
-// does is not seen unless it is slower than the device.
+// Both enqueue on `stream` and throw on an error. At least 20 `pairs` are measured, after warming up
+// for a quarter of a second (at least two pairs). Nothing waits for the device in between, so the
+// host's time has no effect unless it is slower than the device.
 PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()>& b, int pairs,
                       cudaStream_t stream);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of earlier versions, read by the program as it is now: plug-ins, cases, dumps and folders of
-// campaigns, as README.md of this folder lists them. What the program of then made of them lies in
-// expected/; what is compared is the part that keep.py leaves.
+// The current program reads files of earlier versions: plug-ins, cases, dumps and folders of campaigns,
+// as README.md of this folder lists them. The earlier program's results lie in expected/. The part that
+// keep.py leaves is compared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::Outcome;
 using testing::Slurp;
 
-// Fractions that the oracle computes hang on the C library's last bit; a kernel's do not.
+// Fractions that the oracle computes depend on the C library's last bit; a kernel's do not.
 constexpr double kNear = 1e-3;
 
 void ExpectHolds(const Json& stored, const Json& now, const std::string& where);
@@ -53,7 +53,8 @@ void ExpectHoldsItems(const Json::Array& stored, const Json& now, const std::str
   }
 }
 
-// All that `stored` holds is in `now`, equal, fractions to within kNear; `now` may hold more members.
+// Checks that `now` holds every member of `stored`, equal, fractions to within kNear. It may hold more
+// members.
 void ExpectHolds(const Json& stored, const Json& now, const std::string& where) {
   const bool whole = stored.as_int() != nullptr || stored.as_string() != nullptr;
   if (const Json::Object* object = stored.as_object()) {
@@ -79,7 +80,7 @@ class Compatibility : public testing::Program {
     return testing::LocatedSource("tests/compatibility/" + name);
   }
 
-  // The program's --json, and its status, are those of expected/NAME.json.
+  // Checks that the program's --json and its status are those of expected/NAME.json.
   void ExpectAsThen(const std::string& name, const std::string& arguments) const {
     SCOPED_TRACE(name);
     const Outcome o = Run(arguments + " --json");
@@ -92,7 +93,7 @@ class Compatibility : public testing::Program {
     EXPECT_EQ(o.status, *stored->Find("status")->as_int()) << Err();
   }
 
-  // Name and content of each file below a folder.
+  // Returns name and content of each file below a folder.
   static std::map<std::string, std::string> Content(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -121,7 +122,7 @@ TEST_F(CompatibilityPlugIn, IsLoadedAndJudgedAsThen) {
   ExpectAsThen("split-1", "fuzz --target plugin:plugins/split-1.so --budget 300cases --seed 3 --out b");
 }
 
-// Fails if a table of another version or a shorter one is called, or refused without its number.
+// Fails if a table of another version or a shorter one is called, or is refused without its number.
 TEST_F(CompatibilityPlugIn, OfAnotherTableIsRefusedInWords) {
   const std::pair<const char*, const char*> tables[] = {
       {"abi-0.so", "abi_version is 0, this build speaks "},
@@ -140,7 +141,7 @@ TEST_F(Compatibility, CasesOfMutantsAreReplayedAsThen) {
   ExpectAsThen("replay-mutants", "replay corpus/mutants");
 }
 
-// Fails if a case of a plug-in does, or if a new, fixed or regression case moves to another state.
+// Fails if a case of a plug-in does so, or if a new, fixed or regression case moves to another state.
 TEST_F(CompatibilityPlugIn, CasesAreReplayedAsThen) {
   ExpectAsThen("replay-plugins", "replay corpus/plugins");
 }
@@ -159,7 +160,7 @@ TEST_F(Compatibility, DumpsAreJudgedAsThen) {
   ExpectAsThen("check-inputs", "check dumps/inputs.safetensors --rows all");
 }
 
-// Fails if a finished campaign cannot be opened, is gone on with, or loses or rewrites what it found.
+// Fails if a finished campaign cannot be opened, runs further cases, or loses or rewrites its findings.
 TEST_F(CompatibilityPlugIn, FinishedCampaignStaysAsItWas) {
   ExpectAsThen("finished", "fuzz --resume campaigns/finished");
   for (const char* folder : {"findings", "slips"}) {
@@ -168,8 +169,8 @@ TEST_F(CompatibilityPlugIn, FinishedCampaignStaysAsItWas) {
   }
 }
 
-// Fails if merge cannot read a campaign of then, or renames, drops or rewrites a case that it has
-// judged again: all findings, and the slip, which becomes confirmed.
+// Fails if merge cannot read a campaign of an earlier version, or renames, drops or rewrites a case
+// that it has judged again: all findings, and the slip, which becomes confirmed.
 TEST_F(CompatibilityPlugIn, FinishedCampaignIsMergedAsThen) {
   const Outcome o = Run("merge campaigns/finished --out merged");
   EXPECT_EQ(o.status, 0) << o.out << Err();
@@ -181,21 +182,22 @@ TEST_F(CompatibilityPlugIn, FinishedCampaignIsMergedAsThen) {
 }
 
 // Fails if an interrupted campaign is refused, starts anew, or ends in other totals than it did then:
-// another plan, another case, a case counted twice.
+// by another plan, another case, or a case counted twice.
 TEST_F(Compatibility, InterruptedCampaignGoesOnAsThen) {
   ExpectAsThen("interrupted", "fuzz --resume campaigns/interrupted");
   EXPECT_THAT(Err(), HasSubstr("item 27 was in flight when the last run ended"));
 }
 
-// Fails if a journal with half a last line, of a campaign killed while it shrank its only finding, is
-// refused, is gone on with in silence, or loses that finding.
+// Fails if a journal with a torn last line, of a campaign killed while it shrank its only finding, is
+// refused, is resumed silently, or loses that finding.
 TEST_F(Compatibility, TornCampaignGoesOnAsThen) {
   ExpectAsThen("torn", "fuzz --resume campaigns/torn");
   EXPECT_THAT(Err(), HasSubstr("the journal's last line was torn and is dropped (70 bytes)"));
   EXPECT_EQ(std::distance(fs::directory_iterator(work_ / "campaigns/torn/findings"), {}), 1);
 }
 
-// Fails if a journal of format 1 is taken for one of today's, refused without words, or written to.
+// Fails if a journal of format 1 is taken for one of the current format, is refused without words, or
+// is written to.
 TEST_F(Compatibility, JournalOfFormatOneIsRefusedInWords) {
   const Outcome o = Run("fuzz --resume campaigns/journal-1");
   EXPECT_EQ(o.status, 2);

@@ -2,15 +2,14 @@
 //
 // usage: corpus_once FOLDER [BYTES [raw]]
 //
-// Runs every stored case below FOLDER once on each path of the CUDA operator, in this process and one
-// after another: what compute-sanitizer watches (`plumb replay` runs cases in processes of its own, and
-// judges them). Workspace and saved state are of exactly the size asked for and poisoned;
-// raw: as they come from the driver, which initcheck needs. Cases that
-// take more than BYTES of device memory (default 64 MiB) are left out and counted. Last line: one JSON
-// object.
+// Runs every stored case below FOLDER once on each path of the CUDA operator, in this process and in
+// sequence, so that compute-sanitizer can watch it (`plumb replay` runs cases in worker processes, and
+// judges them). Workspace and saved state have exactly the requested size and are poisoned; with `raw`
+// they are left as they come from the driver, which initcheck needs. Cases that take more than BYTES of
+// device memory (default 64 MiB) are left out and counted. The last line is one JSON object.
 //
-// Exit status: 0 every call returned ok and touched nothing but its outputs, 1 not, 2 usage, 3 no case
-// was run, 4 no device.
+// Exit status: 0 if every call returned ok and touched nothing but its outputs, 1 if not, 2 usage, 3 if
+// no case was run, 4 if there is no device.
 
 #include <chrono>
 #include <cstdio>
@@ -44,7 +43,7 @@ const char* NameOf(CudaPath path) {
   return "an unknown path";
 }
 
-// What went wrong, one line each.
+// Returns what went wrong, one line each.
 std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, size_t saved_logits_bytes,
                                  int poison) {
   kernel::device::DeviceProblem device(placement->problem(), placement->results());
@@ -114,7 +113,7 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
         }
       }
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      if (took.count() > 2) {  // so that a run that is stopped says where its time went
+      if (took.count() > 2) {  // a stopped run then shows where its time went
         std::printf("%s on %s: %.1f s\n", file.filename().c_str(), NameOf(path), took.count());
         std::fflush(stdout);
       }

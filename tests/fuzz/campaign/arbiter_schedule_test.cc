@@ -9,10 +9,10 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr double kCheap = 5e3, kMiddling = 2e5, kDear = 2.5e7;  // 1 ms, 40 ms and 5 s of the arbiter's
+constexpr double kCheap = 5e3, kMiddling = 2e5, kDear = 2.5e7;  // 1 ms, 40 ms and 5 s of the arbiter
 
-// Runs `cases` passing cases of one kind, 1 ms each, with an arbiter that takes what it was expected
-// to; the number that were asked about.
+// Runs `cases` passing cases of one kind, 1 ms each, with an arbiter that takes the time expected of
+// it. Returns the number of cases that it was asked about.
 int64_t Asked(ArbiterSchedule* schedule, const char* regime, double cost, int64_t cases, double* clock,
               int64_t elements = 5) {
   int64_t asked = 0;
@@ -27,8 +27,8 @@ int64_t Asked(ArbiterSchedule* schedule, const char* regime, double cost, int64_
 }
 
 // A minute of cheap cases reaches the rate, and stops near it: 3 % of a minute are 1 800 ms, less than
-// the 2 000 ms that 10 000 elements here would take. Kills: a rate that is not asked for, or has no
-// end.
+// the 2 000 ms that 10 000 elements here would take. Fails if the rate is not reached, or is exceeded
+// without limit.
 TEST(ArbiterSchedule, CheapCasesKeepTheLeastRate) {
   ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
@@ -38,16 +38,17 @@ TEST(ArbiterSchedule, CheapCasesKeepTheLeastRate) {
   EXPECT_LE(asked, 1900);
 }
 
-// Kills: a share of the wrong size, an account that forgets what it paid, and cases of 40 ms asked
-// about for the sake of the rate.
+// Fails if the share has the wrong size, if an account forgets what it paid, or if cases of 40 ms are
+// asked about only to reach the rate.
 TEST(ArbiterSchedule, OthersAreAskedForThreePerCentOfTheirTime) {
   ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;
-  // 100 000 cases of 1 ms: 3 s for the arbiter, 75 times 40 ms. The last may be half saved.
+  // 100 000 cases of 1 ms give the arbiter 3 s, 75 times 40 ms. The last may be half saved.
   EXPECT_NEAR(static_cast<double>(Asked(&schedule, "a", kMiddling, 100'000, &clock)), 75, 1);
 }
 
-// Kills: one account for all, from which the cheap ones take everything before a dear one is paid for.
+// Fails if all cases share one account, from which the cheap ones take everything before an expensive
+// one is paid for.
 TEST(ArbiterSchedule, DearCasesHaveTheirTurn) {
   ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;

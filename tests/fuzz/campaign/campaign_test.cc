@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-// The totals of the only target, but for how often there was time to ask the arbiter.
+// Returns the totals of the only target, without the numbers that depend on the arbiter's time.
 Json WithoutTime(const CampaignSummary& summary) {
   Tally tally = summary.targets[0].second;
   tally.arbitrated = 0;
@@ -45,7 +45,7 @@ class Watcher : public CampaignObserver {
   std::vector<std::string> seen, stored, notes;
 };
 
-// What only a machine on which nothing works reaches.
+// Only a machine on which nothing works reaches this limit.
 constexpr std::chrono::minutes kAmple{10};
 
 class CampaignTest : public ::testing::Test {
@@ -62,7 +62,7 @@ class CampaignTest : public ::testing::Test {
     options.jobs = 1;
     return options;
   }
-  // Goes on with the campaign in `out`.
+  // Resumes the campaign in `out`.
   CampaignOptions Resumed(const std::string& out) const {
     CampaignOptions options;
     options.resume = true;
@@ -82,7 +82,8 @@ class CampaignTest : public ::testing::Test {
   Watcher watcher_;
 };
 
-// Kills: a loop that reports clean without having judged anything, and a finding on the clean operator.
+// Fails if the loop reports clean without having judged anything, or if the clean operator has a
+// finding.
 TEST_F(CampaignTest, TheHostIsCleanAndWasJudged) {
   const CampaignSummary summary =
       RunCampaign(Options("host", 40, "out"), watcher_.interrupt, &watcher_);
@@ -96,8 +97,8 @@ TEST_F(CampaignTest, TheHostIsCleanAndWasJudged) {
   EXPECT_TRUE(std::filesystem::exists(work_ / "out" / "summary.json"));
 }
 
-// Kills: a finding that is not shrunk, whose file does not show it, or whose recipe line does not; a
-// case that does not say where it came from.
+// Fails if a finding is not shrunk, if its file or its recipe line does not show it, or if its case
+// does not say where it came from.
 TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
   CampaignOptions options = Options("mutant:plain-logprob", 400, "out");
   options.stop_after = 1;
@@ -136,8 +137,8 @@ TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
   EXPECT_EQ(Keys(one), Keys(summary));
 }
 
-// Kills: a resume that counts a case twice, skips one, or forgets a finding; and one that depends on
-// where the interrupt fell. The reference is the same campaign in one piece.
+// Fails if a resume counts a case twice, skips one, forgets a finding, or depends on where the
+// interrupt fell. The reference is the same campaign without an interrupt.
 TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
   const CampaignSummary whole =
       RunCampaign(Options("mutant:logits-rounded", 60, "whole"), watcher_.interrupt, &watcher_);
@@ -163,13 +164,13 @@ TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
     ASSERT_TRUE(sighting.kept) << sighting.signature;
     EXPECT_TRUE(std::filesystem::exists(work_ / "parts" / sighting.kept->file));
   }
-  // A finished campaign, resumed: nothing is left, nothing is added.
+  // A finished campaign is resumed: nothing is left to do, and nothing is added.
   const CampaignSummary third = RunCampaign(resume, resuming.interrupt, &resuming);
   EXPECT_EQ(WithoutTime(third), WithoutTime(whole));
 }
 
-// Kills: more cases than asked for, fewer, or other ones, with several threads. What is found is not
-// shrunk: that would only take time.
+// Fails if several threads run more cases than asked for, fewer, or other ones. Findings are not shrunk
+// here: that would only take time.
 TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
   CampaignOptions options = Options("mutant:first-grad-for-all", 24, "one");
   options.shrink_time = 0ms;
@@ -184,8 +185,8 @@ TEST_F(CampaignTest, JobsDoNotChangeWhatIsTried) {
   EXPECT_EQ(one.yields[0].size(), three.yields[0].size());
 }
 
-// Kills: a kept case that is passed over, whose failure is no finding, or that cannot be shrunk because
-// it has no recipe; and a corpus that changed under a campaign.
+// Fails if a stored case is skipped, if its failure is no finding, if it cannot be shrunk because it
+// has no recipe, or if a corpus may change during a campaign.
 TEST_F(CampaignTest, KeptCasesComeFirst) {
   CampaignOptions find = Options("mutant:plain-logprob", 400, "found");
   find.stop_after = 1;
@@ -209,7 +210,7 @@ TEST_F(CampaignTest, KeptCasesComeFirst) {
   EXPECT_EQ(RunCampaign(Resumed("out"), watcher_.interrupt, &watcher_).status, ExitStatus::kUsage);
 }
 
-// Kills: a campaign that goes on until the disk is full and loses what it then finds.
+// Fails if a campaign goes on until the disk is full and loses what it then finds.
 TEST_F(CampaignTest, ADiskThatIsNearlyFullEndsIt) {
   CampaignOptions options = Options("host", 5, "out");
   options.least_free = int64_t{1} << 62;
@@ -218,7 +219,7 @@ TEST_F(CampaignTest, ADiskThatIsNearlyFullEndsIt) {
   EXPECT_THAT(summary.error, HasSubstr("bytes are free in " + options.out.string()));
 }
 
-// Kills: a target that leaks and takes the machine down with it, or whose end does not say why.
+// Fails if a target that leaks exhausts the machine's memory, or if its end does not say why.
 TEST_F(CampaignTest, ALeakEndsItsWorker) {
   const std::string target = work_.Misbehaving("LEAK", "-DALWAYS=1");
   CampaignOptions options = Options(target, 60, "out");
@@ -232,8 +233,8 @@ TEST_F(CampaignTest, ALeakEndsItsWorker) {
   EXPECT_THAT(summary.sightings[0].finding.what, HasSubstr("512 are allowed"));
 }
 
-// Kills: a campaign that ends with its first crash, a crash that is not shrunk, and one whose stored
-// case does not crash.
+// Fails if a campaign ends with its first crash, if a crash is not shrunk, or if its stored case does
+// not crash.
 TEST_F(CampaignTest, ACrashIsShrunkAndTheCampaignGoesOn) {
   const std::string target = work_.Misbehaving("CRASH");
   const CampaignSummary summary =
@@ -255,8 +256,7 @@ TEST_F(CampaignTest, ACrashIsShrunkAndTheCampaignGoesOn) {
   EXPECT_LE(ValueCount(c->problem), 64);
 }
 
-// Kills: a hang pursued with the campaign's whole deadline for each candidate, and one that is not
-// stored.
+// Fails if a hang is pursued with the campaign's whole deadline for each candidate, or is not stored.
 TEST_F(CampaignTest, AHangIsStored) {
   const std::string target = work_.Misbehaving("HANG");
   CampaignOptions options = Options(target, 1, "out");
@@ -270,7 +270,8 @@ TEST_F(CampaignTest, AHangIsStored) {
   EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].kept->file));
 }
 
-// Kills: a death that did not happen again merged with those that do, or stored without saying so.
+// Fails if a death that did not happen again is merged with those that do, or is stored without saying
+// so.
 TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   const std::string target = work_.Misbehaving("CRASH_ONCE");
   CampaignOptions options = Options(target, 60, "out");
@@ -283,7 +284,7 @@ TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   EXPECT_THAT(summary.sightings[0].kept->note, HasSubstr(" of 5"));
 }
 
-// Kills: a refusal that has already written into the folder, or that comes without its reason.
+// Fails if a refusal comes after something was written into the folder, or without its reason.
 TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
   const auto refused = [&](const CampaignOptions& options, ExitStatus status, const std::string& word) {
     const CampaignSummary summary = RunCampaign(options, watcher_.interrupt, &watcher_);
@@ -314,7 +315,8 @@ TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
 
 class SlowCampaignTest : public CampaignTest {};
 
-// Kills: the guided half of the search left to chance: which job is faster, where an interrupt falls.
+// Fails if the guided half of the search depends on chance: on which job is faster, or where an
+// interrupt falls.
 TEST_F(SlowCampaignTest, TheSearchIsTheSameInPartsAndWithJobs) {
   const int64_t cases = 3 * kGeneration + 40;
   const CampaignSummary one = RunCampaign(Options("host", cases, "one"), watcher_.interrupt, &watcher_);
@@ -338,7 +340,7 @@ TEST_F(SlowCampaignTest, TheSearchIsTheSameInPartsAndWithJobs) {
   }
 }
 
-// Kills: a unit read as another, a number that wraps around, and text after the unit that is ignored.
+// Fails if a unit is read as another, if a number wraps around, or if text after the unit is ignored.
 TEST(Budgets, AreReadAsWritten) {
   std::string error;
   EXPECT_EQ(ParseBudget("60s", &error), (Budget{60'000ms, 0}));
@@ -357,7 +359,7 @@ TEST(Budgets, AreReadAsWritten) {
   }
 }
 
-// Kills: a part that is not there, and two parts of different wholes.
+// Fails if a part outside its whole is accepted, or if two parts belong to different wholes.
 TEST(Shards, AreAPartOfAWhole) {
   std::string error;
   EXPECT_EQ(ParseShard("0/1", &error), (Shard{0, 1}));

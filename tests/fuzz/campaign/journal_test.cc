@@ -76,8 +76,8 @@ class JournalTest : public ::testing::Test {
   JournalState state_;
 };
 
-// Kills: a field that is written and not read, or read as another; a seed squeezed through a signed or
-// floating number; an infinity lost in JSON.
+// Fails if a field is written and not read, or is read as another; if a seed passes through a signed or
+// floating number; or if an infinity is lost in JSON.
 TEST_F(JournalTest, WhatIsWrittenComesBack) {
   StoredFinding kept;
   kept.file = "findings/x.safetensors";
@@ -144,7 +144,7 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).kept);
 }
 
-// Kills: a torn line that makes the whole campaign unreadable, or that the next append is glued to. The
+// Fails if a torn line makes the whole campaign unreadable, or if the next line is appended to it. The
 // cut runs over every byte of the last line.
 TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
   {
@@ -174,7 +174,7 @@ TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
   }
 }
 
-// Kills: damage in the middle taken for an end, by which the cases behind it would be forgotten.
+// Fails if damage in the middle is taken for the end: the cases after it would be forgotten.
 TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   {
     auto journal = Create();
@@ -194,7 +194,7 @@ TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   }
 }
 
-// Kills: a campaign written over another, and two supervisors that share one journal.
+// Fails if a campaign is written over another, or if two supervisors share one journal.
 TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
   auto journal = Create();
   EXPECT_FALSE(Journal::Create(work_.path(), Options(), &error_));
@@ -205,7 +205,7 @@ TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
   EXPECT_TRUE(Journal::Open(work_.path(), &state_, &error_)) << error_;
 }
 
-// Kills: a case counted twice when its "done" is there twice.
+// Fails if a case with two "done" lines is counted twice.
 TEST_F(JournalTest, AnItemCountsOnce) {
   {
     auto journal = Create();
@@ -226,7 +226,7 @@ Judged FailedWith(const std::string& output) {
 
 class CampaignStateTest : public JournalTest {
  protected:
-  // A campaign_state that goes on with the journal, or begins it.
+  // Opens the state again: begins the journal, or resumes from it.
   std::unique_ptr<CampaignState> Reopen() {
     JournalState state;
     plan_ = std::make_unique<Plan>(options_, std::vector<std::filesystem::path>{});
@@ -251,8 +251,8 @@ class CampaignStateTest : public JournalTest {
   }();
 };
 
-// Kills: an index that is skipped or drawn twice over a resume, targets that see different recipes, a
-// budget that counts anew in each run.
+// Fails if an index is skipped or drawn twice over a resume, if targets see different recipes, or if
+// each run counts its budget from zero.
 TEST_F(CampaignStateTest, RunsShareOneRowOfItems) {
   std::vector<std::pair<size_t, std::string>> all;
   {
@@ -282,7 +282,8 @@ TEST_F(CampaignStateTest, RunsShareOneRowOfItems) {
   EXPECT_EQ(rest, (std::vector<int64_t>{1, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
 }
 
-// Kills: a finding lost between its sighting and its storing, pursued twice, or counted as new again.
+// Fails if a finding is lost between its sighting and its storing, is pursued twice, or is counted as
+// new again.
 TEST_F(CampaignStateTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   Item item;
   item.recipe = "v1 seed=1";
@@ -311,8 +312,8 @@ TEST_F(CampaignStateTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   EXPECT_EQ(campaign_state->Sightings()[0].kept->file, "findings/a");
 }
 
-// Kills: a case that counts as done before what it showed is written: killed between the two, a
-// campaign would never see it again.
+// Fails if a case counts as done before its findings are written: a campaign killed between the two
+// would never see them again.
 TEST_F(CampaignStateTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
   Reopen()->Record(Item{}, FailedWith("logprob"), 0.001);
   const std::string journal = Slurp(File());
@@ -322,7 +323,7 @@ TEST_F(CampaignStateTest, WhatACaseShowedIsWrittenBeforeItsEnd) {
   EXPECT_LT(sighting, done);
 }
 
-// Kills: a stop that comes a case late, and findings beyond the limit that are shrunk all the same.
+// Fails if a stop comes a case late, or if findings beyond the limit are shrunk.
 TEST_F(CampaignStateTest, StopAfterCountsDistinctFindings) {
   options_.stop_after = 2;
   auto campaign_state = Reopen();
@@ -336,7 +337,7 @@ TEST_F(CampaignStateTest, StopAfterCountsDistinctFindings) {
   EXPECT_FALSE(campaign_state->NextItem(&wait_));
 }
 
-// Kills: a case on which reference and arbiter disagree reported as the target's fault.
+// Fails if a case on which reference and arbiter disagree is reported as the target's fault.
 TEST_F(CampaignStateTest, NothingIsAFindingWhereTheOracleContradictsItself) {
   auto campaign_state = Reopen();
   Judged judged = FailedWith("lse");

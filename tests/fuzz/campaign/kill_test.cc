@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A campaign that is killed again and again, its supervisor or one of its workers, by SIGKILL, which
-// nobody can catch, at moments that a seed picks; resumed each time, and at its end compared with the
-// same campaign in one piece. Kills: a finding lost, a case lost or counted twice, a file torn, a
-// temporary left behind, a journal that cannot be gone on with, a worker's death from outside taken for
-// a crash of its target.
+// A campaign is killed again and again, its supervisor or one of its workers, by SIGKILL, which no
+// process can catch, at moments that a seed picks. It is resumed each time, and at its end compared
+// with the same campaign without a kill. Fails if a finding is lost, a case is lost or counted twice, a
+// file is torn, a temporary file is left behind, a journal cannot be resumed, or a worker's death from
+// outside is taken for a crash of its target.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ using ::testing::IsEmpty;
 class Kill : public testing::Program {
  protected:
   void SetUp() override {
-    // A shrink step that is killed starts again, so what is shrunk must be small, or nothing ends.
+    // A shrink step that is killed starts again, so the problem to be shrunk must be small, or nothing
+    // ends.
     common_ = {"--target", "mutant:max-from-zero",
                "--target", "mutant:label-off-by-one",
                "--jobs",   "2",
@@ -46,7 +47,7 @@ class Kill : public testing::Program {
                "--regime", "all-negative"};
   }
 
-  // The children of a process, from the kernel's list of all.
+  // Returns the children of a process, from the kernel's list of all processes.
   static std::vector<pid_t> Children(pid_t parent) {
     std::vector<pid_t> children;
     DIR* proc = opendir("/proc");
@@ -68,7 +69,7 @@ class Kill : public testing::Program {
 
   size_t Below(size_t n) { return random_() % n; }
 
-  // Runs the campaign in `folder` to its end, and kills at most `kills` times; how often it did.
+  // Runs the campaign in `folder` to its end, with at most `kills` kills. Returns the number of kills.
   int RunAndKill(const std::string& folder, const std::string& seed, int kills) {
     int done = 0;
     for (;;) {
@@ -86,13 +87,13 @@ class Kill : public testing::Program {
           EXPECT_EQ(waitpid(pid, &status, 0), pid);
           break;
         }
-        // One worker of a run: a case whose worker is killed twice in a row is a crash, as the kernel
-        // kills what takes all memory, and a reference would not have it.
-        const bool none_yet = workers_killed_ == 0 && done == kills - 1;  // nor would there be one
+        // One worker is killed in a run: a case whose worker is killed twice in a row is a crash (the
+        // kernel kills processes that take all memory), and the reference would not have it.
+        const bool none_yet = workers_killed_ == 0 && done == kills - 1;  // else none would be
         const bool worker = workers_killed == 0 && (Below(3) == 0 || none_yet);
-        // Sooner more often than later: the begin of a run is where a journal is read and cut.
+        // Short pauses are more frequent: the start of a run is where a journal is read and cut.
         const milliseconds pause(Below(2) == 0 ? Below(40) : Below(250));
-        // However slow the machine is, there comes a worker, or the end.
+        // However slow the machine is, this waits until there is a worker, or the program has ended.
         bool ended = false;
         while (worker && !ended && Children(pid).empty()) {
           std::this_thread::sleep_for(milliseconds(2));
@@ -116,19 +117,19 @@ class Kill : public testing::Program {
       }
       workers_killed_ += workers_killed;
       // A worker that is killed before it has said that it is ready cannot be told from a target that
-      // does not load; that ends the run, not the campaign.
+      // does not load. That ends the run, not the campaign.
       const bool unavailable = WIFEXITED(status) && WEXITSTATUS(status) == 4 && workers_killed > 0;
       if (WIFEXITED(status) && !unavailable) {
         EXPECT_EQ(WEXITSTATUS(status), 1) << testing::Slurp(work_ / "started");
         return done;
       }
-      // Before its first line there is nothing to go on with: a folder without a whole header.
+      // A folder without a whole header line cannot be resumed.
       const std::string journal = testing::Slurp(work_ / folder / kJournalName);
       if (journal.find('\n') == std::string::npos) fs::remove_all(work_ / folder);
     }
   }
 
-  // The totals, without what depends on time or on a worker's having been killed.
+  // Returns the totals without the numbers that depend on time or on the death of a worker.
   static Json Totals(const Json& summary) {
     Json totals = Json(Json::Array{});
     for (const Json& target : *summary.Find("targets")->as_array()) {
@@ -168,7 +169,7 @@ class Kill : public testing::Program {
     for (const Json& sighting : *parts.Find("sightings")->as_array()) {
       listed.insert(*sighting.Find("kept")->Find("file")->as_string());
     }
-    // Every file is whole, and is one that a finding names or named before a kill.
+    // Every file is whole, and a finding names it, or named it before a kill.
     const CaseListing findings = ListCases(work_ / folder);
     EXPECT_THAT(findings.unreadable, IsEmpty());
     std::set<std::string> present;
@@ -183,7 +184,7 @@ class Kill : public testing::Program {
       EXPECT_NE(entry.path().parent_path().filename(), "shrinking") << entry.path();
       EXPECT_NE(entry.path().parent_path().filename(), "faults") << entry.path();
     }
-    // No case has two "done" lines: the second would be of a case counted twice.
+    // No case has two "done" lines: it would be counted twice.
     std::istringstream journal(testing::Slurp(work_ / folder / kJournalName));
     std::map<std::string, int> done;
     for (std::string line; std::getline(journal, line);) {

@@ -29,7 +29,7 @@ class CampaignCorpus : public ::testing::Test {
   std::string error_;
 };
 
-// Kills: a resumed campaign that takes other cases for those that its journal speaks of.
+// Fails if a resumed campaign takes other cases for those that its journal names.
 TEST_F(CampaignCorpus, AResumedCampaignReplaysTheSameOrNone) {
   std::filesystem::create_directory(work_ / "c");
   Keep("c/a.safetensors", 1);

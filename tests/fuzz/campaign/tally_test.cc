@@ -28,7 +28,7 @@ CaseRecord Record(const CaseResult& result, const CaseClass& case_class) {
   return RecordOf(result, /*retried=*/false, case_class);
 }
 
-// Kills: classes that share a total, the last case's tightness in place of the largest, a count that is
+// Fails if classes share a total, if the last case's tightness replaces the largest, or if a count is
 // lost on the way through the journal or when tallies are added.
 TEST(Tally, KeepsTightnessAndCountsByClassAndOutput) {
   Tally first, second;
@@ -60,14 +60,14 @@ TEST(Tally, JsonHoldsTheTableAndTheTotalsOfEachAim) {
   EXPECT_EQ(*classes[1].Find("dtype")->as_string(), "bf16");
   const Json& outputs = *classes[1].Find("outputs");
   EXPECT_EQ(outputs.Find("logprob")->Find("tightness")->as_number(), 0.5);
-  // Never judged: no tightness, where 0 would read as a perfect one.
+  // An output that was never judged has no tightness: 0 would read as a perfect one.
   EXPECT_EQ(outputs.Find("entropy")->Find("tightness"), nullptr);
   const Json& stress = *json.Find("aims")->Find("stress");
   EXPECT_EQ(*stress.Find("entropy")->Find("vacuous")->as_int(), 4);
   EXPECT_EQ(*stress.Find("logprob")->Find("pass")->as_int(), 6);
 }
 
-// A skipped case is of no class: nothing of it was judged.
+// A skipped case belongs to no class: nothing of it was judged.
 TEST(Tally, SkippedCasesAreInNoClass) {
   CaseResult skipped;
   skipped.verdict = oracle::Verdict::kSkipped;
@@ -80,7 +80,7 @@ TEST(Tally, SkippedCasesAreInNoClass) {
   EXPECT_EQ(tally.skip_reasons.at("because"), 1);
 }
 
-// Kills: a case of which nothing was judged, taken for one that passed.
+// Fails if a case of which nothing was judged is taken for one that passed.
 TEST(Tally, VacuousCasesAreNotPassed) {
   Tally tally;
   for (const auto verdict : {oracle::Verdict::kVacuous, oracle::Verdict::kUnspecified}) {

@@ -6,7 +6,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Kills: the wall clock taken for the time of all jobs, and a part that is counted as the harness's.
+// Fails if the wall clock is taken for the time of all jobs, or if another part is counted as the
+// harness's.
 TEST(TimeSplitTest, TheHarnessHasWhatNobodyElseTook) {
   const TimeSplit time{
       .jobs = 2, .wall = 10, .target = 6, .oracle = 9, .arbiter = 1, .shrinking = 2, .expansion = 1};

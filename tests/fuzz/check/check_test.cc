@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `plumb check` from outside: statuses, what it says, and what a target may do to itself.
+// `plumb check` from outside: statuses, output, and the effect of targets that harm their own process.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ using testing::WriteDump;
 
 class Check : public ::testing::Test {
  protected:
-  // stdout and stderr together, in the test's folder.
+  // Runs `plumb check` in the test's folder; keeps stdout in out_, stderr in err_. Returns the status.
   int Run(const std::string& arguments) {
     const std::string command =
         "cd '" + work_.path().string() + "' && " + PLUMB_PROGRAM + " check " + arguments + " 2>err";
@@ -57,7 +57,7 @@ class Check : public ::testing::Test {
     std::string error;
     return Json::Parse(body.substr(body.rfind('\n') + 1), &error).value_or(Json());
   }
-  // An output is where a target will be asked only if the dump holds none.
+  // Returns a dump without outputs, for which a target is run.
   SafeTensors Inputs(int64_t n, int64_t v, int64_t h) {
     SafeTensors dump = FlatDump(n, v, h);
     for (const char* name : {"logprob", "entropy", "lse"}) dump.tensors.erase(name);
@@ -76,7 +76,8 @@ TEST_F(Check, RightOutputsAreClean) {
   EXPECT_THAT(out_, HasSubstr("plumb: verdict=clean cases=1 findings=0 status=0\n"));
 }
 
-// Fails if the row that is named is that of the sample and not of the dump, or the arbiter is silent.
+// Fails if the named row is counted in the sample instead of in the dump, or if the arbiter says
+// nothing.
 TEST_F(Check, WrongRowIsNamedAsTheDumpCountsIt) {
   SafeTensors dump = FlatDump(500, 37, 8);
   dump.tensors["logprob"].SetFloat(321, 0.5F);
@@ -94,7 +95,7 @@ TEST_F(Check, WrongRowIsNamedAsTheDumpCountsIt) {
 }
 
 // The target's contract decides: an error of 12 u at ln 37 is within a black box's bound, and beyond
-// host's. Fails if --target or --contract is not looked at.
+// host's. Fails if --target or --contract is ignored.
 TEST_F(Check, ContractDecides) {
   SafeTensors dump = FlatDump(4, 37, 8);
   const float log_v = dump.tensors["entropy"].GetFloat(0);
@@ -115,13 +116,13 @@ TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
   EXPECT_THAT(out_, HasSubstr("what host makes of its inputs"));
   EXPECT_EQ(Run("d.safetensors --target mutant:tail-unmasked"), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("wrong: lse["));
-  // Each of several, and of their outcomes the gravest counts, wherever it stands.
+  // Each of several targets judges, and the gravest outcome decides, wherever it stands.
   EXPECT_EQ(Run("d.safetensors --json --target mutant:tail-unmasked --target host-hopper"), 1) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("what mutant:tail-unmasked makes of its inputs"),
                           HasSubstr("what host-hopper makes of its inputs")));
   EXPECT_EQ(Run("d.safetensors --target host --target mutant:tail-unmasked"), 1) << err_;
   EXPECT_EQ(Run("d.safetensors --target mutant:nope --target mutant:tail-unmasked"), 4) << err_;
-  // --run: the dump's own output, which is wrong, is not what is judged.
+  // With --run the dump's own output, which is wrong, is not judged.
   SafeTensors dump = FlatDump(4, 37, 8);
   dump.tensors["logprob"] = Same(4, 1);
   WriteDump(work_ / "d.safetensors", dump);
@@ -129,7 +130,7 @@ TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
   EXPECT_THAT(out_, HasSubstr("not looked at: logprob in the dump"));
 }
 
-// Fails if loss or grad_weight is judged on a part of the rows, or passed over without a word.
+// Fails if loss or grad_weight is judged on a part of the rows, or is skipped silently.
 TEST_F(Check, WhatDependsOnEveryRowIsJudgedOnEveryRow) {
   SafeTensors dump = FlatDump(100, 4, 2);
   dump.tensors["grad_logprob"] = Same(100, 1);
@@ -160,9 +161,9 @@ TEST_F(Check, LossAndLogprobTogether) {
   EXPECT_THAT(out_, HasSubstr("wrong: logprob[3] = -2 where"));
 }
 
-// Under `mean` each row of a gradient is divided by the rows of the whole dump, looked at or not. Fails
-// if it is the rows of the sample: 64 for 100. All p are 1/8 and w_v is v, so the gradient of a row is
-// -(y - 3.5)/100.
+// Under `mean` each row of a gradient is divided by the number of rows of the whole dump, sampled or
+// not. Fails if it is the number of the sample: 64 instead of 100. All p are 1/8 and w_v is v, so the
+// gradient of a row is -(y - 3.5)/100.
 TEST_F(Check, MeanIsOverAllRows) {
   SafeTensors dump = Inputs(100, 8, 1);
   dump.tensors["grad_logprob"] = Floats({}, {1});
@@ -177,7 +178,7 @@ TEST_F(Check, MeanIsOverAllRows) {
   EXPECT_THAT(out_, HasSubstr("64 of 100 rows"));
 }
 
-// A crash is a finding that says what happened; a hang likewise. Fails if either takes plumb along.
+// A crash is a finding that says what happened, and so is a hang. Fails if either ends plumb.
 TEST_F(Check, ACrashIsAFinding) {
   WriteDump(work_ / "d.safetensors", Inputs(4, 37, 8));
   const std::string crash = work_.Misbehaving("CRASH", "-DALWAYS=1");
@@ -192,8 +193,8 @@ TEST_F(Check, ACrashIsAFinding) {
   EXPECT_THAT(out_, HasSubstr("exited with status 0 in the middle of it"));
 }
 
-// Fails if the case of a failing target does not show by itself what the dump showed, or is not small;
-// a row, 300 columns of 2 numbers, a label and a gradient are to become 3: hidden, weight, label.
+// Fails if the case of a failing target does not show by itself what the dump showed, or is not small.
+// A row, 300 columns of 2 numbers, a label and a gradient must become 3 numbers: hidden, weight, label.
 TEST_F(Check, KeepsASmallCase) {
   SafeTensors dump = Inputs(3, 300, 2);
   dump.tensors["grad_entropy"] = Same(3, 1);
@@ -207,7 +208,7 @@ TEST_F(Check, KeepsASmallCase) {
 }
 
 // A case holds every third of these 1100 columns, so label 21 becomes 7. Fails if the row is then taken
-// for one that is ignored, and no case is found.
+// for an ignored one, and no case is found.
 TEST_F(Check, NoLabelOfACaseBecomesIgnored) {
   SafeTensors dump = Inputs(1, 1100, 8192);
   dump.tensors["labels"].SetInt(0, 21);
@@ -217,8 +218,8 @@ TEST_F(Check, NoLabelOfACaseBecomesIgnored) {
   EXPECT_THAT(out_, HasSubstr(" -> 3 values: kept/mutant-tail-unmasked-bound-"));
 }
 
-// Fails if the oracle's sweep, which may take minutes, does not look at the flag that a signal sets, or
-// if half a verdict is reported as a whole one.
+// Fails if the oracle's sweep, which may take minutes, does not test the flag that a signal sets, or if
+// a part of a verdict is reported as a whole one.
 TEST_F(Check, InterruptedWhileJudging) {
   const std::filesystem::path path = WriteDump(work_ / "d.safetensors", FlatDump(40, 37, 8));
   std::string error;
@@ -249,7 +250,7 @@ TEST_F(Check, EveryOtherEnd) {
   EXPECT_EQ(Run("d.safetensors --run --target plugin:/nowhere.so"), 4);
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("fuzz/check/CHECK.md"));
-  // Several dumps: the worst of them is the verdict, and each is reported.
+  // Several dumps are given: each is reported, and the worst of them is the verdict.
   SafeTensors wrong = FlatDump(4, 37, 8);
   wrong.tensors["lse"].SetFloat(0, 7);
   WriteDump(work_ / "w.safetensors", wrong);

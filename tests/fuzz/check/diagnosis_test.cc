@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mistakes are made on purpose on the real input, by host on changed inputs or by a mutant; the
-// diagnosis must name each, and must not name another.
+// Mistakes are made on purpose on the real input, by host on changed inputs or by a mutant. The
+// diagnosis must name each mistake and no other.
 
 #include "fuzz/check/diagnosis.h"
 #include "fuzz/builtin/catalogue.h"
@@ -50,7 +50,7 @@ class Diagnosis : public ::testing::Test {
   int64_t wrong_ = 0;
 };
 
-// Fails if something is said of what is right.
+// Fails if a mistake is named although everything is right.
 TEST_F(Diagnosis, SilentWhereNothingIsWrong) {
   Run("host", sample_.problem());
   EXPECT_THAT(Sentences(), IsEmpty());
@@ -88,7 +88,7 @@ TEST_F(Diagnosis, NamesTheMutants) {
   }
 }
 
-// The caller's mistakes, which no mutant makes.
+// These are the caller's mistakes, which no mutant makes.
 TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   kernel::Problem problem = sample_.problem();
   problem.temperature.reset();
@@ -97,7 +97,7 @@ TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   Run("host", problem);
   EXPECT_THAT(Sentences(), ::testing::Contains(HasSubstr("the temperature was not applied")));
 
-  // Labels one position late: row i has what belongs to row i + 1.
+  // The labels are one position late: row i has the label of row i + 1.
   problem = sample_.problem();
   HostTensor labels = HostTensor::Zeros(kernel::DType::kI64, {problem.rows()});
   for (int64_t i = 0; i < problem.rows(); ++i) {

@@ -29,7 +29,8 @@ inline HostTensor Same(int64_t count, float value) {
   return Floats({count}, std::vector<float>(static_cast<size_t>(count), value));
 }
 
-// bf16, hidden zero and weight one: labels 0, 1, 2, ... mod v. With logprob, entropy and lse, right.
+// Returns a dump in bf16, hidden zero and weight one, with labels 0, 1, 2, ... mod v and the right
+// logprob, entropy and lse.
 inline SafeTensors FlatDump(int64_t n, int64_t v, int64_t h) {
   SafeTensors dump;
   dump.tensors["hidden"] = HostTensor::Zeros(kernel::DType::kBf16, {n, h});

@@ -36,7 +36,7 @@ class DumpTest : public ::testing::Test {
   std::string error_;
 };
 
-// Fails if a few bytes of header can ask the oracle for terabytes: weight has a shape and no data.
+// Fails if a few bytes of header make the oracle allocate terabytes: weight has a shape and no data.
 TEST_F(DumpTest, RefusesAVocabularyWithoutBytes) {
   SafeTensors content = FlatDump(2, 5, 0);
   content.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {int64_t{1} << 45, 0});
@@ -106,7 +106,7 @@ TEST_F(DumpTest, AStoredCaseIsADump) {
   EXPECT_TRUE(dump->wanted.grad_hidden);
 }
 
-// Each refusal names the tensor or the metadata, and its value.
+// Fails if a refusal does not name the tensor or the metadata, and its value.
 TEST_F(DumpTest, RefusesWhatDisagrees) {
   struct Refused {
     std::function<void(SafeTensors&)> spoil;

@@ -35,7 +35,7 @@ class DumpSampleTest : public ::testing::Test {
   testing::Workplace work_;
 };
 
-// Fails if a row that looks wrong can be missed, whatever the seed.
+// Fails if a row that looks wrong is left out with some seed.
 TEST_F(DumpSampleTest, SuspiciousRowsAreAlwaysAmongThem) {
   SafeTensors content = FlatDump(1000, 5, 2);
   content.tensors["logprob"].SetFloat(101, 1e-7F);  // positive
@@ -64,7 +64,7 @@ TEST_F(DumpSampleTest, SeedDecides) {
   EXPECT_NE(ChooseRows(*dump, 32, 7), ChooseRows(*dump, 32, 8));
 }
 
-// Fails if a dump that is wrong everywhere is looked at in its first rows only.
+// Fails if only the first rows are sampled of a dump that is wrong everywhere.
 TEST_F(DumpSampleTest, HalfIsRandomWhereAllIsSuspicious) {
   SafeTensors content = FlatDump(4000, 5, 1);
   content.tensors["logprob"] = Same(4000, 1);
@@ -81,7 +81,7 @@ TEST_F(DumpSampleTest, AllRowsWhereThereAreFew) {
   EXPECT_EQ(ChooseRows(*dump, 1, 1), std::vector<int64_t>{0});
 }
 
-// Fails if a row is gathered from the wrong place, a scalar is gathered at all, or loss and grad_weight
+// Fails if a row is gathered from the wrong place, if a scalar is gathered, or if loss and grad_weight
 // are judged on a part of the rows.
 TEST_F(DumpSampleTest, GathersTheRowsAsked) {
   SafeTensors content = FlatDump(6, 5, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program, from outside: exit statuses, last lines, what a signal does.
+// The built program from outside: exit statuses, last lines, the effect of a signal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,13 +31,14 @@ using ::testing::StartsWith;
 
 class Cli : public testing::Program {
  protected:
-  // Until `seen`. Fails where the child `pid` ends before, or after ten minutes; then the child is
-  // gone.
+  // Waits until `seen`. Fails if the child `pid` ends before, or after ten minutes; then the child is
+  // killed.
   ::testing::AssertionResult Await(pid_t pid, const std::function<bool()>& seen) const {
     const auto last = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     for (;;) {
       siginfo_t info{};
-      // Looked at before `seen`, which may be true of the child's last deed; not reaped.
+      // This is asked before `seen`, which may become true by the child's last action. The child is not
+      // reaped.
       const bool ours = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
       const bool ended = ours && info.si_pid == pid;
       if (seen()) return ::testing::AssertionSuccess();
@@ -55,7 +56,7 @@ class Cli : public testing::Program {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  // Until the journal in `dir` holds `count` of `text`.
+  // Waits until the journal in `dir` holds `text` `count` times.
   ::testing::AssertionResult AwaitJournal(pid_t pid, const std::string& dir, const std::string& text,
                                           int count) const {
     return Await(pid, [&] {
@@ -68,8 +69,7 @@ class Cli : public testing::Program {
   }
 };
 
-// Kills: a status or a last line that does not say what happened; the keys are an interface for
-// scripts.
+// Fails if a status or a last line does not say what happened. The keys are an interface for scripts.
 TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
   Outcome o = Run("fuzz --target host --blind --budget 5cases --seed 1 --out clean");
   EXPECT_EQ(o.status, 0) << Err();
@@ -118,7 +118,7 @@ TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
   }
 }
 
-// Kills: an option without a word, help that does not help with the command that was meant.
+// Fails if an option has no description, or if the help is not that of the command that was meant.
 TEST_F(Cli, HelpNamesTheOptionsAndAnExample) {
   for (const char* command : {"fuzz", "replay", "show", "shrink", "targets", "selftest", "doctor"}) {
     const Outcome o = Run(std::string(command) + " --help");
@@ -135,7 +135,7 @@ TEST_F(Cli, HelpNamesTheOptionsAndAnExample) {
   EXPECT_THAT(Run("--help").out, ::testing::Not(HasSubstr("worker")));
 }
 
-// Kills: a version that the build and the program do not agree on.
+// Fails if the build and the program name different versions.
 TEST_F(Cli, TheVersionIsTheProjects) {
   const std::string cmake = Slurp(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "CMakeLists.txt");
   std::smatch match;
@@ -144,7 +144,7 @@ TEST_F(Cli, TheVersionIsTheProjects) {
   EXPECT_EQ(Run("--version").out, "plumb " + std::string(kVersion) + "\n");
 }
 
-// Kills: printed lines that do not reproduce what they stand under. They are run as they are printed.
+// Fails if the printed lines do not reproduce their finding. They are run exactly as printed.
 TEST_F(Cli, AFindingsTwoLinesReproduceIt) {
   const Outcome found =
       Run("fuzz --target mutant:plain-logprob --budget 200cases --seed 1 --stop-after 1 --jobs 1 --out "
@@ -162,7 +162,7 @@ TEST_F(Cli, AFindingsTwoLinesReproduceIt) {
   EXPECT_EQ(lines, 2) << found.out;
 }
 
-// Kills: a replay that calls any failure "still fails", or a passing case clean without having run it.
+// Fails if replay calls any failure "still fails", or calls a passing case clean without running it.
 TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   ASSERT_EQ(
       Run("fuzz --target mutant:ignored-row-leaks --budget 300cases --seed 1 --stop-after 1 --out o")
@@ -191,7 +191,7 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, HasSubstr("nothing to shrink"));
 
-  // A folder, with a file in it that is no case: the others are shrunk all the same.
+  // A folder holds one file that is no case: the others are shrunk nevertheless.
   std::filesystem::create_directory(work_ / "mixed");
   std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "a.safetensors");
   std::filesystem::copy(work_ / "smaller.safetensors", work_ / "mixed" / "b.safetensors");
@@ -212,7 +212,7 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   EXPECT_THAT(Err(), HasSubstr("bad.safetensors"));
 }
 
-// Kills: text between the braces, or a summary that does not hold what the text says.
+// Fails if text stands between the braces, or if the summary lacks something that the text says.
 TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
   for (const char* command :
        {"doctor", "targets", "targets host", "fuzz --target host --budget 3cases --seed 1 --out j",
@@ -235,12 +235,12 @@ TEST_F(Cli, JsonIsOneObjectOnTheLastLine) {
   EXPECT_GT(tally.Find("tightness")->as_object()->size(), 3U);
 }
 
-// Kills: a mutant hunt that says "killed" of a campaign that found nothing.
+// Fails if selftest says "killed" of a campaign that found nothing.
 TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
   Outcome o = Run("selftest --mutant rows-beyond-grid --budget 1cases --seed 1 --out s");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE"));
-  // A defect that does nothing: nothing may kill it, and that is a failure.
+  // A defect without effect must survive, and that is a failure.
   o = Run("selftest --mutant host --budget 2cases --seeds 2 --matrix 1 --out u");
   EXPECT_EQ(o.status, 1) << o.out;
   EXPECT_THAT(o.out, HasSubstr("ALIVE: not found"));
@@ -251,8 +251,8 @@ TEST_F(Cli, SelftestFailsWhereTheMutantLives) {
   EXPECT_THAT(o.out, HasSubstr("killed"));
 }
 
-// Kills: a Ctrl-C that loses what was done, that is taken for a crash of the target, or whose printed
-// line does not go on with it.
+// Fails if Ctrl-C loses finished work or is taken for a crash of the target, or if the printed line
+// does not resume the campaign.
 TEST_F(Cli, ASignalSavesAndSaysHowToGoOn) {
   const pid_t pid = Start(
       {"fuzz", "--target", "host", "--budget", "1000000cases", "--seed", "1", "--out", work_ / "i"});
@@ -270,8 +270,8 @@ TEST_F(Cli, ASignalSavesAndSaysHowToGoOn) {
   EXPECT_EQ(o.status, 0) << Err();
 }
 
-// Kills: a journal that a killed supervisor leaves unusable, cases that the resume forgets or counts
-// twice. The reference is the same campaign in one piece.
+// Fails if a killed supervisor leaves an unusable journal, or if the resume forgets cases or counts
+// them twice. The reference is the same campaign without a kill.
 TEST_F(Cli, AKilledSupervisorLosesNothing) {
   const std::string what = "--target mutant:max-from-zero --seed 5";
   ASSERT_EQ(Run("fuzz " + what + " --budget 80cases --out whole").status, 1) << Err();
@@ -284,7 +284,7 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   EXPECT_EQ(o.status, 1) << Err();
   std::string error;
   const auto summary = [&](const char* folder) {
-    // The one number that depends on time: fuzz/campaign/arbiter_schedule.h.
+    // This is the one number that depends on time: fuzz/campaign/arbiter_schedule.h.
     const std::regex arbitrated(R"("arbitrated": \d+)");
     const std::string text = Slurp(work_ / folder / "summary.json");
     return Json::Parse(std::regex_replace(text, arbitrated, R"("arbitrated": 0)"), &error);
@@ -295,7 +295,7 @@ TEST_F(Cli, AKilledSupervisorLosesNothing) {
   EXPECT_EQ(whole->Find("sightings")->as_array()->size(), parts->Find("sightings")->as_array()->size());
 }
 
-// Kills: a worker in an endless loop that outlives its supervisor.
+// Fails if a worker in an endless loop outlives its supervisor.
 TEST_F(Cli, WorkersDieWithTheSupervisor) {
   const std::string target = work_.Misbehaving("HANG");
   const pid_t pid = Start({"fuzz", "--target", target, "--recipe", "v1 v=5", "--case-timeout", "1h",
@@ -318,7 +318,7 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
   ASSERT_TRUE(Await(pid, [&] { return !(worker = find_worker()).empty(); }));
   kill(pid, SIGKILL);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
-  // Gone, or a zombie that nobody has reaped yet. It is no child of ours.
+  // The worker is gone, or a zombie that has not been reaped yet. It is no child of this process.
   const pid_t worker_pid = std::stoi(std::filesystem::path(worker).filename());
   const auto gone = Await(worker_pid, [&] {
     const std::string stat = Slurp(std::filesystem::path(worker) / "stat");
@@ -328,8 +328,8 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
   if (!gone) kill(worker_pid, SIGKILL);
 }
 
-// Kills: a test that waits for ever for what a dead program no longer does, or that gives up on one
-// that did it and ended.
+// Fails if a test waits forever for a dead program, or if it gives up on a program that did what was
+// awaited and ended.
 TEST_F(Cli, AwaitingADeadProgramFails) {
   const auto result = AwaitJournal(Start({"targets", "nil"}), "nowhere", "done", 1);
   EXPECT_FALSE(result);
@@ -339,7 +339,7 @@ TEST_F(Cli, AwaitingADeadProgramFails) {
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
-// Kills: a sound case that a slow machine makes a hang of, in the tests of all that is no hang.
+// Fails if a slow machine can make a hang of a sound case, in the tests of anything but hangs.
 TEST_F(Cli, TestsGiveACaseAmpleTime) {
   Run("fuzz --target host --budget 1cases --out ample");
   EXPECT_THAT(Slurp(work_ / "ample" / "journal.jsonl"), HasSubstr("\"case_timeout_ms\":600000"));
@@ -349,7 +349,7 @@ TEST_F(Cli, TestsGiveACaseAmpleTime) {
   EXPECT_THAT(Slurp(work_ / "own" / "journal.jsonl"), HasSubstr("\"case_timeout_ms\":7000"));
 }
 
-// Kills: a quote that ends early; the shell itself is the judge.
+// Fails if a quote ends early; a real shell decides.
 TEST_F(Cli, QuotedWordsReachTheProgramWhole) {
   for (const std::string word :
        {"plain-1.2:x=y", "two words", "it's", "$HOME `id` \\ \"q\"", "", "*"}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of a case by the program itself: replay moves it along, says so, and writes it only when
-// asked.
+// The states of a case, by the program itself: replay changes the state and says so, and writes it only
+// when asked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using testing::Slurp;
 
 class Lifecycle : public testing::Program {
  protected:
-  // A case on plug-in k.so, found with the fault that the plug-in has now.
+  // Stores a case on plug-in k.so, found with the fault that the plug-in has now.
   void MakeCase(CaseState state) {
     Recipe recipe;
     std::string error;
@@ -51,8 +51,8 @@ class Lifecycle : public testing::Program {
   }
 };
 
-// The whole life in one go. Kills: a move that is not said, not written, or written unasked; a defect
-// that comes back in silence.
+// Runs through all states. Fails if a change of state is not reported, not written, or written without
+// --update, or if a defect comes back silently.
 TEST_F(Lifecycle, FromNewToRegressionAndBack) {
   Become("LSE_OFF");
   MakeCase(CaseState::kNew);
@@ -70,7 +70,7 @@ TEST_F(Lifecycle, FromNewToRegressionAndBack) {
   EXPECT_EQ(o.status, 1);
   EXPECT_THAT(o.out, Not(HasSubstr("state:"))) << "it is where it should be";
 
-  // What another target does says nothing of this one.
+  // The result of another target says nothing about this one.
   o = Run("replay c.safetensors --update --target host");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, Not(HasSubstr("state:")));
@@ -104,8 +104,8 @@ TEST_F(Lifecycle, FromNewToRegressionAndBack) {
   EXPECT_EQ(c->extra.Find("history")->as_array()->size(), 3U);
 }
 
-// Kills: results that CI cannot see, a name with a character that ends the XML, an error that counts as
-// passed, a run that stops at the first file it cannot read.
+// Fails if CI cannot see the results, if a character of a name ends the XML, if an error counts as
+// passed, or if the run stops at the first file that it cannot read.
 TEST_F(Lifecycle, JUnitHoldsEveryCase) {
   Become("LSE_OFF");
   MakeCase(CaseState::kConfirmed);
@@ -136,8 +136,8 @@ TEST_F(Lifecycle, JUnitHoldsEveryCase) {
   EXPECT_THAT(Slurp(work_ / "out.xml"), HasSubstr("failures=\"0\" errors=\"2\""));
 }
 
-// Kills: a merge that loses, invents, or depends on the order of its folders; a second merge that
-// writes.
+// Fails if merge loses or invents a case or depends on the order of its folders, or if a second merge
+// writes anything.
 TEST_F(Lifecycle, MergeIsIdempotentAndOrderIndependent) {
   for (const std::string seed : {"1", "2"}) {
     ASSERT_EQ(Run("fuzz --target mutant:tail-unmasked --target mutant:max-from-zero --budget 60cases "
@@ -172,13 +172,13 @@ TEST_F(Lifecycle, MergeIsIdempotentAndOrderIndependent) {
   EXPECT_EQ(Run("merge ab --out ab").status, 0);
   EXPECT_EQ(content("ab"), ab);
 
-  // On a target that is right nothing is left, and each says why.
+  // On a target that is right no case is kept, and each is reported with the reason.
   o = Run("merge hunt1 --out none --target host");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, AllOf(HasSubstr("not kept: hunt1/findings/"), HasSubstr("0 kept")));
   EXPECT_TRUE(content("none").empty());
 
-  // What cannot be read does not stop the rest, and is not forgotten.
+  // An unreadable file does not stop the rest, and is reported.
   std::ofstream(work_ / "hunt1/findings/torn.safetensors") << "torn";
   o = Run("merge hunt1 nowhere --out c");
   EXPECT_EQ(o.status, 2);
@@ -186,8 +186,7 @@ TEST_F(Lifecycle, MergeIsIdempotentAndOrderIndependent) {
   EXPECT_GE(content("c").size(), 1U);
 }
 
-// Kills: a diff that git cannot show, or that hides the one value that changed. git itself is the
-// judge.
+// Fails if git cannot show a diff, or if the diff hides the one value that changed. git itself is run.
 TEST_F(Lifecycle, GitShowsWhatChanged) {
   if (RunCommand("git --version").status != 0) GTEST_SKIP() << "git is not installed";
   std::filesystem::copy_file(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / ".gitattributes",
@@ -209,14 +208,14 @@ TEST_F(Lifecycle, GitShowsWhatChanged) {
   const Outcome o = RunCommand(git + "diff");
   EXPECT_THAT(o.out, AllOf(HasSubstr("-state: confirmed"), HasSubstr("+state: fixed"),
                            HasSubstr("42 (0x1.5p+5)"), Not(HasSubstr("Binary files"))));
-  // One row of weight and the state: two lines out, two in.
+  // One row of weight and the state change: two lines out, two in.
   const std::regex changed("\n[+-][^+-]");
   EXPECT_EQ(
       std::distance(std::sregex_iterator(o.out.begin(), o.out.end(), changed), std::sregex_iterator()),
       4)
       << o.out;
 
-  // A file that is no case, or torn, must not make git give up on the whole commit.
+  // A file that is no case, or is torn, must not make git stop showing the whole commit.
   std::ofstream(work_ / "c.safetensors") << "torn";
   const Outcome torn = RunCommand(git + "diff");
   EXPECT_EQ(torn.status, 0) << Err();

@@ -20,8 +20,8 @@ CampaignSummary SummaryOf(const Tally& tally) {
   return summary;
 }
 
-// Kills: skipped, vacuous, guided and kept cases that lend the statement confidence which they do not
-// have. 3 / 600 = 0.005; with the other 400 it would be 0.003.
+// Fails if skipped, vacuous, guided or stored cases add confidence to the statement. 3 / 600 = 0.005;
+// with the other 400 it would be 0.003.
 TEST(ReportText, TheRuleOfThreeCountsBlindJudgedCasesOnly) {
   Tally tally;
   tally.cases = 1000;
@@ -38,13 +38,13 @@ TEST(ReportText, TheRuleOfThreeCountsBlindJudgedCasesOnly) {
   EXPECT_THAT(text, HasSubstr("no failure in 800 judged cases; from the 600 blind ones: with 95 % "
                               "confidence under 0.005 per case"));
   EXPECT_THAT(text, HasSubstr("150 skipped: no fp16"));
-  // By regime: 3 / 400, and nothing where a case failed.
+  // By regime it is 3 / 400, and nothing where a case failed.
   EXPECT_THAT(text,
               HasSubstr("edges     700      0.0         0          7            0.5       0.0075\n"));
   EXPECT_THAT(text, HasSubstr("huge      300      0.0         0          0              0\n"));
 }
 
-// Kills: "no bugs". What was not seen has a number.
+// Fails if the text says "no bugs". The chance of something unseen is stated as a number.
 TEST(ReportText, WhatWasNotSeenHasAChance) {
   Tally tally;
   tally.cases = tally.pass = 100;
@@ -62,7 +62,7 @@ TEST(ReportText, WhatWasNotSeenHasAChance) {
                         "chance of about 0.1, at most 0.16 with 95 % confidence\n"));
 }
 
-// Kills: "no failure" said of a target that was never judged, or that failed.
+// Fails if "no failure" is said of a target that was never judged, or that failed.
 TEST(ReportText, NothingIsClaimedWhereNothingWasJudged) {
   Tally tally;
   tally.cases = tally.skipped = 5;
@@ -77,16 +77,15 @@ TEST(ReportText, NothingIsClaimedWhereNothingWasJudged) {
   EXPECT_THAT(text, Not(HasSubstr("no failure")));
 }
 
-// Kills: an interrupted campaign whose folder has a blank in its name and cannot be gone on with as
-// printed.
+// Fails if an interrupted campaign whose folder has a blank in its name cannot be resumed as printed.
 TEST(ReportText, AnInterruptedCampaignPrintsItsResumeCommand) {
   CampaignSummary summary = SummaryOf({});
   summary.status = ExitStatus::kInterrupted;
   EXPECT_THAT(SummaryText(summary, "build/plumb"), HasSubstr("build/plumb fuzz --resume 'out dir'\n"));
 }
 
-// Kills: totals of one target only, a rate that counts an earlier run's cases, an infinite tightness
-// that loses to a number, a line that wraps.
+// Fails if totals cover one target only, if the rate counts an earlier run's cases, if a number takes
+// precedence over an infinite tightness, or if the line wraps.
 TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {
   Tally a, b;
   a.cases = 30;
@@ -114,8 +113,8 @@ TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {
   EXPECT_EQ(StatusLine(progress, 20), "level one  7s of 1m ");
 }
 
-// Kills: columns that shift with their content; words of letters that numbers hold, too, taken for
-// numbers.
+// Fails if columns shift with their content, or if words of letters that numbers also contain are taken
+// for numbers.
 TEST(ReportText, TablesAlign) {
   EXPECT_EQ(Table({{"name", "n"}, {"a", "100"}, {"long name", "7"}}),
             "name       n\n"

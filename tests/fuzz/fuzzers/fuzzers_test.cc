@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that fuzz/fuzzers/run feeds by libFuzzer, here over mutants of sound files: no compiler
-// of its own, no feedback, the same inputs every time. Kills: a reader that reads past its bytes, asks
-// for gigabytes, throws, or accepts what it then cannot write (each ends this process).
+// Runs the functions that fuzz/fuzzers/run drives by libFuzzer over mutants of sound files, without a
+// compiler of its own and without feedback, with the same inputs every time. Fails if a reader reads
+// past its bytes, allocates gigabytes, throws, or accepts what it then cannot write (each ends this
+// process).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::string_view TextOf(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What a hand or a bad disk does to a file, a few times over.
+// Makes the changes that a hand or a bad disk makes to a file, several at once.
 class Mutator {
  public:
   explicit Mutator(std::vector<Bytes> seeds) : seeds_(std::move(seeds)) {}
@@ -45,7 +46,8 @@ class Mutator {
   Bytes Next() {
     Bytes bytes = seeds_[Below(seeds_.size())];
     for (size_t steps = 1 + Below(4); steps > 0; --steps) Step(&bytes);
-    // A container whose header grew is refused at its first eight bytes: make them true half the time.
+    // A container whose header grew is refused at its first eight bytes, so half the time they are
+    // corrected.
     if (Below(2) == 0 && bytes.size() > 8) Rewrap(&bytes);
     return bytes;
   }
@@ -116,7 +118,7 @@ class Mutator {
     }
   }
 
-  // Where the data of a container would begin, were its header's braces true.
+  // Makes the first eight bytes, the length of a container's header, agree with the last brace.
   static void Rewrap(Bytes* b) {
     size_t end = TextOf(*b).rfind('}');
     if (end == std::string_view::npos || end < 8) return;
@@ -138,9 +140,10 @@ std::vector<Bytes> CorpusSeeds() {
   return seeds;
 }
 
-// Some must be accepted, or only the first check of the reader was looked at.
+// Some inputs must be accepted, or only the first check of the reader was tested.
 void Drive(Fuzzer fuzzer, std::vector<Bytes> seeds, int rounds, int least_accepted) {
-  // A few are beyond a fuzzer's limits, or need other tensors than the one container of FuzzCaseJson.
+  // A few seeds are beyond a fuzzer's limits, or need other tensors than the one container of
+  // FuzzCaseJson.
   const size_t all = seeds.size();
   std::erase_if(seeds, [&](const Bytes& seed) { return fuzzer(seed) != 0; });
   ASSERT_GE(2 * seeds.size(), all);

@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Kills: a shrinker that takes a candidate because it fails, though in another way. This target is off
-// in lse where V > 3, and in logprob where it is not: the smallest failing problem fails otherwise.
+// Fails if the shrinker takes a candidate that fails in another way. This target is wrong in lse where
+// V > 3, and in logprob elsewhere: the smallest failing problem fails in another output.
 TEST(Pursuit, KeepsToTheFindingThatItBeganWith) {
   const testing::Workplace work;
   std::atomic<bool> interrupt{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a failing problem to a stored case, with the built program as the worker.
+// Tests of the way from a failing problem to a stored case. The built program is the worker.
 
 #include "fuzz/triage/pursuit.h"
 #include "fuzz/recipe/expand/expand.h"
@@ -24,7 +24,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Limits that only a machine on which nothing works reaches.
+// These limits are reached only on a machine on which nothing works.
 PursuitOptions Unhurried() {
   PursuitOptions options;
   options.shrink_time = options.explain_time = std::chrono::minutes(10);
@@ -66,8 +66,8 @@ class Pursuits : public ::testing::Test {
   std::atomic<bool> interrupt_{false};
 };
 
-// Fails if one look decides about a candidate (small problems are then lost to bad luck, or the finding
-// is given up at the first pass), or if the file does not say how often it fails.
+// Fails if one run decides about a candidate (small problems are then lost by chance, or the finding is
+// given up at the first pass), or if the file does not say how often it fails.
 TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   CaseRunner runner = Runner(work_.Plugin("fickle.c", "sometimes", "-DSOMETIMES"));
   const FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
@@ -81,7 +81,7 @@ TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   EXPECT_EQ(TextOf(pursued.stored.extra, "repeats"), pursued.kept.note);
 }
 
-// Fails if a candidate that fails in another way is taken as a step, or forgotten.
+// Fails if a candidate that fails in another way is taken as a step, or is forgotten.
 TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   CaseRunner runner = Runner(work_.Plugin("fickle.c", "slips", ""));
   const FailingProblem start = Failing("v1 seed=1 n=2 v=37 h=3", &runner);
@@ -120,8 +120,8 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
   EXPECT_EQ(pursued.stored.state, CaseState::kConfirmed);
 }
 
-// A problem on which the finding cannot be seen again. Fails if it is shrunk to something on which it
-// was never seen, or its note does not say so.
+// Here the finding is not seen a second time. Fails if the problem is shrunk to one on which the
+// finding was never seen, or if its note does not say so.
 TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
   CaseRunner host = Runner("host"), mutant = Runner("mutant:tail-unmasked");
   const FailingProblem start =
@@ -133,8 +133,8 @@ TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
   EXPECT_EQ(pursued.kept.accepted, 0);
 }
 
-// The whole of it, again, on what came out. Fails if the loop to the fixpoint, or the order, depends on
-// where the finding was first seen.
+// Shrinks the result once more. Fails if the loop to the fixpoint, or the order, depends on where the
+// finding was first seen.
 TEST_F(Pursuits, ShrinkingAShrunkCaseTakesNoStep) {
   for (const char* mutant : {"tail-unmasked", "max-from-zero", "logits-rounded", "entropy-not-rebased",
                              "first-grad-for-all", "grad-hidden-accumulator"}) {

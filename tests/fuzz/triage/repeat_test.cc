@@ -25,7 +25,7 @@ TEST(Repeat, CountsWhatFails) {
   EXPECT_EQ(calls, 5);
 }
 
-// Fails if no time means no answer at all, or if the limit is not looked at.
+// Fails if a limit of zero gives no answer at all, or if the limit is ignored.
 TEST(Repeat, AsksOnceAtLeastAndStopsAtTheLimit) {
   int64_t calls = 0;
   EXPECT_EQ(Repeat(5, milliseconds(0), [&] { return ++calls > 0; }), (Repeats{1, 1}));
@@ -41,7 +41,8 @@ TEST(Repeats, AlwaysAndMajority) {
   EXPECT_FALSE((Repeats{2, 4}).Majority());
 }
 
-// Every pattern of five answers. Fails if a decided vote is asked on, or decided too early.
+// Tries every pattern of five answers. Fails if a vote goes on after it is decided, or is decided too
+// early.
 TEST(MajorityFails, AsksNoMoreThanItTakes) {
   for (unsigned pattern = 0; pattern < 32; ++pattern) {
     int64_t asked = 0, yes = 0, no = 0, needed = 0;
@@ -55,9 +56,9 @@ TEST(MajorityFails, AsksNoMoreThanItTakes) {
   }
 }
 
-// A target that fails 7 times in 10 where it fails at all, and 1 time in 10 elsewhere. One look a
-// candidate takes a step that does not fail in most shrinks, since it has hundreds of candidates to be
-// wrong about; the majority of five is wrong once in 117, and of the steps it does take nearly all are
+// The target fails 7 times in 10 where it fails at all, and 1 time in 10 elsewhere. With one run a
+// candidate, most shrinks take a step that does not fail, since they have hundreds of candidates to be
+// wrong about. The majority of five is wrong once in 117, and of the steps that it takes nearly all are
 // right. Fails if the shrinker asks once.
 TEST(MajorityFails, HoldsOnToWhatFailsNowAndThen) {
   int64_t right_by_majority = 0, right_by_one = 0;

@@ -19,7 +19,7 @@ CaseResult Passed() {
   return r;
 }
 
-// Fails for a field that is left out or swapped with its neighbour, and for digits that are dropped.
+// Fails if a field is left out or swapped with its neighbour, or digits are dropped.
 TEST(Brief, ComesBack) {
   CaseResult r = Passed();
   for (const auto verdict : {oracle::Verdict::kPass, oracle::Verdict::kVacuous}) {
@@ -35,7 +35,7 @@ TEST(Brief, ComesBack) {
   }
 }
 
-// Fails if something that a person must hear of is lost on the way.
+// Fails if the short form is used for a result with a finding, a skip reason, a fault or a failure.
 TEST(Brief, IsNotForWhatHasSomethingToTell) {
   CaseResult failed = Passed(), skipped = Passed(), faulty = Passed(), refused = Passed();
   failed.findings.emplace_back();
@@ -45,12 +45,13 @@ TEST(Brief, IsNotForWhatHasSomethingToTell) {
   for (const CaseResult& r : {failed, skipped, faulty, refused}) EXPECT_FALSE(Brief(r));
 }
 
-// A target may write into the socket what it likes.
+// A target may write anything into the socket. Fails if bytes that are no short result are read as one.
 TEST(Brief, RefusesWhatItDidNotWrite) {
   const std::string line = *Brief(Passed());
   for (size_t length = 0; length < line.size(); ++length) {
     const std::string_view torn = std::string_view(line).substr(0, length);
-    // Cut inside the last number it is another number; cut between outputs it is a shorter result.
+    // A line cut inside its last number holds another number; a line cut between outputs is a shorter
+    // result.
     if (const auto back = CaseResultFromBrief(torn)) {
       EXPECT_TRUE(Brief(*back)) << torn;
     }

@@ -42,8 +42,8 @@ class MessageTest : public ::testing::Test {
   std::vector<std::byte> got_;
 };
 
-// Kills: a length in the wrong unit or byte order, a payload joined with the next one, an empty payload
-// taken for the end, a size that only works while it fits the socket's buffer.
+// Fails if a length is in the wrong unit or byte order, if a payload is joined with the next one, if an
+// empty payload is taken for the end, or if only sizes that fit the socket's buffer work.
 TEST_F(MessageTest, PayloadsOfEverySizeArriveWholeAndInOrder) {
   std::vector<std::vector<std::byte>> sent;
   for (const size_t size : {0UL, 1UL, 255UL, 256UL, 65'537UL, 5'000'000UL}) {
@@ -61,7 +61,7 @@ TEST_F(MessageTest, PayloadsOfEverySizeArriveWholeAndInOrder) {
   sender.join();
 }
 
-// Kills: half a message handed on as a whole one. The cut runs over every byte of a message.
+// Fails if half a message is handed on as a whole one. The cut runs over every byte of a message.
 TEST_F(MessageTest, ACutMessageIsBrokenAndAnEndBetweenMessagesIsClosed) {
   ASSERT_EQ(SendMessage(ends_[0], Bytes("hello")), MessageStatus::kOk);
   std::array<std::byte, 17> whole;
@@ -79,8 +79,8 @@ TEST_F(MessageTest, ACutMessageIsBrokenAndAnEndBetweenMessagesIsClosed) {
   }
 }
 
-// Kills: text on the line read as a length (a target that writes into the descriptor), and memory asked
-// for before the bytes are there.
+// Fails if text on the line is read as a length (a target may write into the descriptor), or if memory
+// is allocated before the bytes are there.
 TEST_F(MessageTest, WhatIsNoMessageIsRefused) {
   SendRaw(Bytes("a line that some target printed\n"));
   EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kBroken);
@@ -93,11 +93,11 @@ TEST_F(MessageTest, ALengthBeyondTheLimitIsRefused) {
   EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kBroken);
 }
 
-// Kills: a wait without a deadline; the test would not end.
+// Fails if the wait has no deadline: the test would not end.
 TEST_F(MessageTest, TheDeadlineEndsTheWait) {
   const Patience patience{std::chrono::steady_clock::now() + 50ms, nullptr};
   EXPECT_EQ(ReceiveMessage(ends_[1], &got_, patience), MessageStatus::kTimedOut);
-  // A peer that does not read: far more than a socket buffer holds.
+  // This peer does not read. The message is far larger than a socket buffer.
   EXPECT_EQ(SendMessage(ends_[0], std::vector<std::byte>(50'000'000), patience),
             MessageStatus::kTimedOut);
 }
@@ -109,7 +109,7 @@ TEST_F(MessageTest, KeepWaitingEndsTheWait) {
   EXPECT_EQ(asked, 3);
 }
 
-// Kills: a SIGPIPE that ends the supervisor when a worker dies before it has read its request.
+// Fails if a SIGPIPE ends the supervisor when a worker dies before it has read its request.
 TEST_F(MessageTest, SendingToADeadPeerIsAStatus) {
   close(ends_[1]);
   ends_[1] = -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers and what becomes of targets that treat them badly, with the built program as the child.
+// Tests of workers and of the outcomes of targets that harm them. The built program is the child.
 #include "fuzz/worker/process.h"
 #include "fuzz/recipe/expand/expand.h"
 
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Far above what any of these cases takes, so that only a target that hangs reaches it.
+// Far above the time of any of these cases, so that only a target that hangs reaches it.
 constexpr std::chrono::milliseconds kLong{120'000};
 // Short, for targets that do hang. Nothing else is run under it.
 constexpr std::chrono::milliseconds kShort{300};
@@ -51,8 +51,8 @@ class Workers : public ::testing::Test {
   std::string error_;
 };
 
-// Kills: a request whose case is not the one that was sent. Both forms must give the same answer, and
-// the answer of a defect that only some of these problems show.
+// Fails if the request holds another case than the one that was sent. Both forms must give the same
+// answer, here of a defect that only some of these problems show.
 TEST_F(Workers, ARecipeAndItsStoredProblemAreJudgedAlike) {
   CaseRunner runner = Runner("mutant:tail-unmasked");
   int failing = 0;
@@ -70,18 +70,17 @@ TEST_F(Workers, ARecipeAndItsStoredProblemAreJudgedAlike) {
     for (size_t i = 0; i < a.result.findings.size(); ++i) {
       EXPECT_EQ(a.result.findings[i].what, b.result.findings[i].what);
     }
-    // 60 + seed == 64 is a whole tile: no column is past the vocabulary, so there the defect cannot
-    // show.
+    // 60 + seed == 64 is a whole tile: no column is past the vocabulary, so the defect cannot show.
     EXPECT_EQ(a.result.findings.empty(), 60 + seed == 64) << line;
     failing += a.result.findings.empty() ? 0 : 1;
   }
   EXPECT_EQ(failing, 19);
 }
 
-// Kills: a reason swallowed on its way from the child, and a start that waits for ever.
+// Fails if a reason is lost on its way from the child, or if a start waits forever.
 TEST_F(Workers, ATargetThatDoesNotLoadSaysWhy) {
   EXPECT_FALSE(WorkerProcess::Start(Spec("mutant:no-such"), &interrupt_, &error_));
-  EXPECT_THAT(error_, HasSubstr("tail-unmasked"));  // the names that there are
+  EXPECT_THAT(error_, HasSubstr("tail-unmasked"));  // one of the existing names
   EXPECT_FALSE(WorkerProcess::Start(Spec("plugin:/nowhere/x.so"), &interrupt_, &error_));
   EXPECT_THAT(error_, HasSubstr("/nowhere/x.so"));
   WorkerSpec absent = Spec("host");
@@ -89,13 +88,13 @@ TEST_F(Workers, ATargetThatDoesNotLoadSaysWhy) {
   EXPECT_FALSE(WorkerProcess::Start(absent, &interrupt_, &error_));
   EXPECT_THAT(error_, HasSubstr("/nowhere/plumb"));
   WorkerSpec other = Spec("host");
-  other.program = "/bin/false";  // a program that ends without a word
+  other.program = "/bin/false";  // a program that ends silently
   EXPECT_FALSE(WorkerProcess::Start(other, &interrupt_, &error_));
   EXPECT_THAT(error_, HasSubstr("exited with status 1"));
 }
 
-// Kills: a crash that takes the supervisor along, that is lost, or that is told without its signal and
-// the target's last words; control characters passed on to a terminal.
+// Fails if a crash ends the supervisor, is lost, or is reported without its signal and the target's
+// last words; or if control characters are passed on to a terminal.
 TEST_F(Workers, ACrashIsAFinding) {
   CaseRunner runner = Runner(work_.Misbehaving("CRASH"));
   const Judged judged = runner.Run(Line(kBad));
@@ -106,14 +105,14 @@ TEST_F(Workers, ACrashIsAFinding) {
   EXPECT_EQ(judged.result.findings[0].kind, FindingKind::kCrash);
   EXPECT_THAT(judged.result.findings[0].what, HasSubstr("signal 6"));
   EXPECT_THAT(judged.result.findings[0].what, HasSubstr("about to?abort"));
-  // And the next case is judged as if nothing had happened.
+  // The next case is judged as if nothing had happened.
   const Judged next = runner.Run(Line(kGood));
   EXPECT_EQ(next.result.verdict, oracle::Verdict::kSkipped);
   EXPECT_FALSE(next.retried);
 }
 
-// Kills: an orderly exit inside a target taken for an answer; a socket closed by the target waited on
-// for ever; a worker whose death is hidden by a child of its own that holds the socket.
+// Fails if an orderly exit inside a target is taken for an answer, if a socket that the target closed
+// is waited on forever, or if a child of the worker that holds the socket hides the worker's death.
 TEST_F(Workers, EveryOtherWayToDieIsACrashToo) {
   for (const char* behaviour : {"EXIT", "CLOSE", "GRANDCHILD"}) {
     CaseRunner runner = Runner(work_.Misbehaving(behaviour));
@@ -123,7 +122,7 @@ TEST_F(Workers, EveryOtherWayToDieIsACrashToo) {
   }
 }
 
-// Kills: a hang that is waited for, that is called a crash, or that leaves its process behind.
+// Fails if a hang is waited for, is called a crash, or leaves its process behind.
 TEST_F(Workers, AHangIsAFinding) {
   CaseRunner runner = Runner(work_.Misbehaving("HANG"), kShort);
   const Judged judged = runner.Run(Line(kBad));
@@ -137,8 +136,8 @@ TEST_F(Workers, AHangIsAFinding) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-// Kills: a crash from memory that an earlier case damaged, dropped because it does not happen again;
-// and the kernel's out-of-memory killer blamed on the target.
+// Fails if a crash from memory that an earlier case damaged is dropped because it does not happen
+// again, or if the kernel's out-of-memory killer is blamed on the target.
 TEST_F(Workers, ADeathThatDoesNotHappenAgainIsMarked) {
   CaseRunner runner = Runner(work_.Misbehaving("CRASH_ONCE"));
   EXPECT_TRUE(runner.Run(Line(kBad)).result.findings.empty());
@@ -155,7 +154,7 @@ TEST_F(Workers, ADeathThatDoesNotHappenAgainIsMarked) {
   EXPECT_TRUE(again.retried);
 }
 
-// Kills: a finding dropped because the second look, for the arbiter, did not see it.
+// Fails if a finding is dropped because the second run, for the arbiter, did not show it.
 TEST_F(Workers, AFindingThatIsNotSeenAgainIsMarked) {
   CaseRunner runner = Runner(work_.Misbehaving("FAIL_ONCE"));
   const Judged judged = runner.RunAndConfirm(Line(kBad));
@@ -165,7 +164,7 @@ TEST_F(Workers, AFindingThatIsNotSeenAgainIsMarked) {
   EXPECT_EQ(judged.once, std::set<std::string>{"status"});
 }
 
-// Kills: output of a target that reaches the protocol, and a log that grows without end. The target
+// Fails if output of a target reaches the protocol, or if the log grows without limit. The target
 // prints 4 MB and reads its standard input to the end.
 TEST_F(Workers, WhatATargetPrintsHarmsNothing) {
   WorkerSpec spec = Spec(work_.Misbehaving("CHATTY"));
@@ -184,7 +183,8 @@ TEST_F(Workers, WhatATargetPrintsHarmsNothing) {
   EXPECT_THAT(first, HasSubstr("cut here"));
 }
 
-// Kills: an oracle that computes in whatever rounding the target left behind, and calls itself wrong.
+// Fails if the oracle computes in the rounding mode that the target left behind, and contradicts
+// itself.
 TEST_F(Workers, ATargetThatChangesTheRoundingIsAFindingAndNoFault) {
   CaseRunner runner = Runner(work_.Misbehaving("ROUND_UP"));
   const Judged judged = runner.Run(Line(kBad));
@@ -193,13 +193,13 @@ TEST_F(Workers, ATargetThatChangesTheRoundingIsAFindingAndNoFault) {
   EXPECT_THAT(judged.result.findings[0].what, HasSubstr("floating-point environment"));
   EXPECT_EQ(runner.Run(Line(kGood)).result.verdict, oracle::Verdict::kSkipped);
 
-  // One that does so while it is loaded (as -ffast-math start-up code does) is put right without a
-  // word.
+  // A target that changes the rounding while it is loaded (as -ffast-math start-up code does) is
+  // corrected silently.
   CaseRunner loaded(Spec(work_.Misbehaving("CHATTY", "-DROUND_UP_WHEN_LOADED")), kLong, &interrupt_);
   EXPECT_EQ(loaded.Run(Line(kGood)).result.verdict, oracle::Verdict::kSkipped);
 }
 
-// Kills: a Ctrl-C that waits for the deadline of the case in flight.
+// Fails if Ctrl-C waits for the deadline of the case in flight.
 TEST_F(Workers, AnInterruptEndsTheWait) {
   CaseRunner runner = Runner(work_.Misbehaving("HANG"));
   ASSERT_TRUE(runner.Ready(&error_)) << error_;
@@ -211,7 +211,7 @@ TEST_F(Workers, AnInterruptEndsTheWait) {
   later.join();
 }
 
-// Kills: a check that looks at the wrong direction or only at one of the two formats' rounding.
+// Fails if the check tests the wrong direction, or only the rounding of one of the two formats.
 TEST(FpEnvironment, EveryOtherRoundingIsSeenAndRestored) {
   EXPECT_THAT(FpEnvironmentFault(), IsEmpty());
   for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {

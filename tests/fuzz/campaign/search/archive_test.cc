@@ -20,7 +20,8 @@ Recipe Drawn(uint64_t seed, const std::string& regime = "exact-dot") {
   return recipe;
 }
 
-// Kills: the last case in place of the best, a niche that another output or target moves.
+// Fails if the last case takes the place of the best, or if a niche is changed by another output or
+// target.
 TEST(ArchiveTest, KeepsTheTightestOfEachNiche) {
   Archive archive;
   EXPECT_EQ(archive.Add(0, Record(0.5, 0.25), Drawn(1)), 0.75);
@@ -33,7 +34,7 @@ TEST(ArchiveTest, KeepsTheTightestOfEachNiche) {
   EXPECT_EQ(archive.elites().at("1 lse exact sharp bf16 fp32").recipe.seed, 4U);
 }
 
-// Kills: a search that stands still on what is found already.
+// Fails if the search continues from what already fails.
 TEST(ArchiveTest, WhatFailsIsNoElite) {
   Archive archive;
   archive.Add(0, Record(0.5, 0.5), Drawn(1));

@@ -8,7 +8,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Kills: an arm that starves, shares that do not sum up, a reward that its cost does not divide.
+// Fails if an arm gets nothing, if shares do not sum to 1, or if a reward is not divided by its cost.
 TEST(BanditTest, SharesFollowYieldAboveAFloor) {
   Bandit bandit({"a", "b", "c", "d"});
   EXPECT_EQ(bandit.Share("a"), 0.25);
@@ -24,7 +24,7 @@ TEST(BanditTest, SharesFollowYieldAboveAFloor) {
   EXPECT_DOUBLE_EQ(bandit.Share("b"), 0.125 + 0.5 * 2.5 / 5.5);
 }
 
-// What is old counts less: the same reward anew outweighs it.
+// Old rewards count less: the same reward now outweighs them.
 TEST(BanditTest, AgesWhatItKnows) {
   Bandit bandit({"a", "b"});
   bandit.Add("a", 1, 100'000);
@@ -36,7 +36,7 @@ TEST(BanditTest, AgesWhatItKnows) {
   EXPECT_LT(bandit.Share("a"), 0.3);
 }
 
-// Kills: choices that do not follow the shares, and an end of the range without an arm.
+// Fails if choices do not follow the shares, or if the end of the range has no arm.
 TEST(BanditTest, ChoosesByShare) {
   Bandit bandit({"a", "b"});
   bandit.Add("a", 3, 0);

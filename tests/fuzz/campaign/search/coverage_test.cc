@@ -8,8 +8,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Five blind cases and a guided one. "a" is in three of the blind, "b" in two, "c" and "d" in one case,
-// the same; "e" in the guided one alone. Rarest cells: cases 1 and 2 share b, case 3 has c and d.
+// There are five blind cases and a guided one. "a" is in three of the blind cases, "b" in two, "c" and
+// "d" in one and the same; "e" is in the guided one alone. The rarest cells: cases 1 and 2 share b,
+// case 3 has c and d.
 TEST(CoverageTest, CountsCasesByTheirRarestCell) {
   Coverage coverage;
   EXPECT_EQ(coverage.Add({"a", "b"}, true, 1s), 2);
@@ -29,7 +30,7 @@ TEST(CoverageTest, CountsCasesByTheirRarestCell) {
   EXPECT_EQ(coverage.ChanceOfNew().at_most, expected.at_most);
 }
 
-// Kills: a guided case that lends the estimate confidence: it was not drawn from the mix.
+// Fails if a guided case adds confidence to the estimate: it was not drawn from the mix.
 TEST(CoverageTest, GuidedCasesDoNotMakeACellCommon) {
   Coverage coverage;
   coverage.Add({"a"}, true, 1s);

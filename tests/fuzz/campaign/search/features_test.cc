@@ -13,7 +13,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Kills: bins that are off by one at a power of two, and a NaN that counts as small.
+// Fails if bins are off by one at a power of two, or if a NaN counts as small.
 TEST(Features, BinsAreFloorLog2) {
   EXPECT_EQ(TightnessBin(1), "2^0");
   EXPECT_EQ(TightnessBin(0.5), "2^-1");
@@ -46,7 +46,7 @@ TEST(Features, ACaseHasItsOutputsItsShapeAndWhatItShows) {
   EXPECT_THAT(CellsOf(record, recipe), IsEmpty());
 }
 
-// Kills: residues of different kinds in one cell.
+// Fails if residues of different kinds share a cell.
 TEST(Features, ShapesAreToldApartByTheirPlaceBetweenTiles) {
   std::set<std::string> cells;
   Recipe recipe;

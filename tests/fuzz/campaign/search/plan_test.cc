@@ -24,7 +24,7 @@ CaseOptions Seeded(uint64_t seed) {
   return options;
 }
 
-// The recipes of a phase's first cases, as lines.
+// Returns the recipes of level one as lines.
 std::vector<std::string> LevelOne(const Plan& plan) {
   std::vector<std::string> lines;
   for (int64_t i = 0; plan.At(i).phase == Phase::kLevelOne; ++i) {
@@ -33,8 +33,8 @@ std::vector<std::string> LevelOne(const Plan& plan) {
   return lines;
 }
 
-// Kills: a phase that is skipped or comes twice, a guided case before anything is known, blind cases
-// that are fewer than half or that leave a number out.
+// Fails if a phase is skipped or comes twice, if a guided case comes before anything is known, or if
+// blind cases are fewer than half or leave a number out.
 TEST(PlanTest, StoredCasesThenLevelOneThenTheSearch) {
   const Plan plan(Seeded(1), Files(3));
   const auto first = static_cast<int64_t>(LevelOne(Plan(Seeded(1), {})).size());
@@ -58,8 +58,8 @@ TEST(PlanTest, StoredCasesThenLevelOneThenTheSearch) {
   EXPECT_EQ(guided, 2 * kGeneration);
 }
 
-// Kills: a level one that leaves a regime out, or that has the same order for every seed, by which the
-// last regime's defects would always be found last.
+// Fails if level one leaves a regime out, or has the same order for every seed: the last regime's
+// defects would always be found last.
 TEST(PlanTest, LevelOneHasEveryRegimeInEachSeedsOwnOrder) {
   std::set<std::string> orders;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -95,7 +95,7 @@ TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
   EXPECT_EQ(Plan(options, {}).Blind(0).n, 3);
 }
 
-// Kills: shards that run a case twice, leave one out, or see only some of the regimes.
+// Fails if shards run a case twice, leave one out, or see only some of the regimes.
 TEST(PlanTest, ShardsShareNothingAndTogetherAreWhole) {
   const auto walk = static_cast<int64_t>(Regimes().size());
   CaseOptions options = Seeded(9);

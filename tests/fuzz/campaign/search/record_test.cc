@@ -19,8 +19,8 @@ CaseRecord There(const CaseRecord& record) {
   return back.value_or(CaseRecord{});
 }
 
-// Kills: an output that comes back as another, a count that the short form loses, a NaN or an infinity
-// that JSON cannot say.
+// Fails if an output is read back as another, if the short form loses a count, or if a NaN or an
+// infinity, which JSON cannot express, is lost.
 TEST(CaseRecordTest, ComesBackFromItsLine) {
   CaseRecord record;
   record.verdict = oracle::Verdict::kFail;
@@ -58,7 +58,7 @@ TEST(CaseRecordTest, WhatIsNoRecordIsRefused) {
   }
 }
 
-// Kills: a rounding that makes a failing element look as if it passed, or the reverse.
+// Fails if rounding makes a failing element look as if it passed, or the reverse.
 TEST(CaseRecordTest, RoundingKeepsFiveDigitsAndTheSideOfTheBound) {
   EXPECT_EQ(RoundTightness(0.123456789), 0.12346);
   EXPECT_EQ(RoundTightness(1.23456789e-7), 1.2346e-7);
@@ -68,7 +68,7 @@ TEST(CaseRecordTest, RoundingKeepsFiveDigitsAndTheSideOfTheBound) {
   EXPECT_LE(RoundTightness(0.9999999), 1);
 }
 
-// An output of which nothing was judged has no tightness; the largest of two summaries wins.
+// An output of which nothing was judged has no tightness. The largest of two summaries is kept.
 TEST(CaseRecordTest, IsMadeFromWhatWasJudged) {
   CaseResult result;
   result.outputs = {{.output = "lse", .pass = 3, .vacuous = 1, .tightness = 0.5},

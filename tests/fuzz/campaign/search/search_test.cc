@@ -19,7 +19,7 @@ CaseOptions Options() {
   return options;
 }
 
-// What a target with a will of its own would show: a tightness that depends on the recipe's bits alone.
+// Returns what a target would show whose tightness depends on the recipe's bits alone.
 CaseRecord Show(const Recipe& recipe, size_t target) {
   CaseRecord record;
   record.regime = recipe.regime;
@@ -32,7 +32,8 @@ CaseRecord Show(const Recipe& recipe, size_t target) {
 
 class SearchTest : public ::testing::Test {
  protected:
-  // Draws and takes the cases of [begin, end), the first half of each generation's in reverse order.
+  // Draws and takes in the cases of [begin, end), the first half of each generation's in reverse order
+  // if shuffled.
   std::vector<std::string> Run(Search* search, int64_t begin, int64_t end, bool shuffled) {
     std::vector<std::string> lines;
     for (int64_t from = begin; from < end; from += kGeneration / 2) {
@@ -56,14 +57,14 @@ class SearchTest : public ::testing::Test {
   const std::vector<std::string> regimes_ = RegimesOf(Options());
 };
 
-// Kills: a search that depends on which job was faster, or that a resume sends another way.
+// Fails if the search depends on which job was faster, or if a resume changes its course.
 TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
   Search one(plan_, regimes_, 2), other(plan_, regimes_, 2), resumed(plan_, regimes_, 2);
   const std::vector<std::string> lines = Run(&one, 0, 6 * kGeneration, false);
   EXPECT_EQ(Run(&other, 0, 6 * kGeneration, true), lines);
   EXPECT_EQ(one.coverage(1).cells(), other.coverage(1).cells());
   EXPECT_EQ(one.coverage(1).newest(), other.coverage(1).newest());
-  // The journal's order: what was done, then the rest.
+  // This is the journal's order: finished cases first, then the rest.
   for (int64_t i = 0; i < 3 * kGeneration; ++i) {
     for (const size_t target : {1U, 0U}) {
       Recipe recipe;
@@ -77,7 +78,8 @@ TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
             std::vector<std::string>(half, lines.end()));
 }
 
-// Kills: a case drawn from what may still change, and a search that waits for more than it needs.
+// Fails if a case is drawn from results that may still change, or if the search waits for more than it
+// needs.
 TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
   Search search(plan_, regimes_, 2);
   EXPECT_TRUE(search.Ready(2 * kGeneration - 1));
@@ -92,8 +94,8 @@ TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
   EXPECT_GT(search.coverage(0).cells(), 0);
 }
 
-// Kills: statistics over cases that were not drawn blindly; the end of a campaign, whose last
-// generation is never whole, left out of them.
+// Fails if statistics count cases that were not drawn blindly, or leave out the end of a campaign,
+// whose last generation is never whole.
 TEST_F(SearchTest, CountsBlindCasesAndTheLastGeneration) {
   Search search(plan_, regimes_, 2);
   Run(&search, 0, 4 * kGeneration, false);

@@ -23,7 +23,7 @@ HuntSpec SpecOf(const std::string& target, int64_t cases, const std::filesystem:
   return spec;
 }
 
-// Fails if a defect that does nothing counts as killed: host is a mutant without one.
+// Fails if a defect without effect counts as killed: host is a mutant without a defect.
 TEST(Hunt, NothingIsFoundWhereThereIsNothing) {
   testing::Workplace work;
   const Kill kill = Hunt(SpecOf("host", 5, work / "h"), kNoInterrupt);
@@ -54,7 +54,7 @@ TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
   EXPECT_EQ(again.sighting.recipe, kill.sighting.recipe);
 }
 
-// Fails if a target that is not there looks like a mutant that lives for want of cases.
+// Fails if a target that does not exist looks like a mutant that survives for lack of cases.
 TEST(Hunt, WhatDoesNotLoadSaysSo) {
   testing::Workplace work;
   const Kill kill = Hunt(SpecOf("mutant:nope", 5, work / "m"), kNoInterrupt);

@@ -27,7 +27,7 @@ MatrixRow Row(const std::string& target, std::vector<size_t> able) {
   return row;
 }
 
-// Fails if a mutant that nothing or one regime alone kills does not stand out, or one with two does.
+// Fails if a mutant that no regime or only one kills is not marked, or one that two kill is.
 TEST(KillMatrix, TextNamesWhatHangsOnOneRegime) {
   const std::vector<MatrixRow> rows = {Row("none", {}), Row("one", {2}), Row("two", {0, 2})};
   const std::string text = MatrixText(rows, 30);
@@ -48,8 +48,8 @@ TEST(KillMatrix, JsonIsByName) {
   EXPECT_EQ(*after.Find(Regimes()[1].name)->as_int(), 5);
 }
 
-// Fails if a regime's cases are not tried on the target, or are not those of `fuzz --regime`: host dies
-// of none; a mutant whose trigger is a ragged tail does of ragged-tail's first few.
+// Fails if a regime's cases are not tried on the target, or are not those of `fuzz --regime`. No regime
+// kills host; a mutant whose trigger is a ragged tail is killed by the first few cases of ragged-tail.
 TEST(KillMatrix, TriesEveryRegime) {
   const MatrixRow sound = TryRegimes("host", 1, 1, PLUMB_PROGRAM, kNoInterrupt);
   EXPECT_EQ(sound.trouble, "");

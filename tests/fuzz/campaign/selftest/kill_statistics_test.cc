@@ -35,7 +35,7 @@ Kill Alive(const std::string& target, int64_t cases) {
   return kill;
 }
 
-// Fails if a percentile is off by one place: the smallest value that so many do not exceed.
+// Fails if a percentile is off by one place. It is the smallest value that so many do not exceed.
 TEST(KillStatistics, PercentilesByNearestRank) {
   std::vector<double> ten = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
   EXPECT_EQ(Percentile(ten, 50), 5);
@@ -46,8 +46,8 @@ TEST(KillStatistics, PercentilesByNearestRank) {
   EXPECT_EQ(Percentile({1, 2, 3}, 50), 2);
 }
 
-// Fails if a mutant that lives is left out of its statistics, which would make the slow ones look fast,
-// or counts as its budget alone, which may be less than another took.
+// Fails if a mutant that survives is left out of its statistics, which would make the slow ones look
+// fast, or counts as its budget alone, which may be less than another took.
 TEST(KillStatistics, OneThatLivesIsTheSlowest) {
   const KillStatistics statistics =
       Summarise({KillOf("a", 2, "x"), Alive("a", 100), KillOf("b", 300, "y")});
@@ -57,7 +57,7 @@ TEST(KillStatistics, OneThatLivesIsTheSlowest) {
   EXPECT_EQ(statistics.mutants[0].cases_median, 2);
   EXPECT_EQ(statistics.mutants[0].cases_p90, 300);
   EXPECT_EQ(statistics.cases_median, 300);
-  // Sizes are known of what was stored alone.
+  // Sizes are known only of stored cases.
   EXPECT_EQ(statistics.mutants[0].values_median, 4);
 }
 
@@ -88,7 +88,7 @@ TEST(KillStatistics, ATableWhereThereAreSeveralHunts) {
   EXPECT_THAT(text, HasSubstr("2/2"));
 }
 
-// Fails if a number of the text is not in the JSON, or nothing at all divides by nothing.
+// Fails if a number of the text is not in the JSON, or if an empty set divides by zero.
 TEST(KillStatistics, JsonHoldsIt) {
   const Json json = ToJson(Summarise({KillOf("a", 1, "x"), KillOf("b", 5, "x", 64)}));
   EXPECT_EQ(json.Find("purity")->as_number(), 0.0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The judging of a probe, with devices that are functions here: one that keeps every claim, and ones
-// that each break one.
+// Tests how a probe is judged. The devices are functions here: one keeps every claim, the others break
+// one claim each.
 
 #include "fuzz/gpu/probe/probe.h"
 
@@ -53,7 +53,8 @@ float Widened(bool fp16, uint16_t bits) {
   return fp16 ? kernel::ToFloat(kernel::Float16{bits}) : kernel::ToFloat(kernel::BFloat16{bits});
 }
 
-// A device by the definition in integers, which shares no code with the model that it is held to.
+// Computes what a device should, by the definition in integers. It shares no code with the model under
+// test.
 void ByDefinition(bool fp16, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b,
                   float* out) {
   const auto width = static_cast<size_t>(depth);
@@ -80,7 +81,7 @@ TEST(ProbeTensorCoreTest, ADeviceByTheDefinitionKeepsTheModel) {
   }
 }
 
-// Fails if only some element of a tile, or only the pairs drawn together, are looked at.
+// Fails if only some elements of a tile, or only the pairs drawn together, are compared.
 TEST(ProbeTensorCoreTest, OneWrongBitIsSeen) {
   const ProbeLine line = ProbeTensorCore(
       "mma", false, 64, 5,
@@ -94,7 +95,7 @@ TEST(ProbeTensorCoreTest, OneWrongBitIsSeen) {
   EXPECT_THAT(line.measured, HasSubstr("1 of 1024 dot products differ; the first, 16 products, "));
 }
 
-// fp32 sums, one after another, are another arithmetic; so is an accumulator that rounds to nearest.
+// fp32 sums in sequence are another arithmetic; so is an accumulator that rounds to nearest.
 TEST(ProbeTensorCoreTest, OtherArithmeticIsSeen) {
   const ProbeLine line = ProbeTensorCore(
       "mma", false, 704, 5,
@@ -166,7 +167,7 @@ TEST(ProbeLogitsTest, AWrongLogitIsSeenAndAMissingOperatorIsSaid) {
 
 class ProbeProgram : public plumbline::fuzz::testing::Program {};
 
-// Kills: a machine without a GPU that is called clean, or a reason that only one of the two forms has.
+// Fails if a machine without a GPU is called clean, or if only one of the two forms states the reason.
 TEST_F(ProbeProgram, WithoutADeviceIsStatusFour) {
   for (const std::string json : {"", " --json"}) {
     const auto outcome = Run("doctor --probe" + json, "CUDA_VISIBLE_DEVICES=");
@@ -176,7 +177,7 @@ TEST_F(ProbeProgram, WithoutADeviceIsStatusFour) {
   }
 }
 
-// The real thing: every claim, on the GPU at hand.
+// Runs the real probe: every claim, on the GPU of this machine.
 TEST(GpuProbe, ThisDeviceKeepsEveryClaim) {
   ProbedDevice device;
   std::string reason;

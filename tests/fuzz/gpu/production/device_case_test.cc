@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recipes expanded on a device against recipes expanded here, and the oracle on the device against the
-// sweep. Without a device all of it skips itself.
+// Compares recipes expanded on a device with recipes expanded on the host, and the oracle on the device
+// with the sweep. Every test skips itself where there is no device.
 
 #include "fuzz/gpu/production/device_case.h"
 #include "fuzz/recipe/expand/expand.h"
@@ -41,7 +41,7 @@ DeviceOracle* Oracle(std::string* why) {
   *why = error;
   return opened.get();
 }
-// A device with which the oracle cannot work is a failure, and no reason to skip.
+// A device with which the oracle cannot work is a failure, not a reason to skip.
 #define NEED_DEVICE(oracle)                                                    \
   int devices = 0;                                                             \
   if (const cudaError_t status = cudaGetDeviceCount(&devices); devices == 0) { \
@@ -94,7 +94,7 @@ TEST(GpuDeviceCase, SameBitsAsExpand) {
         ASSERT_EQ(made->rows().grad_logprob, expected.grad_logprob) << Format(r);
         ASSERT_EQ(made->rows().grad_entropy, expected.grad_entropy) << Format(r);
         ASSERT_EQ(made->rows().wanted, expected.wanted) << Format(r);
-        // As the device has them.
+        // The values as the device holds them.
         const auto labels = ReadVector(made->problem().labels, r.n);
         for (int64_t i = 0; i < r.n; ++i) {
           ASSERT_EQ(oracle::ReadInt(labels.view, i), expected.labels.GetInt(i)) << Format(r);
@@ -111,8 +111,8 @@ oracle::Contract ContractOf(const std::string& description) {
   return ParseDescription(description, &error)->contract;
 }
 
-// Values within the sum of the radii, bounds within 2^-20 of each other: what either says that
-// evaluating it in fp64 may lose.
+// Values must agree within the sum of the radii, bounds within 2^-20 of each other: that is what either
+// side states it may lose by evaluating in fp64.
 std::string Compare(const Recipe& r, const std::string& contract, Output output, int64_t row,
                     int64_t column, const Element& host, const Element& device) {
   const bool numbers = host.expect == Expect::kFinite || host.expect == Expect::kVacuous;
@@ -128,9 +128,8 @@ std::string Compare(const Recipe& r, const std::string& contract, Output output,
          " with radii " + std::to_string(host.radius) + ", bound " + std::to_string(device.bound);
 }
 
-// Fails if any formula of a row, of its budget, of a d_logit, of what a gradient's elements must be, or
-// of which rows take part differs between the device and the sweep, with rows in one block or in
-// several.
+// Fails if the device and the sweep differ, with rows in one block or in several, in any formula of a
+// row, of its budget, of a d_logit, of a gradient's elements, or in which rows take part.
 TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
   NEED_DEVICE(oracle);
   const std::vector<std::pair<std::string, oracle::Contract>> contracts = {
@@ -194,8 +193,8 @@ TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
   EXPECT_GT(several_blocks, 80);
 }
 
-// Fails if the device counts, or names, other elements than the host does: in outputs of the host's own
-// operator, as they are and with elements that were damaged.
+// Fails if the device counts or names other elements than the host does, in outputs of the host's own
+// operator, unchanged and with damaged elements.
 TEST(GpuDeviceOracle, VerdictsAgreeWithTheHosts) {
   NEED_DEVICE(oracle);
   const oracle::Contract contract = ContractOf(HostDescription("host"));
@@ -239,8 +238,8 @@ TEST(GpuDeviceOracle, VerdictsAgreeWithTheHosts) {
   EXPECT_GT(failing, 50);
 }
 
-// Fails if a write before, after or between the elements of an output goes unseen, or one of an element
-// does not.
+// Fails if a write before, after or between the elements of an output is missed, or if a write of an
+// element is reported.
 TEST(GpuDeviceCase, GuardBandsSeeOneByte) {
   NEED_DEVICE(oracle);
   static_cast<void>(oracle);
@@ -279,7 +278,7 @@ TEST(GpuDeviceCase, GuardBandsSeeOneByte) {
   EXPECT_NE(scratch->Damage(), "");
 }
 
-// Fails if a hash does not see one bit, or two elements that changed places.
+// Fails if a hash misses one bit, or two exchanged elements.
 TEST(GpuDeviceOracle, HashesSeeOneBitAndOrder) {
   NEED_DEVICE(oracle);
   Recipe r;
@@ -306,8 +305,8 @@ TEST(GpuDeviceOracle, HashesSeeOneBitAndOrder) {
   EXPECT_EQ(hashes.size(), 3u);
 }
 
-// At the size of production the sweep can look at rows: forward and grad_hidden of four of them, over
-// the whole vocabulary.
+// At production size the sweep can only judge single rows: forward and grad_hidden of four of them,
+// over the whole vocabulary.
 TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
   NEED_DEVICE(oracle);
   Recipe r;

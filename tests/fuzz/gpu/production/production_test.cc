@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of production size: what is drawn, the journal, and the program from outside; the latter on a
-// device where there is one.
+// Cases of production size: the draws, the journal, and the program from outside, on a device if there
+// is one.
 
 #include "fuzz/builtin/catalogue.h"
 #include "fuzz/gpu/production/worker.h"
@@ -26,8 +26,9 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Outcome;
 
-// Fails if a draw is not its seed's and index's alone, cannot be expanded on a device, does not survive
-// its line, costs more than a case may, or if sizes, dtypes, layouts or kinds of values are left out.
+// Fails if a draw does not depend on its seed and index alone, cannot be expanded on a device, changes
+// when written as a line and read back, or costs more than a case may; or if sizes, dtypes, layouts or
+// kinds of values are left out.
 TEST(Production, DrawsAreCheapEnoughAndOfEveryKind) {
   std::set<kernel::DType> dtypes;
   std::set<Values> values;
@@ -67,8 +68,9 @@ TEST(Production, DrawsAreCheapEnoughAndOfEveryKind) {
   EXPECT_NE(DrawProduction(7, 1), DrawProduction(8, 1));
 }
 
-// Fails if a torn last line is taken for one, or is glued to the next; if the case that was under way
-// is not told from one that is done; or if another kind of journal is taken for this.
+// Fails if a torn last line is taken for a whole one or the next line is appended to it, if the case
+// that was in progress is not told from a finished one, or if another kind of journal is taken for this
+// kind.
 TEST(Production, JournalKnowsWhereItsProcessEnded) {
   const testing::Workplace work;
   std::string error;
@@ -101,7 +103,7 @@ TEST(Production, JournalKnowsWhereItsProcessEnded) {
 
 class ProductionProgram : public testing::Program {};
 
-// Fails if what cannot be done ends as if it had been.
+// Fails if an impossible request ends as if it had been done.
 TEST_F(ProductionProgram, RefusalsHaveTheirStatus) {
   Outcome o = Run("fuzz --production --target cuda --recipe 'v1 n=1 v=x' --out bad");
   EXPECT_EQ(o.status, 2) << o.out;
@@ -123,8 +125,8 @@ class GpuProductionProgram : public testing::Program {
       "labels=ignored-nan grads=random entropy_grads=random pad=3'";
 };
 
-// Fails if a clean target gives a finding, a campaign cannot be gone on with, or its summary is not
-// there.
+// Fails if a clean target gives a finding, if a campaign cannot be resumed, or if its summary is
+// missing.
 TEST_F(GpuProductionProgram, CleanAndResumed) {
   Outcome o = Run("fuzz --production --target cuda-portable --budget 2cases --seed 11 --out campaign");
   EXPECT_EQ(o.status, 0) << o.out << Err();
@@ -139,7 +141,7 @@ TEST_F(GpuProductionProgram, CleanAndResumed) {
   EXPECT_NE(summary->Find("device"), nullptr);
 }
 
-// Fails if a defect of a target is no finding, or a finding has no line that finds it again.
+// Fails if a target's defect is no finding, or if a finding has no line that reproduces it.
 TEST_F(GpuProductionProgram, MutantsAreFound) {
   int mutants = 0;
   for (const BuiltIn& target : BuiltInTargets()) {
@@ -155,7 +157,7 @@ TEST_F(GpuProductionProgram, MutantsAreFound) {
 }
 
 #ifdef PLUMB_CUDA_PLUGIN
-// Fails if a target's bad deed goes unseen, is told without words, or takes the campaign along.
+// Fails if a target's misbehaviour is missed, is reported without words, or ends the campaign.
 TEST_F(GpuProductionProgram, BadDeedsAreFoundAndSurvived) {
   const std::pair<const char*, const char*> deeds[] = {{"nothing", ""},
                                                        {"illegal-address", "illegal memory access"},

@@ -18,7 +18,7 @@ namespace {
 
 using kernel::DType;
 
-// The sum over the first column, in which an entry counts for 0 to 2.
+// Returns the sum over the first column, in which an entry counts for 0 to 2.
 double PositiveSum(const HostTensor& weight) {
   double sum = 0;
   for (int64_t v = 0; v < weight.shape[0]; ++v) {
@@ -27,7 +27,7 @@ double PositiveSum(const HostTensor& weight) {
   return sum;
 }
 
-// Needs many entries. Fails if deletion stops while an entry could still go.
+// The finding needs many entries. Fails if deletion stops while an entry could still go.
 TEST(ShrinkDelete, SumOverTheVocabularyEndsOneMinimal) {
   const auto fails = [](const OwnedProblem& p) { return PositiveSum(p.weight) > 40; };
   const ShrinkResult r = Checked(Busy(4, 700, 9), {"lse", 2, -1}, fails);
@@ -45,9 +45,9 @@ TEST(ShrinkDelete, SumOverTheVocabularyEndsOneMinimal) {
   EXPECT_EQ(r.problem.vocab(), 21);
 }
 
-// A bug of the last, partial tile of a vocabulary of more than one tile. Fails if the residue is not
-// kept, or if only deletion is tried (the other entries stay as they were). Three rows, so that no
-// corner of one or two shows it at once.
+// The defect is in the last, partial tile of a vocabulary of more than one tile. Fails if the residue
+// is not kept, or if only deletion is tried (the other entries then stay as they were). There are three
+// rows, so that no corner of one or two shows it at once.
 TEST(ShrinkDelete, TailBugKeepsItsResidueAndLosesItsValues) {
   OwnedProblem start = Busy(6, 64 * 9 + 3, 16);
   start.weight.SetFloat((64 * 9 + 2) * 16 + 4, 6);
@@ -68,8 +68,8 @@ TEST(ShrinkDelete, TailBugKeepsItsResidueAndLosesItsValues) {
   EXPECT_EQ(Floats(r.problem.weight), expected);
 }
 
-// Fails alone, and in its batch, but not with some of its neighbours. Fails if rows are only ever
-// deleted a part at a time.
+// The row fails alone and in its batch, but not with some of its neighbours. Fails if rows are deleted
+// only a part at a time.
 TEST(ShrinkDelete, RowThatMustBeAlone) {
   OwnedProblem start = Busy(12, 4, 3);
   start.hidden.SetFloat(7 * 3 + 1, 8);
@@ -79,7 +79,8 @@ TEST(ShrinkDelete, RowThatMustBeAlone) {
   EXPECT_EQ(r.problem.rows(), 1);
 }
 
-// Six entries or all 600: fails if the vocabulary only ever loses parts of itself.
+// The finding shows with six entries or with all 600. Fails if the vocabulary only ever loses parts of
+// itself.
 TEST(ShrinkDelete, FewEntriesAtOnce) {
   const ShrinkResult r = Checked(Busy(5, 600, 3), {"lse", 0, -1}, [](const OwnedProblem& p) {
     return p.rows() >= 3 && (p.vocab() == 600 || p.vocab() == 6);
@@ -87,7 +88,7 @@ TEST(ShrinkDelete, FewEntriesAtOnce) {
   EXPECT_EQ(r.problem.vocab(), 6);
 }
 
-// A row that depends on its neighbour. Fails if rows only ever go to one, or do not go at all.
+// The row depends on its neighbour. Fails if rows are only ever reduced to one, or not at all.
 TEST(ShrinkDelete, BatchVariantKeepsTwoRows) {
   const auto fails = [](const OwnedProblem& p) {
     for (int64_t i = 1; i < p.rows(); ++i) {
@@ -101,8 +102,8 @@ TEST(ShrinkDelete, BatchVariantKeepsTwoRows) {
   EXPECT_EQ(ValueCount(r.problem), 2 + 1 + 2);
 }
 
-// Row 3's label is the largest entry and its logit is too: deleting must not part label from entry.
-// Fails if labels are not renumbered with the vocabulary.
+// Row 3's label is the largest entry, and its logit is the largest too: deletion must keep label and
+// entry together. Fails if labels are not renumbered with the vocabulary.
 TEST(ShrinkDelete, LabelsFollowTheirEntries) {
   OwnedProblem start = Busy(6, 500, 3);
   start.labels.SetInt(3, 313);
@@ -122,7 +123,7 @@ TEST(ShrinkDelete, LabelsFollowTheirEntries) {
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 
-// An invalid label must stay invalid while the vocabulary shrinks under it.
+// Fails if an invalid label becomes valid while the vocabulary shrinks.
 TEST(ShrinkDelete, InvalidLabelStaysInvalid) {
   OwnedProblem start = Busy(5, 30, 3);
   start.labels.SetInt(2, 4000);

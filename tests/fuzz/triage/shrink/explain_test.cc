@@ -46,7 +46,7 @@ std::vector<std::pair<int64_t, bool>> TriedBy(const std::vector<int64_t>& extent
   return tried;
 }
 
-// Fails if a rule is said that some of what was tried breaks, or a vaguer one than would hold.
+// Fails if a rule is stated that some of the tries break, or a vaguer one than would hold.
 TEST(ExtentRule, SimplestThatHoldsForAll) {
   const std::vector<int64_t> some = {1, 2, 3, 16, 17, 32, 33, 63, 64, 65, 128, 192};
   const auto rule = [&](auto fails) { return ExtentRule("V", TriedBy(some, fails)).line; };
@@ -62,8 +62,8 @@ TEST(ExtentRule, SimplestThatHoldsForAll) {
             "V: fails for 2, 63; passes for 1, 3, 16, 17, 32, 33, 64, 65, ...");
 }
 
-// The defects of the field, as predicates. Fails if an axis is changed together with another, so that a
-// need is missed, or one is said that is none.
+// Common defects, as predicates. Fails if an axis is changed together with another, so that a need is
+// missed or an unneeded one is stated.
 TEST(Explain, SaysWhatATailNeeds) {
   const std::vector<std::string> lines =
       Explain(
@@ -93,7 +93,7 @@ TEST(Explain, SaysWhatAnUnderflowNeeds) {
   EXPECT_THAT(lines, Contains(StartsWith("scale of hidden: 2^0 to 2^10")));
   EXPECT_THAT(lines, Contains("weight: 0 of 20 at random, 20 of 20 of the same sign and size"));
   EXPECT_THAT(lines, Contains(HasSubstr("not with: fp32, padded rows")));
-  EXPECT_THAT(lines, Contains(StartsWith("V: any (")));  // copies of what is there keep it
+  EXPECT_THAT(lines, Contains(StartsWith("V: any (")));  // copies of the existing entries keep it
 }
 
 TEST(Explain, SaysWhichLabelAndRows) {
@@ -108,7 +108,8 @@ TEST(Explain, SaysWhichLabelAndRows) {
   EXPECT_THAT(lines, Contains(StartsWith("V: ")));
 }
 
-// Fails if a line is made of tries that time cut short, or if their lack is not said.
+// Fails if a line is made of tries that the time limit cut short, or if the missing tries are not
+// mentioned.
 TEST(Explain, SaysWhatTimeDidNotSufficeFor) {
   EXPECT_THAT(Explain(
                   Plain(3), [](const OwnedProblem&) { return true; }, milliseconds(0))
@@ -116,7 +117,7 @@ TEST(Explain, SaysWhatTimeDidNotSufficeFor) {
               ElementsAre("the rest was not tried: out of time"));
 }
 
-// Fails if addresses, the clock or an earlier call decide what is tried.
+// Fails if addresses, the clock or an earlier call affect which changes are tried.
 TEST(Explain, Deterministic) {
   std::vector<std::string> first, second;
   const auto run = [](std::vector<std::string>* offered) {
@@ -134,7 +135,7 @@ TEST(Explain, Deterministic) {
   EXPECT_THAT(first, Not(testing::IsEmpty()));
 }
 
-// Fails, or crashes, where an axis is taken to have something on it.
+// Fails, or crashes, if an axis is assumed to be non-empty.
 TEST(Explain, EmptyAxes) {
   OwnedProblem no_rows = Plain(2);
   no_rows.hidden = HostTensor::Zeros(DType::kBf16, {0, 1});

@@ -36,7 +36,7 @@ void ExpectPlainOptions(const OwnedProblem& p) {
   EXPECT_EQ(p.labels.dtype, DType::kI64);
 }
 
-// Fails if anything is kept that nothing asks for, or if an axis is emptied.
+// Fails if anything that the finding does not need is kept, or if an axis is emptied.
 TEST(ShrinkOptionsPass, NothingIsNeeded) {
   const ShrinkResult r = Checked(Busy(9, 8, 7), {}, [](const OwnedProblem&) { return true; });
   ExpectPlainOptions(r.problem);
@@ -45,7 +45,7 @@ TEST(ShrinkOptionsPass, NothingIsNeeded) {
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 
-// Fails if an option that the finding needs is lost, or one that it does not need is kept with it.
+// Fails if an option that the finding needs is lost, or one that it does not need is kept.
 TEST(ShrinkOptionsPass, NeededOptionsStay) {
   OwnedProblem start = Busy(6, 20, 5, DType::kF32);
   start.reduction = Reduction::kMean;
@@ -67,8 +67,8 @@ TEST(ShrinkOptionsPass, NeededOptionsStay) {
   EXPECT_THAT(Floats(*r.problem.temperature), testing::ElementsAre(1));
 }
 
-// A broadcast gradient is element 0 in every row: fails if taking the layout away changes what rows
-// see.
+// A broadcast gradient is element 0 in every row. Fails if removing the layout changes the gradients
+// that the rows have.
 TEST(ShrinkOptionsPass, BroadcastGradientKeepsItsMeaning) {
   OwnedProblem start = Busy(8, 6, 3);
   start.layout.grad_stride = 0;
@@ -87,8 +87,8 @@ TEST(ShrinkOptionsPass, BroadcastGradientKeepsItsMeaning) {
   EXPECT_THAT(Floats(*r.problem.grad_logprob), testing::ElementsAre(0, 5, 0, 0, 0, 0, 0, 0));
 }
 
-// Under `mean` each row's gradient is -gamma / n with n the rows not ignored. Fails if taking the
-// reduction away loses the sign or the count.
+// Under `mean` each row's gradient is -gamma / n, n being the number of rows not ignored. Fails if
+// removing the reduction loses the sign or the count.
 TEST(ShrinkOptionsPass, ReductionLeavesTheSameRowGradients) {
   OwnedProblem start = Busy(5, 6, 3);
   start.reduction = Reduction::kMean;
@@ -106,7 +106,7 @@ TEST(ShrinkOptionsPass, ReductionLeavesTheSameRowGradients) {
   EXPECT_THAT(Floats(*r.problem.grad_logprob), testing::ElementsAre(-3));
 }
 
-// Ignored rows must still be ignored when ignore_index, and the vocabulary under it, change.
+// Fails if an ignored row is no longer ignored after ignore_index, or the vocabulary under it, changes.
 TEST(ShrinkOptionsPass, IgnoredRowsStayIgnored) {
   OwnedProblem start = Busy(12, 40, 6);
   start.labels.SetInt(4, start.ignore_index);
@@ -126,7 +126,7 @@ TEST(ShrinkOptionsPass, IgnoredRowsStayIgnored) {
   EXPECT_EQ(r.problem.labels.GetInt(0), -100);
 }
 
-// Fails if values are rounded where the finding hangs on a low bit, or the dtype is not tried at all.
+// Fails if values are rounded where the finding depends on a low bit, or if the dtype is never tried.
 TEST(ShrinkOptionsPass, DTypeStaysWhereTheFindingNeedsItsBits) {
   OwnedProblem start = Busy(3, 5, 4, DType::kF32);
   start.hidden.SetFloat(6, 1.0f + 0x1p-20f);
@@ -136,7 +136,7 @@ TEST(ShrinkOptionsPass, DTypeStaysWhereTheFindingNeedsItsBits) {
   });
   EXPECT_EQ(r.problem.hidden.dtype, DType::kF32);
   EXPECT_EQ(ValueCount(r.problem), 3);
-  // The simplest float in (1, 1.0001): fp16 and bf16 have none.
+  // This is the simplest float in (1, 1.0001): fp16 and bf16 have none.
   EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(1.0f + 0x1p-20f));
 }
 

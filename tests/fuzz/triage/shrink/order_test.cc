@@ -16,7 +16,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The order as it is meant, written down. Fails if a kind of value changes places with another.
+// The order as it is meant to be, written out. Fails if a kind of value changes places with another.
 TEST(FloatRank, SimplestFirst) {
   const float order[] = {0,
                          1,
@@ -40,7 +40,7 @@ TEST(FloatRank, SimplestFirst) {
   EXPECT_EQ(FloatRank(0), 0u);
 }
 
-// Fails if zeros at either end are counted, or a subnormal gets the hidden bit.
+// Fails if zeros at either end are counted, or if a subnormal gets the hidden bit.
 TEST(SignificantBits, CountsFromTheFirstToTheLastOne) {
   EXPECT_EQ(SignificantBits(0), 0);
   EXPECT_EQ(SignificantBits(-8), 1);
@@ -50,7 +50,7 @@ TEST(SignificantBits, CountsFromTheFirstToTheLastOne) {
   EXPECT_EQ(SignificantBits(0x1.8p-147f), 2);
 }
 
-// Fails on a double rounding, at a binade's edge, or where a subnormal is taken for normal.
+// Fails on a double rounding, at the edge of a binade, or if a subnormal is taken for normal.
 TEST(RoundToBits, NearestAndTowardZero) {
   EXPECT_EQ(RoundToBits(11, 3, false), 12);
   EXPECT_EQ(RoundToBits(11, 3, true), 10);
@@ -63,20 +63,20 @@ TEST(RoundToBits, NearestAndTowardZero) {
   EXPECT_TRUE(std::isnan(RoundToBits(std::numeric_limits<float>::quiet_NaN(), 1, false)));
 }
 
-// Fails if a label far out is taken for simpler than a near one, or the arithmetic overflows.
+// Fails if a distant label is taken for simpler than a near one, or if the arithmetic overflows.
 TEST(LabelRank, ZeroThenIgnoredThenUpwardThenNegative) {
   EXPECT_EQ(LabelRank(0, -100), 0u);
   EXPECT_LT(LabelRank(0, -100), LabelRank(-100, -100));
   EXPECT_LT(LabelRank(-100, -100), LabelRank(1, -100));
   EXPECT_LT(LabelRank(1, -100), LabelRank(2, -100));
   EXPECT_LT(LabelRank(1'000'000, -100), LabelRank(-1, -100));
-  EXPECT_EQ(LabelRank(0, 0), 1u);  // label 0 that is ignored is not the plain label 0
+  EXPECT_EQ(LabelRank(0, 0), 1u);  // an ignored label 0 is not the plain label 0
   // At the ends of the range nothing overflows.
   EXPECT_LE(LabelRank(INT64_MAX, -100), LabelRank(INT64_MIN, -100));
 }
 
-// Each option away from its default costs, and nothing else does. Fails if values enter, or one does
-// not.
+// Each option away from its default costs, and nothing else does. Fails if values enter the score, or
+// if an option does not.
 TEST(OptionsScore, CountsDepartures) {
   OwnedProblem p = Busy(3, 4, 5);
   const int64_t busy = OptionsScore(p);

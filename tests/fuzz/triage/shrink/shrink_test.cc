@@ -46,8 +46,8 @@ double PositiveSum(const HostTensor& tensor) {
   return sum;
 }
 
-// Fails if a pass stops before its minimum, if any option is left behind, or if the ragged vocabulary
-// is lost on the way (V = 1 is the smallest with V % 64 != 0).
+// Fails if a pass stops before its minimum, if an option is left behind, or if the ragged vocabulary is
+// lost (V = 1 is the smallest with V % 64 != 0).
 TEST(Shrink, LargeValueAndRaggedVocabulary) {
   OwnedProblem start = Busy(40, 1000, 60);
   start.hidden.SetFloat(17 * 60 + 23, 3.25f);
@@ -56,13 +56,13 @@ TEST(Shrink, LargeValueAndRaggedVocabulary) {
   });
   EXPECT_TRUE(r.complete);
   ExpectPlainOptions(r.problem);
-  // 4 is simpler than 3.25: one significant bit.
+  // 4 is simpler than 3.25: it has one significant bit.
   EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(4));
   EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(0));
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 
-// Fails if finding the row depends on the hint: here there is none, and a wrong one.
+// Fails if the row is found only with the right hint: here there is none, then a wrong one.
 TEST(Shrink, HintIsOnlyAHint) {
   OwnedProblem start = Busy(60, 90, 20);
   start.hidden.SetFloat(41 * 20 + 3, 8);
@@ -74,9 +74,9 @@ TEST(Shrink, HintIsOnlyAHint) {
   }
 }
 
-// Whether a candidate fails depends on its shape almost at random, as with a bug that comes and goes
-// with the tiling. Fails if the shrinker trusts success to be monotone and comes back with something
-// that passes, or stops at the first obstacle.
+// A candidate's failing depends on its shape almost at random, as with a defect that depends on the
+// tiling. Fails if the shrinker assumes that success is monotone and returns a problem that passes, or
+// stops at the first obstacle.
 TEST(Shrink, SlipperyShapes) {
   OwnedProblem start = Busy(30, 200, 33);
   start.hidden.SetFloat(100, 5);
@@ -90,7 +90,7 @@ TEST(Shrink, SlipperyShapes) {
   EXPECT_LE(ValueCount(r.problem), 24);
 }
 
-// Fails, or crashes, if a pass takes for granted that there is a first row, entry or column.
+// Fails, or crashes, if a pass assumes that there is a first row, entry or column.
 TEST(Shrink, EmptyAxes) {
   const auto always = [](const OwnedProblem&) { return true; };
   EXPECT_EQ(ValueCount(Checked(Busy(0, 8, 7), {}, always).problem), 1);
@@ -102,7 +102,7 @@ TEST(Shrink, EmptyAxes) {
   EXPECT_EQ(ValueCount(Checked(no_entries, {"grad_weight", 3, 2}, always).problem), 2);
 }
 
-// Fails if a problem that does not fail is changed, or judged more than once.
+// Fails if a problem that passes is changed, or is judged more than once.
 TEST(Shrink, WhatDoesNotFailComesBackAsItWas) {
   const OwnedProblem start = Busy(4, 5, 6);
   const ShrinkResult r = Checked(start, {}, [](const OwnedProblem&) { return false; });
@@ -112,8 +112,8 @@ TEST(Shrink, WhatDoesNotFailComesBackAsItWas) {
   EXPECT_FALSE(r.complete);
 }
 
-// Fails if the clock is not looked at before a candidate is judged. No time is left after the first
-// judgement, whatever the machine: the limit is 0, or the predicate outlasts it by itself.
+// Fails if a candidate is judged although the time is over. No time is left after the first judgement
+// on any machine: the limit is 0, or the predicate alone takes longer.
 TEST(Shrink, TimeLimitIsHeld) {
   const OwnedProblem start = Busy(20, 30, 10);
   ShrinkOptions options;
@@ -141,7 +141,7 @@ TEST(Shrink, TimeLimitIsHeld) {
   EXPECT_FALSE(r.complete);
 }
 
-// Fails if the limit on steps is not held, or its reaching is taken for a fixpoint.
+// Fails if the limit on steps is exceeded, or if reaching it is taken for a fixpoint.
 TEST(Shrink, StepLimitIsHeld) {
   OwnedProblem start = Busy(40, 60, 10);
   start.hidden.SetFloat(5, 7);
@@ -153,7 +153,7 @@ TEST(Shrink, StepLimitIsHeld) {
   EXPECT_FALSE(r.complete);
 }
 
-// Fails if a stop asked for from outside is not seen before the next try, or if stopping within a pass
+// Fails if a stop requested from outside is not seen before the next try, or if stopping within a pass
 // is taken for a fixpoint.
 TEST(Shrink, StopsWhenAsked) {
   for (const int64_t limit : {5, 150}) {
@@ -167,7 +167,8 @@ TEST(Shrink, StopsWhenAsked) {
   }
 }
 
-// Fails if anything but the arguments decides: addresses, the clock, the order of a hash table.
+// Fails if anything but the arguments affects the result: addresses, the clock, the order of a hash
+// table.
 TEST(Shrink, Deterministic) {
   const OwnedProblem start = Busy(12, 150, 20);
   const StillFails fails = [](const OwnedProblem& p) {
@@ -186,8 +187,8 @@ TEST(Shrink, Deterministic) {
   EXPECT_EQ(first, second);
 }
 
-// Every 20th step is put to the audit. Fails if a step is taken that it objects to, if one is taken
-// unasked, or if an objection ends shrinking.
+// Every 20th step is submitted to the audit. Fails if a step is taken that it rejects, if a 20th step
+// is taken without it, or if a rejection ends shrinking.
 TEST(Shrink, EveryTwentiethStepIsAudited) {
   int64_t accepted = 0, asked = 0;
   ShrinkOptions options = Unhurried();
@@ -206,15 +207,15 @@ TEST(Shrink, EveryTwentiethStepIsAudited) {
     std::iota(kept.begin(), kept.end(), 0);
     if (!session.Try(Keep(session.best(), Axis::kVocab, kept))) refused.push_back(v);
   }
-  // The 40th step was offered with 20 entries; the next one took its place, and was asked about too.
+  // The 40th step was offered with 20 entries. The next one took its place, and was audited too.
   EXPECT_THAT(refused, testing::ElementsAre(20));
   EXPECT_EQ(accepted, 58);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(session.best().vocab(), 1);
 }
 
-// Shows with fp32 gradients at two entries, with bf16 ones at 200. Fails if options are compared before
-// values: the plainer one is then taken early and 200 entries stay.
+// The finding shows with fp32 gradients at two entries, with bf16 ones at 200. Fails if options are
+// compared before values: the simpler option is then taken early and 200 entries stay.
 TEST(Shrink, AnOptionComesBackWhereItSavesHundredsOfValues) {
   OwnedProblem start = Busy(2, 300, 4);
   start.wanted.grad_hidden = true;
@@ -225,7 +226,7 @@ TEST(Shrink, AnOptionComesBackWhereItSavesHundredsOfValues) {
   EXPECT_EQ(r.problem.vocab(), 2);
 }
 
-// All values equal cancel in every small problem. Fails if no pass gives up the values for the size.
+// Equal values cancel in every small problem. Fails if no pass gives up the values for the size.
 TEST(Shrink, ValuesAreGivenUpForSize) {
   OwnedProblem start = Busy(1, 264, 3);
   for (int64_t i = 0; i < start.weight.size(); ++i) start.weight.SetFloat(i, 0);
@@ -236,7 +237,7 @@ TEST(Shrink, ValuesAreGivenUpForSize) {
   EXPECT_EQ(r.problem.vocab(), 2);
 }
 
-// A predicate demands some of these: extents with residues, options, values, a sum over many.
+// A predicate's needs: extents with residues, options, values, a sum over many entries.
 struct Need {
   int64_t rows, vocab, modulus, hidden, sum;
   bool fp32_grads, entropy;
@@ -248,8 +249,9 @@ bool Holds(const Need& need, const OwnedProblem& p) {
          (!need.fp32_grads || p.wanted.fp32_grads) && (!need.entropy || p.grad_entropy.has_value());
 }
 
-// For any needs: what comes back fails, is no dearer, and is the end of it, whatever the hint. Fails if
-// a pass is left out of the loop to the fixpoint, or only a hint keeps something in place.
+// For any needs, the result fails, costs no more than the start, and cannot be shrunk further, whatever
+// the hint. Fails if a pass is left out of the loop to the fixpoint, or if only a hint keeps something
+// in place.
 RC_GTEST_PROP(ShrinkProperty, ShrinkingAShrunkProblemTakesNoStep, ()) {
   const Need need{*rc::gen::inRange<int64_t>(1, 4),
                   *rc::gen::inRange<int64_t>(1, 40),
@@ -270,8 +272,8 @@ RC_GTEST_PROP(ShrinkProperty, ShrinkingAShrunkProblemTakesNoStep, ()) {
   RC_ASSERT(twice.accepted == 0);
 }
 
-// 10^5 values, and a finding that needs three rows, a column pair and two entries far apart. Fails if a
-// pass needs a try for each value: a predicate of a millisecond leaves 30 000 tries.
+// The problem has 10^5 values, and the finding needs three rows, a column pair and two entries far
+// apart. Fails if a pass needs a try for each value: a predicate of a millisecond leaves 30 000 tries.
 TEST(Shrink, LargeProblemsTakeFewTries) {
   OwnedProblem start = Busy(150, 600, 128);
   for (const int64_t i : {7, 80, 149}) start.hidden.SetFloat(i * 128 + 99, 3);
@@ -288,7 +290,7 @@ TEST(Shrink, LargeProblemsTakeFewTries) {
            count(p.weight, [](float x) { return x < -2; }) >= 1;
   });
   EXPECT_TRUE(r.complete);
-  // Three rows of two columns, two entries, three labels: what is left when nothing can be deleted.
+  // Three rows of two columns, two entries and three labels remain when nothing can be deleted.
   EXPECT_LE(ValueCount(r.problem), 13);
   EXPECT_LE(r.tried, 3000);
 }

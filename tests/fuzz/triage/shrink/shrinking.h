@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the tests of the shrinker. Predicates whose simplest failing problem is known by hand stand in
-// for targets, so every expectation is written down, not computed by the shrinker's own order.
+// Support for the tests of the shrinker. Predicates whose simplest failing problem is known by hand
+// take the place of targets, so every expectation is written down, not computed by the shrinker's own
+// order.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
 #define PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
@@ -16,17 +17,18 @@
 
 namespace plumbline::fuzz {
 
-// Multiples of 1/64 in (-2, 2), exact in every dtype, and every option away from its default.
+// The values are multiples of 1/64 in (-2, 2), exact in every dtype. Every option is away from its
+// default.
 OwnedProblem Busy(int64_t n, int64_t v, int64_t h, kernel::DType dtype = kernel::DType::kBf16);
 
-// All bytes that a predicate can see, for telling candidates apart without the shrinker's hash.
+// Returns all bytes that a predicate can see, to tell candidates apart without the shrinker's hash.
 std::string Everything(const OwnedProblem& problem);
 
-// The default limit is for targets of people who wait; no test that is not about it may reach it.
+// The default limit suits people who wait; no test may reach it unless it is about the limit.
 ShrinkOptions Unhurried();
 
-// Shrinks, and holds every run to what any run must keep: candidates are consistent and none is judged
-// twice, what is accepted fails, the counts and the result are those of the calls that were seen.
+// Shrinks, and checks what must hold in every run: candidates are consistent and none is judged twice,
+// what is accepted fails, and the counts and the result are those of the calls that were seen.
 ShrinkResult Checked(const OwnedProblem& start, const ShrinkHint& hint, const StillFails& still_fails,
                      ShrinkOptions options = Unhurried());
 

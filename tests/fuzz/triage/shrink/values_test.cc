@@ -19,8 +19,8 @@ namespace {
 using kernel::DType;
 
 // In every entry the second value is the square of the first, as an exact product may be: no value can
-// change by itself, nor can all of them be rounded. Odd entries are held to more than even ones. Fails
-// if neutralising knows zeros only, or no run of a single entry.
+// change by itself, and they cannot all be rounded. Odd entries must meet more conditions than even
+// ones. Fails if neutralising only uses zeros, or uses no run of a single entry.
 TEST(ShrinkValues, NeutralisesWithACopyWhereZerosWillNotDo) {
   const auto fails = [](const OwnedProblem& p) {
     if (p.vocab() != 40 || p.hidden_size() != 2) return false;
@@ -44,7 +44,7 @@ TEST(ShrinkValues, NeutralisesWithACopyWhereZerosWillNotDo) {
   EXPECT_EQ(Floats(r.problem.weight), expected);
 }
 
-// Fails if values change one at a time only: then both stay 1.734375.
+// Fails if values change only one at a time: then both stay 1.734375.
 TEST(ShrinkValues, EqualValuesChangeTogether) {
   OwnedProblem start = Busy(1, 30, 50);
   start.hidden.SetFloat(11, 1.734375f);
@@ -61,8 +61,8 @@ TEST(ShrinkValues, EqualValuesChangeTogether) {
   EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(2));
 }
 
-// Cancellation: a value and its opposite, with one between them that keeps all its bits. Fails if
-// groups are of equal bits, not of equal magnitude.
+// A value and its opposite cancel, with one between them that keeps all its bits. Fails if groups are
+// of equal bits and not of equal magnitude.
 TEST(ShrinkValues, OppositeValuesChangeTogether) {
   constexpr float kExact = 1.0078125f;
   OwnedProblem start = Busy(1, 2, 40);
@@ -80,8 +80,8 @@ TEST(ShrinkValues, OppositeValuesChangeTogether) {
   EXPECT_EQ(r.problem.vocab(), 1);
 }
 
-// Only the sum counts, and both must be there. Fails if pairs do not change together: neither of the
-// two can change alone.
+// Only the sum matters, and both values must be there. Fails if pairs do not change together: neither
+// of the two can change alone.
 TEST(ShrinkValues, PairsKeepTheirSum) {
   OwnedProblem start = Busy(1, 1, 2);
   start.hidden.SetFloat(0, 3.3125f);
@@ -93,8 +93,7 @@ TEST(ShrinkValues, PairsKeepTheirSum) {
   EXPECT_THAT(Floats(r.problem.hidden), testing::UnorderedElementsAre(0.5f, 8));
 }
 
-// Every value has a range of its own, and one keeps all its bits. Fails if values change in groups
-// only.
+// Every value has its own range, and one keeps all its bits. Fails if values change only in groups.
 TEST(ShrinkValues, EachValueGoesAsFarAsItCan) {
   constexpr float kExact = 1.0078125f;
   OwnedProblem start = Busy(1, 2, 4);
@@ -109,8 +108,7 @@ TEST(ShrinkValues, EachValueGoesAsFarAsItCan) {
   EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(3, -7, 0.3125f, kExact));
 }
 
-// 2 000 values that may be anything but 0, except for 64 that stay. Fails if each takes tries of its
-// own.
+// 2 000 values may be anything but 0, and 64 must stay. Fails if each takes its own tries.
 TEST(ShrinkValues, RunsOfValuesChangeAtOnce) {
   OwnedProblem start = Busy(1, 500, 4, DType::kF32);
   const auto original = [](int64_t i) { return 1 + static_cast<float>(i + 1) * 0x1p-13f; };
@@ -127,8 +125,8 @@ TEST(ShrinkValues, RunsOfValuesChangeAtOnce) {
   EXPECT_LT(r.accepted, 200);
 }
 
-// Logits 3 and 6 from 2^12, 2^13 and 3 2^-12: no value can change alone. Fails if powers of two do not
-// move from tensor to tensor. (With more rows than columns there is no folding.)
+// The logits 3 and 6 come from 2^12, 2^13 and 3 2^-12: no value can change alone. Fails if powers of
+// two do not move from tensor to tensor. (With more rows than columns there is no folding.)
 TEST(ShrinkValues, PowersOfTwoMoveBetweenTensors) {
   OwnedProblem start = Busy(2, 1, 1);
   start.hidden.SetFloat(0, 0x1p12f);
@@ -157,7 +155,7 @@ TEST(ShrinkValues, TemperatureMovesIntoHidden) {
   EXPECT_EQ(r.problem.hidden.GetFloat(0) * r.problem.weight.GetFloat(0), 3);
 }
 
-// Only a difference matters. Fails if a common offset cannot be taken from a column at once.
+// Only a difference matters. Fails if a common offset cannot be subtracted from a whole column.
 TEST(ShrinkValues, CommonOffsetGoes) {
   OwnedProblem start = Busy(1, 2, 1);
   start.weight.SetFloat(0, 100);
@@ -168,8 +166,8 @@ TEST(ShrinkValues, CommonOffsetGoes) {
   EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(0, 5));
 }
 
-// Only the logits count, of three rows at least, and no single column makes them. Fails if there is no
-// way but deleting columns: 121 of them would stay.
+// Only the logits matter, of three rows at least, and no single column makes them. Fails if the only
+// way is to delete columns: 121 of them would stay.
 TEST(ShrinkValues, LogitsFoldIntoOneColumnARow) {
   OwnedProblem start = Busy(5, 50, 128);
   for (int64_t i = 0; i < start.hidden.size(); ++i) start.hidden.SetFloat(i, 1);
