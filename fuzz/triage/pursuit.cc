@@ -21,19 +21,19 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// While shrinking, a case is taken to hang sooner than in the campaign, or 30 s would see one
-// candidate. Cases that shrinking offers take milliseconds; what is left is confirmed against the full
-// deadline.
+// While shrinking, a case counts as a hang sooner than in the campaign, or 30 s would be spent on one
+// candidate. Candidates take milliseconds; the result is confirmed with the full deadline.
 constexpr milliseconds kShrinkDeadline{2'000};
-// Repeats end here: of a large problem, or of a target that takes seconds to load after it died, fewer
-// must do.
+// The limit of the repeats: fewer must do for a large problem, or for a target that takes seconds to
+// load after it died.
 constexpr milliseconds kRepeatTime{1'000};
 
 std::string FailsText(const Repeats& repeats) {
   return "fails " + std::to_string(repeats.failed) + " of " + std::to_string(repeats.of);
 }
 
-// One pursuit. Whatever asks the target goes through Ask, which notes when there is nobody left to ask.
+// One pursuit. Every question to the target goes through Ask, which notes if the target is not
+// available any more.
 class Pursuer {
  public:
   Pursuer(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options)
@@ -57,21 +57,22 @@ class Pursuer {
     Finding finding;
   };
 
-  // Out of shrink_time, at most a quarter of it.
+  // A part of shrink_time, at most a quarter of it.
   milliseconds ExplainTime() const { return std::min(options_.explain_time, options_.shrink_time / 4); }
   bool stopped() const { return state_ != Judged::Kind::kJudged; }
-  bool Judge(const Judged& judged);  // false: there is nobody left to ask
+  bool Judge(const Judged& judged);  // false: the target is not available any more
   bool FailsOnce(const OwnedProblem& candidate);
   bool Fails(const OwnedProblem& candidate);
   bool Audit(const OwnedProblem& candidate);
   void NoteSlips(const OwnedProblem& candidate, const CaseResult& result);
   void ConfirmSlips();
-  // The finding as the arbiter has seen it; nullopt if it was not seen, or the harness is at fault.
+  // Returns the finding as the arbiter has confirmed it; nullopt if it was not seen, or the harness is
+  // at fault.
   std::optional<Finding> Arbitrate(const OwnedProblem& problem, const std::string& signature);
   OwnedProblem ShrinkIt();
   Confirmation Confirm(const OwnedProblem& problem);
   Case Describe(OwnedProblem problem, const Finding& finding) const;
-  // The signatures of the same problem with every output asked for, its own included; sorted.
+  // Returns the signatures of the same problem with every output asked for, its own included; sorted.
   std::vector<std::string> AlsoShows(OwnedProblem problem);
   Pursued Finish(OwnedProblem problem, const Repeats& repeats, bool smaller);
 
@@ -84,7 +85,7 @@ class Pursuer {
   const Clock::time_point begin_ = Clock::now();
   bool by_majority_ = false;
   Finding last_seen_;
-  std::set<std::string> known_;  // signatures of the problem that it starts from
+  std::set<std::string> known_;  // signatures of the original problem
   std::vector<OtherFinding> others_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   Pursued pursued_;
@@ -98,7 +99,7 @@ bool Pursuer::Judge(const Judged& judged) {
 
 void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result) {
   for (const Finding& finding : result.findings) {
-    // Late against the short deadline says little; against the campaign's it may be in time.
+    // An answer that misses the short deadline may meet the campaign's, so it says little.
     if (finding.kind == FindingKind::kHang || known_.contains(finding.Signature())) continue;
     auto other = std::find_if(others_.begin(), others_.end(), [&](const OtherFinding& known) {
       return known.finding.Signature() == finding.Signature();
@@ -114,8 +115,7 @@ void Pursuer::NoteSlips(const OwnedProblem& candidate, const CaseResult& result)
 
 bool Pursuer::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
-  // The problem as it came has the campaign's whole deadline again. Only smaller candidates have less
-  // time.
+  // The original problem has the campaign's whole deadline. Only smaller candidates have less time.
   const bool is_start = &candidate == &start_.problem;
   const Judged judged =
       runner_.RunOnce(RequestFor(candidate, start_.seed), is_start ? runner_.deadline() : deadline_);
@@ -139,7 +139,7 @@ void Pursuer::ConfirmSlips() {
     if (!confirmed) continue;
     Case c = Describe(std::move(other.problem), *confirmed);
     c.why = "seen while " + signature_ + " was shrunk";
-    c.recipe.clear();  // the line shows the other finding
+    c.recipe.clear();  // the recipe line shows the other finding
     pursued_.other_findings.push_back(std::move(c));
   }
 }
@@ -201,7 +201,7 @@ OwnedProblem Pursuer::ShrinkIt() {
 Pursuer::Confirmation Pursuer::Confirm(const OwnedProblem& problem) {
   runner_.Renew();
   Confirmation confirmed;
-  // The arbiter wants to see it twice running.
+  // A flaky finding must be seen twice in a row with the arbiter.
   for (int64_t i = 0; i < (by_majority_ ? kRepeats : 1) && !confirmed.finding && !stopped(); ++i) {
     confirmed.finding = Arbitrate(problem, signature_);
     if (!pursued_.harness_fault.empty()) return confirmed;
@@ -269,7 +269,7 @@ Case Pursuer::Describe(OwnedProblem problem, const Finding& finding) const {
 
 bool TooLarge(const Case& c) { return static_cast<int64_t>(StoredBytes(c).size()) > kMaxCaseBytes; }
 
-// `smaller`: the problem was confirmed, and is not the one that it started from.
+// `smaller`: true if the problem was confirmed, and is not the original one.
 Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool smaller) {
   StoredFinding& kept = pursued_.kept;
   if (!repeats.Always() && repeats.of > 1) {
@@ -286,7 +286,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
                 " bytes of a case file: stored as its recipe";
   }
   kept.values_after = ValueCount(problem);
-  // Before explaining, which changes one thing after another until something else fails.
+  // This runs before Explain, which changes one thing after another until something else fails.
   ConfirmSlips();
   Explanation explained;
   Behaviour seen;
@@ -339,7 +339,7 @@ Pursued Pursuer::Run() {
       kept.finding = *confirmed.finding;
       return Finish(std::move(problem), confirmed.repeats, true);
     }
-    // A large problem that fails always may hold a small one that fails now and then.
+    // A large problem that always fails may contain a small one that fails sometimes.
     if (by_majority_ || hang_ || confirmed.repeats.failed == 0 || !pursued_.harness_fault.empty())
       break;
     by_majority_ = true;

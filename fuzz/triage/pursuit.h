@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a failing problem to a stored case: see how often it fails, shrink it while it keeps its
-// signature, confirm what is left with the arbiter in a fresh worker, find out what of it may vary, and
-// describe it. Where the small problem is not confirmed, the problem as it came is what is kept.
+// Turns a failing problem into a stored case: it measures how often the problem fails, shrinks it while
+// it keeps its signature, confirms the result with the arbiter in a fresh worker, finds out which of
+// its parts may vary, and describes it. If the small problem is not confirmed, the original problem is
+// stored.
 //
 // A finding that fails on some runs only (fuzz/triage/repeat.h) is shrunk by the majority of several
-// runs a candidate; one without a majority gives the shrinker nothing to hold on to and is stored as it
-// came.
+// runs a candidate. One without a majority cannot be shrunk and is stored as it was found.
 //
-// The arbiter is asked at the end and at every kAuditEvery-th step. Where it contradicts the reference,
+// The arbiter is asked at the end and at every kAuditEvery-th step. If it contradicts the reference,
 // the step is not taken, and the candidate is the witness of a fault of the harness.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_
@@ -63,7 +63,7 @@ struct Pursued {
 
 Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options);
 
-// The seed that a stored case was seen under; 0 where it does not say.
+// Returns the seed with which a stored case was seen; 0 if the case does not say.
 uint64_t SeedOf(const Case& c);
 
 }  // namespace plumbline::fuzz

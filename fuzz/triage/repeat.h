@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asking the same question several times, for findings that a target shows on some runs and not on
-// others: races, memory that was never written, atomics whose order decides.
+// Asks the same question several times. This is for findings that a target shows only on some runs:
+// races, memory that was never written, atomics whose order matters.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_REPEAT_H_
 #define PLUMBLINE_FUZZ_TRIAGE_REPEAT_H_
@@ -12,8 +12,8 @@
 
 namespace plumbline::fuzz {
 
-// Five: what fails 7 times in 10 has the majority of five 84 times in 100, what fails always has it
-// always, and a case costs five runs.
+// Five is a compromise. What fails 7 times in 10 has the majority of five 84 times in 100, what always
+// fails has it always, and a case costs five runs.
 inline constexpr int64_t kRepeats = 5;
 
 struct Repeats {
@@ -23,7 +23,7 @@ struct Repeats {
   bool operator==(const Repeats&) const = default;
 };
 
-// Asks `times` times, fewer where `limit` is over before; once at least.
+// Asks `times` times, fewer if `limit` is over before; at least once.
 Repeats Repeat(int64_t times, std::chrono::milliseconds limit, const std::function<bool()>& fails);
 
 // True if more than half of `times` runs fail. Stops as soon as that is decided.

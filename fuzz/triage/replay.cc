@@ -51,7 +51,7 @@ CaseRunner& Runners::For(const std::string& target) {
 
 Replay ReplayCase(const Case& c, CaseRunner* runner) {
   const auto begin = std::chrono::steady_clock::now();
-  // A fresh worker: an earlier case may have damaged the old one.
+  // The worker is replaced: an earlier case may have damaged the old one.
   runner->Renew();
   Judged judged = runner->RunAndConfirm(RequestFor(c.problem, SeedOf(c)));
   Replay replay;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One stored case on one target, in a fresh worker process, the arbiter asked: what `plumb replay` and
-// `plumb merge` have in common.
+// Judges one stored case on one target, in a fresh worker process, with the arbiter. `plumb replay` and
+// `plumb merge` share this.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
 #define PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
@@ -20,11 +20,11 @@
 
 namespace plumbline::fuzz {
 
-// One runner a target, kept from case to case.
+// Keeps one runner for each target, from case to case.
 class Runners {
  public:
-  // `program`: the program that a worker process runs (WorkerSpec). `interrupt`: never null; set, it
-  // ends the wait for a worker.
+  // `program`: the program that a worker process runs (WorkerSpec). `interrupt`: never null; when set,
+  // it ends the wait for a worker.
   Runners(std::filesystem::path program, const std::atomic<bool>* interrupt,
           std::chrono::milliseconds deadline)
       : program_(std::move(program)), interrupt_(interrupt), deadline_(deadline) {}
@@ -43,13 +43,14 @@ struct Replay {
   Replayed what{};     // kJudged, and all below
   std::string detail;  // one line
   CaseResult result;
-  std::string target_version;  // as the target says it
+  std::string target_version;  // as the target states it
   double seconds = 0;
 };
 
 Replay ReplayCase(const Case& c, CaseRunner* runner);
 
-// Moves the case along, with an entry in extra.history (the newest eight are kept). False: it stays.
+// Changes the case's state by the result, with an entry in extra.history (the newest eight are kept).
+// Returns false if the state stays.
 bool Advance(Case* c, const Replay& replay);
 
 }  // namespace plumbline::fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sighting: the first case of a campaign in which a target showed a signature, and what became of it.
-// (target, signature) is its key: later cases with the same key are counted, not pursued.
+// A sighting is the first case of a campaign in which a target showed a signature, and the result of
+// its pursuit. (target, signature) is its key: later cases with the same key are counted, not pursued.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
@@ -16,7 +16,7 @@
 
 namespace plumbline::fuzz {
 
-// A sighting once shrunk, confirmed and written to a file.
+// A sighting that was shrunk, confirmed and written to a file.
 struct StoredFinding {
   std::string file;  // relative to the campaign's folder
   Finding finding;   // on the stored problem, the arbiter asked
@@ -24,7 +24,7 @@ struct StoredFinding {
   int64_t tried = 0, accepted = 0;
   bool complete = false;  // shrinking ended at a fixpoint, not at a limit
   double seconds = 0;     // spent shrinking
-  std::string note;       // why it is stored unshrunk, where it is
+  std::string note;       // why it is stored unshrunk; else empty
 };
 
 struct Sighting {
@@ -33,7 +33,7 @@ struct Sighting {
       signature;     // Finding::Signature(), with kOnce where it was not seen again on the same case
   int64_t item = 0;  // work item of the campaign
   std::string recipe;
-  std::string source;  // the case file instead, where it is one of the corpus
+  std::string source;  // the case file instead, for a case of the corpus
   std::string regime;
   double seconds = 0;  // on the campaign's clock
   Finding finding;

@@ -23,7 +23,7 @@ void Append(std::string* line, Number number) {
   line->append(text, end);
 }
 
-// Words of a line, each after one space but the first.
+// Splits a line into words, each after exactly one space except the first.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The result of a case of which there is nothing to tell but numbers, as a line of words: what nearly
-// every reply of a worker is. JSON for each took a tenth of a campaign's time.
+// The short form, a line of words, of a result that has nothing to report but numbers. Nearly every
+// reply of a worker has this form: JSON for each reply took a tenth of a campaign's time.
 //
 //   VERDICT ARBITRATED EXPAND TARGET ORACLE {OUTPUT PASS FAIL VACUOUS UNSPECIFIED TIGHTNESS}...
 //
-// Seconds and tightness in as many digits as it takes to get them back.
+// Seconds and tightness have as many digits as it takes to read the same number back.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_BRIEF_RESULT_H_
 #define PLUMBLINE_FUZZ_WORKER_BRIEF_RESULT_H_
@@ -18,7 +18,7 @@
 
 namespace plumbline::fuzz {
 
-// Nullopt where a result has findings, a reason for skipping or a fault.
+// Nullopt if the result has findings, a reason for skipping or a fault.
 std::optional<std::string> Brief(const CaseResult& result);
 // Nullopt for anything that Brief does not write.
 std::optional<CaseResult> CaseResultFromBrief(std::string_view line);

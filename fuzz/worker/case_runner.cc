@@ -49,7 +49,7 @@ bool CaseRunner::Ready(std::string* error) {
 
 Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal) {
   Judged judged;
-  // Answers that come at once never look at the flag while they are waited for.
+  // A worker that answers at once never makes this thread wait, so the flag is read here too.
   if (interrupt_ != nullptr && interrupt_->load()) {
     judged.kind = Judged::Kind::kInterrupted;
     return judged;
@@ -94,7 +94,7 @@ Judged CaseRunner::Run(const Request& request) {
   int second_signal = 0;
   Judged second = Attempt(request, deadline_, &second_signal);
   second.retried = true;
-  // A target that crashes while loading only after a crash (a lock file, a device gone): the case in
+  // This target crashes while loading, but only after a crash (a lock file, a lost device): the case in
   // flight keeps its finding, and the next one reports the target as unavailable.
   if (second.kind == Judged::Kind::kInterrupted) return second;
   if (second.kind == Judged::Kind::kJudged && IsDeath(second.result)) return second;
@@ -105,7 +105,7 @@ Judged CaseRunner::Run(const Request& request) {
   first.retried = true;
   first.once.insert(first.result.findings.front().Signature());
   first.result.findings.front().what += "; it did not die again when the case was run alone";
-  // Findings of the second attempt are kept beside the death.
+  // Findings of the second attempt are added to the death.
   for (Finding& finding : second.result.findings) first.result.findings.push_back(std::move(finding));
   first.result.outputs = std::move(second.result.outputs);
   return first;
@@ -119,7 +119,8 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
   request.arbiter = true;
   int signal = 0;
   Judged second = Attempt(request, kArbiterDeadline, &signal);
-  // Killed from outside while the arbiter was at work: no word about the target, so once more.
+  // The worker was killed from outside while the arbiter computed. That says nothing about the target,
+  // so the case is asked about once more.
   if (second.kind == Judged::Kind::kJudged && IsDeath(second.result) && signal == SIGKILL &&
       second.result.findings.front().kind == FindingKind::kCrash) {
     second = Attempt(request, kArbiterDeadline, &signal);
@@ -130,8 +131,8 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
     first.result.harness_fault = kArbiterLate;
     return first;
   }
-  // A target that gives other results from run to run: what it showed before still counts, but as seen
-  // once, and there is nothing to ask the arbiter about.
+  // The target gives other results from run to run: its first findings still count, but as seen once,
+  // and there is nothing to ask the arbiter about.
   for (Finding& finding : first.result.findings) {
     std::string signature = finding.Signature();
     if (FindSignature(second.result, signature) != nullptr) continue;
@@ -150,7 +151,7 @@ Judged CaseRunner::AskOnPass(Request request, Judged first) {
   Judged second = Attempt(request, kArbiterDeadline, &signal);
   if (second.kind != Judged::Kind::kJudged) return second;
   second.retried = first.retried;
-  // The process was killed from outside, or the arbiter took too long: neither says anything of the
+  // The process was killed from outside, or the arbiter took too long: neither says anything about the
   // target.
   if (IsDeath(second.result)) {
     if (second.result.findings.front().kind == FindingKind::kHang) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Judges cases on one target, whatever the target does to its process: starts workers, starts them
-// again, and turns deaths into findings.
+// Judges cases on one target. It starts workers, restarts them after a death, and turns deaths into
+// findings.
 //
 //   a worker dies         the case is run again, alone in a fresh worker. Dies again: a kCrash finding.
 //                         Does not: still a kCrash finding, marked as not reproduced, because memory
@@ -43,21 +43,21 @@ class CaseRunner {
   CaseRunner(WorkerSpec spec, std::chrono::milliseconds deadline, const std::atomic<bool>* interrupt)
       : spec_(std::move(spec)), deadline_(deadline), interrupt_(interrupt) {}
 
-  // Starts the worker if none runs. False: the target is not available, and why.
+  // Starts the worker if none runs. Returns false, with the reason, if the target is not available.
   bool Ready(std::string* error);
-  // Judges a case, with a second attempt where the first one dies; the arbiter is not asked.
+  // Judges a case, with a second attempt if the first one dies; the arbiter is not asked.
   Judged Run(const Request& request);
-  // A case that Run found failing, now with the arbiter: nothing is a finding before it has spoken.
-  // A case that passed, was skipped, or died comes back as it is.
+  // Judges again, with the arbiter, a case that Run found failing: nothing is a finding without the
+  // arbiter. A case that passed, was skipped, or died is returned unchanged.
   Judged Confirm(Request request, Judged first);
-  // A case that Run saw pass, judged again with the arbiter. Whatever is wrong this time counts as seen
+  // Judges again, with the arbiter, a case that passed in Run. A finding of this run counts as seen
   // once.
   Judged AskOnPass(Request request, Judged first);
-  // Run and Confirm.
+  // Calls Run and Confirm.
   Judged RunAndConfirm(const Request& request) { return Confirm(request, Run(request)); }
-  // One attempt: while shrinking, a death is an answer like any other.
+  // Makes one attempt: while shrinking, a death is an answer like any other.
   Judged RunOnce(const Request& request, std::chrono::milliseconds deadline);
-  // The next case starts in a fresh worker.
+  // Makes the next case start in a fresh worker.
   void Renew() { worker_.reset(); }
 
   const std::string& target() const { return spec_.target; }
@@ -74,7 +74,7 @@ class CaseRunner {
   Hello hello_;
 };
 
-// The first finding of this signature; nullptr if there is none.
+// Returns the first finding with this signature; nullptr if there is none.
 const Finding* FindSignature(const CaseResult& result, std::string_view signature);
 
 }  // namespace plumbline::fuzz

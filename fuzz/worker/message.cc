@@ -17,10 +17,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<unsigned char, 4> kMagic = {'P', 'L', 'B', '1'};
 constexpr size_t kHeader = 12;
 constexpr std::chrono::milliseconds kTick{100};
-// Memory is asked for as the bytes arrive, so that a lying length costs no more than this.
+// Memory is allocated as the bytes arrive, so that a false length costs no more than this.
 constexpr size_t kStep = size_t{64} << 20;
 
-// Waits until the socket is ready for `events`; kOk, kTimedOut or kGivenUp.
+// Waits until the socket is ready for `events`. Returns kOk, kTimedOut or kGivenUp.
 MessageStatus Await(int socket, short events, const Patience& patience) {
   for (;;) {
     const auto now = Clock::now();
@@ -35,7 +35,7 @@ MessageStatus Await(int socket, short events, const Patience& patience) {
   }
 }
 
-// kClosed: the peer ended the stream before the first byte; kBroken: after it.
+// Returns kClosed if the peer ended the stream before the first byte, kBroken if after it.
 MessageStatus ReceiveExactly(int socket, std::byte* to, size_t size, const Patience& patience) {
   size_t done = 0;
   while (done < size) {

@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Above the descriptors that the child's are duplicated onto, so that no dup2 overwrites a source.
+// Above the descriptors that the child's are duplicated to, so that no dup2 overwrites a source.
 constexpr int kLowestDescriptor = 10;
 
 int Raise(int descriptor) {
@@ -41,7 +41,8 @@ int Raise(int descriptor) {
 int OpenLog(const std::filesystem::path& path) {
   if (!path.empty()) return open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const int descriptor = memfd_create("plumb-worker-log", MFD_CLOEXEC);
-  // Appending, so that after a cut the next line lands at the new end and not beyond a hole.
+  // The log is opened for appending, so that after a cut the next line goes to the new end and leaves
+  // no hole.
   if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_RDWR | O_APPEND);
   return descriptor;
 }
@@ -143,7 +144,8 @@ Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds dead
 bool WorkerProcess::KeepWaiting() {
   TrimLog();
   if (interrupt_ != nullptr && interrupt_->load()) return false;
-  // A child of the target may hold the socket open after the worker's death: look at the process too.
+  // A child of the target may hold the socket open after the worker's death, so the process is checked
+  // too.
   return !Reap(WNOHANG);
 }
 
@@ -163,8 +165,8 @@ bool WorkerProcess::Reap(int flags) {
 std::string WorkerProcess::HowItEnded() const {
   if (!wait_status_) return "closed its connection without answering";
   std::string how = Describe(*wait_status_);
-  // A process may end in any way when its allocations fail. That it held nearly all the memory it may
-  // have tells the cause.
+  // A process may end in any way when its allocations fail. The cause shows in its having held nearly
+  // all the memory that it may have.
   if (memory_ > 0 && most_resident_ >= memory_ / 4 * 3) {
     how = "out of memory: it held " + std::to_string(most_resident_ >> 20) + " MiB where " +
           std::to_string(memory_ >> 20) + " are allowed (--worker-memory), and was " + how;
@@ -185,8 +187,8 @@ Answer WorkerProcess::Ended(MessageStatus status) {
     answer.what = "interrupted";
     return answer;
   } else {
-    // The end of the socket comes a moment before the process can be reaped; one that closed the socket
-    // and lives on is killed.
+    // The socket ends a moment before the process can be reaped. A process that closed the socket and
+    // lives on is killed.
     for (int i = 0; i < 100 && !wait_status_; ++i) {
       if (!Reap(WNOHANG)) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 10));
     }
@@ -227,8 +229,8 @@ std::string WorkerProcess::LastWords() const {
     text.pop_back();
   if (const size_t newline = text.rfind('\n'); newline != std::string::npos) text.erase(0, newline + 1);
   if (text.size() > 200) text.resize(200);
-  // Only printable ASCII of a target's output is kept: the rest may steer a terminal or break a JSON
-  // file.
+  // Only printable ASCII of a target's output is kept: other bytes may control a terminal or break a
+  // JSON file.
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;

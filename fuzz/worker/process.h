@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The supervisor's side of one worker: starts it (posix_spawn of this very program, so that nothing is
-// forked while threads run), asks it, watches the clock, kills it. A worker that died is not restarted
-// here: fuzz/worker/case_runner.h decides what a death means.
+// The supervisor's side of one worker. It starts the worker (posix_spawn of this same program, so that
+// nothing is forked while threads run), sends it requests, enforces the deadline, and kills it. It does
+// not restart a worker that died: fuzz/worker/case_runner.h decides what a death means.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROCESS_H_
 #define PLUMBLINE_FUZZ_WORKER_PROCESS_H_
@@ -29,11 +29,11 @@ struct WorkerSpec {
   // it passes log_limit, which is checked ten times a second, so a target cannot fill the disk.
   std::filesystem::path log;
   int64_t log_limit = int64_t{1} << 20;
-  // Bytes that it may allocate once its target is loaded; 0: no limit. A target that leaks is to take
-  // its worker down and not the machine. Targets on a device have none: a driver reserves far more than
-  // it uses.
+  // The bytes that the worker may allocate after its target is loaded; 0: no limit. A target that leaks
+  // then ends its worker and does not exhaust the machine. Targets on a device have no limit: a driver
+  // reserves far more than it uses.
   int64_t memory = 0;
-  // To load the target; a Python target imports its framework here.
+  // The time to load the target; a Python target imports its framework here.
   std::chrono::milliseconds start_timeout{120'000};
 };
 
@@ -46,13 +46,13 @@ struct Answer {
   };
   Kind kind = Kind::kResult;
   CaseResult result;  // kResult
-  std::string what;   // otherwise: "killed by signal 6 (Aborted)", and the last line that it printed
-  int signal = 0;     // that killed it, where one did
+  std::string what;   // otherwise: "killed by signal 6 (Aborted)", and its last line
+  int signal = 0;     // the signal that killed it, or 0
 };
 
 class WorkerProcess {
  public:
-  // Null, with the target's own words where it does not load. `interrupt`, where set, must outlive
+  // Returns null, with the target's own words, if it does not load. `interrupt`, if set, must outlive
   // this. The worker dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG).
   static std::unique_ptr<WorkerProcess> Start(const WorkerSpec& spec,
                                               const std::atomic<bool>* interrupt, std::string* error);
@@ -70,7 +70,7 @@ class WorkerProcess {
   WorkerProcess() = default;
   bool Spawn(const WorkerSpec& spec, std::string* error);
   bool KeepWaiting();
-  bool Reap(int flags);  // whether it has ended
+  bool Reap(int flags);  // true if it has ended
   std::string HowItEnded() const;
   void TrimLog();
   std::string LastWords() const;
@@ -85,7 +85,7 @@ class WorkerProcess {
   const std::atomic<bool>* interrupt_ = nullptr;
   int64_t memory_ = 0;  // WorkerSpec::memory
   std::optional<int> wait_status_;
-  int64_t most_resident_ = 0;  // bytes that it held at its fullest, once it has ended
+  int64_t most_resident_ = 0;  // the largest number of bytes that it held, once it has ended
   Hello hello_;
 };
 

@@ -21,7 +21,7 @@ std::vector<std::byte> AsBytes(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The member as text, or "" where it is absent or something else.
+// Returns the member as text, or "" if it is absent or no string.
 std::string Text(const Json& json, std::string_view key) {
   const Json* member = json.Find(key);
   const std::string* text = member != nullptr ? member->as_string() : nullptr;

@@ -19,11 +19,11 @@
 
 namespace plumbline::fuzz {
 
-// A descriptor that a target printing to stdout or reading stdin does not touch.
+// This descriptor is not touched by a target that prints to stdout or reads stdin.
 inline constexpr int kWorkerSocket = 3;
-// The worker's exit status where its target does not load; the Hello says why.
+// The worker's exit status if its target does not load; the Hello says why.
 inline constexpr int kWorkerUnavailable = 4;
-// ... and where a case took the device away from it; the last line that it prints says why.
+// The worker's exit status if a case made the device unusable; its last line says why.
 inline constexpr int kWorkerDeviceLost = 6;
 
 struct Hello {
@@ -47,7 +47,7 @@ std::vector<std::byte> Encode(const Hello& hello);
 std::vector<std::byte> Encode(const Request& request);
 std::vector<std::byte> Encode(const CaseResult& result);
 
-// nullopt, with the reason, for anything that Encode does not write.
+// Returns nullopt, with the reason, for anything that Encode does not write.
 std::optional<Hello> DecodeHello(std::span<const std::byte> bytes, std::string* error);
 std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::string* error);
 std::optional<CaseResult> DecodeResult(std::span<const std::byte> bytes, std::string* error);

@@ -42,7 +42,7 @@ CaseResult Fault(std::string what) {
   return result;
 }
 
-// Address space that somebody holds: what malloc could hand out again is not counted.
+// Returns the bytes of address space in use; what malloc could hand out again is not counted.
 int64_t HeldBytes() {
   int64_t pages = 0;
   char text[64] = "";
@@ -52,8 +52,8 @@ int64_t HeldBytes() {
   return pages * sysconf(_SC_PAGESIZE) - static_cast<int64_t>(mallinfo2().fordblks);
 }
 
-// There was no memory left, and all that examining the case took has been given back. Where most of
-// what the process holds came with this case or a few before it, it is the target that keeps it.
+// Reports a case for which there was no memory left; everything that examining it took has been freed.
+// The target keeps the memory if most of what the process holds came with this case or a few before it.
 CaseResult OutOfMemory(int64_t held_before) {
   const int64_t held = HeldBytes(), kept = held - held_before;
   if (kept < held / 2) return Fault(std::string(kOutOfMemory));
@@ -68,9 +68,9 @@ CaseResult OutOfMemory(int64_t held_before) {
   return result;
 }
 
-// There was no room on the device for the case. Where nearly all of it went while this worker ran, and
-// not to the harness, it is the target that keeps it; else somebody else has it, or the case is too
-// large.
+// Reports a case for which there was no room on the device. The target keeps the room if nearly all of
+// it went while this worker ran, and not to the harness. Otherwise another process has it, or the case
+// is too large.
 CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& at_first) {
   static_cast<void>(device->Wait());
   device->Unmap();
@@ -114,7 +114,7 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets)
   RestoreFpEnvironment();
   CaseResult result = Examine(std::move(problem), targets, options);
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
-    // The oracle ran after the target, on the same thread: nothing that it said of this case counts.
+    // The oracle ran after the target, on the same thread, so no other result of this case counts.
     Finding finding;
     finding.kind = FindingKind::kStatus;
     finding.what = "the target left the caller's floating-point environment changed: " + changed;
@@ -126,7 +126,8 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets)
   return result;
 }
 
-// Private writable memory beyond what is there already: a sanitizer's shadow, a framework's arena.
+// Limits private writable memory beyond what is there already (a sanitizer's shadow, a framework's
+// arena).
 void LimitMemory(int64_t memory) {
   int64_t pages[6] = {};  // proc(5), /proc/pid/statm: the sixth is data and stack
   std::ifstream statm("/proc/self/statm");
@@ -140,17 +141,17 @@ void LimitMemory(int64_t memory) {
 }  // namespace
 
 int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory) {
-  // Two guards against outliving the supervisor: the end of the socket while idle, and this signal
-  // while the target runs. The signal is asked for first and the parent looked at after, so that a
+  // Two guards end the worker with its supervisor: the end of the socket while it is idle, and this
+  // signal while the target runs. The signal is requested first and the parent checked after, so that a
   // death between the two is seen.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) return kFault;
-  fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the line open
+  fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the socket open
   const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);  // crashes are expected here, a core file for each is not
+  setrlimit(RLIMIT_CORE, &no_core);  // crashes are expected here; they need no core files
 
-  // Cases come and go by the hundred kilobytes: handing each back to the system, and zeroed pages for
-  // the next, took a twentieth of a campaign's time. At most this much is kept.
+  // Cases allocate and free hundreds of kilobytes each. Returning each block to the system, and zeroing
+  // pages for the next, took a twentieth of a campaign's time. At most this much is kept.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 128 << 20);
 
@@ -172,7 +173,8 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
   if (!target) return kWorkerUnavailable;
   if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
-  // Looked at now and then: the look takes as long as a small case, and what a target keeps adds up.
+  // The memory is measured now and then: measuring takes as long as a small case, and what a target
+  // keeps adds up.
   constexpr int kLookEvery = 64;
   Device* const device = target->device();
   const Device::Memory at_first = device != nullptr ? device->GetMemory() : Device::Memory{};
@@ -191,8 +193,8 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {
-      // Nothing that this process asks of the device will succeed any more, its end included: no
-      // destructor is run. The supervisor treats it as any death (fuzz/worker/case_runner.h).
+      // No call to the device will succeed in this process any more, its end included, so no destructor
+      // is run. The supervisor treats it as any death (fuzz/worker/case_runner.h).
       dprintf(STDERR_FILENO, "\n%s\n", lost.what());
       _exit(kWorkerDeviceLost);
     } catch (const DeviceFull& full) {

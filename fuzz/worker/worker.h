@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child's side: loads one target and judges one case after another, until the supervisor closes the
-// socket. Everything that may crash or hang because of a target happens here and nowhere else.
+// The worker's side: it loads one target and judges one case after another, until the supervisor closes
+// the socket. Only this process can crash or hang because of a target.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_WORKER_H_
 #define PLUMBLINE_FUZZ_WORKER_WORKER_H_
@@ -14,15 +14,15 @@
 
 namespace plumbline::fuzz {
 
-// The fault of a case for which there was no memory, though its target kept none. It may be what
-// earlier cases left behind: a worker of its own may have enough.
+// The fault of a case for which there was no memory, though its target kept none. Earlier cases may
+// have left too little: a fresh worker may have enough.
 inline constexpr std::string_view kOutOfMemory = "out of memory while examining the case";
-// The `output` of the finding where it is the target that kept it.
+// The `output` of the finding if the target kept the memory.
 inline constexpr std::string_view kMemory = "memory";
 
-// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable where
-// the target does not load, 3 where the machine or the protocol is at fault. `supervisor`: the process
-// whose death ends this one. `memory`: WorkerSpec::memory.
+// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable if the
+// target does not load, 3 if the machine or the protocol is at fault. `supervisor` is the process whose
+// death ends this one. `memory`: WorkerSpec::memory.
 int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory);
 
 }  // namespace plumbline::fuzz

@@ -37,7 +37,8 @@ bool TryKeep(ShrinkSession& session, Axis axis, const Indices& indices) {
   return session.Try(Keep(session.best(), axis, indices), &focus);
 }
 
-// The `count` most important indices, the last ones, the first ones, and some spread evenly.
+// Tries to keep `count` indices: the most important ones, the last ones, the first ones, and some
+// spread evenly.
 bool TryCount(ShrinkSession& session, Axis axis, const Indices& order, int64_t count) {
   if (TryKeep(session, axis, FirstSorted(order, count))) return true;
   const auto extent = static_cast<int64_t>(order.size());
@@ -49,7 +50,7 @@ bool TryCount(ShrinkSession& session, Axis axis, const Indices& order, int64_t c
   return TryKeep(session, axis, indices);
 }
 
-// Extents with the same residues as `extent`, smaller than it, smallest first.
+// Returns the extents with the same residues as `extent` that are smaller, smallest first.
 std::set<int64_t> Residues(int64_t extent) {
   std::set<int64_t> counts;
   for (const int64_t tile : kTiles) {
@@ -71,8 +72,8 @@ std::vector<bool> LabelledEntries(const OwnedProblem& p) {
   return labelled;
 }
 
-// Deletes [begin, end); in the vocabulary also everything in it but the entries that are labels. The
-// number of indices deleted.
+// Deletes [begin, end), in the vocabulary except for entries that are labels. Returns the number of
+// indices deleted.
 int64_t DeleteRange(ShrinkSession& session, Axis axis, int64_t begin, int64_t end) {
   const int64_t extent = Extent(session.best(), axis);
   Indices kept;
@@ -87,7 +88,8 @@ int64_t DeleteRange(ShrinkSession& session, Axis axis, int64_t begin, int64_t en
     if (i < begin || i >= end || labelled[static_cast<size_t>(i)]) kept.push_back(i);
   }
   const int64_t deleted = extent - static_cast<int64_t>(kept.size());
-  // Nothing but labels, or no label at all: the candidate is the whole problem, or the one just judged.
+  // The range is all labels, or has none: the candidate would be the whole problem, or the one just
+  // judged.
   if (deleted == 0 || deleted == end - begin) return 0;
   return TryKeep(session, axis, kept) ? deleted : 0;
 }
@@ -98,7 +100,7 @@ struct Corner {
   bool fold;
 };
 
-// Corners of the best problem, smallest first.
+// Returns corners of the best problem, smallest first.
 std::vector<Corner> Corners(const OwnedProblem& p, const Focus& focus) {
   const Indices rows = ByImportance(p, Axis::kRows, focus);
   const Indices vocab = ByImportance(p, Axis::kVocab, focus);
@@ -153,7 +155,7 @@ bool KeepCornerOf(ShrinkSession& session, const OwnedProblem& p) {
     } else {
       candidate = Keep(candidate, Axis::kHidden, corner.columns);
     }
-    // True at once: `p` may be the problem that this has just replaced.
+    // This returns at once: `p` may refer to the problem that Try has just replaced.
     if (session.Try(std::move(candidate), &focus)) return true;
   }
   return false;
@@ -162,7 +164,7 @@ bool KeepCornerOf(ShrinkSession& session, const OwnedProblem& p) {
 bool KeepFew(ShrinkSession& session, Axis axis) {
   const Indices order = ByImportance(session.best(), axis, session.focus());
   const auto extent = static_cast<int64_t>(order.size());
-  // 1, 2, 3, 4, 6, 8, 12, 16, ...
+  // Counts are 1, 2, 3, 4, 6, 8, 12, 16, ...
   for (int64_t power = 1; power < extent && !session.Exhausted(); power *= 2) {
     if (TryCount(session, axis, order, power)) return true;
     const int64_t between = power + power / 2;
@@ -182,7 +184,7 @@ bool KeepResidues(ShrinkSession& session, Axis axis) {
 bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest) {
   bool changed = false;
   for (int64_t half = Extent(session.best(), axis) / 2; half >= smallest && half > 0; half /= 2) {
-    // Whole multiples of the smallest tile leave the residue as it is.
+    // Whole multiples of the smallest tile keep the residue.
     const int64_t chunk = half > kTiles[0] ? half - half % kTiles[0] : half;
     int64_t step = chunk;
     Persistence persistence(Extent(session.best(), axis));

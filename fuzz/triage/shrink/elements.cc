@@ -36,13 +36,13 @@ bool TrySet(ShrinkSession& session, const Group& group, float value) {
   OwnedProblem candidate = session.best();
   for (const Element& e : group) {
     const bool same = std::signbit(Get(candidate, e)) == negative;
-    // No minus zero: it is less simple than the zero that it stands for.
+    // Minus zero is avoided: it is less simple than the zero that it stands for.
     FloatTensor(candidate, e.tensor)->SetFloat(e.index, same || value == 0 ? value : -value);
   }
   return session.Try(std::move(candidate));
 }
 
-// Tries 0, 1, -1, 2, ... and says whether one was taken: nothing is simpler then.
+// Tries 0, 1, -1, 2, ... Returns true if one was taken: nothing is simpler then.
 bool TryPlain(ShrinkSession& session, const Group& group) {
   const float value = Get(session.best(), group[0]);
   const float sign = std::signbit(value) ? -1.0f : 1.0f;
@@ -54,8 +54,8 @@ bool TryPlain(ShrinkSession& session, const Group& group) {
   return false;
 }
 
-// The smallest k in [low, high) for which attempt(k) succeeds, if success is monotone; every success is
-// kept as it comes, so the result is right even if it is not.
+// Returns the smallest k in [low, high) for which attempt(k) succeeds, if success is monotone. Every
+// success is kept at once, so the result is right even if it is not monotone.
 template <class F>
 bool Bisect(int low, int high, F attempt) {
   bool changed = false;
@@ -71,7 +71,7 @@ bool Bisect(int low, int high, F attempt) {
   return changed;
 }
 
-// Integers near the value, fewer significant bits, an exponent nearer to 0, then one step down.
+// Tries integers near the value, fewer significant bits, an exponent nearer to 0, then one step down.
 bool Reduce(ShrinkSession& session, const Group& group) {
   const auto now = [&] { return Get(session.best(), group[0]); };
   if (!std::isfinite(now())) return false;
@@ -97,7 +97,7 @@ bool Reduce(ShrinkSession& session, const Group& group) {
       return TrySet(session, group, std::ldexp(before_exponent, power));
     });
   }
-  // A positive value may do as well as a negative one.
+  // A positive value is simpler than a negative one.
   if (now() < 0 && TrySet(session, group, -now())) changed = true;
   return changed;
 }
@@ -107,7 +107,7 @@ bool SimplifyGroup(ShrinkSession& session, const Group& group) {
   return TryPlain(session, group) || Reduce(session, group);
 }
 
-// Groups of two or more, those that weigh most first.
+// Returns groups of two or more, those with the largest sum of ranks first.
 std::vector<Group> Duplicates(const OwnedProblem& p, const std::vector<int>& tensors) {
   std::map<uint32_t, Group> groups;
   for (const int tensor : tensors) {
@@ -130,7 +130,7 @@ std::vector<Group> Duplicates(const OwnedProblem& p, const std::vector<int>& ten
   return sorted;
 }
 
-// The two elements with the same sum, one of them simpler.
+// Tries other pairs with the same sum, one of the two simpler.
 bool Redistribute(ShrinkSession& session, int tensor, int64_t i, int64_t j) {
   const HostTensor& t = *FloatTensor(session.best(), tensor);
   const float a = t.GetFloat(i), b = t.GetFloat(j), sum = a + b;
@@ -151,7 +151,8 @@ bool Redistribute(ShrinkSession& session, int tensor, int64_t i, int64_t j) {
 }  // namespace
 
 bool RedistributePairs(ShrinkSession& session) {
-  // Each element with the few that follow it: all pairs of a row that is as small as it should be.
+  // Each element is paired with the few that follow it: these are all pairs of a row as small as it
+  // should be.
   constexpr int64_t kMostElements = 64, kReach = 8;
   bool changed = false;
   for (const int tensor : {0, 1, 3, 4}) {
@@ -171,7 +172,7 @@ bool SimplifyDuplicates(ShrinkSession& session) {
   bool changed = false;
   const std::vector<int> scopes[] = {{0, 1}, {0}, {1}, {2}, {3}, {4}};
   for (const std::vector<int>& tensors : scopes) {
-    // Groups stay groups while others change: values only meet, they never part.
+    // Groups stay together while others change: values may become equal, but never differ again.
     for (const Group& group : Duplicates(session.best(), tensors)) {
       if (session.Exhausted()) return changed;
       changed |= SimplifyGroup(session, group);

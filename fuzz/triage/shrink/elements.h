@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shrinker passes on single values, and on all values of the same magnitude together: where a bug needs
+// Shrinker passes on single values, and on all values of the same magnitude together: if a defect needs
 // two values to be equal, or opposite, no single one of them can change.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_ELEMENTS_H_
@@ -10,13 +10,14 @@
 
 namespace plumbline::fuzz {
 
-// Over hidden and weight together, then tensor by tensor.
+// Simplifies over hidden and weight together, then tensor by tensor.
 bool SimplifyDuplicates(ShrinkSession& session);
 
-// Two elements of a tensor with their sum kept: where a bug needs the sum, neither can change alone.
+// Changes two elements of a tensor and keeps their sum: if a defect needs the sum, neither can change
+// alone.
 bool RedistributePairs(ShrinkSession& session);
 
-// Every element, those of high rank first.
+// Simplifies every element, those of high rank first.
 bool SimplifyElements(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz

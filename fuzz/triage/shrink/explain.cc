@@ -77,7 +77,7 @@ class Explainer {
     return fails_(candidate);
   }
 
-  // A line that time did not suffice for says nothing.
+  // A rule for which the time was too short is not stated.
   void Say(const std::function<Rule()>& find) {
     if (late_) return;
     Rule rule = find();
@@ -88,7 +88,7 @@ class Explainer {
 
   uint64_t Draw() { return Mix(0x6578706c, drawn_++); }
 
-  // Extents around those of tiles. `grow` makes candidates of that extent, any of which may fail.
+  // Tries extents near multiples of tiles. `grow` makes candidates of an extent, any of which may fail.
   Rule Axis(const std::string& name, int64_t now, const std::vector<int64_t>& extents,
             int64_t values_each, const std::function<std::vector<OwnedProblem>(int64_t)>& grow) {
     std::map<int64_t, bool> tried = {{now, true}};
@@ -112,7 +112,7 @@ class Explainer {
                 });
   }
 
-  // The entries there are, over and over; or followed by zeros, or by copies of the last.
+  // Shortens the vocabulary, or extends it by its own entries, by zeros, or by copies of the last.
   Rule Vocabulary() {
     const int64_t v = p_.vocab(), h = p_.hidden_size();
     if (v == 0) return {};
@@ -183,7 +183,7 @@ class Explainer {
       tried.emplace_back(label, q == p_ || Fails(q));
       one_fails = one_fails || tried.back().second;
     }
-    // Labels that differ from row to row, where that is needed.
+    // If no common label fails, the rows need labels of their own.
     if (!one_fails) return {"label: the rows need labels of their own", "label:own"};
     Rule rule = ExtentRule("label", tried);
     const auto alone = [&](int64_t label) {
@@ -194,7 +194,7 @@ class Explainer {
     return rule;
   }
 
-  // Random values; then, if not all of those fail, values of the same sign and about the same size.
+  // Tries random values; then, if not all of those fail, values of the same sign and similar size.
   Rule Values(int number) {
     const HostTensor* tensor = FloatTensor(p_, number);
     if (tensor == nullptr || tensor->size() == 0) return {};
@@ -227,7 +227,7 @@ class Explainer {
                                         : ":some")};
   }
 
-  // The widest run of steps around 0 that all fail, `step` from -steps to steps.
+  // Returns the widest run of steps around 0 that all fail, `step` from -steps to steps.
   std::pair<int, int> Around(int steps, const std::function<bool(int)>& fails_at) {
     int low = 0, high = 0;
     while (low > -steps && fails_at(low - 1)) --low;
@@ -235,13 +235,13 @@ class Explainer {
     return {low, high};
   }
 
-  // Which ends of the range it reaches: ":any", "<", ">", or ":near" where neither.
+  // Names the ends of the range that it reaches: ":any", "<", ">", or ":near" if neither.
   static std::string Span(int low, int high, int steps) {
     if (low == -steps) return high == steps ? ":any" : "<";
     return high == steps ? ">" : ":near";
   }
 
-  // One more column: 1 in hidden, the offset in weight.
+  // Adds one column: 1 in hidden, the offset in weight.
   Rule Offset() {
     constexpr int kSteps = 17;
     const auto offset = [](int step) {
@@ -263,7 +263,7 @@ class Explainer {
       }
       return Fails(q);
     };
-    if (!fails_at(0)) return {};  // it needs its columns as they are
+    if (!fails_at(0)) return {};  // the finding does not allow a further column
     const auto [low, high] = Around(kSteps, fails_at);
     const std::string what = "offset of all logits: ";
     const std::string word = "offset" + Span(low, high, kSteps);

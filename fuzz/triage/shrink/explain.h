@@ -7,8 +7,8 @@
 //   weight: any finite values (20 of 20 at random)
 //   offset of all logits: fails from -65536 to -87
 //
-// A line speaks of what was tried and of nothing else. Changes come from a fixed seed: the same problem
-// and predicate give the same lines, if time allows.
+// A line states only what was tried. Changes come from a fixed seed: the same problem and predicate
+// give the same lines, if time allows.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
@@ -26,17 +26,17 @@ namespace plumbline::fuzz {
 
 struct Explanation {
   std::vector<std::string> lines;  // for people
-  // The same as words that findings of one cause share, for buckets: no counts, no numbers but tiles.
-  // "V!%64", "offset<", "weight:any".
+  // The same as words without counts, and without numbers except tiles, so that findings of one cause
+  // share them in a bucket: "V!%64", "offset<", "weight:any".
   std::vector<std::string> rules;
 };
 
-// `problem` must fail. An axis that time did not suffice for is left out, and a last line says so.
+// `problem` must fail. An axis for which the time was too short is left out, and a last line says so.
 Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
                     std::chrono::milliseconds time);
 
-// From what was tried of an extent: (extent, failed), ascending, at least one failed. The simplest rule
-// that holds for all of them: any; a threshold; residues of a power of two; else a list.
+// Finds a rule for an extent from its tries: (extent, failed), ascending, at least one failed. It is
+// the simplest that holds for all of them: any; a threshold; residues of a power of two; else a list.
 struct Rule {
   std::string line, word;
 };

@@ -22,8 +22,8 @@ void ScaleColumn(HostTensor& matrix, int64_t column, int power) {
   }
 }
 
-// Powers of two by which a column of hidden may be multiplied, and the same one of weight divided, so
-// that the largest or the smallest element of one of them comes near 1.
+// Returns powers of two by which a column of hidden may be multiplied, and the same column of weight
+// divided, so that the largest or the smallest element of one of them comes near 1.
 std::set<int> Powers(const OwnedProblem& p, int64_t column) {
   std::set<int> powers;
   for (const HostTensor* matrix : {&p.hidden, &p.weight}) {
@@ -87,7 +87,7 @@ bool Fold(ShrinkSession& session) {
 
 bool Rescale(ShrinkSession& session) {
   bool changed = false;
-  // All columns as the first of them may be scaled, then each by itself.
+  // First all columns are scaled by a power chosen for the first one, then each by itself.
   const int64_t columns = session.best().hidden_size();
   for (const bool together : {true, false}) {
     for (int64_t d = 0; d < (together ? std::min<int64_t>(1, columns) : columns); ++d) {

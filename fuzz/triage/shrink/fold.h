@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shrinker passes that move values from one tensor to another and leave the logits as they are (but for
-// rounding to the dtype, which the predicate judges): most defects are about logits and do not care
-// which dot product gave them.
+// Shrinker passes that move values from one tensor to another and keep the logits (except for rounding
+// to the dtype, which the predicate judges). Most defects depend on logits, not on the dot product that
+// gave them.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_FOLD_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_FOLD_H_
@@ -12,20 +12,21 @@
 
 namespace plumbline::fuzz {
 
-// The problem with one hidden column a row: hidden becomes the identity, column i of weight the logits
-// of row i. Needs at least one row.
+// Returns the problem with one hidden column a row: hidden becomes the identity, column i of weight the
+// logits of row i. It must have at least one row.
 OwnedProblem FoldHidden(const OwnedProblem& problem);
 
-// FoldHidden where that makes the problem simpler.
+// Applies FoldHidden if that makes the problem simpler.
 bool Fold(ShrinkSession& session);
 
-// Powers of two move between hidden and weight, column by column, and from the temperature into hidden.
+// Moves powers of two between hidden and weight, column by column, and from the temperature into
+// hidden.
 bool Rescale(ShrinkSession& session);
 
-// The same number is taken from every element of a column of weight.
+// Subtracts the same number from every element of a column of weight.
 bool ShiftColumns(ShrinkSession& session);
 
-// Labels go to 0: as they are, or with their vocabulary entry, which changes places with entry 0.
+// Lowers labels to 0: alone, or with their vocabulary entry, which changes places with entry 0.
 bool LowerLabels(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz

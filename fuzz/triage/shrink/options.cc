@@ -35,7 +35,7 @@ void DefaultLayout(OwnedProblem& p) {
   p.layout = {};
 }
 
-// The same gradient of the logprobs, asked for row by row.
+// Makes the reduction none, and asks each row for the same gradient of its logprob.
 void NoReduction(OwnedProblem& p) {
   if (p.reduction == Reduction::kNone) return;
   if (p.grad_logprob) {
@@ -109,7 +109,7 @@ constexpr void (*kSteps[])(OwnedProblem&) = {
     },
 };
 
-// Everything that says nothing about a plain forward and backward pass.
+// Resets everything that a plain forward and backward pass does not need.
 void Plain(OwnedProblem& p) {
   DefaultLayout(p);
   NoReduction(p);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shrinker passes on what is not a shape or a value: layout, outputs asked for, reduction, temperature,
-// upstream gradients, dtypes. Each option goes to its default on its own, after all of them at once.
+// Shrinker passes on everything except shapes and values: layout, outputs asked for, reduction,
+// temperature, upstream gradients, dtypes. All options are reset to their defaults at once, then each
+// by itself.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_OPTIONS_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_OPTIONS_H_
@@ -15,8 +16,8 @@ namespace plumbline::fuzz {
 
 bool SimplifyOptions(ShrinkSession& session);
 
-// hidden and weight in another dtype; with `exact`, nullopt where a value would change. A finite value
-// never becomes infinite.
+// Converts hidden and weight to another dtype. With `exact` it returns nullopt if a value would change.
+// A finite value never becomes infinite.
 std::optional<OwnedProblem> Convert(const OwnedProblem& problem, kernel::DType dtype, bool exact);
 
 }  // namespace plumbline::fuzz

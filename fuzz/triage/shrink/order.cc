@@ -23,13 +23,13 @@ int64_t LayoutScore(const Layout& layout) {
   score += Departure(layout.label_offset) + Departure(layout.offset);
   score += (layout.reversed ? 1 : 0) + (layout.hidden_broadcast ? 2 : 0);
   score += layout.label_stride == 1 ? 0 : layout.label_stride == 0 ? 2 : 1;
-  // A broadcast is less usual than a stride.
+  // A broadcast is rarer than a stride, so it costs more.
   return score + (layout.grad_stride == 1 ? 0 : layout.grad_stride == 0 ? 2 : 1);
 }
 
 int64_t DTypeScore(DType dtype) { return dtype == DType::kBf16 ? 0 : dtype == DType::kF16 ? 1 : 2; }
 
-// The library's own returns the type of its argument in some standard libraries, int in others.
+// std::bit_width returns the type of its argument in some standard libraries, int in others.
 int Width(uint32_t bits) { return static_cast<int>(std::bit_width(bits)); }
 
 uint64_t RankSum(const HostTensor& tensor) {

@@ -13,7 +13,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Some rows of a matrix, or some columns.
+// Copies some rows of a matrix, or some columns.
 HostTensor Gather(const HostTensor& from, const std::vector<int64_t>& indices, bool columns) {
   const auto count = static_cast<int64_t>(indices.size());
   const int64_t rows = columns ? from.shape[0] : count, width = from.shape[1];
@@ -53,7 +53,7 @@ int64_t Position(const std::vector<int64_t>& indices, int64_t index) {
   return at != indices.end() && *at == index ? at - indices.begin() : -1;
 }
 
-// NaN is above everything: it spreads.
+// NaN ranks above everything: it spreads.
 double Weight(double x) { return std::isnan(x) ? std::numeric_limits<double>::infinity() : x; }
 
 class Order {
@@ -66,7 +66,7 @@ class Order {
     seen_[static_cast<size_t>(index)] = true;
     order_.push_back(index);
   }
-  // The rest: those with the largest score first, equal ones in their order.
+  // Adds the remaining indices, those with the largest score first, equal ones in their order.
   std::vector<int64_t> Finish(const std::vector<double>& score) {
     std::vector<int64_t> rest(seen_.size());
     std::iota(rest.begin(), rest.end(), 0);

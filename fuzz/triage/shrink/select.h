@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of a problem: some rows, some vocabulary entries, some hidden columns, and which of them look
-// as if the finding depended on them.
+// Selects parts of a problem: some rows, some vocabulary entries, some hidden columns. It also ranks
+// them by how likely the finding depends on them.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
@@ -18,13 +18,14 @@ enum class Axis : uint8_t { kRows, kVocab, kHidden };
 
 int64_t Extent(const OwnedProblem& problem, Axis axis);
 
-// The problem with these indices alone, ascending, at least one. A label whose vocabulary entry goes
-// moves to the next entry that stays, or to the last; ignored and invalid labels keep their value.
+// Returns the problem with only these indices, ascending, at least one. A label whose vocabulary entry
+// is removed moves to the next entry that stays, or to the last; ignored and invalid labels keep their
+// value.
 OwnedProblem Keep(const OwnedProblem& problem, Axis axis, const std::vector<int64_t>& indices);
 Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices);
 
-// All indices of the axis, the ones most likely needed first: the focus, labels, the largest and the
-// smallest logit, both ends, then by logit (vocabulary) or by the largest product (hidden).
+// Returns all indices of the axis, the ones most likely needed first: the focus, labels, the largest
+// and the smallest logit, both ends, then by logit (vocabulary) or by the largest product (hidden).
 std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const Focus& focus);
 
 }  // namespace plumbline::fuzz

@@ -26,7 +26,7 @@ class Hash {
     for (size_t i = 0; i < size; i += 8) {
       uint64_t word = 0;
       std::memcpy(&word, tensor.bytes.data() + i, std::min<size_t>(8, size - i));
-      // One multiplication a word: large problems are hashed for every candidate.
+      // One multiplication a word keeps this fast: large problems are hashed for every candidate.
       state_ = (state_ ^ word) * 0x9e37'79b9'7f4a'7c15u;
       state_ ^= state_ >> 29;
     }

@@ -15,13 +15,13 @@
 
 namespace plumbline::fuzz {
 
-// The place in the best problem where the finding is thought to be; -1: not known. It orders candidates
+// The place in the best problem where the finding is assumed to be; -1: not known. It orders candidates
 // and is never a condition.
 struct Focus {
   int64_t row = -1, vocab = -1, column = -1;
 };
 
-// The hint, read as rows of hidden, rows of weight and columns of both.
+// Reads the hint as rows of hidden, rows of weight and columns of both.
 Focus FocusOf(const ShrinkHint& hint, const OwnedProblem& problem);
 
 class ShrinkSession {
@@ -33,13 +33,13 @@ class ShrinkSession {
   // True if the problem that shrinking starts from fails at all. Called once, before anything else.
   bool Confirm();
 
-  // True if the candidate was accepted; it is then the best. `focus` is where the finding would be in
-  // it; null: where it is now.
+  // Returns true if the candidate was accepted; it is then the best. `focus` is the place of the
+  // finding in it; null if that has not changed.
   bool Try(OwnedProblem candidate, const Focus* focus = nullptr);
 
   const OwnedProblem& best() const { return best_; }
   const Focus& focus() const { return focus_; }
-  void Forget() { focus_ = {}; }  // the focus has served, or misled
+  void Forget() { focus_ = {}; }  // shrinking continues without a hint
   int64_t tried() const { return tried_; }
   int64_t accepted() const { return accepted_; }
   double Seconds() const;
@@ -59,9 +59,9 @@ class ShrinkSession {
   uint64_t rank_sum_ = 0;
 };
 
-// The number of tries in a row without a success after which a pass over `extent` things ends. Short
-// passes go to their end. With 10^5 entries each would cost a try of its own, and where a hundred in a
-// row are needed, all are, as a rule.
+// Ends a pass over `extent` things after this many tries in a row without a success. Short passes run
+// to their end. With 10^5 entries each would cost its own try, and if a hundred in a row are needed,
+// usually all are.
 class Persistence {
  public:
   explicit Persistence(int64_t extent) : limited_(extent > 1024) {}
@@ -76,7 +76,7 @@ class Persistence {
   int64_t failures_ = 0;
 };
 
-// A 64-bit hash of everything that a predicate can see.
+// Returns a 64-bit hash of everything that a predicate can see.
 uint64_t Fingerprint(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz

@@ -19,7 +19,7 @@ namespace {
 
 constexpr Axis kAxes[] = {Axis::kRows, Axis::kVocab, Axis::kHidden};
 
-// Coarse runs and chunks: 1/16 of the extent, so a pass costs about 32 tries whatever the size.
+// Coarse runs and chunks have 1/16 of the extent, so a pass costs about 32 tries for any size.
 int64_t Coarse(int64_t extent) { return std::max<int64_t>(1, extent / 16); }
 
 bool Coarsely(ShrinkSession& session) {
@@ -60,15 +60,15 @@ ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const S
     KeepCorner(session);
     bool focused = true;
     while (!session.Exhausted()) {
-      // Fine passes only over what coarse ones have nothing more to take from.
+      // Fine passes run only when coarse ones find nothing more.
       if (Coarsely(session) || Finely(session) || Trade(session)) continue;
-      // Once more without the hint: what only a hint kept in place is no minimum.
+      // The loop runs once more without the hint: a part that only the hint kept is not needed.
       if (std::exchange(focused, false)) {
         session.Forget();
         continue;
       }
       if (KeepCorner(session)) continue;
-      // A pass that ran out of time found nothing, which is no fixpoint.
+      // A pass that ran out of time found nothing; that is no fixpoint.
       result.complete = !session.Exhausted();
       break;
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shrinker: makes a failing problem small and its values simple while it keeps failing in the same
-// way. Passes, each repeated until nothing changes: locate the row, options, rows, vocabulary (delete,
-// and neutralise with the same residue modulo the tile), hidden, values.
+// The shrinker makes a failing problem small and its values simple while it keeps failing in the same
+// way. Its passes, each repeated until nothing changes: locate the row, options, rows, vocabulary
+// (delete, and neutralise with the same residue modulo the tile), hidden, values.
 //
-// The predicate decides; it pins the finding's signature, so a candidate that fails in another way
-// ("slips") is not taken. Deterministic for a deterministic predicate.
+// The predicate decides. It tests for the finding's signature, so a candidate that fails in another way
+// ("slips") is not taken. The shrinker is deterministic if the predicate is.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
@@ -23,8 +23,8 @@ namespace plumbline::fuzz {
 using StillFails = std::function<bool(const OwnedProblem&)>;
 
 struct ShrinkHint {
-  // The place where the finding was seen: output "" or one of oracle::Name(Output); row (or vocabulary
-  // row, for grad_weight) and column of the worst element; -1: not known.
+  // The place where the finding was seen. output is "" or one of oracle::Name(Output); row (or
+  // vocabulary row, for grad_weight) and column are those of the worst element; -1: not known.
   std::string output;
   int64_t row = -1, column = -1;
 };
@@ -34,9 +34,9 @@ inline constexpr int64_t kAuditEvery = 20;
 struct ShrinkOptions {
   std::chrono::milliseconds time_limit{30'000};
   int64_t max_accepted = 5'000;
-  // Asked about every kAuditEvery-th step before it is taken: false, and it is not.
+  // Called with every kAuditEvery-th step before it is taken; false rejects the step.
   std::function<bool(const OwnedProblem&)> audit;
-  // Asked before every try: true ends shrinking as a limit does.
+  // Called before every try; true ends shrinking as a limit does.
   std::function<bool()> should_stop;
   // Called with every accepted candidate, so that the best so far is never lost.
   std::function<void(const OwnedProblem&)> on_accept;
@@ -49,7 +49,8 @@ struct ShrinkResult {
   double seconds = 0;
 };
 
-// The predicate must hold for `problem`; if it does not, the problem comes back as it was, tried == 1.
+// The predicate must hold for `problem`; if it does not, the problem is returned unchanged, with tried
+// == 1.
 ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const StillFails& still_fails,
                     const ShrinkOptions& options = {});
 

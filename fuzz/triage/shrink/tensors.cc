@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kTemperature = 2;
 
-// One candidate: the best problem with tensor `number` mapped element by element. A temperature that
-// was positive stays so: zero is another finding, invalid data.
+// Tries one candidate: the best problem with tensor `number` mapped element by element. A positive
+// temperature stays positive: zero would be another finding, invalid data.
 template <class F>
 bool TryMap(ShrinkSession& session, int number, F map) {
   OwnedProblem candidate = session.best();
@@ -33,7 +33,7 @@ bool TryMap(ShrinkSession& session, int number, F map) {
   return session.Try(std::move(candidate));
 }
 
-// The most frequent values of a tensor, the more frequent first.
+// Returns the most frequent values of a tensor, the more frequent first.
 std::vector<float> CommonValues(const HostTensor& tensor) {
   constexpr size_t kValues = 3;
   std::map<uint64_t, int64_t> counts;
@@ -70,7 +70,7 @@ bool FewerBits(ShrinkSession& session, int number) {
   return false;
 }
 
-// Multiplies by a power of two: the largest element near 1, else half of the way, and so on.
+// Multiplies by a power of two that brings the largest element near 1, else half of the way, and so on.
 bool SmallerExponent(ShrinkSession& session, int number) {
   float largest = 0;
   const HostTensor& tensor = *FloatTensor(session.best(), number);
@@ -97,7 +97,7 @@ bool SimplifyTensor(ShrinkSession& session, int number) {
   return changed;
 }
 
-// Calls attempt(begin, end) over [0, extent) in runs of all of it, half of it, ..., `smallest`.
+// Calls attempt(begin, end) over [0, extent) in runs of the whole extent, half of it, ..., `smallest`.
 bool OverRuns(ShrinkSession& session, int64_t extent, int64_t smallest,
               const std::function<bool(int64_t, int64_t)>& attempt) {
   bool changed = false;
@@ -111,7 +111,7 @@ bool OverRuns(ShrinkSession& session, int64_t extent, int64_t smallest,
   return changed;
 }
 
-// The row whose values have the smallest sum of ranks, zero rows left out; -1 if there is none.
+// Returns the row whose values have the smallest sum of ranks, zero rows left out; -1 if there is none.
 int64_t PlainestRow(const HostTensor& matrix) {
   int64_t plainest = -1;
   uint64_t least = std::numeric_limits<uint64_t>::max();
@@ -126,7 +126,7 @@ int64_t PlainestRow(const HostTensor& matrix) {
   return plainest;
 }
 
-// Copies a row over the rows of the run that are less plain than it; source -1: zeros.
+// Copies a row over the rows of the run that are less simple than it; source -1: zeros.
 bool CoverRows(ShrinkSession& session, int number, int64_t source, int64_t begin, int64_t end) {
   OwnedProblem candidate = session.best();
   HostTensor& matrix = *FloatTensor(candidate, number);
@@ -182,7 +182,7 @@ const HostTensor* FloatTensor(const OwnedProblem& p, int number) {
 float RoundToBits(float value, int bits, bool toward_zero) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int shift = bits - 1 - std::ilogb(value);
-  // In double: the scaled value of a subnormal may pass the range of float.
+  // This is computed in double: the scaled value of a subnormal may be beyond the range of float.
   const double scaled = std::ldexp(static_cast<double>(value), shift);
   const double rounded = toward_zero ? std::trunc(scaled) : std::nearbyint(scaled);
   return static_cast<float>(std::ldexp(rounded, -shift));

@@ -16,10 +16,10 @@ namespace {
 
 using kernel::DType;
 
-// Below this no option pays: it costs kValuesPerOption.
+// With fewer values no option pays: it costs kValuesPerOption.
 constexpr int64_t kFewValues = 2 * kValuesPerOption;
 
-// The problem as it is, then with one or two options that show more of an error.
+// Returns the problem unchanged, then with one or two options that show more of an error.
 std::vector<OwnedProblem> Dearer(const OwnedProblem& p) {
   std::vector<OwnedProblem> some = {p};
   const auto add_fp32_grads = [&] {
@@ -37,8 +37,8 @@ std::vector<OwnedProblem> Dearer(const OwnedProblem& p) {
   return some;
 }
 
-// One or two rows, two or three entries, one column; logits 0 but for one entry, which is 1: the
-// label's own, or the one after it.
+// Tries one or two rows, two or three entries and one column; logits are 0 except for one entry, which
+// is 1: the label's own, or the one after it.
 bool TryPlainest(ShrinkSession& session, const OwnedProblem& p) {
   for (const int64_t rows : {1, 2}) {
     for (const int64_t entries : {2, 3}) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shrinker pass that gives up a default, or all values, where that makes the problem much smaller: an
+// A shrinker pass that gives up a default, or all values, if that makes the problem much smaller. An
 // error of the last bit shows at two entries in fp32 gradients and may need hundreds in bf16; and equal
-// values, the simplest there are, may cancel in all small problems.
+// values, the simplest ones, may cancel in all small problems.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_TRADE_H_
 #define PLUMBLINE_FUZZ_TRIAGE_SHRINK_TRADE_H_
@@ -11,7 +11,7 @@
 
 namespace plumbline::fuzz {
 
-// Nothing where few values are left anyway.
+// Does nothing if few values are left.
 bool Trade(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
