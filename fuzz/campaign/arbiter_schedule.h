@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the cases that pass are put to the arbiter.
+// Decides which of the cases that pass are put to the arbiter.
 //
 // Cases fall into groups: a regime's cases that would cost the arbiter about the same (a factor of
-// two). Every group gets 3 % of the time that its own cases took, and saves until that pays for one of
-// them: so the whole stays under 3 %, and dear cases (a vocabulary of 131 072 is five seconds' work)
-// have their turn as often as their share of the campaign's time says, instead of never. Where fewer
-// than 1 000 elements a minute have been asked about, cheap cases (up to 2 ms) are asked whatever their
-// group has saved.
+// two). Every group earns 3 % of the time that its own cases took, and saves it until it pays for one
+// of them. So the whole stays under 3 %, and expensive cases (a vocabulary of 131 072 takes five
+// seconds) are asked about as often as their share of the campaign's time allows, instead of never. If
+// fewer than 1 000 elements a minute have been asked about, cheap cases (up to 2 ms) are asked about
+// whatever their group has saved.
 //
-// Which elements of a case are asked about depends on the case alone (fuzz/examine/second_opinion.h);
-// which cases, on time.
+// The case alone decides which of its elements are asked about (fuzz/examine/second_opinion.h); time
+// decides which cases.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
@@ -28,13 +28,15 @@ inline constexpr double kArbitratedPerMinute = 1000;
 // One schedule belongs to one target. Any thread may call any method.
 class ArbiterSchedule {
  public:
-  // `per_minute`: elements, at least; a campaign's targets share kArbitratedPerMinute.
+  // `per_minute`: the least number of elements a minute. A campaign's targets share
+  // kArbitratedPerMinute.
   explicit ArbiterSchedule(double per_minute) : per_second_(per_minute / 60) {}
 
-  // True if a case that passed is to be put to the arbiter. It took `seconds` of a worker; asking costs
-  // about `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run began.
+  // Returns true if a case that passed is to be put to the arbiter. It took `seconds` of a worker;
+  // asking costs about `cost` in the units of oracle::Arbiter::Cost. `elapsed`: seconds since the run
+  // began.
   bool Due(const std::string& regime, double cost, double seconds, double elapsed);
-  // It was asked about: what that took, and about how many elements.
+  // Reports that the arbiter was asked: the seconds that it took, and about how many elements.
   void Paid(const std::string& regime, double cost, double seconds, int64_t elements);
 
  private:

@@ -29,12 +29,12 @@ CampaignSummary Refused(ExitStatus status, std::string error, CampaignOptions op
   return summary;
 }
 
-// The order of a campaign's cases, and what they showed.
+// The order of a campaign's cases, and their results.
 struct Course {
   std::unique_ptr<Plan> plan;
   std::unique_ptr<Search> search;
 
-  // False, with the reason, where there cannot be such a campaign. Fills in options->corpus_stamp.
+  // Returns false, with the reason, if there cannot be such a campaign. Fills in options->corpus_stamp.
   bool Begin(CampaignOptions* options, std::string* error) {
     if (*error = Objection(*options); !error->empty()) return false;
     const std::optional<StoredCases> stored = ListStoredCases(*options, error);
@@ -46,7 +46,7 @@ struct Course {
   }
 };
 
-// Takes over from the stored campaign what a resumed one must keep.
+// Copies from the stored campaign the options that a resumed one must keep.
 void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   options->targets = old.targets;
   options->seed = old.seed;
@@ -62,7 +62,8 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   if (!options->case_timeout) options->case_timeout = old.case_timeout;
 }
 
-// kClean if every target loads, else the status to end with, and why. Notes whether one is on a device.
+// Returns kClean if every target loads, else the status to end with, and the reason. Notes whether one
+// is on a device.
 ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt, bool* on_device,
                  std::string* error) {
   for (const std::string& target : options.targets) {
@@ -96,7 +97,7 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
   std::unique_ptr<Journal> journal;
   Course course;
   if (options.resume) {
-    // The first case that is read says by its journal's header what all of them were.
+    // The journal's header precedes its first case, and decides what each case was.
     bool possible = true;
     const auto on_done = [&](const JournalState& so_far, int64_t item, const CaseRecord& record,
                              std::chrono::milliseconds elapsed) {
@@ -107,7 +108,7 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     std::string unreadable;
     journal = Journal::Open(options.out, &state, &unreadable, on_done);
     if (!journal) return Refused(ExitStatus::kUsage, unreadable, std::move(options));
-    // The journal is ours: whoever began these files is gone.
+    // This process holds the journal, so the process that began these files has ended.
     for (const char* folder : {"findings", "shrinking", "slips", "faults"}) {
       RemoveTemporaries(options.out / folder);
     }
@@ -144,7 +145,8 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
     options.started = UtcStamp();
     journal = Journal::Create(options.out, options, &error);
     if (!journal) {
-      // Not created: the folder is not to be written to. Created, but not written: the disk's fault.
+      // If the journal was not created, the folder is not writable; if it was created and not written,
+      // the disk is at fault.
       const bool created = std::filesystem::exists(options.out / kJournalName, code);
       return Refused(created ? ExitStatus::kFault : ExitStatus::kUsage, error, std::move(options));
     }

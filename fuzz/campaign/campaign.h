@@ -3,16 +3,16 @@
 // A campaign: case after case on one or more targets, each in a worker process, until a budget ends.
 // The supervisor (this code) never loads a target and never runs one.
 //
-// Case `index` on target number t is work item index * targets + t. Which case it is,
-// fuzz/campaign/search/plan.h and fuzz/campaign/search/search.h say: it depends on the options and on
-// what earlier cases showed, never on jobs, on timing or on how often the campaign was interrupted.
+// Case `index` on target number t is work item index * targets + t. fuzz/campaign/search/plan.h and
+// fuzz/campaign/search/search.h choose the case: it depends on the options and on the results of
+// earlier cases, never on jobs, on timing or on how often the campaign was interrupted.
 //
-// Bounds: fuzz/campaign/journal.h says what a case takes on the disk; in memory it takes a bit. Logs,
-// findings and what the search keeps have limits of their own, and a campaign ends where less than
-// CampaignOptions::least_free bytes are free.
+// Resources are bounded: fuzz/campaign/journal.h says what a case takes on the disk; in memory it takes
+// a bit. Logs, findings and the search's state have their own limits, and a campaign ends when less
+// than CampaignOptions::least_free bytes are free.
 //
-// Files in `out`: journal.jsonl (fuzz/campaign/journal.h), findings/*.safetensors, faults/, logs/ (what
-// workers print), shrinking/ (the best so far of what is being shrunk), summary.json.
+// `out` holds journal.jsonl (fuzz/campaign/journal.h), findings/*.safetensors, faults/, logs/ (what
+// workers print), shrinking/ (the best so far of each problem that is being shrunk), summary.json.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
@@ -42,7 +42,7 @@ struct Progress {
   std::chrono::milliseconds elapsed{0};  // over all runs
   Budget budget;
   std::vector<std::pair<std::string, Tally>> targets;
-  int64_t cases_before = 0;  // those judged in earlier runs
+  int64_t cases_before = 0;  // judged in earlier runs
   double in_this_run = 0;    // seconds
   int64_t findings = 0;
   int64_t cells = 0;                    // all targets together
@@ -50,17 +50,17 @@ struct Progress {
   std::vector<std::string> activity;    // "shrinking bound:logprob: 31840 -> 52 values"
 };
 
-// Told what happens. Calls come one at a time, from several threads.
+// Receives the events of a campaign. Calls come one at a time, from several threads.
 class CampaignObserver {
  public:
   virtual ~CampaignObserver() = default;
   virtual void OnNote(const std::string&) {}
-  // A sighting, before it is shrunk.
+  // Called for a sighting, before it is shrunk.
   virtual void OnSighting(const Sighting&, const std::string& /*why of the regime*/) {}
-  // The same once it is stored: sighting.kept is there.
+  // Called when it is stored: sighting.kept is set.
   virtual void OnStored(const Sighting&, const std::string& /*why of the regime*/) {}
   virtual void OnFault(const std::string& /*what*/, const std::filesystem::path& /*file*/) {}
-  // About five times a second.
+  // Called about five times a second.
   virtual void OnProgress(const Progress&) {}
 };
 
@@ -74,8 +74,8 @@ struct CoverageReport {
 
 struct CampaignSummary {
   ExitStatus status = ExitStatus::kClean;
-  std::string error;        // kUsage, kUnavailable, kFault, where the campaign could not go on
-  CampaignOptions options;  // as they were used: after a resume, with what the journal says
+  std::string error;        // set with kUsage, kUnavailable and kFault
+  CampaignOptions options;  // as they were used; after a resume, with those of the journal
   std::chrono::milliseconds elapsed{0};
   TimeSplit time;  // this run's alone
   std::vector<std::pair<std::string, Tally>> targets;
@@ -84,18 +84,18 @@ struct CampaignSummary {
   std::vector<RegimeYields> yields;
 };
 
-// Blocks until the budget ends or *interrupt becomes true.
+// Runs until the budget ends or *interrupt becomes true.
 CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
                             CampaignObserver* observer);
 
-// Why the campaign cannot be: an unknown regime, a recipe that does not parse, no target; empty if it
-// can.
+// Returns why the campaign is impossible: an unknown regime, a recipe that does not parse, no target.
+// Empty if it is possible.
 std::string Objection(const CampaignOptions& options);
 
-// The one line that the user sees for a regime; "" where there is none of that name.
+// Returns the one line that the user sees for a regime; "" if there is none of that name.
 std::string WhyOf(std::string_view regime);
 
-// The number of a target's sightings by regime.
+// Returns the number of a target's sightings by regime.
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target);
 
 Json ToJson(const CoverageReport& report);

@@ -71,7 +71,7 @@ std::optional<Item> CampaignState::NextItem(bool* wait) {
     item.case_class = {.name = item.regime, .aim = "stress", .dtype = "any", .grads = "any"};
     return item;
   }
-  // As the user wrote it, where the user did.
+  // A recipe that the user wrote is kept as written.
   item.recipe = item.phase == Phase::kRecipe ? options_.recipe : Format(recipe);
   item.regime = recipe.regime;
   item.case_class = ClassOf(recipe);
@@ -108,13 +108,13 @@ std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judg
     journal_->Done(item.number, Elapsed(), record);
   }
   for (const std::string& signature : record.signatures) {
-    if (record.fault) break;  // nothing is called a finding where the oracle contradicts itself
+    if (record.fault) break;  // if the oracle contradicts itself, nothing is a finding
     const Finding& finding = *FindSignature(judged.result, signature);
     const bool once = judged.once.contains(signature);
     const SightingKey key(target, once ? signature + std::string(kOnce) : signature);
     if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
       Sighting& sighting = known->second;
-      // The same item again: the run before ended between its sighting and its end.
+      // The same item comes again if the run before ended between its sighting and its end.
       if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes || item.recipe.empty())
         continue;
       journal_->More(key, item.recipe);

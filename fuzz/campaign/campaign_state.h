@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a campaign that its threads share: which items are done, what was counted, what was seen
-// and what is still to be shrunk. Every change is in the journal before it is visible here, and each
-// method is atomic.
+// The state of a campaign that its threads share: finished items, totals, sightings and those still to
+// be shrunk. Every change is in the journal before it is visible here, and each method is atomic.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
@@ -39,38 +38,39 @@ struct Item {
   std::filesystem::path file;  // instead
   std::string regime;          // kCorpusRegime there
   CaseClass case_class;
-  // ExamineOptions::seed: the recipe's own, so that its line alone reproduces the case.
+  // ExamineOptions::seed is the recipe's own, so that its line alone reproduces the case.
   uint64_t seed = 0;
-  double arbiter_cost = 0;  // about, should it pass and be asked about (SpreadCost)
+  double arbiter_cost = 0;  // of asking the arbiter if it passes, about (SpreadCost)
 };
 
 class CampaignState {
  public:
-  // `options`, `plan` and `search` must outlive the campaign_state, and the first two not change.
-  // `search` has taken what the journal held.
+  // `options`, `plan` and `search` must outlive this, and the first two must not change. `search` has
+  // taken in the records of the journal.
   CampaignState(const CampaignOptions& options, const Plan& plan, Search* search, JournalState state,
                 std::unique_ptr<Journal> journal);
 
   std::chrono::milliseconds Elapsed() const;  // over all runs
-  // The next item within budget and stop_after; nullopt when there is none, or when (`*wait`) it
-  // depends on cases that are still being run.
+  // Returns the next item within budget and stop_after. nullopt if there is none, or (with `*wait`) if
+  // it depends on cases that are still running.
   std::optional<Item> NextItem(bool* wait);
-  // To be called before the item is run.
+  // Must be called before the item is run.
   void Start(const Item& item) { journal_->Start(item.number); }
-  // A sighting that is to be shrunk and stored, taken off the list; in order of their being seen.
+  // Takes the next sighting that is to be shrunk and stored off the list, in the order in which they
+  // were seen.
   std::optional<Sighting> NextPending();
 
-  // True if the result holds a signature that would become a sighting.
+  // Returns true if the result holds a signature that would become a sighting.
   bool ShowsNew(const Item& item, const CaseResult& result);
-  // A judged case, which took `seconds`: journaled, counted, and what it showed for the first time,
-  // worst first, also put on the list of NextPending.
+  // Journals and counts a judged case, which took `seconds`. Returns its new sightings, worst first,
+  // which are also put on the list of NextPending.
   std::vector<Sighting> Record(const Item& item, const Judged& judged, double seconds);
-  // The sighting as it is now, with its kept.
+  // Stores what was kept, and returns the sighting with it.
   Sighting Store(const Sighting& sighting, StoredFinding kept);
-  // The number of faults of the harness so far, this one included.
+  // Journals a fault of the harness. Returns their number so far, this one included.
   int64_t CountFault(const std::string& what);
 
-  // Why the journal cannot be written; empty while it can.
+  // Returns why the journal cannot be written; empty if it can.
   std::string Failure() { return journal_->Failure(); }
   // Ends the run.
   void Close();
@@ -79,11 +79,11 @@ class CampaignState {
   std::vector<Sighting> Sightings();                     // in the order of their items
   int64_t Faults();
   Phase CurrentPhase();  // the phase of the item that was handed out last
-  // The number of cells that all targets together have shown, and when the newest was seen.
+  // Returns the number of cells that all targets together have shown, and when the newest was seen.
   std::pair<int64_t, std::chrono::milliseconds> Cells();
 
  private:
-  bool Full() const;  // stop_after is reached
+  bool Full() const;  // true if stop_after is reached
 
   const CampaignOptions& options_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int64_t kFormat = 2;
 constexpr int64_t kMaxItem = int64_t{1} << 36;
-// Items are handed out in order, so one that is done is at most as many ahead of the others as there
-// are jobs. A journal that says otherwise must not make the reader ask for gigabytes.
+// Items are handed out in order, so a finished one is at most as many ahead of the others as there are
+// jobs. A journal that says otherwise must not make the reader allocate gigabytes.
 constexpr int64_t kMaxAhead = int64_t{1} << 20;
 
 std::string SystemError(const std::filesystem::path& path, const char* what) {
@@ -53,7 +53,7 @@ class Reader {
  public:
   Reader(JournalState* state, const OnDone& on_done) : state_(*state), on_done_(on_done) {}
 
-  // False: `why` says what is wrong with the line.
+  // Returns false if the line is wrong; `why` says how.
   bool Take(const Json& line, std::string* why) {
     if (first_) {
       first_ = false;
@@ -62,7 +62,7 @@ class Reader {
     if (line.Find("start") != nullptr) return Start(line, why);
     if (const Json* done = line.Find("done")) return Done(*done, line, why);
     if (line.Find("kind") != nullptr) return Kind(line, why);
-    if (line.Find("phase") != nullptr) return true;  // for whoever reads the file
+    if (line.Find("phase") != nullptr) return true;  // for human readers only
     if (const Json* sighting = line.Find("sighting")) return Sighted(*sighting, why);
     if (const Json* more = line.Find("more")) return More(*more, why);
     if (const Json* stored = line.Find("stored")) return Stored(*stored, why);
@@ -210,7 +210,7 @@ class Reader {
   int64_t done_ = 0;
 };
 
-// `whole`: bytes up to the end of the last whole line.
+// `whole`: the number of bytes up to the end of the last whole line.
 bool ParseJournal(const std::filesystem::path& path, std::string_view text, JournalState* state,
                   const OnDone& on_done, size_t* whole, std::string* error) {
   Reader reader(state, on_done);
@@ -268,7 +268,7 @@ std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
 bool Journal::Read(const std::filesystem::path& dir, JournalState* state, std::string* error,
                    const OnDone& on_done) {
   const std::filesystem::path path = dir / kJournalName;
-  // Mapped: what it takes is given back page by page, however long the campaign was.
+  // The file is mapped: its pages are released as they are read, for a campaign of any length.
   const std::unique_ptr<MappedFile> file = MappedFile::Open(path, error);
   size_t whole = 0;
   return file && ParseJournal(path, TextOf(*file), state, on_done, &whole, error);
@@ -383,7 +383,8 @@ void Journal::Write(const std::string& text) {
   do {
     written = write(descriptor_, text.data(), text.size());
   } while (written < 0 && errno == EINTR);
-  // Less than the whole line: the disk is full, and a second part could follow another writer's line.
+  // A part of the line was written: the disk is full, and the other part could follow another writer's
+  // line.
   if (written != static_cast<ssize_t>(text.size())) {
     failure_ = std::string("cannot write the journal: ") +
                (written < 0 ? strerrordesc_np(errno) : "disk full");

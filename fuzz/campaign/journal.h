@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The journal of a campaign: DIR/journal.jsonl, appended to and never rewritten, one JSON object a
-// line.
+// The journal of a campaign is DIR/journal.jsonl, one JSON object a line. It is appended to and never
+// rewritten.
 //
 //   {"journal":2,"plumb":"0.1.0","campaign":{...}}         first line: what makes each case what it is
 //   {"phase":"search","item":ITEM}                         a phase's first item of this run
@@ -17,10 +17,10 @@
 //
 // ITEM is index * targets + target, index as in fuzz/campaign/search/plan.h.
 //
-// Each line is written with one write(2), so a crash of the supervisor tears the last line at most. A
+// Each line is written with one write(2), so a crash of the supervisor tears at most the last line. A
 // torn last line is cut off when the journal is opened again. An item is done when its "done" line is
-// whole, and a sighting precedes the "done" of its case: a resumed campaign repeats what was not done,
-// counts nothing twice and pursues what was seen but not stored.
+// whole, and a sighting precedes the "done" of its case. So a resumed campaign repeats unfinished
+// cases, counts nothing twice, and pursues sightings that were not stored.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
@@ -46,10 +46,10 @@
 
 namespace plumbline::fuzz {
 
-// (target, signature)
+// A sighting's key: (target, signature).
 using SightingKey = std::pair<std::string, std::string>;
 
-// The small numbers of "done" lines.
+// The small numbers of kinds in "done" lines.
 using KindNumbers = std::map<std::pair<std::string, CaseClass>, int64_t>;  // by regime and class
 
 struct JournalState {
@@ -68,8 +68,8 @@ struct JournalState {
   }
 };
 
-// Told of every item that is done, once each, in the order of the lines; the state then holds what came
-// before it, its options at least.
+// Called for every item that is done, once each, in the order of the lines. The state then holds what
+// came before the item, at least its options.
 using OnDone = std::function<void(const JournalState& state, int64_t item, const CaseRecord&,
                                   std::chrono::milliseconds)>;
 
@@ -78,11 +78,11 @@ class Journal {
   // Begins a new journal in the existing folder `dir`. Null, with the reason, if there is one already.
   static std::unique_ptr<Journal> Create(const std::filesystem::path& dir,
                                          const CampaignOptions& options, std::string* error);
-  // Reads the journal in `dir` and goes on with it. Null, naming the line, if it is damaged elsewhere
-  // than at its end; null, too, while another process holds it.
+  // Reads the journal in `dir` and prepares it for appending. Null, naming the line, if it is damaged
+  // anywhere but at its end. Null also while another process holds it.
   static std::unique_ptr<Journal> Open(const std::filesystem::path& dir, JournalState* state,
                                        std::string* error, const OnDone& on_done = {});
-  // As Open, but changes nothing and takes no lock.
+  // Reads as Open does, but changes nothing and takes no lock.
   static bool Read(const std::filesystem::path& dir, JournalState* state, std::string* error,
                    const OnDone& on_done = {});
 
@@ -90,7 +90,7 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // From any thread.
+  // These may be called from any thread.
   void Start(int64_t item);
   void Entered(Phase phase, int64_t item);
   void Done(int64_t item, std::chrono::milliseconds elapsed, const CaseRecord& record);
@@ -100,7 +100,8 @@ class Journal {
   void Fault(const std::string& what);
   void Clock(std::chrono::milliseconds elapsed);
 
-  // Why a line could not be written (a full disk); empty while all is well. Nothing is written after.
+  // Returns why a line could not be written (a full disk); empty if all lines were. Nothing is written
+  // after a failure.
   std::string Failure();
 
  private:

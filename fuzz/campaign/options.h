@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a campaign: which cases (targets, seed, regime or one recipe), how many, and
-// where the results go. The first group decides what each case is, so a resumed campaign keeps it.
+// The options of a campaign: the cases (targets, seed, regime or one recipe), their number, and the
+// folder of the results. The first group decides what each case is, so a resumed campaign keeps it.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_
@@ -20,7 +20,7 @@
 
 namespace plumbline::fuzz {
 
-// The cases of a folder as they were when the campaign began: a resumed one must replay the same.
+// The cases of a folder when the campaign began: a resumed one must replay the same.
 struct CorpusStamp {
   int64_t cases = 0;
   uint64_t hash = 0;  // hash of names and contents
@@ -32,7 +32,8 @@ struct CampaignOptions : CaseOptions {
   std::filesystem::path corpus;  // replayed first; empty: none
   CorpusStamp corpus_stamp;      // filled in when the campaign begins
 
-  // Absent: what the campaign in `out` had, or the default of a new one (60 s, no limit, 20 s).
+  // If absent, they are those of the campaign in `out`, or the defaults of a new one (60 s, no limit,
+  // 20 s).
   std::optional<Budget> budget;
   std::optional<int64_t> stop_after;  // distinct findings; 0: no such limit
   std::optional<std::chrono::milliseconds> case_timeout;
@@ -52,11 +53,12 @@ struct CampaignOptions : CaseOptions {
   std::chrono::milliseconds GetCaseTimeout() const {
     return case_timeout.value_or(std::chrono::milliseconds(20'000));
   }
-  // Cases of the whole campaign, all targets together; nullopt where only the clock limits them.
+  // Returns the cases of the whole campaign, all targets together; nullopt if only the clock limits
+  // them.
   std::optional<int64_t> Cases() const;
 };
 
-// For the journal's first line, and back; nullopt names what is missing.
+// These write and read the journal's first line; nullopt names what is missing.
 Json ToJson(const CampaignOptions& options);
 std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::string* error);
 

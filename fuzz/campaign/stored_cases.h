@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stored cases that a campaign replays before anything else.
+// The stored cases that a campaign replays first.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
@@ -19,9 +19,8 @@ struct StoredCases {
   CorpusStamp stamp;
 };
 
-// Every case below options.corpus; none where that is empty. nullopt, with the reason, where one cannot
-// be read (nothing is passed over), or where options.corpus_stamp is of a campaign that began with
-// others.
+// Returns every case below options.corpus; none if that is empty. nullopt, with the reason, if one
+// cannot be read (none is skipped), or if options.corpus_stamp is of a campaign that began with others.
 std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error);
 
 }  // namespace plumbline::fuzz

@@ -69,7 +69,7 @@ Json ToJson(const CampaignSummary& summary) {
     const auto& [target, tally] = summary.targets[t];
     Json entry = ToJson(tally);
     entry["target"] = target;
-    // Beside the totals and not in them: there is time in these.
+    // These stand beside the totals and not in them, because they contain times.
     if (t < summary.coverage.size()) json["coverage"][target] = ToJson(summary.coverage[t]);
     if (t < summary.yields.size()) {
       json["yield"][target] = ToJson(summary.yields[t], FindingsOf(summary, target));

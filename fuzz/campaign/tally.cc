@@ -8,7 +8,8 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The largest wins, and a NaN (a harness that lost count) over everything.
+// Keeps the largest value. A NaN (an inconsistent count of the harness) takes precedence over
+// everything.
 void Raise(double* tightness, double value) {
   if (!(value <= *tightness)) *tightness = value;
 }
@@ -126,7 +127,7 @@ Json ToJson(const Tally& tally) {
     for (const auto& [output, counted] : mine.outputs) {
       Json& row = entry["outputs"][output];
       row = NamedCounts(counted.elements);
-      // As in RecordOf: what was never judged has no tightness.
+      // As in RecordOf, an output that was never judged has no tightness.
       if (counted.elements[0] + counted.elements[1] > 0) row["tightness"] = counted.tightness;
       AddCounts(counted.elements, &aims[case_class.aim][output]);
     }

@@ -21,7 +21,7 @@ struct OutputTally {
 };
 
 struct ClassTally {
-  int64_t cases = 0;  // that were neither skipped nor a fault
+  int64_t cases = 0;  // neither skipped nor a fault
   std::map<std::string, OutputTally> outputs;
 };
 
@@ -29,7 +29,7 @@ struct Tally {
   int64_t cases = 0, pass = 0, fail = 0, skipped = 0, vacuous = 0;  // cases = the other four + faults
   int64_t faults = 0, retried = 0;
   int64_t arbitrated =
-      0;  // elements that the arbiter was asked about: the one number that depends on time
+      0;  // elements that the arbiter was asked about; the one number that depends on time
   std::map<std::string, double> tightness;  // the largest, by output
   ElementCounts elements{};
   std::map<CaseClass, ClassTally> classes;

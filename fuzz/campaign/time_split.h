@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of one run of a campaign, by purpose. `jobs` threads ran for `wall` seconds; the harness's
-// own share is what target, oracle, arbiter and shrinking leave.
+// The time of one run of a campaign, by purpose. `jobs` threads ran for `wall` seconds. The harness's
+// own share is the rest after target, oracle, arbiter and shrinking.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
@@ -16,10 +16,10 @@ struct TimeSplit {
   int jobs = 0;
   double wall = 0;       // seconds on the clock; those below are summed over all jobs
   double target = 0;     // in the target: the runs that judging a case takes
-  double oracle = 0;     // computing what is right, and comparing
-  double arbiter = 0;    // judging again with the arbiter, what fails and a share of what passes
+  double oracle = 0;     // computing the right values, and comparing
+  double arbiter = 0;    // judging again with the arbiter: failures, and a share of the passes
   double shrinking = 0;  // from a sighting to its stored case
-  double expansion = 0;  // making problems of recipes: a part of the harness's own
+  double expansion = 0;  // expanding recipes: a part of the harness's own share
 
   double Total() const { return jobs * wall; }
   double Harness() const { return Total() - target - oracle - arbiter - shrinking; }

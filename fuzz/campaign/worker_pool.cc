@@ -19,14 +19,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A harness that contradicts itself is not worth running on: enough to see a pattern, then it stops.
+// A harness that contradicts itself must stop; this many faults are enough to see a pattern.
 constexpr int64_t kMostFaults = 10;
-// Shrinking under a budget of time may overrun it by this much, or the last finding would stay large.
+// Shrinking under a budget of time may exceed it by this much, or the last finding would stay large.
 constexpr milliseconds kLeastShrinkTime{5'000};
-// Between two looks at whether a generation's last cases are done: some milliseconds in every second.
+// The pause between two checks whether a generation's last cases are done: some milliseconds in every
+// second.
 constexpr milliseconds kPatience{2};
-// The limits of findings/. A finding beyond them is still seen, shrunk and counted, and its recipe is
-// in the journal.
+// The limits of findings/. A finding beyond them is still shrunk and counted, and its recipe is in the
+// journal.
 constexpr int64_t kMostStored = 1'000;
 constexpr int64_t kMostStoredBytes = int64_t{256} << 20;
 constexpr milliseconds kProgressEvery{200};
@@ -121,7 +122,7 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
   AddTime(&TimeSplit::target, judged.result.target_seconds);
   AddTime(&TimeSplit::oracle, judged.result.oracle_seconds);
   watch.Restart();
-  // The arbiter speaks before anything becomes a finding. What is known already is only counted: asking
+  // The arbiter is asked before anything becomes a finding. A known signature is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
   if (judged.kind == Judged::Kind::kJudged && campaign_state_.ShowsNew(item, judged.result)) {
     judged = runner->Confirm(request, std::move(judged));
@@ -223,7 +224,7 @@ std::optional<Pursued> WorkerPool::PursueFrom(const Sighting& sighting, int job,
                          std::to_string(now) + " values");
   };
 
-  // Shrinking goes on from the point that an interrupted run had reached, if that still fails.
+  // Shrinking continues from the point that an interrupted run had reached, if that still fails.
   std::string unused;
   if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
     FailingProblem smaller = start;
@@ -273,8 +274,7 @@ void WorkerPool::StoreCase(const Sighting& sighting, Pursued pursued) {
   observer_.OnStored(stored, WhyOf(stored.regime));
 }
 
-// No sighting is made of them: there is no recipe that shows them. But what was seen is not thrown
-// away.
+// They do not become sightings, since no recipe shows them, but their cases are stored.
 void WorkerPool::StoreOtherFindings(const std::string& target, const std::vector<Case>& others) {
   for (const Case& other : others) {
     const std::string signature = other.finding.Signature();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads of one run of a campaign. Each has a worker of its own for every target, takes what is to
-// be shrunk before it takes a new case, and ends when there is neither.
+// The threads of one run of a campaign. Each has its own worker for every target, takes a sighting that
+// is to be shrunk before it takes a new case, and ends when there is neither.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
@@ -62,34 +62,35 @@ class WorkerPool {
   }
 
   void Run();
-  // Why the run ended early; kClean if it did not, kInterrupted if work was left behind.
+  // Returns why the run ended early; kClean if it did not, kInterrupted if work was left behind.
   ExitStatus status() const {
     return failed_ != ExitStatus::kClean ? failed_
            : cut_short_                  ? ExitStatus::kInterrupted
                                          : ExitStatus::kClean;
   }
   const std::string& error() const { return error_; }
-  const TimeSplit& time() const { return time_; }  // once Run has returned
+  const TimeSplit& time() const { return time_; }  // valid after Run
 
  private:
   using Runners = std::vector<std::unique_ptr<CaseRunner>>;
 
   void Work(int job);
   Runners MakeRunners(int job) const;
-  // The case as it is sent; nullopt, with the reason, where its file cannot be read any more.
+  // Makes the request that is sent; nullopt, with the reason, if the case's file cannot be read any
+  // more.
   static std::optional<Request> RequestOf(const Item& item, std::string* error);
-  // Both: false if this thread is to end.
+  // Both return false if this thread is to end.
   bool RunItem(const Item& item, CaseRunner* runner);
   bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
-  // nullopt, with the reason, where the case's file cannot be read any more.
+  // Returns nullopt, with the reason, if the case's file cannot be read any more.
   static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
-  // Counts `bytes` more under findings/. Empty if they may be stored, else why not.
+  // Counts `bytes` more under findings/. Returns an empty text if they may be stored, else why not.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
   void StoreOtherFindings(const std::string& target, const std::vector<Case>& others);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
-  // Notes why nothing more can be done; kInterrupted: work is left behind.
+  // Records why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);
   bool Ending();
   void AddTime(double TimeSplit::*part, double seconds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The elites of a campaign (MAP-Elites: Mouret and Clune, 2015): for each niche, a target's output in a
-// class of cases, the recipe that came nearest to the bound there. An elite is where the search goes on
-// from; the bound itself is the wall that it climbs towards.
+// class of cases, the recipe that came nearest to the bound. The search changes elites to come nearer
+// to the bound.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
@@ -23,12 +23,12 @@ class Archive {
     Recipe recipe;
   };
 
-  // A judged case of a target. Returns by how much the largest tightness of its niches rose, in all:
-  // from 0 where a niche is new, and never beyond the bound, for what lies above 1 is a finding and not
-  // a place to go on from: it leaves the elite as it is.
+  // Adds a judged case of a target. Returns the sum of the rises of its niches' largest tightness: from
+  // 0 if a niche is new, and never beyond the bound. A tightness above 1 is a finding; it leaves the
+  // elite as it is, since the search does not continue from findings.
   double Add(size_t target, const CaseRecord& record, const Recipe& recipe);
 
-  // At most outputs x classes x targets, whatever the number of cases.
+  // Returns the number of elites: at most outputs x classes x targets, whatever the number of cases.
   size_t size() const { return elites_.size(); }
   const std::map<std::string, Elite>& elites() const { return elites_; }
 

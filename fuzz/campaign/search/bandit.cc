@@ -6,10 +6,10 @@
 namespace plumbline::fuzz {
 namespace {
 
-// This share of all choices is spread evenly. A regime that shows something only from its thousandth
-// case on is found by it, and the bandit then learns of it.
+// This share of all choices is spread evenly. It finds a regime that shows something only from its
+// thousandth case on, and the bandit then learns of it.
 constexpr double kFloor = 0.5;
-// The harness's own cost of a case, in multiply-adds: a case of one element is not free.
+// The harness's own cost of a case, in multiply-adds: a case of one element has a cost too.
 constexpr double kCostOfAnyCase = 20'000;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which regime the search turns to: each in proportion to what its recent cases brought for what they
-// cost, and none below a floor. What a case brought is new cells, a rise of the largest tightness, and
-// new signatures; what it cost is multiply-adds, not time, so that two runs choose alike.
+// Chooses the search's next regime: each in proportion to the reward of its recent cases over their
+// cost, and none below a floor. The reward is new cells, a rise of the largest tightness, and new
+// signatures. The cost is in multiply-adds, not in time, so that two runs choose alike.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
@@ -17,16 +17,16 @@ namespace plumbline::fuzz {
 
 class Bandit {
  public:
-  // Arms in this order; all start alike.
+  // Makes arms in this order; all start alike.
   explicit Bandit(const std::vector<std::string>& arms);
 
-  // A case of an arm; an arm that there is not is passed over. reward, cost >= 0.
+  // Adds a case of an arm; an unknown arm is ignored. reward, cost >= 0.
   void Add(std::string_view arm, double reward, double cost);
-  // At the end of a generation: what lies far back counts less, by an eighth each time.
+  // Is called at the end of a generation: old rewards and costs count less, by an eighth each time.
   void Age();
-  // The arm for 32 random bits. Every arm has at least half an equal share.
+  // Returns the arm for 32 random bits. Every arm has at least half an equal share.
   const std::string& Choose(uint32_t bits) const;
-  // The arm's share of all choices. Shares add up to 1.
+  // Returns the arm's share of all choices. Shares sum to 1.
   double Share(std::string_view arm) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cells of a case: what it showed, coarsely enough that the next case often shows the same. Device
-// code has no edge coverage worth the name, so what tells two cases apart is numbers and shapes:
+// The cells of a case describe what it showed, coarsely enough that the next case often shows the same.
+// Device code has no useful edge coverage, so cases are told apart by numbers and shapes:
 //
 //   "gaussian bf16 logprob 2^-3"       floor(log2(error / bound)) of an output, by class and dtype;
 //                                      "0" for no error at all, "over" above the bound
@@ -11,7 +11,7 @@
 //                                      multiple of 16 only, V elsewhere; H/16 or H; N0, N1, N>1
 //   "shows bound:logprob"              a signature
 //
-// A skipped case and a fault show nothing.
+// A skipped case and a fault have no cells.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
@@ -24,10 +24,11 @@
 
 namespace plumbline::fuzz {
 
-// None twice.
+// Returns the cells, none twice.
 std::vector<std::string> CellsOf(const CaseRecord& record, const Recipe& recipe);
 
-// "2^-3"; bins end at 2^-12, below which rounding noise would make cells without end.
+// Returns a bin such as "2^-3". Bins end at 2^-12, below which rounding noise would make cells without
+// end.
 std::string TightnessBin(double tightness);
 
 }  // namespace plumbline::fuzz

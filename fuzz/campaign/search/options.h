@@ -15,9 +15,9 @@ namespace plumbline::fuzz {
 struct CaseOptions {
   uint64_t seed = 0;
   std::string regime;  // empty: all of them in turn
-  std::string recipe;  // not empty: this one case on each target, and budget is not looked at
+  std::string recipe;  // not empty: this one case on each target, whatever the budget
   Shard shard;
-  bool blind = false;  // draws alone: no level one, and nothing that was seen has a say
+  bool blind = false;  // draws alone: no level one, and no use of earlier results
 };
 
 }  // namespace plumbline::fuzz

@@ -12,16 +12,16 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The first two generations are drawn before anything is known of them.
+// The first two generations are drawn before there are results.
 constexpr int64_t kAllBlind = 2 * kGeneration;
 
-// Shuffled by key: a defect's place in a list must not decide after how many cases it is found.
+// Shuffles by key: a defect's place in a list must not decide after how many cases it is found.
 template <class T>
 void Shuffle(uint64_t seed, std::vector<T>* list) {
   for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[Mix(seed, i) % i]);
 }
 
-// Round after round one case of every regime, so that the first round has one of each.
+// Takes one case of every regime, round after round, so that the first round has one of each.
 std::vector<Recipe> LevelOneInRounds(uint64_t seed, const std::string& only) {
   std::map<std::string, std::vector<Recipe>> by_regime;
   for (int64_t i = 0; i < LevelOneCases(); ++i) {
@@ -45,7 +45,7 @@ std::vector<Recipe> LevelOneInRounds(uint64_t seed, const std::string& only) {
   return all;
 }
 
-// Every shards-th of a list, from `shard` on.
+// Returns every shards-th element of a list, from `shard` on.
 template <class T>
 std::vector<T> ShareOf(const std::vector<T>& list, int64_t shard, int64_t shards) {
   std::vector<T> share;
@@ -93,7 +93,7 @@ Plan::Place Plan::At(int64_t index) const {
   if (index < stored) return {.phase = Phase::kCorpus, .number = index};
   if (index < stored + first) return {.phase = Phase::kLevelOne, .number = index - stored};
   const int64_t number = index - stored - first;
-  // Blind cases alone up to the end of the second generation; from there on every other one.
+  // All cases are blind up to the end of the second generation; after it every other one is.
   const int64_t blind = std::max<int64_t>(0, kAllBlind - stored - first);
   if (!search_ || number < blind) return {.number = number};
   const int64_t rest = number - blind;
@@ -102,14 +102,14 @@ Plan::Place Plan::At(int64_t index) const {
 
 Recipe Plan::Blind(int64_t number) const {
   if (recipe_) return *recipe_;
-  // Draws walk over the regimes, so shards take whole walks in turn.
+  // Draws go through the regimes in turn, so shards take whole rounds in turn.
   const auto walk = regime_.empty() ? static_cast<int64_t>(Regimes().size()) : 1;
   const int64_t index = (number / walk * shards_ + shard_) * walk + number % walk;
   return DrawRecipe(seed_, static_cast<uint64_t>(index), regime_);
 }
 
 uint64_t Plan::GuidedSeed(int64_t number) const {
-  constexpr uint64_t kGuided = 0x67756964;  // "guid": apart from the seeds of other draws
+  constexpr uint64_t kGuided = 0x67756964;  // "guid": keeps these seeds apart from other draws
   return Mix(Mix(seed_, kGuided), static_cast<uint64_t>(number * shards_ + shard_));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of a campaign's cases: first what is stored (corpus), then one case of every regime and
-// family of shapes (level one, after TestFloat's level 1), then the search, for as long as the budget
-// lasts. Case `index` is a pure function of the options; in the search, of the options and of what the
-// cases of earlier generations showed (fuzz/campaign/search/search.h).
+// The order of a campaign's cases: first the stored ones (corpus), then one case of every regime and
+// family of shapes (level one, after TestFloat's level 1), then the search, until the budget ends. Case
+// `index` is a pure function of the options; in the search, of the options and of the results of
+// earlier generations (fuzz/campaign/search/search.h).
 //
-// Shards: of n, shard i (0 <= i < n) has every n-th case of each phase, and blind draws of its own: no
-// two shards share one. Indices count the cases of one shard.
+// Of n shards, shard i (0 <= i < n) has every n-th case of each phase, and its own blind draws: no two
+// shards share one. Indices count the cases of one shard.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
@@ -26,7 +26,7 @@ enum class Phase : uint8_t { kRecipe, kCorpus, kLevelOne, kSearch };
 
 std::string_view Name(Phase phase);  // "recipe", "corpus", "level one", "search"
 
-// Guided cases are drawn from what earlier generations showed. A generation is this many indices.
+// Guided cases are drawn from the results of earlier generations. A generation is this many indices.
 inline constexpr int64_t kGeneration = 512;
 
 inline constexpr std::string_view kCorpusRegime = "corpus";
@@ -36,20 +36,20 @@ class Plan {
   struct Place {
     Phase phase = Phase::kSearch;
     int64_t number = 0;   // within the phase; in the search, within the blind or the guided cases
-    bool guided = false;  // in the search: drawn from what was seen
+    bool guided = false;  // in the search: drawn from earlier results
   };
 
-  // `corpus`: the case files, all of them, in their order.
+  // `corpus`: all case files, in their order.
   Plan(const CaseOptions& options, const std::vector<std::filesystem::path>& corpus);
 
   Place At(int64_t index) const;
-  // By Place::number.
+  // These take Place::number.
   const std::filesystem::path& CorpusFile(int64_t number) const {
     return corpus_[static_cast<size_t>(number)];
   }
   const Recipe& LevelOne(int64_t number) const { return level_one_[static_cast<size_t>(number)]; }
   Recipe Blind(int64_t number) const;
-  // A number that no other guided case of the campaign has, for a seed of its own.
+  // Returns a number that no other guided case of the campaign has, for its own seed.
   uint64_t GuidedSeed(int64_t number) const;
 
  private:
@@ -62,7 +62,7 @@ class Plan {
   std::vector<Recipe> level_one_;              // this shard's
 };
 
-// The regimes that a campaign draws from: all, or the one that was asked for.
+// Returns the regimes that a campaign draws from: all, or the one that was asked for.
 std::vector<std::string> RegimesOf(const CaseOptions& options);
 
 }  // namespace plumbline::fuzz

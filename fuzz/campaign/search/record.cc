@@ -13,7 +13,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// In the order of oracle::kOutputs.
+// The letters are in the order of oracle::kOutputs.
 constexpr std::string_view kOutputLetters = "pleshw";
 static_assert(kOutputLetters.size() == oracle::kOutputs.size());
 
@@ -37,7 +37,7 @@ std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
   return std::nullopt;
 }
 
-// [pass], [pass, tightness] or [pass, fail, vacuous, unspecified(, tightness)].
+// The forms are [pass], [pass, tightness] and [pass, fail, vacuous, unspecified(, tightness)].
 Json OutputJson(const ElementCounts& counts, const double* tightness) {
   Json json;
   const bool plain = counts[1] == 0 && counts[2] == 0 && counts[3] == 0;
@@ -104,8 +104,8 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
     }
   }
   for (const OutputSummary& output : result.outputs) {
-    // An output of which no element was judged has no tightness, rather than the best one. A NaN (a
-    // harness that lost count) wins over everything.
+    // An output of which no element was judged has no tightness, rather than the best one. A NaN (an
+    // inconsistent count of the harness) takes precedence over everything.
     if (output.pass + output.fail > 0) {
       double& tightness =
           record.tightness.try_emplace(output.output, RoundTightness(output.tightness)).first->second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record of a judged case: one line of the journal, and all that totals, coverage and search are
-// computed from. So a resumed campaign has what an uninterrupted one would have.
+// The record of a judged case: one line of the journal, and the only source of totals, coverage and
+// search. So a resumed campaign has the same state as an uninterrupted one.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
@@ -19,7 +19,7 @@
 
 namespace plumbline::fuzz {
 
-// Elements by verdict: pass, fail, vacuous, unspecified.
+// Numbers of elements by verdict: pass, fail, vacuous, unspecified.
 using ElementCounts = std::array<int64_t, 4>;
 
 void AddCounts(const ElementCounts& counts, ElementCounts* sum);
@@ -29,11 +29,11 @@ struct CaseRecord {
   std::string skip_reason;
   bool retried = false;
   bool fault = false;
-  std::vector<std::string> signatures;      // its findings', worst first, none twice
+  std::vector<std::string> signatures;      // of its findings, worst first, none twice
   std::map<std::string, double> tightness;  // by output; five digits (RoundTightness)
   std::map<std::string, ElementCounts> by_output;
   int64_t arbitrated = 0;
-  // The journal keeps these beside the rest of the line, the first two as one small number.
+  // The journal stores these beside the rest of the line, the first two as one small number.
   std::string regime;
   CaseClass case_class;
   int64_t us = 0;  // microseconds that judging it took, the arbiter left out
@@ -46,14 +46,15 @@ struct CaseRecord {
 // `regime` and `us` are left for the caller to fill in.
 CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class);
 
-// Five significant digits, so that a journal's line is short; but what is on one side of 1 stays there.
+// Rounds to five significant digits, so that a journal's line is short. A value on one side of 1 stays
+// there.
 double RoundTightness(double tightness);
 
-// An object without regime, case_class and us. A verdict of pass, an output without failing, vacuous
-// and unspecified elements, and what is 0 or empty is left out or shortened; an output's key is its
-// letter in kOutputLetters.
+// Writes an object without regime, case_class and us. It leaves out or shortens a verdict of pass, an
+// output without failing, vacuous and unspecified elements, and values that are 0 or empty. An output's
+// key is its letter in kOutputLetters.
 Json ToJson(const CaseRecord& record);
-// nullopt for what ToJson does not write; members that it does not know are passed over.
+// Returns nullopt for anything that ToJson does not write; unknown members are ignored.
 std::optional<CaseRecord> CaseRecordFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz

@@ -20,7 +20,7 @@ struct RegimeYield {
   int64_t fail = 0;        // cases
   int64_t new_cells = 0;   // fuzz/campaign/search/features.h
   double tightness = 0;    // the largest of any output
-  int64_t blind = 0;       // judged cases that nothing seen before had a say in,
+  int64_t blind = 0;       // judged cases that do not depend on earlier results,
   int64_t blind_fail = 0;  // and those of them that failed
 };
 
@@ -28,7 +28,7 @@ using RegimeYields = std::map<std::string, RegimeYield>;  // by regime
 
 void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t new_cells);
 
-// `findings`: sightings by regime. Where no blind case failed there is "fails_below", the rule of three
+// `findings`: sightings by regime. If no blind case failed, "fails_below" holds the rule of three
 // (fuzz/campaign/search/assurance.h).
 Json ToJson(const RegimeYields& yields, const std::map<std::string, int64_t>& findings);
 

@@ -11,7 +11,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Rewards of the bandit. A rise of the tightness from 0 to the bound is worth 1.
+// Rewards of the bandit. A rise of the tightness from 0 to the bound has the reward 1.
 constexpr double kNewCell = 0.1;
 constexpr double kNewSignature = 10;
 
@@ -27,7 +27,7 @@ Recipe Search::Draw(int64_t index) const {
   const Plan::Place place = plan_.At(index);
   if (place.phase == Phase::kLevelOne) return plan_.LevelOne(place.number);
   if (!place.guided) return plan_.Blind(place.number);
-  // snapshots_[1] is what generation taken_ + 1 is drawn from, snapshots_[0] what taken_ is.
+  // Generation taken_ + 1 is drawn from snapshots_[1], generation taken_ from snapshots_[0].
   const int64_t generation = index / kGeneration;
   return Guided(plan_.GuidedSeed(place.number), *snapshots_[generation == taken_ + 1 ? 1 : 0]);
 }
@@ -63,7 +63,7 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
 }
 
 void Search::Finish() {
-  // Nothing waits behind a gap of more than a generation: Ready() was false for it.
+  // No entry waits behind a gap of more than a generation: Ready() was false for it.
   for (const auto& [number, generation] : std::exchange(waiting_, {})) TakeIn(generation);
 }
 
@@ -83,7 +83,7 @@ void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
   const Plan::Place place = plan_.At(index);
   const CaseRecord& record = entry.record;
   const bool blind = place.phase == Phase::kSearch && !place.guided;
-  if (place.phase == Phase::kCorpus) {  // no recipe: nothing to go on from
+  if (place.phase == Phase::kCorpus) {  // it has no recipe that a step could change
     AddTo(&yields_[target], record, false, 0);
     return;
   }
@@ -96,7 +96,8 @@ void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
   for (const std::string& signature : record.signatures) {
     if (signatures_.emplace(target, signature).second) reward += kNewSignature;
   }
-  // In multiply-adds of one product, about: 65 536 rows of one column take as long as 10^8 of them.
+  // Costs in multiply-adds of one product, about: 65 536 rows of one column take as long as 10^8 of
+  // them.
   constexpr double kRow = 2'000, kColumn = 500;
   const auto n = static_cast<double>(recipe.n), v = static_cast<double>(recipe.v);
   snapshot->bandit.Add(record.regime, reward,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The guided half of a campaign, and what its cases showed.
+// The guided half of a campaign, and the results of its cases.
 //
-// Cases fall into generations of kGeneration indices. Generation g is drawn from what generations up to
-// g - 2 showed, taken in by the order of their items: so a case depends neither on how many jobs there
-// are nor on which of them was faster, and while one generation runs out, the next is already going.
-// Recipes are recomputed, not stored: taking the same records in again, in any order within a
-// generation, gives the same search.
+// Cases fall into generations of kGeneration indices. Generation g is drawn from the results of
+// generations up to g - 2, taken in by the order of their items. So a case depends neither on the
+// number of jobs nor on which of them was faster, and the next generation starts while the last cases
+// of one are running. Recipes are recomputed, not stored: taking the same records in again, in any
+// order within a generation, gives the same search.
 //
 // Device code has no edge coverage that helps, so the search climbs in error over bound. A guided case
-// takes a regime from the bandit, one of its elites from the archive, and a step or a few from there
-// (fuzz/recipe/steps.h); where there is no elite, or one time in eight, a fresh draw of that regime.
+// takes a regime from the bandit, one of its elites from the archive, and changes it by one or a few
+// steps (fuzz/recipe/steps.h). If there is no elite, or one time in eight, it is a fresh draw of that
+// regime.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
@@ -38,36 +39,37 @@ namespace plumbline::fuzz {
 
 class Search {
  public:
-  // `plan` must outlive this. `targets`: how many items a case has, item = index * targets + target.
+  // `plan` must outlive this. `targets`: the number of items of a case; item = index * targets +
+  // target.
   Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets);
 
-  // True if all is known that the case at `index` may depend on.
+  // Returns true if every result is known that the case at `index` may depend on.
   bool Ready(int64_t index) const { return index / kGeneration <= taken_ + 1; }
-  // Precondition: Ready(index), and not a case of the corpus.
+  // Draws the recipe. Precondition: Ready(index), and not a case of the corpus.
   Recipe Draw(int64_t index) const;
 
-  // A judged item, each once, in any order. `elapsed`: the campaign's clock. At most three generations
-  // of records are kept.
+  // Takes in a judged item, each once, in any order. `elapsed`: the campaign's clock. At most three
+  // generations of records are kept.
   void Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed);
-  // The campaign is over: takes in what is left of generations that are not whole. No Draw after it.
+  // Takes in the rest of incomplete generations at the end of the campaign. No Draw may follow.
   void Finish();
 
-  // A target's coverage and yields after the last generation that was taken in.
+  // Return a target's coverage and yields after the last generation that was taken in.
   const Coverage& coverage(size_t target) const { return coverage_[target]; }
   const RegimeYields& yields(size_t target) const { return yields_[target]; }
   const Archive& archive() const { return snapshots_.back()->archive; }
 
  private:
-  // The elites and shares that a generation is drawn from.
+  // The elites and shares from which a generation is drawn.
   struct Snapshot {
     Archive archive;
     Bandit bandit;
-    // The archive's elites by regime and by its aim, each by niche. A draw that walked the archive took
-    // longer than a small case.
+    // The archive's elites by regime and by its aim, each by niche. These indices exist because a draw
+    // that went through the whole archive took longer than a small case.
     std::map<std::string, std::vector<const Archive::Elite*>> by_regime;
     std::map<Aim, std::vector<const Archive::Elite*>> by_aim;
 
-    void Sort();  // once the archive is complete
+    void Sort();  // called once the archive is complete
   };
   struct Entry {
     CaseRecord record;
@@ -76,7 +78,7 @@ class Search {
   using Generation = std::map<int64_t, Entry>;  // by item
 
   Recipe Guided(uint64_t seed, const Snapshot& from) const;
-  // Makes the next snapshot of the last one and what the generation showed.
+  // Makes the next snapshot from the last one and the generation's results.
   void TakeIn(const Generation& generation);
   void Reckon(int64_t item, const Entry& entry, Snapshot* snapshot);
 

@@ -14,10 +14,10 @@
 namespace plumbline::fuzz {
 namespace {
 
-// A race that shows once in ten looks is seen in twenty with a chance of seven eighths.
+// A race that shows once in ten runs is seen in twenty with a chance of seven eighths.
 constexpr int kAttemptsAtARace = 20;
 
-// Empty if the request, judged in full, still shows the signature; else why not.
+// Returns an empty text if the request, judged in full, still shows the signature; else why not.
 std::string Reproduce(const Request& request, const std::string& signature, bool race,
                       CaseRunner* runner) {
   for (int attempt = 0; attempt < (race ? kAttemptsAtARace : 1); ++attempt) {
@@ -31,7 +31,8 @@ std::string Reproduce(const Request& request, const std::string& signature, bool
   return "does not show " + signature;
 }
 
-// Empty if the sighting is reproduced by its file and, as `fuzz --recipe` runs it, by its line.
+// Returns an empty text if the sighting is reproduced by its file and, as `fuzz --recipe` runs it, by
+// its line.
 std::string ReplayBoth(const Case& c, const Sighting& sighting, bool race, CaseRunner* runner) {
   std::string why = Reproduce(RequestFor(c.problem, SeedOf(c)), sighting.signature, race, runner);
   if (!why.empty()) return "replay of the file: " + why;
@@ -90,7 +91,7 @@ Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
 Json ToJson(const Kill& kill) {
   Json json;
   json["target"] = kill.target;
-  // A string, as seeds have 64 bits.
+  // A seed is a string, since it has 64 bits.
   json["seed"] = std::to_string(kill.seed);
   json["killed"] = kill.killed();
   json["cases"] = kill.cases;

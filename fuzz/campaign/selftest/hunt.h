@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hunt for one mutant: a blind campaign, which knows nothing of the defect, ends with its first
-// finding; what was stored is then replayed from its file and from its recipe's line alone. A mutant
-// counts as killed only if all of that holds. Where its defect is a race, replays have several
-// attempts, and any finding will do.
+// Hunts for one mutant: a blind campaign, without knowledge of the defect, ends with its first finding.
+// The stored case is then replayed from its file and from its recipe's line alone. A mutant counts as
+// killed only if all of that succeeds. If its defect is a race, replays have several attempts, and any
+// finding counts.
 //
 // The campaign has one job, so that the case which kills is a function of seed and target.
 
@@ -37,10 +37,10 @@ struct Kill {
   uint64_t seed = 0;
   ExitStatus campaign = ExitStatus::kClean;
   std::string trouble;  // why it does not count as killed; empty if it does
-  int64_t cases = 0;    // until the first that failed, it included; all of them where none did
-  double seconds = 0;   // how long the campaign had run
-  Sighting sighting;    // signature empty: there is none
-  Bucket bucket;        // the stored case's; empty where nothing was stored
+  int64_t cases = 0;    // up to and with the first that failed; all if none did
+  double seconds = 0;   // of the campaign
+  Sighting sighting;    // none if its signature is empty
+  Bucket bucket;        // of the stored case; empty if nothing was stored
 
   bool killed() const { return trouble.empty(); }
   bool found() const { return !sighting.signature.empty(); }

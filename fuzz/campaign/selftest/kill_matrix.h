@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which regimes can kill which mutants: each regime by itself, for up to a number of cases, without
-// shrinking. A regime that kills nothing, and a mutant that one regime alone kills, both stand out.
+// Measures which regimes can kill which mutants: each regime by itself, for up to a number of cases,
+// without shrinking. The text marks a regime that kills nothing, and a mutant that only one regime
+// kills.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
@@ -22,12 +23,13 @@ struct MatrixRow {
   std::string trouble;                // the target does not load, or the harness contradicted itself
 };
 
-// The first `cases` recipes of every regime on one target; what is cut short by the interrupt is 0.
+// Tries the first `cases` recipes of every regime on one target. A regime that the interrupt cuts short
+// has 0.
 MatrixRow TryRegimes(const std::string& target, uint64_t seed, int64_t cases,
                      const std::filesystem::path& program, const std::atomic<bool>& interrupt);
 
-// A line a target, a column a regime under its number; numbers and names follow below. "." stands for
-// a regime that does not kill.
+// Prints a line for each target and a column for each regime under its number; numbers and names follow
+// below. "." marks a regime that does not kill.
 std::string MatrixText(const std::vector<MatrixRow>& rows, int64_t cases);
 
 // {"cases": M, "regimes": [names], "mutants": [{"target", "killed_after": {regime: k}}]}

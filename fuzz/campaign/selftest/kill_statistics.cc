@@ -72,7 +72,7 @@ KillStatistics Summarise(const std::vector<Kill>& kills) {
       of_mutant.emplace_back();
       mutant = all.mutants.end() - 1;
     }
-    // One that was not killed ends behind every one that was, whatever it had tried.
+    // A mutant that was not killed ranks after every one that was, whatever it had tried.
     Kill counted = kill;
     for (const Kill& other : kills) {
       if (!kill.killed()) counted.cases = std::max(counted.cases, other.cases);

@@ -17,11 +17,12 @@
 
 namespace plumbline::fuzz {
 
-// The smallest value that at least `percent` of all values do not exceed; values not empty.
+// Returns the smallest value that at least `percent` of all values do not exceed; values must not be
+// empty.
 double Percentile(std::vector<double> values, int percent);
 
-// A hunt that failed counts as longer than any that did not: its place in the order is the last, its
-// number the cases that were tried.
+// Statistics of one mutant's hunts. A hunt that failed counts as longer than any that did not: it is
+// last in the order, and its number is the cases that were tried.
 struct MutantStatistics {
   std::string target;
   int64_t hunts = 0, killed = 0;
@@ -45,13 +46,13 @@ struct KillStatistics {
   int64_t buckets = 0;
   std::vector<SharedBucket> shared;  // those that hold findings of more than one mutant
 
-  // The share of buckets that hold one cause; 1 where there are no buckets.
+  // Returns the share of buckets that hold one cause; 1 if there are no buckets.
   double Purity() const;
 };
 
 KillStatistics Summarise(const std::vector<Kill>& kills);
 
-// One line a mutant where there were several hunts for each, and the summary over all.
+// Prints one line a mutant if there were several hunts for each, and the summary over all.
 std::string StatisticsText(const KillStatistics& statistics);
 Json ToJson(const KillStatistics& statistics);
 
