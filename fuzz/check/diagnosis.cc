@@ -25,12 +25,13 @@ constexpr Output kForward[] = {Output::kLogprob, Output::kEntropy, Output::kLse}
 
 struct Hypothesis {
   std::string sentence;
-  // Makes the excerpt what it would be if the kernel were right and the mistake the caller's; false:
-  // does not apply.
+  // Changes the excerpt to what it would be if the kernel were right and the caller had made the
+  // mistake. Returns false if that does not apply.
   std::function<bool(DumpExcerpt*, oracle::Contract*)> assume;
 };
 
-// Every element judged, and none wrong. A bound that says nothing explains nothing.
+// Returns true if every element is judged and none is wrong. A bound that says nothing explains
+// nothing.
 bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract,
           const JudgeDumpOptions& judging) {
   oracle::SweepOptions options = judging.ForSweep();
@@ -45,7 +46,7 @@ bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract,
   return judged > 0 && judgement.fault.empty() && !judgement.interrupted;
 }
 
-// Labels as `label` gives them for a row of the dump; rows that have none are judged as they are.
+// Relabels all rows by `label`. Returns false if a row has no valid new label, or if none changes.
 bool Relabel(DumpExcerpt* e, const std::function<std::optional<int64_t>(int64_t, int64_t)>& label) {
   bool changed = false;
   for (size_t i = 0; i < e->rows.size(); ++i) {
@@ -64,7 +65,7 @@ bool Negate(std::optional<HostTensor>* tensor) {
   return true;
 }
 
-// Both upstream gradients times factor(row), rounded to fp32.
+// Multiplies both upstream gradients by factor(row), rounded to fp32.
 bool ScaleGradients(DumpExcerpt* e, const std::function<double(int64_t)>& factor) {
   bool changed = false;
   for (auto* tensor : {&e->grad_logprob, &e->grad_entropy}) {
@@ -170,14 +171,14 @@ bool FailsIn(const DumpVerdict& verdict, Output output) {
   });
 }
 
-// Few enough to be judged a dozen times over: 2^30 products are about a second of the oracle.
+// Returns few enough rows to be judged a dozen times: 2^30 products take the oracle about a second.
 int64_t RowsToTry(const kernel::Problem& p) {
   const int64_t products = std::max<int64_t>(1, p.vocab() * std::max<int64_t>(1, p.hidden_size()));
   return std::clamp<int64_t>((int64_t{1} << 30) / products, 2, 16);
 }
 
-// Positions in the sample: rows that fail forward, or where a gradient alone fails its worst row and
-// others that have a gradient.
+// Returns positions in the sample: rows that fail forward, or, if only a gradient fails, its worst row
+// and others that have a gradient.
 std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdict, bool forward,
                               int64_t most) {
   std::vector<int64_t> at;

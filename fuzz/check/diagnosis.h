@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hypotheses that a wrong dump is consistent with. Each was computed: a few wrong rows are judged
-// again as if the kernel had made that one mistake, and every output that failed then passes in every
-// element. It is a lead and no proof; where nothing fits, nothing is said.
+// Finds the hypotheses that explain a wrong dump. Each is computed: a few wrong rows are judged again
+// as if the kernel had made that one mistake, and every output that failed then passes in every
+// element. A hypothesis is a lead and no proof; if none fits, none is named.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
 #define PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
@@ -18,8 +18,8 @@
 
 namespace plumbline::fuzz {
 
-// One sentence for each hypothesis that fits. `results` and `verdict` are those of JudgeDump; options
-// too.
+// Returns one sentence for each hypothesis that fits. `results`, `verdict` and options are those of
+// JudgeDump.
 std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
                                   const kernel::Results& results, const oracle::Contract& contract,
                                   const DumpVerdict& verdict, const JudgeDumpOptions& options);

@@ -23,7 +23,7 @@ using kernel::ConstTensor;
 using kernel::Reduction;
 using oracle::Output;
 
-// Columns of a weight that has no bytes to show for them. Elsewhere the file bounds the oracle's
+// The limit on the columns of a weight without bytes. Otherwise the file's size bounds the oracle's
 // memory, some 24 bytes a column.
 constexpr int64_t kMaxEmptyColumns = int64_t{1} << 24;
 
@@ -67,7 +67,7 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     p.ignore_index = c.problem.ignore_index;
     p.reduction = c.problem.reduction;
     dump->wanted = c.problem.wanted;
-    // The parts of a layout that change values: element 0, or row 0, for all rows.
+    // These parts of a layout change values: element 0, or row 0, stands for all rows.
     if (c.problem.layout.hidden_broadcast) p.hidden.stride[0] = 0;
     if (c.problem.layout.label_stride == 0) p.labels.stride[0] = 0;
     if (c.problem.layout.grad_stride == 0) {
@@ -97,7 +97,7 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
   return {};
 }
 
-// Checks that the operator's own do not make: outputs of one value a row may be narrower than fp32, and
+// Makes checks that the operator does not: outputs of one value a row may be narrower than fp32, and
 // loss and logprob may come together.
 Refusal CheckOutputs(const Dump& dump) {
   const int64_t n = dump.problem.rows();
@@ -128,7 +128,7 @@ Refusal CheckOutputs(const Dump& dump) {
   return {};
 }
 
-// Shapes, dtypes and ranks of inputs and gradients, by the checks that the operator itself makes.
+// Checks shapes, dtypes and ranks of inputs and gradients, as the operator does.
 Refusal CheckArguments(const Dump& dump) {
   kernel::Results gradients;
   const auto add = [&](Output o, std::optional<kernel::Tensor>* result) {
@@ -150,7 +150,7 @@ Refusal CheckArguments(const Dump& dump) {
            std::to_string(kMaxEmptyColumns);
   }
   const std::optional<ConstTensor>& t = dump.problem.temperature;
-  if (!t || t->rank > 0) return {};  // a bad one of a single row makes that row NaN, and no more
+  if (!t || t->rank > 0) return {};  // a bad one of a single row makes only that row NaN
   const double value = oracle::ReadElement(*t, 0, 0);
   if (std::isfinite(value) && value > 0) return {};
   return "temperature: " + std::to_string(value) + " is not finite and positive";

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dump: a safetensors file with the inputs of one call of the operator and, optionally, what some
-// kernel made of them. Mapped, never read whole. fuzz/check/CHECK.md says how to write one.
+// A dump is a safetensors file with the inputs of one call of the operator and, optionally, the outputs
+// of some kernel. It is mapped, never read whole. fuzz/check/CHECK.md says how to write one.
 //
-// Tensors: hidden, weight, labels; optional temperature, grad_logprob, grad_entropy; optional outputs
-// logprob, entropy, lse, loss, grad_hidden, grad_weight. Metadata: ignore_index and reduction, both
-// optional; a stored case (fuzz/cases/file.h) is a valid dump, and its own JSON says those.
+// Its tensors are hidden, weight, labels; optionally temperature, grad_logprob, grad_entropy;
+// optionally the outputs logprob, entropy, lse, loss, grad_hidden, grad_weight. Its metadata are
+// ignore_index and reduction, both optional. A stored case (fuzz/cases/file.h) is a valid dump; its own
+// JSON has those two.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_DUMP_H_
 #define PLUMBLINE_FUZZ_CHECK_DUMP_H_
@@ -29,12 +30,12 @@ struct Dump {
   std::filesystem::path path;
   std::unique_ptr<MappedFile> file;
   kernel::Problem problem;  // dense views of the mapping; passes the operator's argument checks
-  // By oracle::Output. logprob, entropy and lse may have any float dtype here, though fp32 is what the
-  // operator writes: a kernel that stores them narrower is to be judged, not refused.
+  // Indexed by oracle::Output. logprob, entropy and lse may have any float dtype here, though the
+  // operator writes fp32: a kernel that stores them narrower must be judged, not refused.
   std::array<std::optional<kernel::ConstTensor>, oracle::kOutputs.size()> outputs;
-  Wanted wanted;                     // what a target is asked for where it is run
+  Wanted wanted;                     // the outputs that a target is asked for, if it is run
   int64_t counted = 0;               // rows whose label is not ignore_index
-  std::vector<std::string> unknown;  // names of tensors that mean nothing here
+  std::vector<std::string> unknown;  // names of tensors without a meaning here
 
   const std::optional<kernel::ConstTensor>& output(oracle::Output o) const {
     return outputs[static_cast<size_t>(o)];
@@ -42,8 +43,9 @@ struct Dump {
   bool HasOutputs() const;
 };
 
-// Null, with a reason that names the tensor or the metadata and its value: whatever ViewSafeTensors
-// refuses, a tensor that is missing, of a wrong dtype, misaligned, or whose shape disagrees.
+// Returns null, with a reason that names the tensor or the metadata and its value, for anything that
+// ViewSafeTensors refuses and for a tensor that is missing, of a wrong dtype, misaligned, or of a
+// contradictory shape.
 std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* error);
 
 }  // namespace plumbline::fuzz

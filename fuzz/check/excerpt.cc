@@ -13,7 +13,7 @@ using kernel::ConstTensor;
 using kernel::DType;
 using kernel::Tensor;
 
-// Rows `at` of a float tensor, dense.
+// Copies rows `at` of a float tensor, dense.
 HostTensor Rows(const ConstTensor& from, const std::vector<int64_t>& at) {
   std::vector<int64_t> shape = {static_cast<int64_t>(at.size())};
   if (from.rank > 1) shape.push_back(from.shape[1]);
@@ -37,7 +37,7 @@ std::optional<HostTensor> Rows(const std::optional<Tensor>& from, const std::vec
   return from ? std::optional(Rows(kernel::AsConst(*from), at)) : std::nullopt;
 }
 
-// From what a reduction asks of its rows to what each row is asked.
+// Converts the gradient of a reduction into one for each row.
 void Unreduce(kernel::Reduction reduction, int64_t counted, HostTensor* g) {
   if (reduction == kernel::Reduction::kNone) return;
   for (int64_t i = 0; i < g->size(); ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few rows of a judged dump, copied so that a hypothesis can change them: labels, temperature,
-// upstream gradients, results. Always with reduction none: gamma or gamma/n of a reduction becomes one
-// fp32 gradient a row, rounded once. The weight stays where it is mapped.
+// A few rows of a judged dump (labels, temperature, upstream gradients, results), copied so that a
+// hypothesis can change them. The reduction is always none: gamma or gamma/n of a reduction becomes one
+// fp32 gradient a row, rounded once. The weight stays in the mapping.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
 #define PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
@@ -19,7 +19,7 @@
 namespace plumbline::fuzz {
 
 struct DumpExcerpt {
-  // `at`: positions in the sample, ascending. `counted`: the rows that mean divides by.
+  // `at`: positions in the sample, ascending. `counted`: the number of rows that mean divides by.
   DumpExcerpt(const Dump& dump, const DumpSample& sample, const kernel::Results& results,
               const std::vector<int64_t>& at, int64_t counted);
 

@@ -21,7 +21,7 @@ using oracle::Watched;
 
 bool IsPerRow(Output o) { return o == Output::kLogprob || o == Output::kEntropy || o == Output::kLse; }
 
-// The per-row outputs of every row, to be told apart afterwards.
+// Watches the per-row outputs of every row, so that wrong rows can be listed.
 std::vector<Watched> WatchRows(const kernel::Results& results, int64_t rows) {
   std::vector<Watched> watched;
   if (rows > kMaxWatchedRows) return watched;
@@ -56,8 +56,8 @@ void TakeWatched(const std::vector<Watched>& watched, const DumpSample& sample, 
   }
 }
 
-// Reference and arbiter must agree within the reference's radius, and what fails by the one must fail
-// by the other.
+// Reference and arbiter must agree within the reference's radius, and an element that fails by the one
+// must fail by the other.
 std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a) {
   using Class = ArbiterValue::Class;
   const Element& e = v.expected;
@@ -118,7 +118,7 @@ void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, 
   }
 }
 
-// Judges one set of results and adds what came out.
+// Judges one set of results and adds to the verdict.
 void Judge(const kernel::Problem& problem, const kernel::Results& results, const DumpSample& sample,
            const oracle::Contract& contract, const oracle::SweepOptions& options,
            std::vector<Watched>* watched, DumpVerdict* verdict) {

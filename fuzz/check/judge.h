@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outputs of a dump, or what a target made of its inputs, set against the oracle: one verdict an
-// output, the rows that are wrong where they can be told, and the arbiter's word on the worst element
-// of each output that fails.
+// Judges the outputs of a dump, or those of a target that was run on its inputs, by the oracle. There
+// is one verdict an output, the wrong rows if they can be told, and the arbiter's value for the worst
+// element of each output that fails.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_JUDGE_H_
 #define PLUMBLINE_FUZZ_CHECK_JUDGE_H_
@@ -23,7 +23,8 @@ namespace plumbline::fuzz {
 
 struct JudgeDumpOptions {
   int threads = 1;
-  // The rows that `mean` divides by, where `results` are those of a larger problem than the sample.
+  // The number of rows that `mean` divides by, if `results` are those of a larger problem than the
+  // sample.
   std::optional<int64_t> counted_rows;
   double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
   const std::atomic<bool>* interrupt = nullptr;  // as in oracle::SweepOptions
@@ -34,11 +35,11 @@ struct JudgeDumpOptions {
 struct JudgedOutput {
   oracle::OutputVerdict verdict;  // its row is that of the sample
   int64_t dump_row = -1;          // the same in the dump; for grad_weight the column of the vocabulary
-  std::string arbiter;            // 40 digits of the worst element, where it failed and was asked
-  std::string arbiter_silent;     // why it was not asked, where it failed
+  std::string arbiter;            // 40 digits of the worst element, if it failed and was asked about
+  std::string arbiter_silent;     // why it was not asked, if the output failed
 };
 
-// One row as logprob, entropy and lse see it; `expected` is unspecified for what was not judged.
+// One row's logprob, entropy and lse; `expected` is unspecified if it was not judged.
 struct JudgedRow {
   oracle::Element logprob, entropy, lse;
   double got_logprob = 0, got_entropy = 0, got_lse = 0;
@@ -56,10 +57,10 @@ struct DumpVerdict {
 };
 
 inline constexpr int64_t kMaxWatchedRows = 4096;
-// The arbiter's speed: units of oracle::Arbiter::Cost a second.
+// The arbiter's speed, in units of oracle::Arbiter::Cost a second.
 inline constexpr double kArbiterCostASecond = 5e6;
 
-// With a reduction, logprob is judged as the same problem's without one.
+// With a reduction, logprob is judged as that of the same problem without one.
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
                       const oracle::Contract& contract, const JudgeDumpOptions& options);
 

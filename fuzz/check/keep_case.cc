@@ -20,12 +20,12 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Elements of weight that a case starts from: shrinking tries a thousand candidates of such a size.
+// The elements of weight that a case starts with: shrinking tries a thousand candidates of such a size.
 constexpr int64_t kMaxWeight = int64_t{1} << 22;
 constexpr int64_t kMostRows = 16;
 
-// Columns of the vocabulary to keep, ascending: those of the labels, and as many others as fit, evenly
-// spread. Their number has V's remainder by 64, since tails of tiles are where kernels fail.
+// Returns the columns of the vocabulary to keep, ascending: those of the labels, and as many others as
+// fit, evenly spread. Their number has V's remainder by 64, since kernels fail in tails of tiles.
 std::vector<int64_t> Columns(const DumpExcerpt& excerpt) {
   const int64_t v = excerpt.weight.shape[0];
   const int64_t most = std::max<int64_t>(1, kMaxWeight / std::max<int64_t>(1, excerpt.weight.shape[1]));
@@ -35,7 +35,7 @@ std::vector<int64_t> Columns(const DumpExcerpt& excerpt) {
     const int64_t label = excerpt.labels.GetInt(i);
     if (label >= 0 && label < v) labels.insert(label);
   }
-  // Has a place of its own, so that no label's new number is that of ignored rows.
+  // ignore_index keeps its own column, so that no label's new number is that of ignored rows.
   if (excerpt.ignore_index >= 0 && excerpt.ignore_index < v) labels.insert(excerpt.ignore_index);
   for (int64_t c = 0; c < v; c += std::max<int64_t>(step, 1)) columns.insert(c);
   columns.insert(labels.begin(), labels.end());
@@ -80,7 +80,7 @@ OwnedProblem Own(const DumpExcerpt& e, const kernel::Results& wanted) {
   return p;
 }
 
-// Sets of rows to try, the smallest first, as positions in the sample.
+// Returns sets of rows to try, the smallest first, as positions in the sample.
 std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVerdict& verdict) {
   std::vector<std::vector<int64_t>> sets;
   const int64_t n = sample.problem().rows();

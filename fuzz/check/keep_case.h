@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A case from a dump on which a target failed: the worst row alone, or the sample's first rows where
-// one is not enough, over as much of the vocabulary as a case may hold; run again in a campaign's
-// worker, shrunk, and stored. What was found in a gigabyte is then replayed from a few numbers.
+// Makes a case from a dump on which a target failed: the worst row alone, or the sample's first rows if
+// one is not enough, over as much of the vocabulary as a case may hold. The case is run again in a
+// campaign's worker, shrunk, and stored, so that a few numbers replay a failure found in a gigabyte.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
 #define PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
@@ -24,8 +24,8 @@ struct DumpCase {
   std::string what;  // the stored finding in words, or why there is none
 };
 
-// `verdict` is of what the runner's target made of the sample, and has a wrong element. `folder` is
-// made where it is absent.
+// `verdict` is that of the runner's target on the sample, and has a wrong element. `folder` is created
+// if it does not exist.
 DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerdict& verdict,
                       uint64_t seed, const std::filesystem::path& folder, CaseRunner* runner);
 

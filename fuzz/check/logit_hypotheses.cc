@@ -29,7 +29,7 @@ struct RowFacts {
   std::optional<double> got_lse;
 };
 
-// Judges the forward outputs of the excerpt, lse among them whether or not it was given.
+// Judges the forward outputs of the excerpt; lse is among them even if it was not given.
 std::vector<RowFacts> Facts(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads) {
   DumpExcerpt all = excerpt;
   const auto n = static_cast<int64_t>(all.rows.size());
@@ -64,8 +64,8 @@ float Rounded(double value, DType dtype) {
                                : kernel::ToFloat(kernel::ToFloat16(narrow));
 }
 
-// Every value of an output that failed lies on the grid of a 16-bit type and is as near as rounding to
-// it would leave it. An fp32 value is on bf16's grid by chance once in 2^16.
+// The hypothesis fits if every value of an output that failed lies on the grid of a 16-bit type and is
+// as near as rounding to it would leave it. An fp32 value is on bf16's grid by chance once in 2^16.
 void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
                      const std::vector<RowFacts>& facts, std::vector<std::string>* sentences) {
   if (!got || got->size() < 2) return;
@@ -92,8 +92,8 @@ void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
   }
 }
 
-// The K of each row from what its lse, or its logprob, is off by; consistent if all rows agree on one
-// integer within what their bounds leave open.
+// Computes each row's K from the error of its lse, or of its logprob. The hypothesis fits if all rows
+// agree on one integer within their bounds.
 void TryPhantomColumns(const DumpExcerpt& excerpt, const std::vector<RowFacts>& facts,
                        std::vector<std::string>* sentences) {
   double low = 0.5, high = HUGE_VAL;  // at least one column
@@ -114,7 +114,7 @@ void TryPhantomColumns(const DumpExcerpt& excerpt, const std::vector<RowFacts>& 
     high = std::min(high, std::expm1(moved + slack) * scale);
   }
   const double columns = std::ceil(low);
-  if (!(columns <= high) || !(high - low < 1)) return;  // none, or more than one would do
+  if (!(columns <= high) || !(high - low < 1)) return;  // no integer fits, or more than one
   const auto k = static_cast<int64_t>(columns);
   int64_t tile = 0;
   for (int64_t t = 16; t <= 4096; t *= 2) {
@@ -134,7 +134,7 @@ struct Forward {
   double logprob = 0, entropy = 0, lse = 0;
 };
 
-// The definitions, in double, over logits that pass through a 16-bit type.
+// Computes the definitions in double, over logits rounded to a 16-bit type.
 Forward FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
   const int64_t v = e.weight.shape[0], h = e.hidden.shape[1];
   std::vector<double> x(static_cast<size_t>(v));
@@ -156,8 +156,8 @@ Forward FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
   return {label - m - std::log(s), std::log(s) + q / s, m + std::log(s)};
 }
 
-// Fits if rounding accounts for each wrong value to a twentieth of what it is off by; what remains are
-// logits next to a tie, which fp32 and double round to different sides.
+// The hypothesis fits if rounding explains each wrong value to a twentieth of its error. The rest is
+// from logits next to a tie, which fp32 and double round to different sides.
 void TryRoundedLogits(const DumpExcerpt& excerpt, const std::vector<RowFacts>& facts,
                       std::vector<std::string>* sentences) {
   constexpr double kMostProducts = 5e8;  // a few seconds of the loop above

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hypotheses about a wrong dump that need more than judging it again: that its values were stored in 16
-// bits, that columns which are not there entered the sum, that logits were rounded to 16 bits.
-// From the definitions, with K columns of logit 0 beside the true ones:
-//   e^lse' = e^lse + K, whatever the temperature; and logprob' - logprob = -(lse' - lse).
+// Hypotheses about a wrong dump that need more than judging it again: values were stored in 16 bits,
+// columns that do not exist entered the sum, logits were rounded to 16 bits. With K extra columns of
+// logit 0 the definitions give e^lse' = e^lse + K, whatever the temperature; and logprob' - logprob =
+// -(lse' - lse).
 
 #ifndef PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
 #define PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
@@ -16,7 +16,7 @@
 
 namespace plumbline::fuzz {
 
-// Adds a sentence for each that fits the excerpt, all of whose rows are wrong.
+// Adds a sentence for each hypothesis that fits the excerpt, all of whose rows are wrong.
 void DiagnoseLogits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads,
                     std::vector<std::string>* sentences);
 

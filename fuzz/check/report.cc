@@ -73,7 +73,7 @@ std::string Wrong(const JudgedOutput& o) {
   return text + "\n";
 }
 
-// "3, 17, 40 (3 of the 64 looked at)", cut after a few.
+// Returns "3, 17, 40 (3 of the 64 looked at)", cut after a few rows.
 std::string RowList(const std::vector<int64_t>& rows, size_t of) {
   constexpr size_t kMost = 16;
   std::string text;

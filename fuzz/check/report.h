@@ -23,11 +23,11 @@ struct DumpReport {
   std::vector<std::string> diagnosis;      // one sentence each
 };
 
-// Everything but the verdict line.
+// Returns everything except the verdict line.
 std::string DumpReportText(const Dump& dump, const DumpSample& sample, const DumpReport& report);
 Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport& report);
 
-// The parts that were not judged: rows, outputs that depend on every row, unknown tensors.
+// Returns the parts that were not judged: rows, outputs that depend on every row, unknown tensors.
 std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample, bool ran);
 
 }  // namespace plumbline::fuzz

@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using oracle::Output;
 
-// The head of the shared memory. Written by the child, read after its end.
+// The head of the shared memory. The child writes it; it is read after the child's end.
 struct Record {
   uint32_t state = 0;  // 1 + DumpRun::Kind, or 0: it never got there
   uint32_t asked = 0;  // bit o: Output o was asked of the target
@@ -56,8 +56,8 @@ std::optional<kernel::Tensor>* Find(kernel::Results* results, Output output) {
   return const_cast<std::optional<kernel::Tensor>*>(&oracle::Find(*results, output));
 }
 
-// Gives every result its place behind the record, or none where memory is null; returns the size of it
-// all. The same on both sides.
+// Gives every result its place behind the record, or none if memory is null. Returns the total size,
+// which is the same in both processes.
 size_t Place(void* memory, kernel::Results* results) {
   size_t size = sizeof(Record);
   for (Output o : oracle::kOutputs) {
@@ -70,7 +70,7 @@ size_t Place(void* memory, kernel::Results* results) {
   return size;
 }
 
-// A NaN in every dtype, so that what is not written fails.
+// Fills with NaN of every dtype, so that an element that is not written fails.
 void Poison(const kernel::Results& results) {
   for (Output o : oracle::kOutputs) {
     const auto& tensor = oracle::Find(results, o);
@@ -89,8 +89,7 @@ std::string Ending(int wait_status) {
          (name != nullptr ? name : "unknown") + ")";
 }
 
-// The last line of what the child printed, printable ASCII only: it is not to be trusted with a
-// terminal.
+// Returns the last line that the child printed, as printable ASCII: other bytes may control a terminal.
 std::string LastWords(int log) {
   const off_t size = lseek(log, 0, SEEK_END);
   const off_t begin = std::max<off_t>(0, size - 2000);
@@ -105,8 +104,8 @@ std::string LastWords(int log) {
   return text.empty() ? text : "; its last line: " + text;
 }
 
-// The target is not asked for anything that it does not declare. `alike` stands for the problem without
-// its weight, which would be a copy of gigabytes; whether that holds a NaN is not asked here.
+// Returns why the target is not asked, because it does not declare something. `alike` stands for the
+// problem without its weight, which would be a copy of gigabytes; NaN in the weight is not tested here.
 std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sample,
                                       kernel::Results* results) {
   Capabilities can = target.description().capabilities;
@@ -190,7 +189,7 @@ DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
 
 }  // namespace
 
-// A process under way, and what has become of it.
+// A running process and its outcome.
 struct DumpRun::Child {
   pid_t pid = -1;
   int memory = -1, log = -1;
@@ -228,7 +227,7 @@ void DumpRun::Child::Wait(Clock::time_point deadline, const std::atomic<bool>* i
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(50));
   }
-  kill(-pid, SIGKILL);  // a target's own children
+  kill(-pid, SIGKILL);  // its own children too
 }
 
 DumpRun::DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::atomic<bool>* interrupt)

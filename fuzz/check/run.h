@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target run on rows of a dump in a process of its own, which is this program started again: a crash
-// is an outcome to report, not the end of plumb. Nothing large goes between the two: the child opens
+// Runs a target on rows of a dump in its own process, which is this program started again: a crash is
+// an outcome to report, not the end of plumb. Nothing large is sent between the two: the child opens
 // the dump itself, chooses the same rows, and lets the target write into memory that both share.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_RUN_H_
@@ -44,7 +44,7 @@ class DumpRun {
     kFault,        // the harness failed: no memory, no process
   };
 
-  // Waits for the target. `sample` must be what spec's dump, rows and seed give.
+  // Waits for the target. `sample` must be that of spec's dump, rows and seed.
   DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::atomic<bool>* interrupt);
   ~DumpRun();
   DumpRun(const DumpRun&) = delete;
@@ -52,7 +52,7 @@ class DumpRun {
 
   Kind kind() const { return kind_; }
   const std::string& what() const { return what_; }
-  // The target's outputs and its description, where kind is kRan.
+  // Return the target's outputs and its description, if kind is kRan.
   const kernel::Results& results() const { return results_; }
   const Description& description() const { return description_; }
 
@@ -68,7 +68,7 @@ class DumpRun {
   size_t size_ = 0;
 };
 
-// The child's side; the shared memory is on this descriptor. Returns the process's exit status.
+// Runs in the child, with the shared memory on this descriptor. Returns the process's exit status.
 inline constexpr int kDumpRunMemory = 3;
 int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
 

@@ -118,7 +118,7 @@ std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed) 
   Chooser chooser(static_cast<size_t>(count));
   chooser.Add(0);
   chooser.Add(n - 1);
-  // At most half of the rows: a dump that is wrong everywhere is still to be sampled.
+  // Suspicious rows are at most half: a dump that is wrong everywhere must still be sampled.
   AddSuspicious(dump, static_cast<int>(std::min<int64_t>(count / 2, 1 << 20)), &chooser);
   AddExtremes(dump, &chooser);
   AddSpecialLabels(dump, &chooser);
@@ -141,7 +141,7 @@ DumpSample::DumpSample(const Dump& dump, std::vector<int64_t> rows)
   TakeOutputs(dump);
 }
 
-// Dense rows; the tensor itself where all are wanted, so that a large dump is not copied.
+// Returns dense rows, or the tensor itself if all rows are wanted, so that a large dump is not copied.
 ConstTensor DumpSample::Gather(const ConstTensor& from) {
   if (all_) return from;
   std::vector<int64_t> shape = {static_cast<int64_t>(rows_.size())};

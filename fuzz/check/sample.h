@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a dump that are looked at, gathered into a problem of their own whose weight is still the
-// mapping. The same dump, count and seed give the same rows in every process.
+// The judged rows of a dump, gathered into their own problem, whose weight is still the mapping. The
+// same dump, count and seed give the same rows in every process.
 
 #ifndef PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
 #define PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
@@ -17,27 +17,27 @@
 
 namespace plumbline::fuzz {
 
-// Row numbers, ascending, at most `count` of them; 0 means all. Always among them, as far as `count`
-// goes: first and last; those whose outputs in the dump hold a NaN, an infinity or a wrong sign; the
-// extremes of the outputs of one value a row; some that are ignored and some whose label or temperature
-// is invalid. The rest is drawn by `seed`.
+// Returns row numbers, ascending, at most `count` of them; 0 means all. It always includes, as far as
+// `count` allows: the first and last; those whose outputs in the dump hold a NaN, an infinity or a
+// wrong sign; the extremes of the outputs of one value a row; some that are ignored, and some whose
+// label or temperature is invalid. `seed` draws the rest.
 std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed);
 
 class DumpSample {
  public:
-  // The dump must outlive it. `rows` as ChooseRows gives them.
+  // The dump must outlive this. `rows` as ChooseRows returns them.
   DumpSample(const Dump& dump, std::vector<int64_t> rows);
   DumpSample(const DumpSample&) = delete;
   DumpSample& operator=(const DumpSample&) = delete;
 
   const std::vector<int64_t>& rows() const { return rows_; }
-  bool all() const { return all_; }  // every row of the dump
+  bool all() const { return all_; }  // true if it has every row of the dump
   const kernel::Problem& problem() const { return problem_; }
-  // The dump's outputs of these rows, those of one value a row widened to fp32, which is exact. Views
-  // of read-only memory: for judging. loss and grad_weight depend on every row and are here only if
-  // all() is true.
+  // The dump's outputs of these rows; those of one value a row are widened to fp32, which is exact.
+  // They are views of read-only memory, for judging. loss and grad_weight depend on every row and are
+  // here only if all() is true.
   const kernel::Results& given() const { return given_; }
-  // The outputs that a target is asked for, without memory: data is null.
+  // Returns the outputs that a target is asked for, without memory: data is null.
   kernel::Results Wanted() const;
 
  private:

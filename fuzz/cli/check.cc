@@ -22,7 +22,7 @@ namespace {
 // The outcome of one dump.
 struct Checked {
   ExitStatus status = ExitStatus::kClean;
-  std::string complaint;  // for stderr, where there is one
+  std::string complaint;  // for stderr; may be empty
   int64_t findings = 0;
   Json json;
 };
@@ -32,7 +32,8 @@ struct NamedContract {
   oracle::Contract contract;
 };
 
-// --contract, else the target's, else the black box's; the reason where it cannot be had.
+// Returns the contract of --contract, else the target's, else the black box's; or the reason why there
+// is none.
 std::optional<NamedContract> ContractFor(const CheckCommand& command, const std::string& name,
                                          std::string* error, ExitStatus* status) {
   if (!command.contract.empty()) {
@@ -62,7 +63,7 @@ JudgeDumpOptions OptionsFor(const CheckCommand& command, const Console& console)
 
 void Conclude(const Dump& dump, const DumpSample& sample, const DumpReport& report,
               const Console& console, Checked* checked) {
-  if (console.interrupt->load()) {  // half a verdict is not reported
+  if (console.interrupt->load()) {  // a part of a verdict is not reported
     checked->status = ExitStatus::kInterrupted;
     return;
   }
@@ -98,7 +99,7 @@ void CheckGiven(const CheckCommand& command, const std::string& target, const Du
   Conclude(dump, sample, report, console, checked);
 }
 
-// A target that did not come back with results.
+// Explains a target that did not return results.
 void Explain(const DumpRun& run, const std::string& target, const Dump& dump, const Console& console,
              Checked* checked) {
   using Kind = DumpRun::Kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of the program, without its command line: each takes what was asked, prints for a person
-// (or one JSON object, on the last line), and says what the process ends with.
+// The commands of the program, without its command line. Each takes its options, prints for a person
+// (or one JSON object, on the last line), and returns the exit status.
 
 #ifndef PLUMBLINE_FUZZ_CLI_COMMANDS_H_
 #define PLUMBLINE_FUZZ_CLI_COMMANDS_H_
@@ -20,7 +20,8 @@
 
 namespace plumbline::fuzz {
 
-// Common to all: where output goes, how the program was called, and the flag that a signal sets.
+// Common to all commands: where output goes, how the program was called, and the flag that a signal
+// sets.
 struct Console {
   std::string program = "plumb";
   bool json = false;                   // one JSON object as the last line of stdout, the rest to stderr
@@ -28,16 +29,16 @@ struct Console {
   std::filesystem::path worker_program = "/proc/self/exe";
 
   std::FILE* human() const { return json ? stderr : stdout; }
-  void Say(std::string_view text) const;       // as it is, flushed
+  void Say(std::string_view text) const;       // prints the text unchanged, flushed
   void Complain(std::string_view text) const;  // "plumb: TEXT" on stderr
-  // The end of every command: the verdict line, or `result` with verdict, status, cases and findings in
-  // it.
+  // Every command ends with this: it prints the verdict line, or `result` with verdict, status, cases
+  // and findings added.
   ExitStatus Finish(ExitStatus status, int64_t cases, int64_t findings, Json result = {}) const;
 };
 
 ExitStatus CommandFuzz(CampaignOptions options, const Console& console);
 
-// Cases of production size, on a device (fuzz/gpu/production/worker.h).
+// Runs cases of production size on a device (fuzz/gpu/production/worker.h).
 ExitStatus CommandProduction(CampaignOptions options, const Console& console);
 
 struct ReplayCommand {
@@ -53,7 +54,7 @@ struct CaseFiles {
   std::vector<std::filesystem::path> paths;  // as above
 };
 ExitStatus CommandShow(const CaseFiles& files, const Console& console);
-// One file as stable text, and nothing else on stdout: what `git diff` calls.
+// Prints one file as stable text, and nothing else on stdout, for `git diff`.
 ExitStatus CommandTextconv(const std::filesystem::path& file, const Console& console);
 
 struct MergeCommand {
@@ -77,14 +78,14 @@ struct CheckCommand {
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
   std::chrono::milliseconds timeout{600'000};  // for the target's run
-  std::filesystem::path out;  // where a target was run and fails, a small case of it is stored here
+  std::filesystem::path out;  // the folder for a small case of a target that was run and fails
 };
 ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
 
 struct ShrinkCommand {
   std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
-  // Output file if there is one case, output folder if there are several. Empty: each is written next
-  // to its input, named by its content.
+  // The output file if there is one case, the output folder if there are several. If empty, each case
+  // is written next to its input, named by its content.
   std::filesystem::path out;
   std::string target;  // empty: the one that the case names
   std::chrono::milliseconds time{30'000};
@@ -92,25 +93,25 @@ struct ShrinkCommand {
 };
 ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console);
 
-// All built-in targets, or one of any kind with what it says of itself.
+// Lists all built-in targets, or prints the description of one target of any kind.
 ExitStatus CommandTargets(const std::string& target, const Console& console);
 
 struct SelftestCommand {
-  std::string mutant;  // empty: all of them, and what they are mutants of, which must stay clean
+  std::string mutant;  // empty: all of them, and their target, which must stay clean
   enum class Family : uint8_t { kHost, kHopper, kCuda };
-  Family family = Family::kHost;  // whose mutants
+  Family family = Family::kHost;  // of the mutants
   uint64_t seed = 1;
   int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
-  int64_t matrix = 0;  // cases of each regime that are tried by themselves on each mutant; 0: none
+  int64_t matrix = 0;  // cases of each regime alone on each mutant; 0: none
   int jobs = 0;        // mutants at the same time; 0: one per hardware thread
   Budget budget{.time = {}, .cases = 1000};
-  std::filesystem::path out;  // empty: a temporary folder, removed where all is well
+  std::filesystem::path out;  // empty: a temporary folder, removed if all is well
 };
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console);
 
 // `parser`: name and version of the command-line library, which only the program itself may include.
-// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/gpu/probe/probe.h);
-// a claim that it does not keep is a finding, no GPU is status 4.
+// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/gpu/probe/probe.h).
+// A claim that it does not keep is a finding; without a GPU the status is 4.
 ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe);
 
 }  // namespace plumbline::fuzz

@@ -18,7 +18,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// The text after the colon of the first line of a /proc file that begins with `key`.
+// Returns the text after the colon of the first line of a /proc file that begins with `key`.
 std::string ProcField(const char* path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -33,7 +33,7 @@ std::string ProcField(const char* path, std::string_view key) {
 std::string Processor() {
   const std::string model = ProcField("/proc/cpuinfo", "model name");
   if (!model.empty()) return model;
-  const std::string part = ProcField("/proc/cpuinfo", "CPU part");  // what AArch64 kernels say instead
+  const std::string part = ProcField("/proc/cpuinfo", "CPU part");  // AArch64 kernels have this instead
   return part.empty() ? "not named by /proc/cpuinfo" : "part " + part;
 }
 
@@ -52,7 +52,7 @@ std::string Gpu() {
     found += (found.empty() ? "" : ", ") + (model.empty() ? "unnamed" : model);
   }
   const std::string driver = ProcField("/proc/driver/nvidia/version", "NVRM version");
-  // Opened, not initialised: a device that hangs must not take the doctor with it.
+  // The library is opened, not initialised: a device that hangs must not hang the doctor.
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library != nullptr) dlclose(library);
   if (found.empty() && driver.empty() && library == nullptr) return "none found";
@@ -61,7 +61,8 @@ std::string Gpu() {
          (library != nullptr ? "; libcuda present" : "; no libcuda");
 }
 
-// The lines as they are measured, and in the report; the status they end with.
+// Prints the lines as they are measured, and adds them to the report. Returns the status that they end
+// with.
 ExitStatus Probe(const Console& console, Json* report, int64_t* findings) {
   ProbedDevice device;
   std::string reason;

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// On a terminal one line that is written over and over; elsewhere a line every ten seconds.
+// Prints one line, written over and over, on a terminal; elsewhere a line every ten seconds.
 class Printer : public CampaignObserver {
  public:
   Printer(const Console& console, const std::filesystem::path& out)
@@ -52,7 +52,7 @@ class Printer : public CampaignObserver {
 
  private:
   static constexpr milliseconds kEvery{10'000};
-  // A column less than the terminal has, as it is now: a line that wraps cannot be written over.
+  // Returns one column less than the terminal has now: a line that wraps cannot be written over.
   size_t Width() const {
     winsize size{};
     const bool known = ioctl(fileno(console_.human()), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;

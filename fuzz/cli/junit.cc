@@ -11,7 +11,7 @@ namespace plumbline::fuzz {
 namespace {
 
 std::string Escaped(std::string_view text) {
-  // JSON writes what is not UTF-8 as U+FFFD.
+  // The JSON writer replaces bytes that are not UTF-8 by U+FFFD.
   std::string error;
   const std::string sound = *Json::Parse(Json(text).Dump(), &error)->as_string();
   std::string xml;

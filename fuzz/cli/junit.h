@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results as JUnit XML, which every CI system shows. The dialect is what Jenkins, GitLab and GitHub's
-// reporters have in common: testsuite, testcase, failure, error, skipped.
+// Writes results as JUnit XML, which every CI system shows. The dialect is the common part of Jenkins',
+// GitLab's and GitHub's reporters: testsuite, testcase, failure, error, skipped.
 
 #ifndef PLUMBLINE_FUZZ_CLI_JUNIT_H_
 #define PLUMBLINE_FUZZ_CLI_JUNIT_H_
@@ -21,7 +21,7 @@ struct JUnitCase {
   double seconds = 0;
 };
 
-// Any bytes may be in the strings: what is not UTF-8, or a character that XML cannot hold, becomes
+// The strings may hold any bytes: bytes that are not UTF-8, and characters that XML cannot hold, become
 // U+FFFD.
 std::string JUnitXml(std::string_view suite, const std::vector<JUnitCase>& cases);
 

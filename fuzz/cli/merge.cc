@@ -29,7 +29,8 @@ class Merger {
  private:
   void ReadFolder(const fs::path& folder, bool stays);
   void Judge(std::vector<MergeCase>* cases);
-  // True if the case is kept, as far as its own replay can tell. Moves its state along.
+  // Returns true if the case is kept, as far as its own replay can tell. Changes its state by the
+  // replay.
   bool Keep(MergeCase* merged, const Replay& replay);
   void Write(const MergeCase& merged);
   void Report();
@@ -62,7 +63,7 @@ void Merger::ReadFolder(const fs::path& folder, bool stays) {
     }
     if (!command_.target.empty() && !stays && c->target != command_.target) {
       c->target = command_.target;
-      c->state = CaseState::kNew;  // what another target did says nothing of this one
+      c->state = CaseState::kNew;  // the result of another target says nothing about this one
     }
     cases_.push_back({file, *std::move(c), stays});
   }
@@ -126,7 +127,7 @@ void Merger::Write(const MergeCase& merged) {
   entry["state"] = Name(merged.c.state);
   kept_.Append(std::move(entry));
   std::string error;
-  // A second merge writes nothing: dates in a file change with its state, not with every look at it.
+  // A second merge writes nothing: dates in a file change with its state, not with every replay.
   const std::optional<Case> there = ReadCase(file, &error);
   const bool same = there && *there == merged.c;
   if (!same && !WriteCase(file, merged.c, &error)) {
@@ -157,7 +158,7 @@ ExitStatus Merger::Run() {
                       (code ? code.message() : "there is a file of this name"));
     return console_.Finish(ExitStatus::kUsage, 0, 0);
   }
-  // An empty folder to merge into is no complaint.
+  // An empty output folder is no error.
   if (!ListCases(command_.out).files.empty()) ReadFolder(command_.out, true);
   for (const fs::path& path : command_.paths) {
     if (!fs::equivalent(path, command_.out, code)) ReadFolder(path, false);
@@ -165,7 +166,7 @@ ExitStatus Merger::Run() {
   std::vector<MergeCase> cases = DropDuplicates(std::move(cases_), &dropped_);
   Judge(&cases);
   if (interrupted_) return console_.Finish(ExitStatus::kInterrupted, judged_, failing_);
-  // A case that is kept under another finding may have become the same as another.
+  // A case that is kept under another finding may have become equal to another case.
   cases = SelectCases(DropDuplicates(std::move(cases), &dropped_), command_.per_bucket, &dropped_);
   for (const MergeCase& merged : cases) Write(merged);
   Report();
@@ -180,7 +181,7 @@ ExitStatus Merger::Run() {
   }
   console_.Say(std::to_string(cases.size()) + " kept, " + std::to_string(dropped_.size()) +
                " not kept\n");
-  // That the cases of a corpus fail is why they are kept, and no finding.
+  // The cases of a corpus are kept because they fail, so their failing is no finding.
   const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
                                      {ExitStatus::kUnavailable, unavailable_},
                                      {ExitStatus::kUsage, incomplete_}});

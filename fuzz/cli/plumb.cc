@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program: reads the command line and hands over to fuzz/cli/commands.h.
+// The program: it reads the command line and calls a command of fuzz/cli/commands.h.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +33,7 @@ void WatchSignals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A file at its size limit is a write that fails, with words, and not the end of the process.
+  // A write beyond a file's size limit must fail with an error, not end the process.
   signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -330,7 +330,7 @@ int Main(int argc, char** argv) {
   line.AddCheck();
   line.AddRest();
 
-  // The command nearest to what went wrong, for its help.
+  // Finds the command that the error is about, to print its help.
   const auto nearest = [&]() -> const CLI::App* {
     const auto parsed = line.app.get_subcommands();
     return parsed.empty() ? &line.app : parsed.front();
@@ -340,7 +340,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help and --version
     return line.app.exit(success);
   } catch (const CLI::ParseError& error) {
-    // CLI11 would say that a command is missing, not that there is none of this name.
+    // CLI11 would say that a command is missing, not that this one does not exist.
     const std::string first = argc > 1 ? argv[1] : "";
     const bool unknown = !first.empty() && first.front() != '-' && line.app.get_subcommands().empty();
     return static_cast<int>(

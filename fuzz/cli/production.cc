@@ -49,11 +49,11 @@ const Json::Array& List(const Json& json, std::string_view key) {
   return list == nullptr ? kNone : *list;
 }
 
-// A child and what became of it.
+// A child and its outcome.
 struct Ended {
-  int status = 0;  // as waitpid gives it
+  int status = 0;  // of waitpid
   bool hung = false, interrupted = false;
-  std::string words;  // its last ones on stderr
+  std::string words;  // the last ones on stderr
 };
 
 class Hunt {
@@ -96,7 +96,7 @@ Json HeaderOf(const CampaignOptions& o, const Budget& budget, const ProbedDevice
   return header;
 }
 
-// A new campaign, or the rest of the one that is there.
+// Begins a new campaign, or resumes the existing one.
 bool Hunt::Begin(std::string* error) {
   if (!IsProductionCampaign(o_.out)) {
     std::error_code code;
@@ -152,7 +152,7 @@ Ended Hunt::RunChild(int64_t first, int64_t last, milliseconds time) {
   uintmax_t size = 0;
   while (waitpid(pid, &ended.status, WNOHANG) == 0) {
     std::this_thread::sleep_for(milliseconds(50));
-    // The journal grows with every stage: what does not grow hangs.
+    // The journal grows with every stage, so a child whose journal does not grow hangs.
     const uintmax_t now = std::filesystem::file_size(o_.out / "journal.jsonl", code);
     if (now != size) {
       size = now;
@@ -186,7 +186,7 @@ std::string How(const Ended& ended, milliseconds timeout) {
   return "ended the process with status " + std::to_string(WEXITSTATUS(ended.status));
 }
 
-// One line a case as it comes, and its findings with a line that reproduces them.
+// Prints one line for each new case, and its findings with a line that reproduces them.
 void Hunt::Report(const ProductionJournal& journal) {
   for (; reported_ < journal.cases.size(); ++reported_) {
     const Json& one = journal.cases[reported_];
@@ -272,7 +272,7 @@ ExitStatus Hunt::Cases() {
   for (;;) {
     std::optional<ProductionJournal> journal = ReadProductionJournal(o_.out, &error);
     if (!journal) return Fail(ExitStatus::kFault, error);
-    // A case that an interrupt cut off is taken up again; one that took its process along is not.
+    // A case that an interrupt cut off is run again; one that ended its process is not.
     const int64_t first = journal->open_case.value_or(journal->next);
     if (first >= last) return ExitStatus::kClean;
     milliseconds time{0};
@@ -291,7 +291,7 @@ ExitStatus Hunt::Cases() {
         case kProductionDeadline:
           return ExitStatus::kClean;
         case kProductionLost:
-          continue;  // said in the journal
+          continue;  // the journal says it
         case kProductionCannot:
           return Fail(ExitStatus::kUnavailable, ended.words);
         case 3:
@@ -347,7 +347,7 @@ ExitStatus Hunt::Run() {
   const auto cases = static_cast<int64_t>(Number(summary, "cases"));
   const auto findings = static_cast<int64_t>(Number(summary, "findings"));
   if (status == ExitStatus::kClean && findings > 0) status = ExitStatus::kFindings;
-  // Also one of an earlier run of this campaign: its case was not judged.
+  // Faults of earlier runs of this campaign count too: their cases were not judged.
   const bool ended = status == ExitStatus::kClean || status == ExitStatus::kFindings;
   if (ended && Number(summary, "faults") > 0) {
     status = Fail(ExitStatus::kFault, "a fault of the harness left a case unjudged; see " +

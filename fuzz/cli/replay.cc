@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNotJudged = "not judged";
 
-// One case, said and written into report and JUnit.
+// Replays one case after another, prints each, and adds it to the report and the JUnit results.
 class Session {
  public:
   Session(const ReplayCommand& command, const Console& console)
@@ -101,7 +101,7 @@ void Session::Run(const std::filesystem::path& file) {
                     replay.seconds});
   entry["outcome"] = word;
   entry["result"] = ToJson(replay.result);
-  // A run on another target says nothing of the state.
+  // A run on another target says nothing about the state.
   if (target == c->target) Move(file, target, replay, *std::move(c), &entry);
   report_["results"].Append(std::move(entry));
 }

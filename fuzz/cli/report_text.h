@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A campaign as text for a person: the status line, a finding, the summary; and the last line, which is
-// for a machine.
+// Prints a campaign as text for a person: the status line, a finding, the summary. The last line is for
+// a machine.
 
 #ifndef PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
 #define PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
@@ -19,21 +19,21 @@
 
 namespace plumbline::fuzz {
 
-// "plumb: verdict=clean cases=1234 findings=0 status=0". The keys and their order are part of the
-// interface; further keys may be appended.
+// Returns "plumb: verdict=clean cases=1234 findings=0 status=0". The keys and their order are part of
+// the interface; further keys may be appended.
 std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
 
-// One line without its newline: phase, elapsed and budget, cases and cases a second, findings, what is
-// being shrunk, the tightest output, cells and how long ago the last new one was seen. At most `width`
-// characters, what matters least cut off; 0: all of it.
+// Returns one line without its newline: phase, elapsed and budget, cases and cases a second, findings,
+// the finding that is being shrunk, the tightest output, cells and how long ago the last new one was
+// seen. It has at most `width` characters, with the least important part cut off; 0: no limit.
 std::string StatusLine(const Progress& progress, size_t width = 0);
 
-// A stored finding: what is wrong, why it matters, how small it became, and two lines that reproduce
-// it. `program`: how this program was called.
+// Returns the text of a stored finding: what is wrong, why it matters, how small it became, and two
+// lines that reproduce it. `program`: how this program was called.
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
                          std::string_view program, const std::filesystem::path& out);
 
-// The end of a campaign, without the verdict line.
+// Returns the text at the end of a campaign, without the verdict line.
 std::string SummaryText(const CampaignSummary& summary, std::string_view program);
 
 }  // namespace plumbline::fuzz

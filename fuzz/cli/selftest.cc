@@ -39,8 +39,8 @@ FamilyNames NamesOf(SelftestCommand::Family family) {
   }
 }
 
-// The targets to hunt: every mutant of the family, or the one that is named, which may be any built-in
-// target. Empty where there is none of the name.
+// Returns the targets to hunt: every mutant of the family, or the named one, which may be any built-in
+// target. Empty if there is none of the name.
 std::vector<BuiltIn> TargetsOf(const SelftestCommand& command) {
   const std::string prefix(NamesOf(command.family).prefix);
   std::vector<BuiltIn> targets;
@@ -61,7 +61,7 @@ std::string NamesOfMutants(SelftestCommand::Family family) {
   return names;
 }
 
-// body(i) for i in [0, count), on several threads.
+// Runs body(i) for i in [0, count) on several threads.
 template <class Body>
 void OnThreads(int jobs, size_t count, Body body) {
   std::atomic<size_t> next{0};
@@ -74,7 +74,7 @@ void OnThreads(int jobs, size_t count, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// One line for each kill; what is one of several for a mutant says its seed.
+// Prints one line for each kill; `with_seed` adds the seed, if there are several hunts for each mutant.
 std::string KillsTable(const std::vector<Kill>& kills, bool with_seed) {
   std::vector<std::vector<std::string>> rows = {{"mutant", "outcome", "regime", "check", "cases",
                                                  "seconds", "values", "shrunk to", "in seconds",
@@ -130,7 +130,7 @@ class Selftest {
     });
   }
 
-  // The arithmetic without a defect, which must stay clean.
+  // Runs the target without a defect, which must stay clean.
   void RunSound() {
     if (!command_.mutant.empty()) return;
     CampaignOptions options;
@@ -182,8 +182,8 @@ class Selftest {
       if (!sound_->error.empty()) console_.Say(sound_->error + "\n");
       report[sound_->options.targets[0]] = ToJson(*sound_);
     }
-    // A mutant that was found is this command's success: the findings that count against it are those
-    // that should not be there, and the mutants that nothing was found in.
+    // A mutant that was found is this command's success. Its failures are findings of a target without
+    // a defect, and mutants without a finding.
     fault = fault || trouble_in_matrix;
     const bool clean = all_killed && sound && !fault;
     if (temporary && clean) {
@@ -220,7 +220,7 @@ class Selftest {
   const std::filesystem::path out_;
   int jobs_;
   std::mutex mutex_;         // guards the console
-  std::vector<Kill> kills_;  // a seed after another, each over all targets
+  std::vector<Kill> kills_;  // seed by seed, each over all targets
   std::vector<MatrixRow> matrix_;
   std::optional<CampaignSummary> sound_;
 };

@@ -12,15 +12,15 @@
 namespace plumbline::fuzz {
 namespace {
 
-// For `git diff`, which shows nothing at all of a commit where a textconv fails: what is no case is
-// described, and what cannot be read says why.
+// Makes text for `git diff`, which shows nothing of a commit if a textconv fails: a file that is no
+// case is described, and an unreadable one gives the reason.
 std::string DiffText(const std::filesystem::path& path) {
   std::string why, error;
   if (const std::optional<Case> c = ReadCase(path, &why)) return Show(*c);
   const std::unique_ptr<MappedFile> file = MappedFile::Open(path, &error);
   const std::optional<SafeTensorsView> view =
       file ? ViewSafeTensors(file->bytes(), &error) : std::nullopt;
-  // git hands over a temporary copy, whose name changes from call to call.
+  // git passes a temporary copy, whose name changes from call to call.
   const std::string prefix = path.string() + ": ";
   if (why.starts_with(prefix)) why.erase(0, prefix.size());
   if (!view || view->metadata.contains("case")) return "not a case: " + why + "\n";
@@ -61,7 +61,7 @@ ExitStatus CommandShow(const CaseFiles& files, const Console& console) {
       }
     }
   }
-  // Nothing was run: a finding that is shown is no verdict on a target.
+  // Nothing was run, so a finding that is shown is no verdict on a target.
   return console.Finish(complete ? ExitStatus::kClean : ExitStatus::kUsage, cases, 0);
 }
 

@@ -16,7 +16,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// All files of one command: what they come to together is what the process ends with.
+// Shrinks all files of one command. The process ends with their gravest outcome.
 class Shrinking {
  public:
   Shrinking(const ShrinkCommand& command, const Console& console, bool several)
@@ -43,7 +43,7 @@ class Shrinking {
   }
 
  private:
-  // Notes why there is nobody left to ask; true if there is.
+  // Returns true if the target answered; otherwise notes why it is not available.
   bool Asked(Judged::Kind kind, const std::string& error);
   bool Write(const std::filesystem::path& path, const Case& c);
   void Tell(const Pursued& pursued, const std::filesystem::path& file,

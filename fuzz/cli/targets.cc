@@ -23,7 +23,7 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
     return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
   }
 
-  // Asked of a worker: loading a foreign target runs its code.
+  // A worker is asked, because loading a foreign target runs its code.
   WorkerSpec spec;
   spec.target = target;
   spec.program = console.worker_program;
@@ -35,7 +35,7 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
     return console.Finish(interrupted ? ExitStatus::kInterrupted : ExitStatus::kUnavailable, 0, 0);
   }
   const std::optional<Json> description = Json::Parse(runner.hello().description, &error);
-  if (!description) {  // the worker has parsed it before: this is not the target's fault
+  if (!description) {  // the worker has parsed it, so this is not the target's fault
     console.Complain("description: " + error);
     return console.Finish(ExitStatus::kFault, 0, 0);
   }

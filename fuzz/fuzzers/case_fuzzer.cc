@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a case file: container, JSON, expansion, and what is made of a case that is accepted:
-// its text, its bucket, its name, its bytes. Limits are small, so that an input takes microseconds.
+// Reads any bytes as a case file: container, JSON, expansion, and for an accepted case its text, its
+// bucket, its name and its bytes. Limits are small, so that an input takes microseconds.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace plumbline::fuzz {
 
 namespace {
 
-// The tensors that go with any JSON: the smallest problem that has them all.
+// Returns tensors for any JSON: those of the smallest problem that has them all.
 SafeTensors Container() {
   Recipe recipe;
   std::string error;
@@ -36,11 +36,12 @@ int FuzzCase(std::span<const std::byte> bytes) {
   constexpr ExpansionLimits kSmall{.elements = 1 << 12, .work = 1 << 14};
   const std::optional<Case> c = ParseCase(bytes, &error, kSmall);
   if (!c) {
-    // A refusal that does not say why is a defect, and so is one as long as the file.
+    // A refusal without a reason is a defect, and so is a reason as long as the file.
     if (error.empty() || error.size() > 2048) std::abort();
     return -1;
   }
-  // Extents without elements cost a file nothing; what prints or names a problem may take that long.
+  // Extents without elements take no bytes in a file, but printing or naming such a problem may take
+  // long.
   if (ValueCount(c->problem) <= 1 << 16 && c->problem.vocab() <= 1 << 16) {
     if (Show(*c).empty() || CaseFileName(*c).find('/') != std::string::npos) std::abort();
   }
@@ -55,7 +56,7 @@ int FuzzCaseJson(std::span<const std::byte> bytes) {
   static const SafeTensors kContainer = Container();
   const std::string json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   SafeTensors content;
-  // The writer makes U+FFFD of what is not UTF-8; FuzzCase offers that to the reader.
+  // The writer replaces bytes that are not UTF-8 by U+FFFD; FuzzCase gives such bytes to the reader.
   content.metadata["case"] = json;
   if (json.find("\"expansion\"") == json.npos) content.tensors = kContainer.tensors;
   return FuzzCase(WriteSafeTensors(content));

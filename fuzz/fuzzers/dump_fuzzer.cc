@@ -17,7 +17,7 @@ int FuzzDump(std::span<const std::byte> bytes) {
     if (error.empty() || error.size() > 2048) std::abort();
     return -1;
   }
-  // Every view lies in the file: the first and last byte of each are touched.
+  // Every view must lie in the file: the first and last byte of each are read.
   volatile std::byte seen{};
   const auto touch = [&](const kernel::ConstTensor& t) {
     int64_t size = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The readers of files from strangers, each as one function of any bytes. It ends the process where the
-// reader has a defect (a sanitizer does, or an invariant is broken), and returns 0 for what was
-// accepted, -1 for what was refused: libFuzzer's convention for inputs worth keeping.
+// Tests the readers of untrusted files, each as one function of any bytes. It ends the process if the
+// reader has a defect (a sanitizer reports one, or an invariant is broken). It returns 0 for accepted
+// bytes and -1 for refused ones: libFuzzer's convention for inputs worth keeping.
 //
 // fuzz/fuzzers/run builds each with libFuzzer; tests/fuzz/fuzzers/fuzzers_test.cc runs them over
 // mutated seeds.

@@ -15,7 +15,7 @@ int FuzzJournal(std::span<const std::byte> bytes) {
   JournalState read, opened;
   const bool sound = Journal::Read(folder, &read, &error);
   if (!sound && error.empty()) std::abort();
-  // Going on with it sees the same, and cuts off at most a torn line.
+  // Opening it for appending must give the same result, and cut off at most a torn line.
   if ((Journal::Open(folder, &opened, &error) != nullptr) != sound) std::abort();
   if (!sound) return -1;
   if (opened.done != read.done || opened.sightings.size() != read.sightings.size()) std::abort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry that libFuzzer calls; compiled once for each function, PLUMBLINE_FUZZER.
+// The function that libFuzzer calls. It is compiled once for each fuzzer, PLUMBLINE_FUZZER.
 
 #include <cstddef>
 #include <cstdint>

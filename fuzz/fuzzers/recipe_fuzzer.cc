@@ -20,7 +20,7 @@ int FuzzRecipe(std::span<const std::byte> bytes) {
     return -1;
   }
   if (!Parse(Format(recipe), &again, &error) || !(again == recipe)) std::abort();
-  // The largest shapes are refused by Parse; these are what an input may take here.
+  // Parse refuses the largest shapes; this is the limit of an input here.
   constexpr int64_t kMost = 1 << 12;
   if (recipe.n > kMost || recipe.v > kMost || recipe.h > kMost ||
       recipe.n * (recipe.v + recipe.h) + recipe.v * recipe.h > kMost ||

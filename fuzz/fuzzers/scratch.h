@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder of this process alone, gone with it, for readers that want a file and not its bytes.
+// A folder of this process alone, removed at its end, for readers that need a file and not its bytes.
 
 #ifndef PLUMBLINE_FUZZ_FUZZERS_SCRATCH_H_
 #define PLUMBLINE_FUZZ_FUZZERS_SCRATCH_H_
@@ -12,8 +12,8 @@
 
 namespace plumbline::fuzz {
 
-// Writes the file, over what was there, and returns its path. In memory, where the machine has such a
-// folder: thousands of times a second.
+// Writes the file, over an existing one, and returns its path. The folder is in memory if the machine
+// has such a folder, because this runs thousands of times a second.
 std::filesystem::path WriteScratch(const std::string& name, std::span<const std::byte> bytes);
 
 }  // namespace plumbline::fuzz

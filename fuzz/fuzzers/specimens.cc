@@ -52,8 +52,8 @@ std::vector<std::byte> SpecimenWithoutTensors() {
   c.recipe = "v1 seed=3 n=2 v=40 h=2 entropy_grads=random";
   if (!Parse(c.recipe, &recipe, &error)) throw std::runtime_error(error);
   c.problem = Expand(recipe);
-  // The form is taken where the tensors are too large: measured with an `extra` that is taken out
-  // again.
+  // The form without tensors is used if the case is too large. It is made so by a long `why`, which is
+  // removed again.
   c.why = std::string(kMaxCaseBytes, 'w');
   std::optional<SafeTensors> content = ReadSafeTensors(StoredBytes(c), &error);
   std::string& json = content->metadata.at("case");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the device sources of the probe share: CUDA errors as CudaFault, and how dot products are run.
+// Shared by the device sources of the probe: CUDA errors as CudaFault, and the code that runs dot
+// products.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
 #define PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
@@ -18,13 +19,13 @@ inline void CheckCuda(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw CudaFault(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-// After a launch: what the launch and the kernel say.
+// Is called after a launch. Throws the error of the launch or of the kernel.
 inline void CheckKernel(const char* kernel) {
   CheckCuda(cudaGetLastError(), kernel);
   CheckCuda(cudaDeviceSynchronize(), kernel);
 }
 
-// What MmaTiles and WgmmaTiles share: `launch` is given a, b and out in device memory, out all NaN, and
+// Shared by MmaTiles and WgmmaTiles. `launch` is given a, b and out in device memory, out all NaN, and
 // enqueues the kernel called `name`.
 template <class Launch>
 void TilesOnDevice(const char* name, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b,

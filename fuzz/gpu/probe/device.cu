@@ -14,7 +14,8 @@ namespace {
 constexpr double kU = 0x1p-24;
 constexpr float kLeastNormal = 0x1p-126f;
 
-// The larger of error and pattern as one integer: a float that is not negative orders like its bits.
+// The larger of error and pattern as one integer: a float that is not negative has the order of its
+// bits.
 struct Tally {
   unsigned long long worst;  // error's bits << 32 | pattern
   unsigned long long rising;
@@ -68,8 +69,9 @@ struct FastLogarithm {
   }
 };
 
-// fp64 divides two fp32 numbers so closely that rounding its quotient once more is rounding the exact
-// one: that lies at least 2^-49 of itself away from every midpoint of fp32 that it does not hit.
+// fp64 divides two fp32 numbers so closely that rounding its quotient once more gives the rounded exact
+// one: the exact quotient lies at least 2^-49 of itself away from every midpoint of fp32 that it does
+// not hit.
 __device__ Judged JudgeQuotient(float a, float b, float y) {
   const double exact = static_cast<double>(a) / static_cast<double>(b);
   const float want = static_cast<float>(exact);
@@ -176,11 +178,11 @@ FunctionSweep Sweep(Function f, unsigned int first, unsigned long long count, co
 constexpr unsigned int kOne = 0x3f800000;               // 1
 constexpr unsigned long long k32Binades = 32ull << 23;  // [1, 2^32)
 
-// Rows lane / 4 and lane / 4 + 8, columns (lane % 4) * 2 and the next: the fragments of mma.m16n8k16.
+// The fragments of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns (lane % 4) * 2 and the next.
 template <bool kFp16>
 __global__ void MmaKernel(long long tiles, int depth, const uint16_t* a, const uint16_t* b,
                           float* out) {
-#if __CUDA_ARCH__ >= 800  // below there is no such mma, and ProbeDevice does not ask
+#if __CUDA_ARCH__ >= 800  // older devices lack this mma, and ProbeDevice skips them
   const long long tile = static_cast<long long>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   if (tile >= tiles) return;
   const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of the device sources of the probe where there is no CUDA compiler.
+// Replaces the device sources of the probe if there is no CUDA compiler.
 
 #include "fuzz/gpu/probe/device.h"
 

@@ -25,7 +25,7 @@ int Below(OperandRandom* random, int count) {
 
 float Sign(OperandRandom* random) { return random->Next() & 1 ? -1.0f : 1.0f; }
 
-// Any finite pattern.
+// Draws any finite pattern.
 float AnyFinite(DType dtype, OperandRandom* random) {
   for (;;) {
     float x = 0;
@@ -37,7 +37,7 @@ float AnyFinite(DType dtype, OperandRandom* random) {
   }
 }
 
-// A number with this exponent and any significand that dtype has, clamped to its range.
+// Draws a number with this exponent and any significand that dtype has, clamped to its range.
 float WithExponent(DType dtype, int exponent, OperandRandom* random) {
   const float significand = 1 + static_cast<float>(random->Next() >> 41) * 0x1p-23f;
   const float x = Sign(random) * std::ldexp(significand, exponent);
@@ -113,7 +113,7 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, OperandRandom* rand
         }
         break;
       case DataKind::kLike: {
-        // From block to block so much larger that the accumulator has the products' exponent.
+        // The numbers grow from block to block, so that the accumulator has the products' exponent.
         const int block = static_cast<int>(k / 16);
         const float nearly_two = dtype == DType::kF16 ? 0x1.ffcp0f : 0x1.fep0f;
         const float sign = k == 0 ? Sign(random) : std::copysign(1.0f, a[0]);
@@ -128,7 +128,7 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, OperandRandom* rand
         break;
       case DataKind::kTinyDense:
       case DataKind::kTinySparse: {
-        // fp16 has no products this small: its least ones.
+        // fp16 has no products this small, so its least ones are drawn.
         const int total = half ? Below(random, 14) - 48 : -120 - Below(random, 40);
         const int first = half ? -14 - Below(random, 11) : total / 2 + Below(random, 20) - 10;
         a[k] = WithExponent(dtype, first, random);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands of dot products that aim at the rules of a tensor core, each kind at another.
+// Operands of dot products that test the rules of a tensor core, each kind another rule.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
 #define PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
@@ -17,7 +17,7 @@ class OperandRandom {
  public:
   explicit OperandRandom(uint64_t seed) : seed_(seed) {}
   uint64_t Next() { return Mix(seed_, count_++); }
-  // Roughly normal, variance 1.
+  // Returns a roughly normal number of variance 1.
   float Bell() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += static_cast<double>(Next() >> 11) * 0x1p-53;

@@ -20,7 +20,7 @@ using kernel::DType, kernel::Problem;
 
 constexpr int64_t kDepths[] = {1, 8, 15, 16, 17, 64, 100, 200};
 
-// Rows of one kind and depth and the column that the first of them was drawn with.
+// Rows of one kind and depth, with the column that the first of them was drawn with.
 struct Drawn {
   std::vector<std::byte> hidden, weight;
   std::vector<int64_t> labels;
@@ -50,8 +50,8 @@ struct Drawn {
     for (size_t k = 0; k < width; ++k) Put(dtype, column[k], k, &weight);
   }
 
-  // Below half of bf16's least number an fp32 operand has no first plane, and what becomes of its
-  // product with an infinity or another number is not the model's (kernel/cuda/product/fragment.cuh).
+  // An fp32 operand below half of bf16's least number has no first plane, and the model does not define
+  // its product with an infinity or another number (kernel/cuda/product/fragment.cuh).
   static bool HasPlane(float x) { return !(x != 0 && std::fabs(x) <= 0x1p-134f); }
   static void Put(DType dtype, float x, size_t at, std::vector<std::byte>* to) {
     if (dtype == DType::kF32) return Store(x, at, to);
@@ -78,8 +78,8 @@ bool Same(float x, float y) {
 
 }  // namespace
 
-// With one column and T = 1, lse = z + ln 1 is the logit itself, in host-hopper's arithmetic and in the
-// device's.
+// With one column and T = 1, lse = z + ln 1 is the logit itself, in the arithmetic of host-hopper and
+// in that of the device.
 ProbeLine ProbeLogits(std::string_view what, DType dtype, int64_t rows, uint64_t seed,
                       const RowsLse& run) {
   ProbeLine line;
@@ -109,7 +109,7 @@ ProbeLine ProbeLogits(std::string_view what, DType dtype, int64_t rows, uint64_t
       if (status.code == kernel::Code::kUnsupported) return skip(status.message);
       if (!status.ok()) throw CudaFault(line.what + ": " + status.message);
       for (size_t i = 0; i < got.size(); ++i) {
-        // Beyond what the operation specifies (kernel/OPERATION.md) there is nothing to agree on.
+        // Nothing is compared beyond what the operation specifies (kernel/OPERATION.md).
         if (drawn.magnitude[i] > 0x1p126 && std::isfinite(drawn.magnitude[i])) continue;
         if (dtype == DType::kF32 && !drawn.in_planes[i]) continue;
         ++line.samples;

@@ -97,7 +97,7 @@ ProbeLine JudgeSweep(std::string_view what, const FunctionSweep& sweep, double c
     line.measured += Text(", %lld wrong values, one at %a", static_cast<long long>(sweep.wrong),
                           static_cast<double>(sweep.wrong_at));
   }
-  // A sweep of nothing, or a figure that is no number, keeps no claim.
+  // An empty sweep, or a figure that is no number, keeps no claim.
   const bool kept = sweep.arguments > 0 && sweep.wrong == 0 && (!ordered || sweep.rising == 0) &&
                     (claim == 0 || sweep.worst <= claim);
   line.kept = kept ? Kept::kYes : Kept::kNo;
@@ -116,14 +116,14 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
                  kClaimedExponential, true));
   add(JudgeSweep("logf on [1, 2^32)", SweepLogarithm(), kClaimedLogarithm, false));
   ProbeLine fast = JudgeSweep("lg2.approx on [1, 2^32)", SweepFastLogarithm(), 0, false);
-  fast.kept = Kept::kNotClaimed;  // not what the operator calls: here to say why
+  fast.kept = Kept::kNotClaimed;  // the operator does not call it: this line shows why
   add(std::move(fast));
   add(JudgeSweep("1 / s on [1, 2^32)", SweepReciprocal(), 1, true));
   add(JudgeSweep("a / b, any finite pair", SampleDivision(), 1, false));
 
   for (const bool fp16 : {false, true}) {
     const std::string dtype = fp16 ? "fp16" : "bf16";
-    // Instruction, the device on which it is, and how it is asked.
+    // These are the instruction, true if the device has it, and the function that runs it.
     const std::tuple<std::string, bool, TileProducts> instructions[] = {
         {"mma.sync", device.major >= 8, MmaTiles}, {"wgmma", device.major == 9, WgmmaTiles}};
     for (const auto& [name, present, products] : instructions) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does this device keep what the CUDA targets declare? `plumb doctor --probe` measures, line by line:
-// the exponential, the logarithm and the division over every argument that matters (fuzz/
-// probe_device.h), the tensor cores bit for bit against kernel/host/tensor_core.h, and the operator's
-// own logits, which a vocabulary of one column exposes as lse, against those of `host-hopper`. u =
-// 2^-24.
+// Measures if this device keeps what the CUDA targets declare, for `plumb doctor --probe`, line by
+// line: the exponential, the logarithm and the division over every relevant argument
+// (fuzz/gpu/probe/device.h), the tensor cores bit for bit against kernel/host/tensor_core.h, and the
+// operator's own logits, which a vocabulary of one column exposes as lse, against those of
+// `host-hopper`. u = 2^-24.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
 #define PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
@@ -39,27 +39,28 @@ struct ProbeLine {
 };
 Json ToJson(const ProbeLine& line);
 
-// A swept function against a claim on its relative error (0: none is made) and on the order of its
-// values (`ordered`); that nothing is wrong is always claimed.
+// Judges a swept function by a claim on its relative error (0: none is made) and on the order of its
+// values (`ordered`). It is always claimed that nothing is wrong.
 ProbeLine JudgeSweep(std::string_view what, const FunctionSweep& sweep, double claim, bool ordered);
 
-// As MmaTiles.
+// Computes as MmaTiles does.
 using TileProducts = std::function<void(bool fp16, int64_t tiles, int depth, const uint16_t* a,
                                         const uint16_t* b, float* out)>;
-// Dot products of every kind of fuzz/gpu/probe/operands.h and of several depths, `pairs` drawn at
-// least, each pair in a tile of 16 x 16; every element of every tile is held to the model.
+// Judges dot products of every kind of fuzz/gpu/probe/operands.h and of several depths. At least
+// `pairs` are drawn, each in a tile of 16 x 16; every element of every tile is compared with the model.
 ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint64_t seed,
                           const TileProducts& products);
 
-// The operator on the device: dense host views in, the rows' lse out.
+// Runs the operator on the device: dense host views in, the rows' lse out.
 using RowsLse = std::function<kernel::Status(const kernel::Problem& problem, float* lse)>;
-// Rows against a vocabulary of one column, `rows` of each of 8 depths and of each kind of operands. Not
-// compared are rows beyond the range that is specified, and rows of fp32 with an operand below 2^-134.
+// Judges rows against a vocabulary of one column, `rows` for each of 8 depths and each kind of
+// operands. Rows beyond the specified range, and rows of fp32 with an operand below 2^-134, are not
+// compared.
 ProbeLine ProbeLogits(std::string_view what, kernel::DType dtype, int64_t rows, uint64_t seed,
                       const RowsLse& run);
 
-// All of it on the current device, which DescribeDevice has found. `progress` hears each line as it is
-// done.
+// Runs the whole probe on the current device, which DescribeDevice has found. `progress` is called with
+// each line as it is done.
 std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
                                    const std::function<void(const ProbeLine&)>& progress);
 

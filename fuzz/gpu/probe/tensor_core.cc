@@ -28,13 +28,13 @@ uint16_t Pattern(DType dtype, float x) {
   return dtype == DType::kBf16 ? kernel::ToBFloat16(x).bits : kernel::ToFloat16(x).bits;
 }
 
-// One tile: its operands as the device reads them, and what the model makes of them.
+// Draws one tile: its operands as the device reads them, and the model's results.
 void DrawTile(DType dtype, DataKind kind, int depth, uint64_t seed, uint16_t* a, uint16_t* b,
               float* want) {
   OperandRandom random(seed);
   const auto width = static_cast<size_t>(depth);
   std::vector<float> rows(kTile * width), column(width), panels(kTile * width + 16);
-  // The model wants [depth][16] on a cache line.
+  // The model reads [depth][16] on a cache line.
   auto* const panel =
       reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(panels.data()) + 63) & ~uintptr_t{63});
   for (size_t i = 0; i < kTile; ++i) {
@@ -71,7 +71,7 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
   std::string example;
   int64_t drawn = 0;
   for (int batch = 0; drawn < pairs; ++batch) {
-    // A multiple of 4 tiles, which is what a wgmma works on.
+    // A wgmma needs a multiple of 4 tiles.
     const int64_t tiles = std::min(kBatch, (pairs - drawn + 4 * kTile - 1) / (4 * kTile) * 4);
     const int depth = kDepths[batch % std::ssize(kDepths)];
     const auto operands = static_cast<size_t>(tiles * kTile * depth);

@@ -8,9 +8,9 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Operands lie as core matrices of 8 rows x 16 bytes, not swizzled: the core of rows 8 m and elements
-// 8 k at (k * cores_of_rows + m) * 128 bytes. So the next core along the rows is 128 bytes on, along
-// the depth cores_of_rows * 128.
+// Operands lie as core matrices of 8 rows x 16 bytes, not swizzled. The core of rows 8 m and elements 8
+// k is at (k * cores_of_rows + m) * 128 bytes. So the next core along the rows is 128 bytes further,
+// along the depth cores_of_rows * 128.
 __device__ unsigned long long Descriptor(const void* at, unsigned int depth_stride) {
   const auto address = static_cast<unsigned long long>(__cvta_generic_to_shared(at));
   return ((address & 0x3ffff) >> 4) | static_cast<unsigned long long>(depth_stride >> 4) << 16 |
@@ -36,8 +36,8 @@ __device__ void Wgmma(float* d, unsigned long long a, unsigned long long b, int 
   }
 }
 
-// Four tiles a block: their 64 rows are one operand. For each tile's 16 columns all 64 rows are
-// multiplied, and the warp that holds the tile's own rows keeps its results.
+// A block handles four tiles: their 64 rows are one operand. All 64 rows are multiplied for each tile's
+// 16 columns, and the warp that holds the tile's own rows keeps its results.
 template <bool kFp16>
 __global__ void __launch_bounds__(128)
     WgmmaKernel(int depth, const uint16_t* a, const uint16_t* b, float* out) {

@@ -29,7 +29,7 @@ std::string Words(const Element& e) {
          std::to_string(static_cast<int>(e.expect)) + ")";
 }
 
-// The rows alone, over all of weight.
+// Returns the rows alone, over all of weight.
 OwnedProblem RowsOf(const DeviceCase& device_case, const std::vector<int64_t>& rows) {
   OwnedProblem part = SelectRows(
       [&] {
@@ -65,7 +65,7 @@ oracle::Expectation Sweep(const DeviceCase& device_case, const kernel::Results& 
   return oracle::Expected(DenseView(part), wanted, contract, options);
 }
 
-// Empty where they agree.
+// Returns an empty text if they agree.
 std::string Differ(Output output, int64_t row, int64_t column, const Element& device,
                    const Element& host) {
   if (Agree(host, device)) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look at the oracle on the device: rows of forward and of grad_hidden of a case of production size,
-// computed again by the sweep on the host over the whole vocabulary.
+// Audits the oracle on the device: the sweep on the host computes rows of forward and of grad_hidden of
+// a case of production size again, over the whole vocabulary.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
 #define PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
@@ -17,20 +17,20 @@
 
 namespace plumbline::fuzz {
 
-// Two rows of the outputs that `results` has, of one case in ten; none of the others, and of weights
-// above kMostAudited elements, which take minutes to read.
+// Two rows of the outputs that `results` has are audited, of one case in ten. Weights above
+// kMostAudited elements are left out: they take minutes to read.
 inline constexpr int64_t kMostAudited = int64_t{1} << 30;
 std::vector<oracle::cuda::WatchedRow> AuditedRows(const DeviceCase& device_case,
                                                   const kernel::Results& results, int64_t index);
 
-// Empty; or the first element in which the two disagree: in what it must be, by more than both radii,
-// or in its bound by more than 2^-19 of it.
+// Returns an empty text, or the first element in which the two disagree: in the required value, by more
+// than both radii, or in its bound by more than 2^-19 of it.
 std::string Audit(const DeviceCase& device_case, const kernel::Results& results,
                   const oracle::Contract& contract,
                   const std::vector<oracle::cuda::WatchedRow>& watched);
 
-// The same for the one element that a verdict names, of an output other than loss and grad_weight
-// (which depend on every row), before it is called a finding.
+// Does the same for the one element that a verdict names, before it is called a finding. The output
+// must not be loss or grad_weight, which depend on every row.
 std::string Confirm(const DeviceCase& device_case, const kernel::Results& results,
                     const oracle::Contract& contract, const oracle::OutputVerdict& verdict);
 

@@ -32,13 +32,13 @@ void CopyIn(const void* from, void* to, size_t bytes) {
   if (bytes > 0) Check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying to the device");
 }
 
-// A tensor's memory: the band, elements as `lines` says, and the band again.
+// A tensor's memory: a guard band, elements as `lines` says, and a guard band.
 class Region {
  public:
   void Make(const Lines& lines, DType dtype, unsigned char pattern, const char* what) {
     Make(lines, static_cast<int64_t>(kernel::SizeOf(dtype)), pattern, what);
   }
-  // `width`: bytes of an element.
+  // `width`: the bytes of an element.
   void Make(const Lines& lines, int64_t width, unsigned char pattern, const char* what) {
     lines_ = lines;
     width_ = width;
@@ -51,8 +51,8 @@ class Region {
     Check(cudaMemset(base_, pattern, static_cast<size_t>(bytes_)), "filling memory");
   }
   void* data() const { return base_ + kGuard + lines_.first * width_; }
-  // The offset from the first element of the first byte that is not the pattern, and how many there
-  // are.
+  // Returns the offset from the first element of the first byte that is not the pattern, and the number
+  // of such bytes.
   std::string Damage() {
     auto* const found = found_.Of<unsigned long long>(2, "what is damaged");
     const unsigned long long start[2] = {0, ~0ULL};
@@ -102,7 +102,7 @@ class Made final : public DeviceCase {
   HostTensor ReadRows(const ConstTensor& t, int64_t first, int64_t count) const override {
     HostTensor rows = HostTensor::Zeros(t.dtype, {count, t.shape[1]});
     const size_t width = kernel::SizeOf(t.dtype);
-    const bool column_major = t.stride[1] != 1;  // one row lies as its column would
+    const bool column_major = t.stride[1] != 1;  // each row is strided in memory
     const auto* const from =
         static_cast<const std::byte*>(t.data) + static_cast<size_t>(first * t.stride[0]) * width;
     if (rows.bytes.empty()) return rows;
@@ -135,8 +135,8 @@ class Made final : public DeviceCase {
     const Lines hidden = MatrixLines(n, h, false, layout.hidden_padding, layout.offset);
     const Lines weight =
         MatrixLines(v, h, layout.weight_hidden_major, layout.weight_padding, layout.offset);
-    // The bytes between rows are NaN in every float dtype: a kernel that reads them shows it in its
-    // output.
+    // The bytes between rows are NaN in every float dtype: the output of a kernel that reads them shows
+    // it.
     hidden_.Make(hidden, dtype, 0xff, "hidden");
     weight_.Make(weight, dtype, 0xff, "weight");
     SetMatrix(&problem_.hidden, dtype, n, h, false, hidden, hidden_);
@@ -185,7 +185,7 @@ class Made final : public DeviceCase {
   }
 
  private:
-  // In memory of its own, element i at `stride` * i; stride 0: element 0 alone.
+  // Uses its own memory: element i is at `stride` * i; with stride 0, element 0 stands alone.
   static ConstTensor Vector(const HostTensor& from, int64_t offset, int64_t stride, Region* region) {
     const int64_t size = from.size(), count = stride == 0 ? std::min<int64_t>(size, 1) : size;
     const size_t width = kernel::SizeOf(from.dtype);

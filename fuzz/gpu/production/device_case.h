@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A problem in a CUDA device's memory: a recipe expanded there (fuzz/recipe/expand/device_values.h), or
-// a problem of the host's copied. And outputs for one target, between guard bands.
+// a copy of the host's problem. It also has outputs for one target, between guard bands.
 //
-// Layouts: padding, hidden-major weight, offsets and strides of labels and upstream gradients. Rows
-// that are reversed or broadcast and the far strides of `wide` stay with the host's placement.
+// It supports padding, hidden-major weight, offsets and strides of labels and upstream gradients.
+// Reversed or broadcast rows and the far strides of `wide` are left to the host's placement.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
 #define PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
@@ -25,17 +25,17 @@ namespace plumbline::fuzz {
 
 class DeviceCase {
  public:
-  // Null, with the reason in *error: what WhyNotOnDevice says, or the device's own words.
+  // Returns null, with the reason in *error: that of WhyNotOnDevice, or the device's own words.
   static std::unique_ptr<DeviceCase> FromRecipe(const Recipe& recipe, std::string* error);
   static std::unique_ptr<DeviceCase> FromProblem(const OwnedProblem& problem, std::string* error);
   virtual ~DeviceCase() = default;
 
-  // Device memory, which this owns.
+  // The problem's pointers are device memory that this owns.
   virtual const kernel::Problem& problem() const = 0;
-  // Labels, temperature, upstream gradients, layout and what is wanted; hidden and weight have their
-  // shapes and no bytes.
+  // Returns labels, temperature, upstream gradients, layout and the wanted outputs; hidden and weight
+  // have their shapes and no bytes.
   virtual const OwnedProblem& rows() const = 0;
-  // hidden or weight as rows [first, first + count) lie there, dense.
+  // Reads rows [first, first + count) of hidden or weight from the device, dense.
   virtual HostTensor ReadRows(const kernel::ConstTensor& tensor, int64_t first,
                               int64_t count) const = 0;
 };
@@ -46,14 +46,15 @@ class DeviceOutputs {
   virtual ~DeviceOutputs() = default;
 
   virtual const kernel::Results& results() const = 0;
-  // Every byte, guard bands and padding too. Throws oracle::cuda::DeviceError, as below.
+  // Fills every byte, guard bands and padding too. Throws oracle::cuda::DeviceError, as below.
   virtual void Poison(unsigned char pattern) = 0;
-  // Empty; or which output has bytes around or between its elements that are not the pattern any more.
+  // Returns an empty text, or the output that has bytes around or between its elements which are not
+  // the pattern any more.
   virtual std::string Damage() = 0;
-  virtual int64_t FirstInvalidRow() = 0;  // what that output says
+  virtual int64_t FirstInvalidRow() = 0;  // reads that output
 };
 
-// Workspace or saved state of exactly so many bytes, aligned to 256, between guard bands. May throw
+// Workspace or saved state of exactly this many bytes, aligned to 256, between guard bands. May throw
 // oracle::cuda::DeviceError.
 class DeviceScratch {
  public:

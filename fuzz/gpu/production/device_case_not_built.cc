@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of problems in a device's memory where there is no CUDA compiler.
+// Replaces problems in a device's memory if there is no CUDA compiler.
 
 #include "fuzz/gpu/production/device_case.h"
 

@@ -27,7 +27,7 @@ const int64_t* Number(const Json& line, std::string_view key) {
   return value == nullptr ? nullptr : value->as_int();
 }
 
-// False: the line is none of this kind of campaign.
+// Returns false if the line does not belong to this kind of campaign.
 bool Take(const Json& line, ProductionJournal* journal) {
   if (journal->header.is_null()) {
     const std::string* format = Text(line, "journal");
@@ -76,7 +76,7 @@ std::optional<ProductionJournal> ReadProductionJournal(const std::filesystem::pa
   for (size_t begin = 0; begin < text->size();) {
     const size_t newline = text->find('\n', begin);
     if (newline == std::string::npos) {
-      // Torn by whoever died: the next line must not be glued to it.
+      // A process that died tore the last line: the next line must not be appended to it.
       if (truncate(PathOf(folder).c_str(), static_cast<off_t>(begin)) != 0) {
         *error =
             PathOf(folder).string() + ": cannot cut off its torn last line: " + std::strerror(errno);

@@ -19,7 +19,7 @@ constexpr int64_t kHidden[] = {1023, 1024, 1536, 2048, 2049, 2304, 3584, 4096, 4
 constexpr int64_t kVocab[] = {32'000,  32'003,  50'257,  65'536,  100'352, 128'256, 129'280,
                               131'072, 151'936, 151'937, 152'064, 200'019, 256'000, 262'144};
 
-// One decision after another of a case; the purpose is none that expansion draws from.
+// Draws one decision after another of a case. Its purpose is none that expansion draws from.
 class Dice {
  public:
   Dice(uint64_t seed, int64_t index) : stream_(seed, 0x50524f44), index_(index) {}
@@ -39,7 +39,7 @@ double Cost(const Recipe& r) {
   return static_cast<double>(r.n) * static_cast<double>(r.v) * static_cast<double>(r.h);
 }
 
-// A shape that costs at most `most`, and at least a tenth of it where chance allows.
+// Draws a shape that costs at most `most`, and at least a tenth of it if possible.
 void DrawShape(Dice* dice, double most, Recipe* r) {
   r->n = kRows[0];
   r->h = kHidden[0];
@@ -109,7 +109,7 @@ Recipe DrawProduction(uint64_t seed, int64_t index) {
                                Labels::kTileEdge,   Labels::kSame,       Labels::kSomeIgnored,
                                Labels::kIgnoredNaN, Labels::kIgnoredNaN, Labels::kOneValid};
   r.labels = dice.Of(kUsual);
-  // The dear ones have a grad_weight that is a number.
+  // Expensive cases have a finite grad_weight.
   const bool dear = index % 10 == 0;
   if (dice.Percent(4) && !dear) r.labels = Labels::kInvalid;
   if (dice.Percent(2) && !dear) r.labels = Labels::kAllIgnored;
@@ -136,7 +136,7 @@ Recipe DrawProduction(uint64_t seed, int64_t index) {
   constexpr int64_t kStrides[] = {1, 1, 2, 0};
   r.grad_stride = dice.Of(kStrides);
   r.fp32_grads = dice.Percent(30);
-  // Labels that lead may need more columns than there are.
+  // Labels that lead may need more columns than the shape has.
   if (!WhyNotOnDevice(r).empty()) r.labels = Labels::kRandom;
   return r;
 }

@@ -34,7 +34,7 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The device does not answer any more, or answers for everything with the same error.
+// Thrown if the device does not answer any more, or answers every call with the same error.
 struct Lost {
   std::string what;
 };
@@ -129,7 +129,7 @@ std::vector<std::pair<std::string, uint64_t>> Child::Hashes(const kernel::Result
   return hashes;
 }
 
-// Outputs, workspace and saved state hold the pattern before.
+// Calls the target. Outputs, workspace and saved state hold the pattern before the call.
 RunOutcome Child::Call(const DeviceCase& device_case, const TargetRun& run, DeviceScratch* workspace,
                        DeviceScratch* saved, unsigned char pattern, double* seconds) {
   const Target& target = *run.target;
@@ -159,7 +159,7 @@ RunOutcome Child::Call(const DeviceCase& device_case, const TargetRun& run, Devi
   return outcome;
 }
 
-// A finding, or nothing.
+// Returns a finding, or an empty text.
 std::string Child::CallTwice(const DeviceCase& device_case, TargetRun* run) {
   std::string error;
   std::unique_ptr<DeviceScratch> workspace, saved;
@@ -232,7 +232,7 @@ std::string Words(const OutputVerdict& v) {
          Json(v.tightness).Dump() + " of the bound); " + std::to_string(v.fail) + " elements";
 }
 
-// A target's contract in its own words, keys sorted.
+// Returns a target's contract in its own words, keys sorted.
 std::string ClaimOf(const Target& target) {
   std::string error;
   const std::optional<Json> description = Json::Parse(target.description_text(), &error);
@@ -240,7 +240,7 @@ std::string ClaimOf(const Target& target) {
   return contract == nullptr ? "" : contract->Dump();
 }
 
-// One evaluation of the oracle for all targets of one contract.
+// Judges all targets of one contract by one evaluation of the oracle.
 void Child::Judge(int64_t index, const DeviceCase& device_case, std::vector<TargetRun>* runs,
                   Json* json) {
   double seconds = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of production size: expanded on the device, given to every target, judged there against one
-// evaluation of the oracle (oracle/cuda/device_oracle.h). What is checked beside the values: that a
-// second run, over other garbage in outputs and workspace, gives the same bits; that inputs keep
-// theirs; that nothing is written between or around elements; that first_invalid_row is right.
+// Runs cases of production size: they are expanded on the device, given to every target, and judged
+// there by one evaluation of the oracle (oracle/cuda/device_oracle.h). Apart from the values these are
+// checked: a second run, over other garbage in outputs and workspace, gives the same bits; inputs keep
+// theirs; nothing is written between or around elements; first_invalid_row is right.
 //
-// The journal, DIR/journal.jsonl, has one JSON object a line: what was asked, then for each case
-// "begin", the stages that it enters, and "case" with the results. A process that ends inside a case
-// has left where it was.
+// The journal, DIR/journal.jsonl, has one JSON object a line: the options, then for each case "begin",
+// the stages that it enters, and "case" with the results. It shows where a process was that ended
+// inside a case.
 
 #ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_WORKER_H_
 #define PLUMBLINE_FUZZ_GPU_PRODUCTION_WORKER_H_
@@ -27,7 +27,7 @@ namespace plumbline::fuzz {
 
 inline constexpr std::string_view kProductionFormat = "plumb-production-1";
 
-// True if the folder holds a campaign of this kind.
+// Returns true if the folder holds a campaign of this kind.
 bool IsProductionCampaign(const std::filesystem::path& folder);
 
 struct ProductionJournal {
@@ -38,15 +38,15 @@ struct ProductionJournal {
   std::string open_recipe, open_stage;
   int64_t next = 0;  // one more than the largest case begun
 };
-// nullopt, with the reason, if there is none or a line before the last is none. A torn last line is
-// cut off.
+// Returns nullopt, with the reason, if there is no journal or a line before the last one is invalid. A
+// torn last line is cut off.
 std::optional<ProductionJournal> ReadProductionJournal(const std::filesystem::path& folder,
                                                        std::string* error);
-// One line, whole or not at all. False, with the reason.
+// Appends one line, whole or not at all. Returns false, with the reason, if it cannot.
 bool AppendLine(const std::filesystem::path& folder, const Json& line, std::string* error);
 
 // The child's work: cases [first, last) of the seed, or the one recipe, until the deadline. Its exit
-// status: kDone, kDeadline, kDeviceLost (the last case is in the journal with its finding), or
+// status is kDone, kDeadline, kDeviceLost (the last case is in the journal with its finding), or
 // kCannot, with the reason on stderr.
 struct ProductionWork {
   std::vector<std::string> targets;
