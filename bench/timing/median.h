@@ -16,7 +16,7 @@ namespace plumbline::bench {
 // P(X < r), X binomial(n, 1/2); r is the largest for which that is at least 95 % (W. J. Conover,
 // Practical Nonparametric Statistics, 3.2).
 constexpr int MedianRank(int n) {
-  double chance = 1;  // of X = r, from r = 0
+  double chance = 1;  // P(X = r), from r = 0
   for (int i = 0; i < n; ++i) chance /= 2;
   int r = 0;
   for (double below = chance; below <= 0.025; below += chance) {
@@ -25,11 +25,11 @@ constexpr int MedianRank(int n) {
   }
   return r;
 }
-// From printed tables of that interval.
+// These values are from printed tables of that interval.
 static_assert(MedianRank(6) == 1 && MedianRank(10) == 2 && MedianRank(15) == 4 && MedianRank(20) == 6 &&
               MedianRank(25) == 8 && MedianRank(30) == 10 && MedianRank(50) == 18);
 
-// Takes one value at least.
+// Returns the median of at least one value.
 inline double Median(std::vector<double> values) {
   std::ranges::sort(values);
   const size_t n = values.size();

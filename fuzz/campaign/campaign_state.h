@@ -40,7 +40,7 @@ struct Item {
   CaseClass case_class;
   // ExamineOptions::seed is the recipe's own, so that its line alone reproduces the case.
   uint64_t seed = 0;
-  double arbiter_cost = 0;  // of asking the arbiter if it passes, about (SpreadCost)
+  double arbiter_cost = 0;  // the arbiter's cost if it passes, about (SpreadCost)
 };
 
 class CampaignState {

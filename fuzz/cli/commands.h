@@ -99,7 +99,7 @@ ExitStatus CommandTargets(const std::string& target, const Console& console);
 struct SelftestCommand {
   std::string mutant;  // empty: all of them, and their target, which must stay clean
   enum class Family : uint8_t { kHost, kHopper, kCuda };
-  Family family = Family::kHost;  // of the mutants
+  Family family = Family::kHost;  // the mutants' family
   uint64_t seed = 1;
   int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
   int64_t matrix = 0;  // cases of each regime alone on each mutant; 0: none

@@ -51,7 +51,7 @@ const Json::Array& List(const Json& json, std::string_view key) {
 
 // A child and its outcome.
 struct Ended {
-  int status = 0;  // of waitpid
+  int status = 0;  // waitpid's
   bool hung = false, interrupted = false;
   std::string words;  // the last ones on stderr
 };

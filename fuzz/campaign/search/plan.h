@@ -5,8 +5,8 @@
 // `index` is a pure function of the options; in the search, of the options and of the results of
 // earlier generations (fuzz/campaign/search/search.h).
 //
-// Of n shards, shard i (0 <= i < n) has every n-th case of each phase, and its own blind draws: no two
-// shards share one. Indices count the cases of one shard.
+// Shard i of n (0 <= i < n) has every n-th case of each phase, and its own blind draws: no two shards
+// share one. Indices count the cases of one shard.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_

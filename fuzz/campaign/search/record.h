@@ -29,7 +29,7 @@ struct CaseRecord {
   std::string skip_reason;
   bool retried = false;
   bool fault = false;
-  std::vector<std::string> signatures;      // of its findings, worst first, none twice
+  std::vector<std::string> signatures;      // its findings' signatures, worst first, none twice
   std::map<std::string, double> tightness;  // by output; five digits (RoundTightness)
   std::map<std::string, ElementCounts> by_output;
   int64_t arbitrated = 0;

@@ -38,9 +38,9 @@ struct Kill {
   ExitStatus campaign = ExitStatus::kClean;
   std::string trouble;  // why it does not count as killed; empty if it does
   int64_t cases = 0;    // up to and with the first that failed; all if none did
-  double seconds = 0;   // of the campaign
+  double seconds = 0;   // the campaign's duration
   Sighting sighting;    // none if its signature is empty
-  Bucket bucket;        // of the stored case; empty if nothing was stored
+  Bucket bucket;        // the stored case's; empty if nothing was stored
 
   bool killed() const { return trouble.empty(); }
   bool found() const { return !sighting.signature.empty(); }

@@ -29,7 +29,7 @@ struct MutantStatistics {
   double cases_median = 0, cases_p90 = 0;
   double values_median = 0;     // after shrinking, of the hunts that stored a case
   double shrinking_median = 0;  // seconds
-  std::map<std::string, int64_t> signatures, regimes;  // how often each killed
+  std::map<std::string, int64_t> signatures, regimes;  // numbers of kills
   std::set<std::string> buckets;                       // ids
 };
 

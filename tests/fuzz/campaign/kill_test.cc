@@ -55,7 +55,7 @@ class Kill : public testing::Program {
       const pid_t pid = std::atoi(entry->d_name);
       if (pid <= 0) continue;
       const std::string stat = testing::Slurp("/proc/" + std::to_string(pid) + "/stat");
-      const size_t end = stat.rfind(") ");  // of the name; then state and parent
+      const size_t end = stat.rfind(") ");  // the end of the name; then state and parent
       if (end == std::string::npos) continue;
       std::istringstream rest(stat.substr(end + 2));
       char state = 0;

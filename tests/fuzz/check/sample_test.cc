@@ -101,7 +101,7 @@ TEST_F(DumpSampleTest, GathersTheRowsAsked) {
   EXPECT_EQ(oracle::ReadInt(p.labels, 1), 4);
   EXPECT_EQ(oracle::ReadElement(*p.grad_logprob, 1, 0), 4);
   EXPECT_EQ(p.temperature->rank, 0);
-  EXPECT_EQ(p.weight.data, dump->problem.weight.data);  // where the file is mapped
+  EXPECT_EQ(p.weight.data, dump->problem.weight.data);  // the mapping itself
   ASSERT_TRUE(sample.given().logprob);
   EXPECT_EQ(sample.given().logprob->dtype, DType::kF32);
   EXPECT_EQ(oracle::ReadElement(kernel::AsConst(*sample.given().logprob), 1, 0), -2.5);

@@ -129,7 +129,7 @@ TEST_F(Cli, HelpNamesTheOptionsAndAnExample) {
   Run("replay --taget host x");
   EXPECT_THAT(Err(), HasSubstr("--taget"));
   EXPECT_THAT(Err(),
-              HasSubstr("instead of the target"));  // of replay's help, not of the whole program's
+              HasSubstr("instead of the target"));  // replay's help, not the whole program's
   Run("replya x");
   EXPECT_THAT(Err(), HasSubstr("there is no command 'replya'"));
   EXPECT_THAT(Run("--help").out, ::testing::Not(HasSubstr("worker")));
@@ -304,7 +304,7 @@ TEST_F(Cli, WorkersDieWithTheSupervisor) {
   const auto find_worker = [&]() -> std::string {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string stat = Slurp(entry.path() / "stat");
-      const size_t end = stat.rfind(") ");  // of the name; then state and parent
+      const size_t end = stat.rfind(") ");  // the end of the name; then state and parent
       if (end == std::string::npos) continue;
       std::istringstream rest(stat.substr(end + 2));
       char state = 0;
