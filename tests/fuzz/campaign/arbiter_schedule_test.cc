@@ -61,6 +61,7 @@ TEST(ArbiterSchedule, DearCasesHaveTheirTurn) {
   EXPECT_EQ(dear, 1);  // 200 s of their own: 6 s saved, 5 s spent
 }
 
+// Fails if a regime's saved time pays for another regime's case.
 TEST(ArbiterSchedule, RegimesDoNotShareTheirTime) {
   ArbiterSchedule schedule(kArbitratedPerMinute);
   double clock = 0;

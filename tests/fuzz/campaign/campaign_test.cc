@@ -82,8 +82,7 @@ class CampaignTest : public ::testing::Test {
   Watcher watcher_;
 };
 
-// Fails if the loop reports clean without having judged anything, or if the clean operator has a
-// finding.
+// Fails if a campaign that judged nothing reports clean, or if the clean operator has a finding.
 TEST_F(CampaignTest, TheHostIsCleanAndWasJudged) {
   const CampaignSummary summary =
       RunCampaign(Options("host", 40, "out"), watcher_.interrupt, &watcher_);
@@ -270,8 +269,7 @@ TEST_F(CampaignTest, AHangIsStored) {
   EXPECT_TRUE(std::filesystem::exists(options.out / summary.sightings[0].kept->file));
 }
 
-// Fails if a death that did not happen again is merged with those that do, or is stored without saying
-// so.
+// Fails if a death that did not happen again is merged with those that do, or is stored unmarked.
 TEST_F(CampaignTest, ADeathThatIsNotReproducedIsAFindingOfItsOwn) {
   const std::string target = work_.Misbehaving("CRASH_ONCE");
   CampaignOptions options = Options(target, 60, "out");
@@ -372,6 +370,8 @@ TEST(Shards, AreAPartOfAWhole) {
   }
 }
 
+// Fails if a size without a unit, with another unit or beyond int64 is accepted, or if an error does
+// not quote it.
 TEST(Sizes, HaveAUnit) {
   std::string error;
   EXPECT_EQ(ParseBytes("4GiB", &error), int64_t{4} << 30);
@@ -383,6 +383,7 @@ TEST(Sizes, HaveAUnit) {
   }
 }
 
+// Fails if a seed above int64 is lost, or if a sign, a blank or other text is accepted.
 TEST(Seeds, AreDecimalOrHexadecimal) {
   std::string error;
   EXPECT_EQ(ParseSeed("18446744073709551615", &error), ~uint64_t{0});

@@ -222,6 +222,7 @@ class Kill : public testing::Program {
   int workers_killed_ = 0;
 };
 
+// Both fail if a campaign with kills differs from one without.
 TEST_F(Kill, TenTimes) { Torture(1, 10); }
 
 using SlowKill = Kill;

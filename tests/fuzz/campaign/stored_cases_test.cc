@@ -52,6 +52,7 @@ TEST_F(CampaignCorpus, AResumedCampaignReplaysTheSameOrNone) {
   EXPECT_THAT(error_, HasSubstr("2 then, 3 now"));
 }
 
+// Fails if a folder that does not exist is taken for an empty one, or is refused without its name.
 TEST_F(CampaignCorpus, WhatCannotBeListedIsNamed) {
   EXPECT_TRUE(ListStoredCases(options_, &error_)->files.empty());
   options_.corpus = work_ / "nowhere";

@@ -47,6 +47,7 @@ TEST(Tally, KeepsTightnessAndCountsByClassAndOutput) {
   EXPECT_EQ(second.arbitrated, 15);
 }
 
+// Fails if the table lacks a class, or if the totals of an aim are those of one class.
 TEST(Tally, JsonHoldsTheTableAndTheTotalsOfEachAim) {
   Tally tally;
   tally.Add(Record(Result(0.5, 0.25), kExact));
@@ -67,7 +68,8 @@ TEST(Tally, JsonHoldsTheTableAndTheTotalsOfEachAim) {
   EXPECT_EQ(*stress.Find("logprob")->Find("pass")->as_int(), 6);
 }
 
-// A skipped case belongs to no class: nothing of it was judged.
+// A skipped case belongs to no class: nothing of it was judged. Fails if it counts as passed, or if its
+// reason is lost.
 TEST(Tally, SkippedCasesAreInNoClass) {
   CaseResult skipped;
   skipped.verdict = oracle::Verdict::kSkipped;
@@ -92,6 +94,8 @@ TEST(Tally, VacuousCasesAreNotPassed) {
   EXPECT_EQ(tally.pass, 0);
 }
 
+// Fails if a case is counted in the class of another kind of values, vocabulary or dtype, or if an
+// unknown regime is taken for a sharp one.
 TEST(CaseClassTest, FollowsValuesVocabularyAndDtypes) {
   const auto of = [](const std::string& line) {
     Recipe recipe;

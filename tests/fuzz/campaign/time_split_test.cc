@@ -18,6 +18,7 @@ TEST(TimeSplitTest, TheHarnessHasWhatNobodyElseTook) {
             "itself 10 % (5 % making problems of recipes)");
 }
 
+// Fails if a part is missing or stands under another key.
 TEST(TimeSplitTest, JsonHasEveryPart) {
   const Json json = ToJson(TimeSplit{.jobs = 3,
                                      .wall = 1.5,

@@ -68,6 +68,7 @@ class Check : public ::testing::Test {
   std::string out_, err_;
 };
 
+// Fails if a right dump has a finding, or if the rows that were not judged are not reported.
 TEST_F(Check, RightOutputsAreClean) {
   WriteDump(work_ / "d.safetensors", FlatDump(200, 37, 8));
   EXPECT_EQ(Run("d.safetensors"), 0) << err_;
@@ -110,6 +111,7 @@ TEST_F(Check, ContractDecides) {
   EXPECT_THAT(err_, HasSubstr("bad.json"));
 }
 
+// Fails if a dump without outputs is called clean without a run, or if the run is not that of --target.
 TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
   WriteDump(work_ / "d.safetensors", Inputs(4, 37, 8));
   EXPECT_EQ(Run("d.safetensors"), 0) << err_;
@@ -146,7 +148,7 @@ TEST_F(Check, WhatDependsOnEveryRowIsJudgedOnEveryRow) {
   EXPECT_THAT(out_, HasSubstr("wrong: grad_weight[2, 1] = 1 where"));
 }
 
-// The loss is a mean over all rows; logprob is judged beside it.
+// The loss is a mean over all rows; logprob is judged beside it. Fails if only one of them is judged.
 TEST_F(Check, LossAndLogprobTogether) {
   SafeTensors dump = FlatDump(10, 8, 2);
   dump.tensors["loss"] = Floats({}, {2.07944154F});  // ln 8
@@ -239,6 +241,8 @@ TEST_F(Check, InterruptedWhileJudging) {
   EXPECT_EQ(CommandCheck(command, console), ExitStatus::kInterrupted);
 }
 
+// Fails if a wrong use, a target that does not load or one wrong dump of several ends in another
+// status.
 TEST_F(Check, EveryOtherEnd) {
   WriteDump(work_ / "d.safetensors", FlatDump(4, 37, 8));
   EXPECT_EQ(Run("absent.safetensors"), 2);

@@ -68,6 +68,8 @@ TEST_F(Diagnosis, SilentAboutNoise) {
   EXPECT_GT(wrong_, 0);
 }
 
+// Fails if a mutant's mistake is not named, or if another one is named with it; the last two have no
+// hypothesis.
 TEST_F(Diagnosis, NamesTheMutants) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> named = {
       {"mutant:tail-unmasked", {"16 columns of logit 0"}},
@@ -88,7 +90,7 @@ TEST_F(Diagnosis, NamesTheMutants) {
   }
 }
 
-// These are the caller's mistakes, which no mutant makes.
+// These are the caller's mistakes, which no mutant makes. Fails if one of them is not named.
 TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   kernel::Problem problem = sample_.problem();
   problem.temperature.reset();

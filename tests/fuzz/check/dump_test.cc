@@ -167,7 +167,8 @@ TEST_F(DumpTest, RefusesWhatDisagrees) {
   }
 }
 
-// A view of a mapping must be aligned: a header of odd length shifts all data by one byte.
+// A view of a mapping must be aligned: a header of odd length shifts all data by one byte. Fails if
+// such a file is read.
 TEST_F(DumpTest, RefusesMisalignedData) {
   const std::string header = R"({"hidden":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]},)"
                              R"("labels":{"dtype":"I32","shape":[1],"data_offsets":[2,6]},)"

@@ -72,6 +72,7 @@ TEST_F(DumpSampleTest, HalfIsRandomWhereAllIsSuspicious) {
   EXPECT_GE(std::count_if(rows.begin(), rows.end(), [](int64_t r) { return r >= 64; }), 24);
 }
 
+// Fails if a count of 0, or one above the number of rows, leaves a row out.
 TEST_F(DumpSampleTest, AllRowsWhereThereAreFew) {
   const auto dump = Open(FlatDump(6, 5, 2));
   const std::vector<int64_t> all = {0, 1, 2, 3, 4, 5};

@@ -122,6 +122,7 @@ TEST(ReportText, TablesAlign) {
             "long name    7\n");
 }
 
+// Fails if a key, its order or the spelling of a verdict changes: scripts read this line.
 TEST(ReportText, TheVerdictLineIsAsDocumented) {
   EXPECT_EQ(VerdictLine(ExitStatus::kFindings, 1234, 2),
             "plumb: verdict=findings cases=1234 findings=2 status=1");

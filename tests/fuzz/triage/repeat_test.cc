@@ -32,6 +32,7 @@ TEST(Repeat, AsksOnceAtLeastAndStopsAtTheLimit) {
   EXPECT_EQ(calls, 1);
 }
 
+// Fails if half of the runs, or none at all, count as a majority.
 TEST(Repeats, AlwaysAndMajority) {
   EXPECT_TRUE((Repeats{5, 5}).Always());
   EXPECT_FALSE((Repeats{4, 5}).Always());

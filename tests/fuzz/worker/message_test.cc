@@ -86,6 +86,7 @@ TEST_F(MessageTest, WhatIsNoMessageIsRefused) {
   EXPECT_EQ(ReceiveMessage(ends_[1], &got_), MessageStatus::kBroken);
 }
 
+// Fails if memory is allocated for a length above kMaxMessage.
 TEST_F(MessageTest, ALengthBeyondTheLimitIsRefused) {
   std::vector<std::byte> header = Bytes("PLB1");
   for (int i = 0; i < 8; ++i) header.push_back(std::byte{0x7F});
@@ -102,6 +103,7 @@ TEST_F(MessageTest, TheDeadlineEndsTheWait) {
             MessageStatus::kTimedOut);
 }
 
+// Fails if the wait goes on after keep_waiting has returned false.
 TEST_F(MessageTest, KeepWaitingEndsTheWait) {
   int asked = 0;
   const Patience patience{std::chrono::steady_clock::time_point::max(), [&] { return ++asked < 3; }};

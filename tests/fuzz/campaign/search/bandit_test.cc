@@ -24,7 +24,8 @@ TEST(BanditTest, SharesFollowYieldAboveAFloor) {
   EXPECT_DOUBLE_EQ(bandit.Share("b"), 0.125 + 0.5 * 2.5 / 5.5);
 }
 
-// Old rewards count less: the same reward now outweighs them.
+// Old rewards count less: the same reward now outweighs them. Fails if an old reward counts as much as
+// a new one.
 TEST(BanditTest, AgesWhatItKnows) {
   Bandit bandit({"a", "b"});
   bandit.Add("a", 1, 100'000);

@@ -10,7 +10,8 @@ using namespace std::chrono_literals;
 
 // There are five blind cases and a guided one. "a" is in three of the blind cases, "b" in two, "c" and
 // "d" in one and the same; "e" is in the guided one alone. The rarest cells: cases 1 and 2 share b,
-// case 3 has c and d.
+// case 3 has c and d. Fails if a case is counted by another cell than its rarest, or if a guided case
+// enters the estimate.
 TEST(CoverageTest, CountsCasesByTheirRarestCell) {
   Coverage coverage;
   EXPECT_EQ(coverage.Add({"a", "b"}, true, 1s), 2);

@@ -24,6 +24,7 @@ TEST(Features, BinsAreFloorLog2) {
   EXPECT_EQ(TightnessBin(std::numeric_limits<double>::quiet_NaN()), "over");
 }
 
+// Fails if an output, the shape or a signature has no cell, or if a skipped case or a fault has one.
 TEST(Features, ACaseHasItsOutputsItsShapeAndWhatItShows) {
   CaseRecord record;
   record.case_class = {.name = "exact", .aim = "sharp", .dtype = "fp16", .grads = "fp32"};

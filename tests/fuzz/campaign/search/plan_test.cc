@@ -76,6 +76,8 @@ TEST(PlanTest, LevelOneHasEveryRegimeInEachSeedsOwnOrder) {
   EXPECT_EQ(orders.size(), 4U);
 }
 
+// Fails if another regime is drawn than the one asked for, if `--blind` has level one or guided cases,
+// or if `--recipe` is not that case.
 TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
   CaseOptions options = Seeded(1);
   options.regime = "edges";

@@ -45,6 +45,7 @@ TEST(CaseRecordTest, ComesBackFromItsLine) {
   EXPECT_TRUE(std::isnan(There(record).tightness.at("lse")));
 }
 
+// Fails if JSON of a wrong type, an unknown output or a count of the wrong length is read as a record.
 TEST(CaseRecordTest, WhatIsNoRecordIsRefused) {
   for (const char* text :
        {"[]", "7", R"({"v":"maybe"})", R"({"v":1})", R"({"f":"bound"})", R"({"f":[1]})",
@@ -68,7 +69,8 @@ TEST(CaseRecordTest, RoundingKeepsFiveDigitsAndTheSideOfTheBound) {
   EXPECT_LE(RoundTightness(0.9999999), 1);
 }
 
-// An output of which nothing was judged has no tightness. The largest of two summaries is kept.
+// An output of which nothing was judged has no tightness. The largest of two summaries is kept. Fails
+// if a summary of an output is lost or counted twice, or if a signature comes twice.
 TEST(CaseRecordTest, IsMadeFromWhatWasJudged) {
   CaseResult result;
   result.outputs = {{.output = "lse", .pass = 3, .vacuous = 1, .tightness = 0.5},

@@ -27,6 +27,8 @@ using ::testing::HasSubstr;
 
 FunctionSweep Good() { return {.arguments = 1000, .worst = 1.9, .worst_at = -3}; }
 
+// Fails if an error above the claim, a NaN, a wrong order, a wrong value or an empty sweep counts as
+// kept.
 TEST(ProbeSweepTest, EveryWayOfNotKeepingAClaimIsSeen) {
   EXPECT_EQ(JudgeSweep("f", Good(), 2, true).kept, Kept::kYes);
   FunctionSweep sweep = Good();
@@ -73,6 +75,7 @@ void ByDefinition(bool fp16, int64_t tiles, int depth, const uint16_t* a, const 
   }
 }
 
+// Fails if the model and the definition differ, or if elements are left out.
 TEST(ProbeTensorCoreTest, ADeviceByTheDefinitionKeepsTheModel) {
   for (const bool fp16 : {false, true}) {
     const ProbeLine line = ProbeTensorCore("mma", fp16, 11 * 4 * 16, 5, ByDefinition);
@@ -95,7 +98,8 @@ TEST(ProbeTensorCoreTest, OneWrongBitIsSeen) {
   EXPECT_THAT(line.measured, HasSubstr("1 of 1024 dot products differ; the first, 16 products, "));
 }
 
-// fp32 sums in sequence are another arithmetic; so is an accumulator that rounds to nearest.
+// fp32 sums in sequence are another arithmetic; so is an accumulator that rounds to nearest. Fails if
+// the operands do not tell them apart.
 TEST(ProbeTensorCoreTest, OtherArithmeticIsSeen) {
   const ProbeLine line = ProbeTensorCore(
       "mma", false, 704, 5,
@@ -133,6 +137,7 @@ float LogitByDefinition(const Problem& problem, int64_t row) {
   return std::isfinite(z) ? z : std::numeric_limits<float>::quiet_NaN();
 }
 
+// Fails if host-hopper's logits differ from the definition's, or if too few rows are compared.
 TEST(ProbeLogitsTest, AnOperatorByTheDefinitionKeepsTheModel) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     const ProbeLine line = ProbeLogits("logits", dtype, 3, 7, [](const Problem& problem, float* lse) {
@@ -144,6 +149,7 @@ TEST(ProbeLogitsTest, AnOperatorByTheDefinitionKeepsTheModel) {
   }
 }
 
+// Fails if one wrong bit is missed, or if an operator that is missing or fails counts as kept.
 TEST(ProbeLogitsTest, AWrongLogitIsSeenAndAMissingOperatorIsSaid) {
   const ProbeLine wrong =
       ProbeLogits("logits", DType::kBf16, 2, 7, [](const Problem& problem, float* lse) {
@@ -177,7 +183,8 @@ TEST_F(ProbeProgram, WithoutADeviceIsStatusFour) {
   }
 }
 
-// Runs the real probe: every claim, on the GPU of this machine.
+// Runs the real probe: every claim, on the GPU of this machine. Fails if the device does not keep a
+// claim.
 TEST(GpuProbe, ThisDeviceKeepsEveryClaim) {
   ProbedDevice device;
   std::string reason;

@@ -306,7 +306,7 @@ TEST(GpuDeviceOracle, HashesSeeOneBitAndOrder) {
 }
 
 // At production size the sweep can only judge single rows: forward and grad_hidden of four of them,
-// over the whole vocabulary.
+// over the whole vocabulary. Fails if the device and the sweep differ in a value or a bound.
 TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
   NEED_DEVICE(oracle);
   Recipe r;

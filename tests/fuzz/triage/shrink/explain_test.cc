@@ -79,6 +79,7 @@ TEST(Explain, SaysWhatATailNeeds) {
                               "temperature 2, every output"));
 }
 
+// Fails if the range of an offset or a scale, or the options that hide the finding, are stated wrongly.
 TEST(Explain, SaysWhatAnUnderflowNeeds) {
   OwnedProblem p = Plain(2);
   for (const int64_t v : {0, 1}) p.weight.SetFloat(v, -128);
@@ -96,6 +97,7 @@ TEST(Explain, SaysWhatAnUnderflowNeeds) {
   EXPECT_THAT(lines, Contains(StartsWith("V: any (")));  // copies of the existing entries keep it
 }
 
+// Fails if a needed label or number of rows is not stated.
 TEST(Explain, SaysWhichLabelAndRows) {
   OwnedProblem p = Plain(3);
   p.labels.SetInt(0, 2);
