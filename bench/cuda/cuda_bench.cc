@@ -6,8 +6,8 @@
 //
 //   ratio, ratio_low, ratio_high   ours over theirs: median of the pairs, its 95 % interval
 //   ms, ms_reference               medians
-//   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, products as cuBLAS does them
-//   workspace_MiB, saved_MiB       what the operator asks for
+//   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, counted as cuBLAS does them
+//   workspace_MiB, saved_MiB       the sizes that the operator asks for
 //
 // The label says which cuBLAS calls were chosen, if theirs is those.
 //
@@ -61,7 +61,7 @@ cudaStream_t TheStream() {
 // memory.
 struct Bench {
   explicit Bench(const DeviceShape& shape) : ours(shape, TheStream()), theirs(ours, TheStream()) {
-    ours.Forward();  // for passes of backward alone, which read what it saves
+    ours.Forward();  // backward alone reads what it saves
   }
   OperatorRun ours;
   CublasBaseline theirs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA events for the length of a scope: moments of a stream, and the time between two of them.
+// CUDA events for the length of a scope: they mark points of a stream and give the time between two of
+// them.
 
 #ifndef PLUMBLINE_BENCH_CUDA_EVENTS_H_
 #define PLUMBLINE_BENCH_CUDA_EVENTS_H_

@@ -10,7 +10,7 @@
 namespace plumbline::bench {
 namespace {
 
-constexpr int kThreads = 256, kBlocks = 132 * 8;  // strides over whatever there is
+constexpr int kThreads = 256, kBlocks = 132 * 8;  // grid-stride loops cover any size
 
 __device__ inline int64_t First() { return blockIdx.x * int64_t{blockDim.x} + threadIdx.x; }
 __device__ inline int64_t Step() { return int64_t{gridDim.x} * blockDim.x; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator on random data on the device, as training calls it: bf16 throughout, reduction none,
-// both upstream gradients, both gradients asked for. hidden is N(0, 1) and weight N(0, 4/H), so that
-// logits have a standard deviation of 2; labels are uniform, the upstream gradients N(0, 1).
+// Runs the operator on random data on the device, as training calls it: bf16 throughout, reduction
+// none, both upstream gradients, both gradients asked for. hidden is N(0, 1) and weight N(0, 4/H), so
+// that logits have a standard deviation of 2; labels are uniform, the upstream gradients N(0, 1).
 
 #ifndef PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
 #define PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
@@ -22,7 +22,7 @@ namespace plumbline::bench {
 
 struct DeviceShape {
   int64_t n, h, v;
-  bool half_ignored = false;  // every row with probability 1/2
+  bool half_ignored = false;  // ignores every row with probability 1/2
 
   std::string name() const;  // "8192x4096x151936", "…_half_ignored"
   bool operator==(const DeviceShape&) const = default;

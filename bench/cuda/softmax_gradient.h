@@ -24,7 +24,7 @@ struct SoftmaxGradient {
   const float* k;
   int64_t n, v;
   Bf16* d_logits;
-  float* logprob;  // [n] of these logits
+  float* logprob;  // [n], computed from these logits
   float* largest;  // [n] max |logit|
 
   void Enqueue(cudaStream_t stream) const;

@@ -18,9 +18,9 @@ using kernel::DType;
 // Has the layout of the Call in bench/peers/catalogue.py.
 struct Call {
   int64_t n, h, v;
-  int64_t gradients;  // 0 or 1: whether both are asked for
+  int64_t gradients;  // 1: both are asked for; 0: none
   int64_t mean;  // 1: reduction mean; logprob is the loss and grad_logprob its gradient, of one element
-  int64_t saved_logits;  // 0 or 1: whether forward saves all logits for backward
+  int64_t saved_logits;  // 1: forward saves all logits for backward; 0: none
   const void* hidden;
   const void* weight;
   const void* labels;
@@ -106,7 +106,7 @@ int plumbline_backward(const Call* call, char* message, size_t room) {
       message, room);
 }
 
-// Gradients in forward: what one call for both passes needs, and the call.
+// Gradients in forward: the size that one call for both passes needs, and the call.
 int plumbline_at_once_size(const Call* call, size_t* workspace, char* message, size_t room) {
   const Asked asked = Of(*call);
   return Answer(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The median of measurements, and how well it is known; bench/report/median_interval.py has the same.
+// The median of measurements, and its confidence interval; bench/report/median_interval.py has the
+// same.
 
 #ifndef PLUMBLINE_BENCH_TIMING_MEDIAN_H_
 #define PLUMBLINE_BENCH_TIMING_MEDIAN_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A campaign: case after case on one or more targets, each in a worker process, until a budget ends.
-// The supervisor (this code) never loads a target and never runs one.
+// A campaign runs one case after another on one or more targets, each in a worker process, until a
+// budget ends. The supervisor (this code) never loads a target and never runs one.
 //
 // Case `index` on target number t is work item index * targets + t. fuzz/campaign/search/plan.h and
 // fuzz/campaign/search/search.h choose the case: it depends on the options and on the results of
@@ -64,7 +64,7 @@ class CampaignObserver {
   virtual void OnProgress(const Progress&) {}
 };
 
-// The estimate of what a campaign has not seen of one target.
+// The estimate of the part that a campaign has not seen of one target.
 struct CoverageReport {
   int64_t cells = 0, cases = 0, blind = 0;  // cases: judged or vacuous; blind: those of the blind draws
   int64_t cases_since_new = 0;

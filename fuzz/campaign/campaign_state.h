@@ -29,14 +29,14 @@
 
 namespace plumbline::fuzz {
 
-// One work item: its number, its target, and where its case came from.
+// One work item: its number, its target, and the origin of its case.
 struct Item {
   int64_t number = 0;  // index * targets + target; index as in fuzz/campaign/search/plan.h
   size_t target = 0;
   Phase phase = Phase::kSearch;
-  std::string recipe;          // empty for a case of the corpus, which has a
-  std::filesystem::path file;  // instead
-  std::string regime;          // kCorpusRegime there
+  std::string recipe;          // empty for a case of the corpus, which has
+  std::filesystem::path file;  // this instead
+  std::string regime;          // kCorpusRegime for such a case
   CaseClass case_class;
   // ExamineOptions::seed is the recipe's own, so that its line alone reproduces the case.
   uint64_t seed = 0;
@@ -93,7 +93,7 @@ class CampaignState {
   std::mutex mutex_;  // guards what follows
   Search& search_;
   JournalState state_;
-  std::vector<SightingKey> pending_;  // the next one last
+  std::vector<SightingKey> pending_;  // in reverse order: the next one is last
   int64_t next_ = 0;
   std::optional<Phase> phase_;
   int64_t faults_;

@@ -3,16 +3,16 @@
 // The journal of a campaign is DIR/journal.jsonl, one JSON object a line. It is appended to and never
 // rewritten.
 //
-//   {"journal":2,"plumb":"0.1.0","campaign":{...}}         first line: what makes each case what it is
+//   {"journal":2,"plumb":"0.1.0","campaign":{...}}         first line: what decides each case
 //   {"phase":"search","item":ITEM}                         a phase's first item of this run
 //   {"start":ITEM}                                         before a case
-//   {"kind":K,"regime":R,"class":[NAME,AIM,DTYPE,GRADS]}   what K means in the lines that follow
+//   {"kind":K,"regime":R,"class":[NAME,AIM,DTYPE,GRADS]}   the meaning of K in the lines that follow
 //   {"done":[ITEM,MS,US,K],"o":{...}}                      after a case: MS on the campaign's clock, US
 //                                                          microseconds for it, and its CaseRecord
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
 //   {"stored":{"target":T,"signature":S,"kept":{...}}}     shrunk, confirmed, written
-//   {"fault":WHAT}                                         of the harness; its witness lies in faults/
+//   {"fault":WHAT}                                         a fault of the harness, see faults/
 //   {"clock":ELAPSED}                                      a run's end
 //
 // ITEM is index * targets + target, index as in fuzz/campaign/search/plan.h.

@@ -39,7 +39,7 @@ struct CampaignOptions : CaseOptions {
   std::optional<std::chrono::milliseconds> case_timeout;
 
   std::filesystem::path out;
-  bool resume = false;  // go on with the campaign in `out`
+  bool resume = false;  // continue the campaign in `out`
   int jobs = 0;         // cases at the same time; 0: one per hardware thread
   std::chrono::milliseconds shrink_time{30'000};
   int64_t worker_memory = int64_t{4} << 30;  // bytes that a worker may allocate; 0: no limit

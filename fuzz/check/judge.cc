@@ -95,7 +95,7 @@ std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a) {
 }
 
 void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, DumpVerdict* verdict) {
-  // Under `mean` the arbiter would divide by the rows that it sees.
+  // Under `mean` the arbiter would divide by the number of rows that it sees.
   const bool another_mean = options.counted_rows && problem.reduction == kernel::Reduction::kMean;
   double cost_left = options.arbiter_cost;
   oracle::Arbiter arbiter(problem);
@@ -160,7 +160,7 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
   if (results.logprob && sample.problem().reduction != kernel::Reduction::kNone) {
     kernel::Problem plain = sample.problem();
     plain.reduction = kernel::Reduction::kNone;
-    plain.grad_logprob.reset();  // a scalar with a reduction, one a row without
+    plain.grad_logprob.reset();  // a scalar with a reduction, one value a row without
     kernel::Results logprob;
     logprob.logprob = std::exchange(first.logprob, std::nullopt);
     Judge(plain, logprob, sample, contract, sweep, &watched, &verdict);

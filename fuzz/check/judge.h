@@ -47,13 +47,13 @@ struct JudgedRow {
 
 struct DumpVerdict {
   std::vector<JudgedOutput> outputs;
-  std::vector<JudgedRow> rows;  // by the sample's rows; empty where there are more than kMaxWatchedRows
+  std::vector<JudgedRow> rows;  // by the sample's rows; empty above kMaxWatchedRows rows
   std::vector<int64_t>
       wrong_rows;      // indices in the dump, ascending, of rows whose logprob, entropy or lse fails
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0;
   std::string fault;         // not empty: the harness contradicted itself
-  bool interrupted = false;  // before everything was judged
+  bool interrupted = false;  // true if not everything was judged
 };
 
 inline constexpr int64_t kMaxWatchedRows = 4096;

@@ -16,10 +16,10 @@
 namespace plumbline::fuzz {
 
 struct DumpReport {
-  std::string judged;    // whose results: "what the dump holds", "mutant:x, run on these rows"
-  std::string contract;  // whose bounds: "a black box", "host"
+  std::string judged;    // "what the dump holds" or "mutant:x, run on these rows"
+  std::string contract;  // whose bounds they are: "a black box", "host"
   DumpVerdict verdict;
-  std::vector<std::string> not_looked_at;  // one line each: what, and why
+  std::vector<std::string> not_looked_at;  // one line each, with the reason
   std::vector<std::string> diagnosis;      // one sentence each
 };
 

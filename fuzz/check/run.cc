@@ -38,7 +38,7 @@ using oracle::Output;
 
 // The head of the shared memory. The child writes it; it is read after the child's end.
 struct Record {
-  uint32_t state = 0;  // 1 + DumpRun::Kind, or 0: it never got there
+  uint32_t state = 0;  // 1 + DumpRun::Kind; 0: not reached
   uint32_t asked = 0;  // bit o: Output o was asked of the target
   char message[4096] = {};
   char description[(1 << 16) - 8 - 4096] = {};
@@ -299,7 +299,7 @@ int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor) {
   if (size < static_cast<off_t>(sizeof(Record))) return kFault;
   void* const memory =
       mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, kDumpRunMemory, 0);
-  close(kDumpRunMemory);  // a target must not find it
+  close(kDumpRunMemory);  // the target must not use it
   if (memory == MAP_FAILED) return kFault;
   auto* const record = new (memory) Record;
   std::string what;

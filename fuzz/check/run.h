@@ -25,7 +25,7 @@ namespace plumbline::fuzz {
 struct DumpRunSpec {
   std::string target;
   std::filesystem::path dump;
-  int64_t rows = 0;  // as ChooseRows takes them
+  int64_t rows = 0;  // the count of ChooseRows
   uint64_t seed = 0;
   std::filesystem::path program = "/proc/self/exe";
   std::chrono::milliseconds deadline{600'000};

@@ -29,7 +29,7 @@ class Chooser {
   void Add(int64_t row) {
     if (rows_.size() < count_) rows_.insert(row);
   }
-  // At most `most` calls of the same counter count.
+  // Adds the row, unless *added has reached `most`.
   void AddSome(int64_t row, int* added, int most) {
     if (*added >= most || rows_.contains(row)) return;
     ++*added;

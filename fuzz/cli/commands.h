@@ -71,7 +71,7 @@ struct CheckCommand {
   // Each target is used by itself. If none is given, recorded outputs are judged as a black box's, and
   // a dump without outputs is run on `host`.
   std::vector<std::string> targets;
-  bool run = false;                // run the target even where a dump holds outputs
+  bool run = false;                // run the target even if a dump holds outputs
   std::filesystem::path contract;  // a target's description in JSON, whose contract is used instead
   int64_t rows = 64;               // 0: all
   uint64_t seed = 1;

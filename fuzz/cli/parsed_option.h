@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of the command line whose values have a parser of ours (fuzz/base/units.h).
+// Options of the command line whose values this project parses itself (fuzz/base/units.h).
 
 #ifndef PLUMBLINE_FUZZ_CLI_PARSED_OPTION_H_
 #define PLUMBLINE_FUZZ_CLI_PARSED_OPTION_H_

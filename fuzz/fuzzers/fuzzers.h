@@ -16,8 +16,8 @@
 namespace plumbline::fuzz {
 
 int FuzzCase(std::span<const std::byte> bytes);      // a case file
-int FuzzCaseJson(std::span<const std::byte> bytes);  // the JSON in one, the container being sound
-int FuzzRecipe(std::span<const std::byte> bytes);    // a recipe's line, and its expansion where small
+int FuzzCaseJson(std::span<const std::byte> bytes);  // the JSON of one, in a sound container
+int FuzzRecipe(std::span<const std::byte> bytes);    // a recipe's line, and its expansion if small
 int FuzzJournal(std::span<const std::byte> bytes);   // a campaign's journal
 int FuzzDump(std::span<const std::byte> bytes);      // a dump for `plumb check`
 

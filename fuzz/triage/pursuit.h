@@ -56,7 +56,7 @@ struct Pursued {
   Case stored;         // kCase; `extra` holds bucket, shrink log, what may vary, seed and versions
   StoredFinding kept;  // kCase; `file` is left empty
   std::vector<Case> other_findings;  // kCase; each confirmed with the arbiter
-  // Not empty: reference and arbiter disagree on `witness`, which is then not among the steps taken.
+  // If not empty, reference and arbiter disagree on `witness`, which is then not among the steps taken.
   std::string harness_fault;
   std::optional<Case> witness;
 };

@@ -40,7 +40,7 @@ class Runners {
 struct Replay {
   Judged::Kind kind = Judged::Kind::kJudged;
   std::string error;   // kUnavailable
-  Replayed what{};     // kJudged, and all below
+  Replayed what{};     // this and all below: kJudged
   std::string detail;  // one line
   CaseResult result;
   std::string target_version;  // as the target states it

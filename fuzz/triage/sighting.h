@@ -29,9 +29,8 @@ struct StoredFinding {
 
 struct Sighting {
   std::string target;
-  std::string
-      signature;     // Finding::Signature(), with kOnce where it was not seen again on the same case
-  int64_t item = 0;  // work item of the campaign
+  std::string signature;  // Finding::Signature(), with kOnce if it was not seen again on the same case
+  int64_t item = 0;       // work item of the campaign
   std::string recipe;
   std::string source;  // the case file instead, for a case of the corpus
   std::string regime;
@@ -47,7 +46,7 @@ inline constexpr std::string_view kOnce = " (once)";
 
 Json ToJson(const StoredFinding& kept);
 std::optional<StoredFinding> StoredFindingFromJson(const Json& json);
-Json ToJson(const Sighting& sighting);  // with more and kept where present
+Json ToJson(const Sighting& sighting);  // with more and kept if present
 std::optional<Sighting> SightingFromJson(const Json& json);
 
 }  // namespace plumbline::fuzz

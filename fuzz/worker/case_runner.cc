@@ -21,7 +21,7 @@ CaseResult Death(FindingKind kind, std::string what) {
   return result;
 }
 
-// ExamineOptions::arbiter_cost is eight seconds' work; this leaves room for a busy machine and a
+// ExamineOptions::arbiter_cost takes eight seconds; this deadline leaves room for a busy machine and a
 // sanitizer.
 constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
 constexpr const char* kArbiterLate = "the arbiter did not come to an end within 20 minutes";
@@ -31,7 +31,7 @@ bool IsDeath(const CaseResult& result) {
                                       result.findings.front().kind == FindingKind::kHang);
 }
 
-// A worker that has no memory left has none for the next case either.
+// A worker without memory has none for the next case either.
 bool WithoutMemory(const CaseResult& result) {
   return result.harness_fault == kOutOfMemory ||
          std::any_of(result.findings.begin(), result.findings.end(),

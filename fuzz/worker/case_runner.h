@@ -6,12 +6,12 @@
 //   a worker dies         the case is run again, alone in a fresh worker. Dies again: a kCrash finding.
 //                         Does not: still a kCrash finding, marked as not reproduced, because memory
 //                         that an earlier case damaged is the target's fault too. SIGKILL is excepted:
-//                         that is the kernel short of memory, or a person.
+//                         it comes from the kernel short of memory, or a person.
 //   past its deadline     killed and run again, alone. Again: a kHang finding. Not again: counted as
-//                         retried, for a busy machine looks the same.
+//                         retried, because a busy machine looks the same.
 //
-// The arbiter may take longer than a target's deadline, and its time is not the target's: a case that
-// the arbiter is asked about is judged once more for it, under a deadline of its own.
+// The arbiter may take longer than a target's deadline, and its time is not the target's. So a case
+// that the arbiter is asked about is judged once more for it, under its own deadline.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
 #define PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
@@ -62,7 +62,7 @@ class CaseRunner {
 
   const std::string& target() const { return spec_.target; }
   std::chrono::milliseconds deadline() const { return deadline_; }
-  const Hello& hello() const { return hello_; }  // from the last worker that got ready
+  const Hello& hello() const { return hello_; }  // of the last worker that became ready
 
  private:
   Judged Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal);

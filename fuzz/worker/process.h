@@ -25,8 +25,8 @@ namespace plumbline::fuzz {
 struct WorkerSpec {
   std::string target;
   std::filesystem::path program = "/proc/self/exe";  // run as `program worker --target T --parent PID`
-  // The file that stdout and stderr of the worker are appended to; empty: memory. It is truncated when
-  // it passes log_limit, which is checked ten times a second, so a target cannot fill the disk.
+  // stdout and stderr of the worker are appended to this file; if empty, to memory. It is truncated
+  // when it passes log_limit, which is checked ten times a second, so a target cannot fill the disk.
   std::filesystem::path log;
   int64_t log_limit = int64_t{1} << 20;
   // The bytes that the worker may allocate after its target is loaded; 0: no limit. A target that leaks

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protocol between supervisor and worker, over messages (fuzz/worker/message.h). The worker speaks
-// first (Hello); then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or
-// as JSON. A request is a line of JSON, and after its newline the bytes of a case where it carries one.
+// first (Hello). Then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or
+// as JSON. A request is a line of JSON; after its newline come the bytes of a case, if it has one.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
 #define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two claims that a campaign may make when it found nothing, or nothing new. Both are about the mix of
-// cases that was drawn, and about nothing else; neither says that there are no defects.
+// Two claims that a campaign may make if it found nothing, or nothing new. Both are about the mix of
+// cases that was drawn, and about nothing else. Neither says that there are no defects.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_

@@ -6,7 +6,7 @@
 //   "gaussian bf16 logprob 2^-3"       floor(log2(error / bound)) of an output, by class and dtype;
 //                                      "0" for no error at all, "over" above the bound
 //   "gaussian bf16 logprob vacuous"    no element of it could be judged
-//   "ragged-tail V+1/64 H/16 N>1"      regime, and where the shape lies between multiples of a tile:
+//   "ragged-tail V+1/64 H/16 N>1"      regime, and the shape's place between multiples of a tile:
 //                                      V0/64 on one, V+1/64 just beyond, V-1/64 just below, V/16 a
 //                                      multiple of 16 only, V elsewhere; H/16 or H; N0, N1, N>1
 //   "shows bound:logprob"              a signature

@@ -16,7 +16,7 @@ double PercentileOr0(const std::vector<double>& values, int percent) {
   return values.empty() ? 0 : Percentile(values, percent);
 }
 
-// The samples that statistics are made of, from the hunts for one mutant or for all of them.
+// The samples of the statistics, from the hunts for one mutant or for all of them.
 struct Samples {
   std::vector<double> cases, values, shrinking;
 

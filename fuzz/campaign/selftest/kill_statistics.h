@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics over the hunts of a selftest: how many cases a mutant takes, how small its cases become,
-// and whether a bucket holds one cause.
+// Statistics over the hunts of a selftest: the cases that a mutant takes, the size of its shrunk cases,
+// and the share of buckets that hold one cause.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_

@@ -55,7 +55,7 @@ struct FunctionSweep {
   double worst = 0;  // largest relative error, in u, against fp64
   float worst_at = 0;
   int64_t rising = 0;  // neighbours in the wrong order
-  int64_t wrong = 0;   // values that must be exact, zero, NaN or of one sign, and are not
+  int64_t wrong = 0;   // values that should be exact, zero, NaN or of one sign, and are not
   float wrong_at = 0;
 };
 

@@ -107,7 +107,7 @@ void DrawOperands(DType dtype, DataKind kind, int64_t depth, OperandRandom* rand
         if (k % 2 == 0 || Below(random, 4) == 0) {
           a[k] = WithExponent(dtype, Below(random, 24) - 12, random);
           b[k] = WithExponent(dtype, Below(random, 24) - 12, random);
-        } else {  // the term before, negated
+        } else {  // the negated term before it
           a[k] = -a[k - 1];
           b[k] = b[k - 1];
         }

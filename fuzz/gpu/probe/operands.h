@@ -33,14 +33,14 @@ enum class DataKind : uint8_t {
   kBell,        // ordinary numbers
   kPatterns,    // any bits but infinities and NaN
   kSpecial,     // the same with infinities, NaN and zeros among them
-  kSpread,      // exponents of products over some 60 binades: what is truncated, and what is lost
-  kCancelling,  // large terms of both signs, leaving what the alignment kept
+  kSpread,      // exponents of products over some 60 binades: terms are truncated, or lost
+  kCancelling,  // large terms of both signs: the result is what the alignment kept
   kLike,        // all terms of one sign and near the largest significand: the sum needs 33 bits
   kSubnormal,   // subnormal elements beside ordinary ones
   kTinyDense,   // products from 2^-120 to 2^-160, no term zero
   kTinySparse,  // the same with zeros among the terms
   kHuge,        // sums on both sides of the largest fp32
-  kLost,        // products below 2^-144, most of them zeros of either sign: what truncates to 0
+  kLost,        // products below 2^-144, most of them zeros of either sign: they truncate to 0
 };
 inline constexpr int kDataKinds = 11;
 const char* NameOf(DataKind kind);

@@ -35,7 +35,7 @@ struct ProbeLine {
   Kept kept = Kept::kNo;
   int64_t samples = 0;
   int64_t wrong = 0;
-  double worst = 0;  // relative error in u, where the line has one
+  double worst = 0;  // relative error in u, if the line has one
 };
 Json ToJson(const ProbeLine& line);
 

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(128)
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       Wgmma<kFp16>(c, Descriptor(left, 8 * 128), Descriptor(right, 2 * 128), k > 0);
       asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-      for (float& x : c) asm volatile("" : "+f"(x));  // not read before the wait
+      for (float& x : c) asm volatile("" : "+f"(x));  // keeps c from being read before the wait
       __syncthreads();
     }
     if (warp != tile) continue;

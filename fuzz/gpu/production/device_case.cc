@@ -18,7 +18,7 @@ namespace {
 using kernel::ConstTensor, kernel::DType, kernel::Tensor;
 using oracle::cuda::Check, oracle::cuda::DeviceBlock, oracle::cuda::DeviceError;
 
-constexpr int64_t kGuard = 4096;  // bytes before and after what is used
+constexpr int64_t kGuard = 4096;  // bytes before and after the used ones
 
 // The places of a matrix's elements: `lines` runs of `length` elements, `pitch` apart.
 struct Lines {

@@ -36,7 +36,7 @@ struct ProductionJournal {
   // The case that was begun and not finished, and the last stage that it entered.
   std::optional<int64_t> open_case;
   std::string open_recipe, open_stage;
-  int64_t next = 0;  // one more than the largest case begun
+  int64_t next = 0;  // one more than the largest index of a begun case
 };
 // Returns nullopt, with the reason, if there is no journal or a line before the last one is invalid. A
 // torn last line is cut off.

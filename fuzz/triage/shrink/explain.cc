@@ -59,7 +59,7 @@ class Explainer {
     Say([&] { return Rows(); });
     Say([&] { return Hidden(); });
     Say([&] { return Labels(); });
-    Say([&] { return Offset(); });  // the last that buckets look at
+    Say([&] { return Offset(); });  // the last rule that buckets use
     for (int tensor = 0; tensor < kFloatTensors; ++tensor) Say([&] { return Values(tensor); });
     Say([&] { return Scale(); });
     Say([&] { return Options(); });

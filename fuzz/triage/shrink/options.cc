@@ -13,7 +13,7 @@ namespace {
 using kernel::DType;
 using kernel::Reduction;
 
-// A tensor that was read with stride 0 keeps the value that every row saw.
+// A tensor that was read with stride 0 keeps the value that every row read.
 void MaterialiseBroadcast(OwnedProblem& p) {
   const int64_t h = p.hidden_size();
   for (int64_t k = h; p.layout.hidden_broadcast && k < p.hidden.size(); ++k) {

@@ -94,7 +94,7 @@ std::vector<int64_t> RowsByImportance(const OwnedProblem& p, const Focus& focus)
 }
 
 std::vector<int64_t> VocabByImportance(const OwnedProblem& p, const Focus& focus, int64_t row) {
-  constexpr int64_t kFewRows = 8;  // whose labels all count
+  constexpr int64_t kFewRows = 8;  // the labels of this many rows are used
   const std::vector<double> logits = Logits(p, row);
   std::vector<double> score(static_cast<size_t>(p.vocab()));
   for (size_t v = 0; v < logits.size(); ++v) score[v] = Weight(logits[v]);

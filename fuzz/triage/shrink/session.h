@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state that the shrinker's passes share: the best problem so far, and the one way to replace it. A
-// candidate reaches the predicate only if it is consistent, strictly simpler than the best
+// The state that the shrinker's passes share: the best problem so far, and the only way to replace it.
+// A candidate reaches the predicate only if it is consistent, is strictly simpler than the best
 // (fuzz/triage/shrink/order.h), was never judged before, and the limits of time and steps allow it.
 
 #ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_
@@ -43,7 +43,7 @@ class ShrinkSession {
   int64_t tried() const { return tried_; }
   int64_t accepted() const { return accepted_; }
   double Seconds() const;
-  bool Exhausted() const;  // a limit is reached; no candidate will be judged any more
+  bool Exhausted() const;  // true if a limit is reached; no further candidate is judged
 
  private:
   bool IsSimpler(const OwnedProblem& candidate) const;

@@ -328,7 +328,7 @@ TEST_F(SlowCampaignTest, TheSearchIsTheSameInPartsAndWithJobs) {
   const CampaignSummary parts = RunCampaign(resume, watcher_.interrupt, &watcher_);
   EXPECT_EQ(WithoutTime(parts), WithoutTime(one));
   EXPECT_EQ(parts.coverage[0].cells, one.coverage[0].cells);
-  EXPECT_LT(parts.coverage[0].blind, parts.coverage[0].cases - 200);  // the guided ones were there
+  EXPECT_LT(parts.coverage[0].blind, parts.coverage[0].cases - 200);  // there were guided cases
   ASSERT_EQ(parts.yields[0].size(), one.yields[0].size());
   for (const auto& [regime, yield] : one.yields[0]) {
     const RegimeYield& mine = parts.yields[0].at(regime);

@@ -57,7 +57,7 @@ TEST_F(Diagnosis, SilentWhereNothingIsWrong) {
   EXPECT_EQ(wrong_, 0);
 }
 
-// Fails if a hypothesis fits whatever is wrong: errors of no pattern, of 1 to 3 times the bound.
+// Fails if a hypothesis fits any error: the errors have no pattern and are 1 to 3 times the bound.
 TEST_F(Diagnosis, SilentAboutNoise) {
   Run("host", sample_.problem());
   HostTensor& logprob = answers_.logprob();

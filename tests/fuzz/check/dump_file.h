@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dumps for tests. The base is a problem whose answers are known without computing: all logits are 0,
-// so every p is 1/V, logprob = -ln V, entropy = lse = ln V.
+// Makes dumps for tests. The base is a problem whose answers are known without computing: all logits
+// are 0, so every p is 1/V, logprob = -ln V, entropy = lse = ln V.
 
 #ifndef PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_
 #define PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_

@@ -40,7 +40,7 @@ class Pursuits : public ::testing::Test {
     return {spec, milliseconds(120'000), &interrupt_};
   }
 
-  // The first finding of the recipe's problem.
+  // Returns the first finding of the recipe's problem.
   FailingProblem Failing(const std::string& line, CaseRunner* runner) const {
     Recipe recipe;
     std::string error;
@@ -98,7 +98,7 @@ TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   EXPECT_EQ(pursued.other_findings[0].recipe, "");
 }
 
-// Fails if what was found out about the small problem does not reach the file.
+// Fails if the facts about the small problem do not reach the file.
 TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
   CaseRunner runner = Runner("mutant:tail-unmasked");
   const FailingProblem start =

@@ -27,11 +27,11 @@ using ::testing::IsEmpty;
 
 // Far above the time of any of these cases, so that only a target that hangs reaches it.
 constexpr std::chrono::milliseconds kLong{120'000};
-// Short, for targets that do hang. Nothing else is run under it.
+// A short deadline for targets that do hang. Nothing else is run under it.
 constexpr std::chrono::milliseconds kShort{300};
 
 constexpr const char* kBad = "v1 seed=1 n=2 v=5 h=3";   // V % 4 == 1: misbehaves
-constexpr const char* kGood = "v1 seed=1 n=2 v=8 h=3";  // is declined
+constexpr const char* kGood = "v1 seed=1 n=2 v=8 h=3";  // V % 4 == 0: is declined
 
 class Workers : public ::testing::Test {
  protected:
@@ -176,7 +176,7 @@ TEST_F(Workers, WhatATargetPrintsHarmsNothing) {
     EXPECT_EQ(judged.result.verdict, oracle::Verdict::kSkipped);
     EXPECT_FALSE(judged.retried);
   }
-  runner.Run(Line(kGood));  // a request begins by looking at the log
+  runner.Run(Line(kGood));  // a request begins with a check of the log
   EXPECT_LT(std::filesystem::file_size(spec.log), 200'000U);
   std::string first;
   std::getline(std::ifstream(spec.log), first);

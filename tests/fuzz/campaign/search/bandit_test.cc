@@ -12,7 +12,7 @@ namespace {
 TEST(BanditTest, SharesFollowYieldAboveAFloor) {
   Bandit bandit({"a", "b", "c", "d"});
   EXPECT_EQ(bandit.Share("a"), 0.25);
-  bandit.Add("a", 3, 80'000);   // + 20 000 that any case costs: 3e-5 a multiply-add
+  bandit.Add("a", 3, 80'000);   // plus the 20 000 of any case: 3e-5 a multiply-add
   bandit.Add("b", 1, 80'000);   // 1e-5
   bandit.Add("c", 0, 980'000);  // 0
   bandit.Add("e", 100, 0);

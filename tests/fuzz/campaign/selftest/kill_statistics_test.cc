@@ -79,7 +79,8 @@ TEST(KillStatistics, PurityIsByBucketAndByMutant) {
   EXPECT_THAT(text, HasSubstr("6 of 7 hunts for 3 mutants ended with a kill"));
 }
 
-// Fails if the table is printed where one hunt a mutant has nothing to add, or is not where it has.
+// Fails if the table is printed although there is one hunt a mutant, or is missing if there are
+// several.
 TEST(KillStatistics, ATableWhereThereAreSeveralHunts) {
   EXPECT_THAT(StatisticsText(Summarise({KillOf("a", 1, "x"), KillOf("b", 3, "y")})),
               Not(HasSubstr("90 %")));

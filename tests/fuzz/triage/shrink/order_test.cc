@@ -89,7 +89,7 @@ TEST(OptionsScore, CountsDepartures) {
   EXPECT_LT(OptionsScore(p), busy);
 }
 
-// Fails if options are free, or cost more than all values.
+// Fails if options cost nothing, or more than all values.
 TEST(Cost, OptionsHaveAPriceInValues) {
   OwnedProblem p = Busy(3, 4, 5), fewer = p;
   fewer.layout.label_offset = 0;
