@@ -21,7 +21,7 @@ void Check(cublasStatus_t status, const char* call) {
     throw std::runtime_error(std::string(call) + ": " + cublasGetStatusString(status));
 }
 
-// cuBLAS is column-major. It is asked for outᵀ [columns, rows] = Bᵀ · Aᵀ, whose first operand is b.
+// cuBLAS is column-major, so it computes outᵀ [columns, rows] = Bᵀ · Aᵀ, whose first operand is b.
 struct ColumnMajor {
   cublasOperation_t first, second;
   int first_ld, second_ld, out_ld;
