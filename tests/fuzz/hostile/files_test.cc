@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and folders that the program did not write: each must be refused by name, with what is wrong
-// with it and the status of a wrong use, and none waited for. The contents of single files are tested
-// in safetensors_test, json_test, file_test and expansion_test.
+// The program is given malformed files and folders. Each must be refused by name, with the reason and
+// the status of a wrong use, and none waited for. The bytes inside a single file are tested in
+// safetensors_test, json_test, case_file_test and case_expansion_test.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ using testing::Outcome;
 using testing::Slurp;
 using ::testing::StartsWith;
 
-// Everything that a name may stand for except a file with bytes in it.
+// Makes everything that a name may stand for except a regular file with bytes in it.
 class Hostile : public testing::Program {
  protected:
   void MakeSocket(const fs::path& path) {
@@ -48,7 +48,7 @@ class Hostile : public testing::Program {
     ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     close(descriptor);
   }
-  // Makes one of each under `folder`, with the reason that its refusal must give.
+  // Makes one of each kind under `folder`. Returns them with the reason that each refusal must give.
   std::vector<std::pair<std::string, std::string>> MakeSpecials(const fs::path& folder) {
     EXPECT_EQ(mkfifo((folder / "fifo.safetensors").c_str(), 0644), 0);
     MakeSocket(folder / "socket.safetensors");
@@ -63,7 +63,7 @@ class Hostile : public testing::Program {
   }
 };
 
-// Kills: a command that waits on a pipe, reads a device for ever, or passes over such a name silently.
+// Fails if a command waits on a pipe, reads a device forever, or skips such a name silently.
 TEST_F(Hostile, SpecialFilesAreRefusedByName) {
   fs::create_directory(work_ / "d");
   const auto specials = MakeSpecials(work_ / "d");
@@ -85,8 +85,8 @@ TEST_F(Hostile, SpecialFilesAreRefusedByName) {
   EXPECT_EQ(Run("replay d").status, 2);
 }
 
-// Kills: a folder named like a file; an unreadable neighbour that hides readable cases; a dump among
-// cases, or a link to a folder of them, that is taken for one of the cases.
+// Fails if a folder named like a file or an unreadable neighbour hides readable cases, or if a dump
+// among cases or a link to a folder of them is taken for a case.
 TEST_F(Hostile, AListingGoesOnAndSaysWhatItCouldNotRead) {
   const fs::path corpus = fs::path(PLUMBLINE_SOURCE_DIR) / "corpus";
   const CaseListing ours = ListCases(corpus);
@@ -114,8 +114,7 @@ TEST_F(Hostile, AListingGoesOnAndSaysWhatItCouldNotRead) {
   EXPECT_THAT(listing.unreadable, ElementsAre((work_ / "d/locked").string() + ": Permission denied"));
 }
 
-// Kills: a case that is being shrunk, or that witnesses a fault of the harness, replayed as if it were
-// a finding.
+// Fails if a problem that is being shrunk, or a witness of a fault, is replayed as a finding.
 TEST_F(Hostile, OfACampaignOnlyItsFindingsAreListed) {
   const fs::path one = ListCases(fs::path(PLUMBLINE_SOURCE_DIR) / "corpus").files[0];
   for (const char* folder : {"findings", "slips", "shrinking", "faults"}) {
@@ -132,7 +131,7 @@ TEST_F(Hostile, OfACampaignOnlyItsFindingsAreListed) {
   EXPECT_THAT(ListCases(work_ / "c/shrinking").files, ElementsAre(work_ / "c/shrinking/x.safetensors"));
 }
 
-// Kills: a reader that reads gigabytes of a file before it checks any of them.
+// Fails if a reader allocates gigabytes for a file before it has read any of it.
 TEST_F(Hostile, AnOversizedFileIsNotRead) {
   const int descriptor = open((work_ / "big.safetensors").c_str(), O_WRONLY | O_CREAT, 0644);
   ASSERT_EQ(ftruncate(descriptor, off_t{1} << 40), 0);
@@ -142,7 +141,7 @@ TEST_F(Hostile, AnOversizedFileIsNotRead) {
   EXPECT_THAT(error, HasSubstr("more than 268435456 bytes"));
 }
 
-// Kills: a message as long as the file, or one with bytes that control the reader's terminal.
+// Fails if a message is as long as the file, or holds bytes that control a terminal.
 TEST_F(Hostile, MessagesAreShortAndHarmless) {
   const std::string name = "\\u001b[2Jevil\\n" + std::string(100'000, 'x');
   for (const std::string& header : std::vector<std::string>{
@@ -163,14 +162,14 @@ TEST_F(Hostile, MessagesAreShortAndHarmless) {
   }
 }
 
-// Kills: a campaign that is resumed from a pipe, from a folder or from another program's file.
+// Fails if a campaign is resumed from a pipe, a folder or another program's file.
 TEST_F(Hostile, JournalsAreFilesOfJournals) {
   for (const char* kind : {"fifo", "folder", "empty", "garbage", "ahead", "kind"}) {
     const fs::path dir = work_ / kind;
     fs::create_directory(dir);
     const fs::path journal = dir / kJournalName;
     const std::string text = kind;
-    // The sound beginning of a journal.
+    // This is the valid beginning of a journal.
     std::string header, error;
     if (text == "ahead" || text == "kind") {
       CampaignOptions options;
@@ -203,7 +202,7 @@ TEST_F(Hostile, JournalsAreFilesOfJournals) {
   }
 }
 
-// Kills: a half-written file left behind, or one of another program's cleaned away.
+// Fails if a half-written file is left behind, or if one of another program is removed.
 TEST_F(Hostile, WritingIsWholeOrNotAtAll) {
   const std::string text = "whole";
   const auto bytes = std::as_bytes(std::span(text));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders and files that are not accessible, disks that fill up and names that do not exist: each ends
-// in the right status, in a message with the argument and its value, and in a verdict.
+// Tests of folders and files that cannot be created, of disks that fill up and of names that do not
+// exist. Each must end in the right status, in words that hold the argument and its value, and in a
+// verdict.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -34,7 +35,7 @@ class HostileFolder : public testing::Program {
   }
 };
 
-// Kills: a name that is not there taken for another, passed over, or refused without being named.
+// Fails if a name that does not exist is taken for another, skipped, or refused without being named.
 TEST_F(HostileFolder, UnknownNamesAreNamed) {
   struct Row {
     const char* arguments;
@@ -69,8 +70,8 @@ TEST_F(HostileFolder, UnknownNamesAreNamed) {
   EXPECT_FALSE(std::filesystem::exists(work_ / "o"));
 }
 
-// Kills: a campaign that goes on without a folder to write into, or ends without naming it. Permissions
-// do not stop root, so these are folders that nobody can make.
+// Fails if a campaign goes on without a folder to write into, or ends without naming it. Permissions do
+// not stop root, so the folders are ones that nobody can make.
 TEST_F(HostileFolder, ThatCannotBeMadeIsNamed) {
   std::ofstream(work_ / "file") << "no folder";
   for (const char* out : {"file", "file/inside", "/proc/nowhere/inside", "/dev/null/inside"}) {
@@ -83,7 +84,7 @@ TEST_F(HostileFolder, ThatCannotBeMadeIsNamed) {
   EXPECT_EQ(Slurp(work_ / "file"), "no folder");
 }
 
-// Kills: an obstacle to writing a campaign's files that is passed over: a finding would be lost.
+// Fails if an obstacle to what a campaign stores is ignored: a finding would be lost.
 TEST_F(HostileFolder, WithSomethingInTheWayIsNamed) {
   std::filesystem::create_directory(work_ / "o");
   std::ofstream(work_ / "o" / "findings") << "in the way";
@@ -93,9 +94,9 @@ TEST_F(HostileFolder, WithSomethingInTheWayIsNamed) {
   EXPECT_EQ(Slurp(work_ / "o" / "findings"), "in the way");
 }
 
-// Kills: a folder that may not be read, taken for an empty one; an output folder that may not be made,
-// met by an exception that nobody catches. Root may read and write everything, so there the program is
-// started without the capabilities that let it.
+// Fails if a folder that may not be read is taken for an empty one, or if an output folder that may not
+// be created ends the program by an exception. Root may read and write everything, so the program is
+// then started without the capabilities that allow it.
 TEST_F(HostileFolder, ThatMayNotBeReadIsNamed) {
   const std::string plain =
       geteuid() != 0 ? "" : "setpriv --bounding-set=-dac_override,-dac_read_search";
@@ -107,7 +108,7 @@ TEST_F(HostileFolder, ThatMayNotBeReadIsNamed) {
   chmod((work_ / "closed").c_str(), 0700);
 }
 
-// Kills: things that are neither files nor folders, read as if they were.
+// Fails if anything that is neither a file nor a folder is read as one.
 TEST_F(HostileFolder, ThatIsNeitherFileNorFolderIsNamed) {
   std::filesystem::create_directory(work_ / "empty");
   std::filesystem::create_directory(work_ / "folder.safetensors");
@@ -117,22 +118,22 @@ TEST_F(HostileFolder, ThatIsNeitherFileNorFolderIsNamed) {
   }
 }
 
-// The journal is the first file to reach the limit, in the middle of a line. Kills: a campaign that
-// calls itself clean, or dies without a message, when its journal cannot be written; a journal that is
-// lost then.
+// The journal is the first file to reach the limit, in the middle of a line. Fails if a campaign calls
+// itself clean, or ends silently, when its journal cannot be written, or if the journal is lost with
+// it.
 TEST_F(HostileFolder, ThatFillsUpIsAFaultAndIsGoneOnWith) {
   // 512 bytes hold some thirty cases.
   const Outcome o =
       Run("fuzz --target host --budget 400cases --seed 1 --jobs 1 --out o", "ulimit -f 40 &&");
   Ends(o, 3, "fault", "cannot write the journal");
   EXPECT_LE(std::filesystem::file_size(work_ / "o" / "journal.jsonl"), 40u * 512);
-  // With room again the campaign goes on where it stopped, after a torn line is cut off.
+  // With room again it resumes where it stopped, and cuts a torn line off.
   const Outcome resumed = Run("fuzz --resume o");
   EXPECT_EQ(resumed.status, 0) << Err();
   EXPECT_EQ(resumed.last, "plumb: verdict=clean cases=400 findings=0 status=0");
 }
 
-// Kills: a finding that is called stored although its case could not be stored.
+// Fails if a finding whose case could not be stored is called stored.
 TEST_F(HostileFolder, WithoutRoomForAFindingSaysSo) {
   const std::filesystem::path small = work_ / "small";
   std::filesystem::create_directory(small);
@@ -144,7 +145,7 @@ TEST_F(HostileFolder, WithoutRoomForAFindingSaysSo) {
   Ends(o, 3, "fault", "disk");
 }
 
-// Kills: a verdict that could not be written, with a status that says all is well.
+// Fails if a verdict that cannot be written ends with a status of success.
 TEST_F(HostileFolder, OutputThatCannotBeWrittenIsAFault) {
   for (const char* command :
        {"targets", "doctor --json", "fuzz --target host --budget 1cases --out o"}) {

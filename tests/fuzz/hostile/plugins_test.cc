@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plug-ins that harm the program as badly as code in a process can, one deed at a time: while they are
-// loaded, while they describe themselves and while they run (tests/fuzz/plugins/hostile.c). Each must
-// end in the right status and in a message that says what was done.
+// Plug-ins do everything that code in its own process can do to harm the program, one action at a time,
+// while they are loaded, describe themselves and run (tests/fuzz/plugins/hostile.c). Each must end in
+// the right status and in words that say what was done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,8 @@ using ::testing::StartsWith;
 class HostilePlugin : public testing::Program {
  protected:
   void SetUp() override {
-    // A sanitizer reports the signal and exits in its own way; here the plug-in's own death is tested.
+    // A sanitizer reports the signal and exits in its own way; these tests need the plug-in's own
+    // death.
     setenv("ASAN_OPTIONS", "handle_segv=0", 0);
     setenv("TSAN_OPTIONS", "handle_segv=0", 0);
     plugin_ = work_.Plugin("hostile.c", "hostile", "-pthread");
@@ -42,7 +43,7 @@ class HostilePlugin : public testing::Program {
     ASSERT_TRUE(WriteCase(work_ / "case.safetensors", c, &error)) << error;
   }
 
-  // Replays the case on the plug-in with this deed.
+  // Replays the case on the plug-in that does `deed`.
   Outcome Replay(const std::string& deed, const std::string& before = "",
                  const std::string& timeout = "60s") const {
     return Run("replay case.safetensors --target " + plugin_ + " --case-timeout " + timeout,
@@ -60,15 +61,16 @@ constexpr const char* kFound = "plumb: verdict=findings cases=1 findings=1 statu
 constexpr const char* kClean = "plumb: verdict=clean cases=1 findings=0 status=0";
 constexpr const char* kUnavailable = "plumb: verdict=unavailable cases=0 findings=0 status=4";
 
-// The control: a plug-in without a deed is right, and passes.
+// The control: without an action the plug-in is right, and is judged so. Fails if it has a finding: the
+// other tests would then show nothing.
 TEST_F(HostilePlugin, ThatDoesNothingPasses) {
   const Outcome o = Replay("nowhere:nothing");
   EXPECT_EQ(o.last, kClean) << Err();
   EXPECT_THAT(o.out, StartsWith("passes: "));
 }
 
-// Kills: a death while loading that is waited on, that is reported without its cause, or that ends in
-// another status. The message must name the library.
+// Fails if a death while loading is waited on, is reported without its cause, or ends in another
+// status. The message must name the library.
 TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
   const std::pair<const char*, const char*> deaths[] = {{"segfault", "signal 11"},
                                                         {"abort", "signal 6"},
@@ -79,7 +81,7 @@ TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
                                                         {"garbage", "sent bytes that are no answer"}};
   int turn = 0;
   for (const auto& [deed, words] : deaths) {
-    // Half of the deeds are done in each place, since both are behind one call.
+    // Half of the actions run in each place: both are behind one call.
     const std::string where = turn++ % 2 == 0 ? "load:" : "describe:";
     const Outcome o = Replay(where + deed);
     EXPECT_EQ(o.status, 4) << deed;
@@ -89,7 +91,7 @@ TEST_F(HostilePlugin, ThatDiesBeforeItIsReadyIsUnavailable) {
   }
 }
 
-// Kills: a start that waits for ever, and one whose process is left behind. It is tested in this
+// Fails if a start waits forever, or leaves its process behind. The test starts the worker in this
 // process, since the program waits two minutes.
 TEST_F(HostilePlugin, ThatHangsBeforeItIsReadyIsGivenUp) {
   for (const char* deed : {"load:hang", "describe:stop"}) {
@@ -106,7 +108,7 @@ TEST_F(HostilePlugin, ThatHangsBeforeItIsReadyIsGivenUp) {
   }
 }
 
-// Kills: a death in the middle of a case that is taken for an answer, for a fault of the harness, or
+// Fails if a death in the middle of a case is taken for an answer or for a fault of the harness, or is
 // reported without its cause.
 TEST_F(HostilePlugin, ThatDiesInACaseHasCrashed) {
   const std::pair<const char*, const char*> deaths[] = {
@@ -123,7 +125,7 @@ TEST_F(HostilePlugin, ThatDiesInACaseHasCrashed) {
   }
 }
 
-// Kills: a stopped process, neither dead nor answering, that is waited for without a deadline.
+// Fails if a stopped process, neither dead nor answering, is waited for without a deadline.
 TEST_F(HostilePlugin, ThatStopsInACaseHangs) {
   for (const char* deed : {"stop", "hang"}) {
     const Outcome o = Replay(std::string("run:") + deed, "", "400ms");
@@ -132,7 +134,7 @@ TEST_F(HostilePlugin, ThatStopsInACaseHangs) {
   }
 }
 
-// Kills: a judge that computes in the mode that the target left behind.
+// Fails if the judge computes in the mode that the target left behind.
 TEST_F(HostilePlugin, ThatChangesTheArithmeticIsFound) {
   for (const char* deed : {"round", "flush"}) {
     const Outcome o = Replay(std::string("run:") + deed);
@@ -141,8 +143,8 @@ TEST_F(HostilePlugin, ThatChangesTheArithmeticIsFound) {
   }
 }
 
-// Kills: a supervisor whose files depend on a worker's folder or mask, that waits for a thread or a
-// child of the target, or that keeps all that a target prints (256 MiB).
+// Fails if the supervisor's files depend on a worker's folder or mask, if it waits for a thread or a
+// child of the target, or if it keeps everything that a target prints (256 MiB).
 TEST_F(HostilePlugin, ThatChangesItsOwnProcessHarmsNothing) {
   for (const char* deed : {"chdir", "umask", "thread", "fork", "print"}) {
     const Outcome o = Replay(std::string("run:") + deed);
@@ -151,8 +153,8 @@ TEST_F(HostilePlugin, ThatChangesItsOwnProcessHarmsNothing) {
   }
 }
 
-// Kills: memory that a target used up and that is called a fault of the harness, or ends without a
-// message. The limit is the process's own, so that the machine is not affected.
+// Fails if memory that a target used up is called a fault of the harness, or if the case ends silently.
+// The limit is the process's own, so that the machine is not affected.
 TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer reserves more address space than any limit leaves";
@@ -166,7 +168,7 @@ TEST_F(HostilePlugin, ThatTakesAllMemoryIsFound) {
   EXPECT_THAT(Err(), HasSubstr("bad_alloc"));
 }
 
-// Kills: a false description that is believed, cut, or printed with its control characters.
+// Fails if a false description is believed or cut, or if its control characters reach a terminal.
 TEST_F(HostilePlugin, ThatLiesInItsDescriptionIsRefused) {
   const std::pair<std::string, const char*> lies[] = {
       {"", "description is not JSON"},
