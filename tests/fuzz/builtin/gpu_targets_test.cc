@@ -39,7 +39,7 @@ class GpuTargets : public testing::Program {
   }
 };
 
-// The control: a plug-in that does not misbehave passes every case that it can do. Kills: a default
+// The control: a plug-in that does not misbehave passes every case that it can do. Fails for a default
 // number of jobs for a plug-in on a device that equals the number of hardware threads, which take turns
 // on it.
 TEST_F(GpuTargets, ThatDoesNothingPasses) {
@@ -49,7 +49,7 @@ TEST_F(GpuTargets, ThatDoesNothingPasses) {
   EXPECT_THAT(o.last, HasSubstr("\"pass\":1"));  // more than a hundred of them
 }
 
-// Kills: an error of the device that is not seen at its case, whose message is lost, or after which
+// Fails for an error of the device that is not seen at its case, whose message is lost, or after which
 // this worker goes on and every case fails.
 TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
   const std::pair<const char*, const char*> deeds[] = {
@@ -68,7 +68,7 @@ TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
   EXPECT_THAT(many.last, HasSubstr("cases=400 findings=1 "));
 }
 
-// Kills: a kernel without end that is waited for, that counts as a crash, or beside which the next
+// Fails for a kernel without end that is waited for, that counts as a crash, or beside which the next
 // worker cannot start.
 TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
   const Outcome o = Fuzz("endless", std::string("--case-timeout 3s --recipe ") + kBad);
@@ -77,8 +77,8 @@ TEST_F(GpuTargets, AKernelWithoutEndIsAHang) {
   EXPECT_EQ(Fuzz("nothing", std::string("--recipe ") + kBad).status, 0) << Err();
 }
 
-// Kills: writes that stay on the device unseen, a failed launch that is not reported, work that is not
-// ordered with the rest.
+// Fails for writes that stay on the device unseen, a failed launch that is not reported, work that is
+// not ordered with the rest.
 TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   const std::pair<const char*, const char*> deeds[] = {{"write-outside", "guard-band"},
                                                        {"write-input", "input-written"},
@@ -91,7 +91,7 @@ TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   }
 }
 
-// Kills: a target that takes all memory, so that every case is skipped without a report.
+// Fails for a target that takes all memory, so that every case is skipped without a report.
 TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
   setenv("PLUMB_DEED", "keep-everything", 1);
   WorkerSpec spec;
@@ -110,7 +110,7 @@ TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
   EXPECT_EQ(runner.Run(larger).result.verdict, oracle::Verdict::kPass);
 }
 
-// Kills: a command that treats a target on a device as one on the host.
+// Fails for a command that treats a target on a device as one on the host.
 TEST_F(GpuTargets, CheckRunsThem) {
   const Outcome o = Run("check " + testing::LocatedSource("corpus/real/minilm-64.safetensors") +
                         " --rows all --run --target cuda");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays the corpus: every stored case still fails on the target it was found on, with the signature
-// it was stored with, and passes on `host`. Kills: a defect that comes back in `host`; a harness change
-// that no longer finds what it once found; a case file that went stale.
+// it was stored with, and passes on `host`. Fails for a defect that comes back in `host`; a harness
+// change that no longer finds what it once found; a case file that went stale.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Corpus, ::testing::ValuesIn(CorpusFiles()), [](c
   return name;
 });
 
-// Kills: a corpus that grows until nobody reads it, and a file in it that is not one of its cases.
+// Fails for a corpus that grows until nobody reads it, and a file in it that is not one of its cases.
 TEST(CorpusFolder, StaysWithinItsCap) {
   EXPECT_THAT(ListCases(kCorpus).unreadable, ::testing::IsEmpty());
   int64_t bytes = 0;
@@ -84,7 +84,7 @@ TEST(CorpusFolder, StaysWithinItsCap) {
   EXPECT_LE(bytes, kMaxCorpusBytes);
 }
 
-// Kills: a shrinker that leaves more than it must. A few cases need several tiles of 64 columns, or
+// Fails for a shrinker that leaves more than it must. A few cases need several tiles of 64 columns, or
 // more.
 TEST(CorpusFolder, HalfOfTheCasesHave64ValuesAtMost) {
   std::vector<int64_t> values;
@@ -100,7 +100,7 @@ TEST(CorpusFolder, HalfOfTheCasesHave64ValuesAtMost) {
   EXPECT_LE(values[values.size() / 2], 64);
 }
 
-// Kills: a mutant without a case, a corpus folder that was not found.
+// Fails for a mutant without a case, a corpus folder that was not found.
 TEST(CorpusFolder, HoldsACaseOfEveryMutant) {
   std::set<std::string> covered;
   std::vector<int64_t> sizes;

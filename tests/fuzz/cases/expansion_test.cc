@@ -50,7 +50,7 @@ Case Huge() {
   return c;
 }
 
-// Kills: an element, an absence or an option that is lost on the way; a huge case above the cap.
+// Fails for an element, an absence or an option that is lost on the way; a huge case above the cap.
 TEST(CaseExpansion, AHugeCaseFitsAndComesBackBitForBit) {
   const Case c = Huge();
   const std::vector<std::byte> bytes = StoredBytes(c);
@@ -65,7 +65,7 @@ TEST(CaseExpansion, AHugeCaseFitsAndComesBackBitForBit) {
   EXPECT_EQ(StoredBytes(*back), bytes);
 }
 
-// Kills: a file that changes form where nothing is gained, or that leaves out tensors that no recipe
+// Fails for a file that changes form where nothing is gained, or that leaves out tensors that no recipe
 // gives.
 TEST(CaseExpansion, OnlyWhereTheTensorsAreTooLargeAndTheRecipeGivesThem) {
   Case small;
@@ -174,7 +174,7 @@ TEST(CaseExpansion, Refusals) {
   for (const Row& row : rows) EXPECT_THAT(RefusalOf(row.change), HasSubstr(row.names)) << row.names;
 }
 
-// Kills: a caller's limits that are ignored (the fuzzer depends on them).
+// Fails for a caller's limits that are ignored (the fuzzer depends on them).
 TEST(CaseExpansion, TheCallersLimitsHold) {
   std::string error;
   const auto bytes = StoredBytes(Huge());
@@ -185,7 +185,7 @@ TEST(CaseExpansion, TheCallersLimitsHold) {
   EXPECT_TRUE(ParseCase(bytes, &error, {.elements = 400'024, .work = 800'000}).has_value()) << error;
 }
 
-// Kills: a hash that does not see a dtype, a shape, a bit, or which tensor it is.
+// Fails for a hash that does not see a dtype, a shape, a bit, or which tensor it is.
 TEST(CaseExpansion, TheHashSeesEverything) {
   const OwnedProblem p = Expanded("v1 seed=3 n=2 v=2 h=2 entropy_grads=ones");
   std::set<uint64_t> seen = {TensorHash(p)};

@@ -43,7 +43,7 @@ std::vector<std::string> Paths(const std::vector<MergeCase>& cases) {
   return paths;
 }
 
-// Kills: a duplicate kept, or two cases taken for one because only part of them was compared.
+// Fails for a duplicate kept, or two cases taken for one because only part of them was compared.
 TEST(Merge, SameProblemTargetAndSignatureIsOneCase) {
   std::vector<MergeCase> cases = {Make("a", 2), Make("b", 2), Make("c", 3), Make("d", 2), Make("e", 2)};
   cases[3].c.target = "mutant:y";
@@ -56,7 +56,7 @@ TEST(Merge, SameProblemTargetAndSignatureIsOneCase) {
   EXPECT_THAT(dropped[0].why, HasSubstr("the same case as a"));
 }
 
-// Kills: a state or a file of the corpus lost to a newcomer with the same problem.
+// Fails for a state or a file of the corpus lost to a newcomer with the same problem.
 TEST(Merge, OfEqualsTheOneThatStaysThenTheHigherState) {
   std::vector<MergeCase> cases = {Make("a", 2), Make("b", 2)};
   cases[1].c.state = CaseState::kRegression;
@@ -66,7 +66,7 @@ TEST(Merge, OfEqualsTheOneThatStaysThenTheHigherState) {
   EXPECT_THAT(Paths(DropDuplicates(cases, &dropped)), ElementsAre("a"));
 }
 
-// Kills: a result that depends on the order of the folders, or on the order of reading them.
+// Fails for a result that depends on the order of the folders, or on the order of reading them.
 TEST(Merge, TheOrderDoesNotMatter) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 40; ++i) {
@@ -90,8 +90,8 @@ TEST(Merge, TheOrderDoesNotMatter) {
   }
 }
 
-// Kills: a bucket that keeps its largest, counts another target's, or drops a regression or a case that
-// stays.
+// Fails for a bucket that keeps its largest, counts another target's, or drops a regression or a case
+// that stays.
 TEST(Merge, OfABucketTheSmallestStay) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 4; ++i) cases.push_back(Make("p" + std::to_string(i), static_cast<float>(3 + i)));
@@ -111,8 +111,8 @@ TEST(Merge, OfABucketTheSmallestStay) {
   EXPECT_THAT(Paths(SelectCases(cases, 1, &dropped)), UnorderedElementsAre("p1", "p2", "p3"));
 }
 
-// Kills: a cap that is ignored, or under which the second case of one bucket comes before the first of
-// another.
+// Fails for a cap that is ignored, or under which the second case of one bucket comes before the first
+// of another.
 TEST(Merge, TheCapsHold) {
   std::vector<MergeCase> cases = {Make("large", 2)};
   cases[0].c.why = std::string(kMaxCaseBytes, 'w');

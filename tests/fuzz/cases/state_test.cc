@@ -39,7 +39,7 @@ TEST(CaseState, MovesAsTheTableSays) {
   }
 }
 
-// Kills: a regression that some replay can leave; a defect that comes back unreported.
+// Fails for a regression that some replay can leave; a defect that comes back unreported.
 TEST(CaseState, ARegressionIsForever) {
   for (const Replayed seen : kAll) {
     EXPECT_EQ(After(kRegression, seen), kRegression);
@@ -61,7 +61,7 @@ TEST(CaseState, NamesAreDistinctAndReadBack) {
   EXPECT_FALSE(CaseStateFromName(""));
 }
 
-// Kills: a move without its entry, a history that grows for ever or loses its newest entry.
+// Fails for a move without its entry, a history that grows for ever or loses its newest entry.
 TEST(CaseState, TheHistoryIsKeptAndBounded) {
   Case c;
   Replay replay;
@@ -80,7 +80,7 @@ TEST(CaseState, TheHistoryIsKeptAndBounded) {
   EXPECT_EQ(c.extra, before);
 }
 
-// Kills: a history in a foreign file that is not a list but is taken for one.
+// Fails for a history in a foreign file that is not a list but is taken for one.
 TEST(CaseState, AForeignHistoryIsReplaced) {
   Case c;
   c.extra["history"] = "x";

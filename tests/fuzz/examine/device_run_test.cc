@@ -67,7 +67,7 @@ class DeviceRun : public ::testing::Test {
   std::string what_;
 };
 
-// Kills: tensors that say they lie on the host (the plug-in checks), pointers that are not moved,
+// Fails for tensors that say they lie on the host (the plug-in checks), pointers that are not moved,
 // outputs that are not copied back, a case that is delayed twice, and no case or every case delayed.
 TEST_F(DeviceRun, WithoutAFaultThereIsNoFinding) {
   for (const bool split : {false, true}) {
@@ -87,7 +87,7 @@ TEST_F(DeviceRun, WithoutAFaultThereIsNoFinding) {
   }
 }
 
-// Kills: a part of the placement that is not copied back, or not copied over again before a run.
+// Fails for a part of the placement that is not copied back, or not copied over again before a run.
 TEST_F(DeviceRun, WhatIsSeenOnTheHostIsSeenThere) {
   EXPECT_THAT(Signatures("PAST_THE_END", false), ::testing::Contains("guard-band"));
   EXPECT_THAT(what_, HasSubstr("lse"));
@@ -119,7 +119,7 @@ TEST_F(DeviceRun, WhatNobodyWroteIsNaN) {
   }
 }
 
-// Kills: an error that is not reported, and one that is reported again for the next case.
+// Fails for an error that is not reported, and one that is reported again for the next case.
 TEST_F(DeviceRun, AnErrorLeftBehindIsAFinding) {
   const auto target = Load("NO_FAULT");
   device_.left_behind = "CUDA: invalid configuration argument";
@@ -131,14 +131,14 @@ TEST_F(DeviceRun, AnErrorLeftBehindIsAFinding) {
   EXPECT_EQ(Examine(Problem(), *target).verdict, oracle::Verdict::kPass);
 }
 
-// Kills: a lost device taken for an answer.
+// Fails for a lost device taken for an answer.
 TEST_F(DeviceRun, ALostDeviceIsThrown) {
   const auto target = Load("NO_FAULT");
   device_.lost = "CUDA: an illegal memory access was encountered";
   EXPECT_THROW(Examine(Problem(), *target), DeviceLost);
 }
 
-// Kills: memory that is asked for in the middle of a case, memory that leaks if there is too little,
+// Fails for memory that is asked for in the middle of a case, memory that leaks if there is too little,
 // sizes whose sum overflows, and a device that cannot be used afterwards.
 TEST_F(DeviceRun, NoRoomIsThrownAndForgotten) {
   const auto target = Load("NO_FAULT", true);
@@ -158,8 +158,8 @@ TEST_F(DeviceRun, NoRoomIsThrownAndForgotten) {
   EXPECT_EQ(Examine(Problem(), *target).verdict, oracle::Verdict::kPass);
 }
 
-// Kills: a wide stride whose gaps are copied, an address that does not fit 32 bits, a gap that is not
-// zero on the device, and memory of that size that is kept.
+// Fails for a wide stride whose gaps are copied, an address that does not fit 32 bits, a gap that is
+// not zero on the device, and memory of that size that is kept.
 TEST_F(DeviceRun, WideStridesAreCopiedByWhatTheyHold) {
   const auto target = Load("NO_FAULT");
   OwnedProblem wide = Problem(3);
@@ -179,7 +179,7 @@ TEST_F(DeviceRun, WideStridesAreCopiedByWhatTheyHold) {
   }
 }
 
-// Kills: memory that is asked for again in each case, as that takes longer than a small case does.
+// Fails for memory that is asked for again in each case, as that takes longer than a small case does.
 TEST_F(DeviceRun, MemoryIsKeptFromCaseToCase) {
   const auto target = Load("NO_FAULT", true);
   Examine(Problem(), *target);
@@ -191,8 +191,9 @@ TEST_F(DeviceRun, MemoryIsKeptFromCaseToCase) {
   EXPECT_EQ(device_.kept(), used);
 }
 
-// Tensors that lie apart, some with strides below 0 and of 0, as `check` passes them. Kills: an extent
-// that is too short, data that is not the lowest address, an output that lands in another's place.
+// Tensors that lie apart, some with strides below 0 and of 0, as `check` passes them. Fails for an
+// extent that is too short, data that is not the lowest address, an output that lands in another's
+// place.
 TEST_F(DeviceRun, TensorsThatLieApartAreCopiedByThemselves) {
   const OwnedProblem owned = Problem(3, 5, 4);
   OwnedProblem backwards = owned;

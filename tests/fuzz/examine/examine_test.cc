@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests every check of Examine against a target with exactly the fault that the check is for, and
-// against the same target without it. Kills: a check that is never reached, one that blames the wrong
-// output or row, and one that reports a fault that is not there.
+// against the same target without it. Fails for a check that is never reached, one that blames the
+// wrong output or row, and one that reports a fault that is not there.
 
 #include "fuzz/examine/examine.h"
 #include "fuzz/builtin/catalogue.h"
@@ -57,7 +57,7 @@ class Examined : public ::testing::Test {
   std::unique_ptr<Target> target_;
 };
 
-// Several targets share one evaluation of the oracle. Kills: one target's answer that is judged as
+// Several targets share one evaluation of the oracle. Fails for one target's answer that is judged as
 // another's, a failure or a refusal that other targets hide, elements that are counted once.
 TEST_F(Examined, Together) {
   const testing::Workplace place;
@@ -133,7 +133,7 @@ TEST_F(Examined, ADeclinedProblemIsSkippedNotPassed) {
   EXPECT_NE(result.skip_reason.find("because"), std::string::npos);
 }
 
-// Kills: a case that counts as passed although every element of it was unspecified.
+// Fails for a case that counts as passed although every element of it was unspecified.
 TEST(ExaminedHost, WhatIsUnspecifiedIsNotPassed) {
   std::string error;
   const auto host = LoadTarget("host", &error);
@@ -158,7 +158,7 @@ TEST_F(Examined, AValueOutOfBoundsIsConfirmedByTheArbiter) {
   EXPECT_TRUE(On("LSE_OFF", {.arbiter = false}).findings.front().arbiter.empty());
 }
 
-// Kills: an arbiter that is asked about failures alone, and one that is asked without being wanted.
+// Fails for an arbiter that is asked about failures alone, and one that is asked without being wanted.
 TEST_F(Examined, APassIsPutToTheArbiterWhereThatIsWanted) {
   const CaseResult asked = On("NO_FAULT", {.seed = 5, .arbiter_on_pass = true});
   EXPECT_EQ(asked.verdict, oracle::Verdict::kPass);
@@ -167,7 +167,8 @@ TEST_F(Examined, APassIsPutToTheArbiterWhereThatIsWanted) {
   EXPECT_EQ(On("NO_FAULT").arbitrated, 0);
 }
 
-// Kills: a field that is written under one name and read under another, an infinity that becomes null.
+// Fails for a field that is written under one name and read under another, an infinity that becomes
+// null.
 TEST_F(Examined, ResultsSurviveTheirJson) {
   for (const char* fault : {"LSE_OFF", "NAN_ENTROPY", "DECLINES"}) {
     const CaseResult result = On(fault);

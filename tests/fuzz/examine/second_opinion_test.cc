@@ -48,8 +48,8 @@ class SecondOpinionTest : public ::testing::Test {
   std::unique_ptr<Target> target_;
 };
 
-// Kills: an output or a row that is never asked about, an element outside its tensor, a choice that is
-// not a function of the seed.
+// Fails for an output or a row that is never asked about, an element outside its tensor, a choice that
+// is not a function of the seed.
 TEST_F(SecondOpinionTest, SpreadElementsReachEverything) {
   std::set<Output> outputs;
   std::set<int64_t> hidden_rows, hidden_columns, weight_rows;
@@ -74,7 +74,7 @@ TEST_F(SecondOpinionTest, SpreadElementsReachEverything) {
 }
 
 // Fails if the estimate that decides whether a case is asked about is less than the true cost, beyond
-// the few products of a gradient. Kills: rows that are priced as one.
+// the few products of a gradient. Fails for rows that are priced as one.
 TEST_F(SecondOpinionTest, SpreadCostCoversWhatIsAsked) {
   bool one = false, whole = false;
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -102,7 +102,7 @@ TEST_F(SecondOpinionTest, AgreesOnAPassingCaseAndCounts) {
   EXPECT_GT(opinion.asked(), 0);
 }
 
-// Kills: an agreement that is not checked: a reference off by more than its own radius is a fault,
+// Fails for an agreement that is not checked: a reference off by more than its own radius is a fault,
 // whether or not the target's value is near it.
 TEST_F(SecondOpinionTest, ADisagreementNamesTheElement) {
   std::vector<Watched> elements = Judged({{Output::kGradWeight, 4, 2, {}, 0}});
@@ -112,7 +112,7 @@ TEST_F(SecondOpinionTest, ADisagreementNamesTheElement) {
   EXPECT_THAT(opinion.AskAll(elements), HasSubstr("grad_weight[4, 2]: reference "));
 }
 
-// Kills: an arbiter that is asked at any cost.
+// Fails for an arbiter that is asked at any cost.
 TEST_F(SecondOpinionTest, WhatCostsTooMuchIsNotAskedNorCounted) {
   SecondOpinion opinion(placement_.problem(), 10);
   std::vector<Watched> elements = Judged({{Output::kLse, 1, 0, {}, 0}});

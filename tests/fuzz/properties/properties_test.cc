@@ -70,8 +70,8 @@ std::vector<std::string_view> RegimesOf(const Relation& relation) {
 
 class Relations : public ::testing::TestWithParam<std::tuple<Relation, const char*>> {};
 
-// Kills: the errors that each relation lists. A relation that applies to fewer than one in three of the
-// problems drawn for it tests nothing.
+// Fails for the errors that each relation lists. A relation that applies to fewer than one in three of
+// the problems drawn for it tests nothing.
 TEST_P(Relations, Hold) {
   const auto& [relation, name] = GetParam();
   const Target& target = Load(name);
@@ -95,7 +95,7 @@ TEST_P(Relations, Hold) {
   EXPECT_GE(3 * applied, tried) << "of the problems drawn, it applies to too few";
 }
 
-// Kills: a relation that cannot fail: on a target with the defect that it is aimed at, it must.
+// Fails for a relation that cannot fail: on a target with the defect that it is aimed at, it must.
 TEST_P(Relations, AreBrokenByWhatTheyAreAimedAt) {
   const auto& [relation, name] = GetParam();
   const std::string mutants = std::string(name) == "host" ? "mutant:" : "hopper-mutant:";
@@ -130,8 +130,8 @@ TEST(RelationList, NamesEachOnce) {
 
 class Bounds : public ::testing::TestWithParam<const char*> {};
 
-// Kills: any of the mutants' defects, in the regime that is aimed at it. Every regime is tried in turn;
-// campaigns go further.
+// Fails for any of the mutants' defects, in the regime that is aimed at it. Every regime is tried in
+// turn; campaigns go further.
 TEST_P(Bounds, HoldInEveryRegime) {
   const Target& target = Load(GetParam());
   for (const Regime& regime : Regimes()) {

@@ -25,7 +25,7 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool HasUpstream(const OwnedProblem& p) { return p.grad_logprob || p.grad_entropy; }
 
-// Kills: a gradient that is not linear, a constant added to it.
+// Fails for a gradient that is not linear, a constant added to it.
 Checked NegatedUpstreamNegates(const OwnedProblem& p, const Subject& s) {
   OwnedProblem negated = p;
   Negate(&negated.grad_logprob);
@@ -43,7 +43,7 @@ void AConstantInGradWeight(const Problem&, const Results& r) {
   if (float* grad = Floats(r.grad_weight)) grad[0] += 1;
 }
 
-// Kills: an absolute threshold under which gradients are dropped, a loss scale left in.
+// Fails for an absolute threshold under which gradients are dropped, a loss scale left in.
 Checked ScaledUpstreamScales(const OwnedProblem& given, const Subject& s) {
   const auto tame = Tamed(given);
   // In fp16 a stored d_logit can be subnormal at one scale and not at the other.
@@ -74,7 +74,7 @@ void SmallGradientsDropped(const Problem&, const Results& r) {
   }
 }
 
-// Kills: one of the two upstream gradients dropped, or one scaled by the other.
+// Fails for one of the two upstream gradients dropped, or one scaled by the other.
 Checked TheTwoUpstreamGradientsAdd(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
   if (!p.grad_logprob) return {};
@@ -101,8 +101,8 @@ Checked TheTwoUpstreamGradientsAdd(const OwnedProblem& given, const Subject& s) 
   return std::move(comparison).Result();
 }
 
-// Kills: forward results that depend on whether gradients are wanted; a gradient that is computed only
-// beside the other one.
+// Fails for forward results that depend on whether gradients are wanted; a gradient that is computed
+// only beside the other one.
 Checked WhatElseIsAskedForChangesNothing(const OwnedProblem& p, const Subject& s) {
   Comparison comparison("with fewer outputs asked for");
   const Measured all(p, s);
@@ -126,8 +126,8 @@ void OtherBitsWithoutGradients(const Problem&, const Results& r) {
   if (!r.grad_hidden) Nudge(r.logprob, 0), Nudge(r.lse, 0);
 }
 
-// Kills: p rounded before 1 is subtracted, an entropy gradient without its H, columns left out. Every
-// row of d_logits adds up to 0, and so does every column of grad_weight.
+// Fails for p rounded before 1 is subtracted, an entropy gradient without its H, columns left out.
+// Every row of d_logits adds up to 0, and so does every column of grad_weight.
 Checked GradWeightAddsUpToNothing(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   Comparison comparison("the sum of a column of grad_weight");
@@ -150,7 +150,7 @@ Checked GradWeightAddsUpToNothing(const OwnedProblem& given, const Subject& s) {
 
 // Compares the target's gradients with the oracle's values along a short step of one factor. Over the
 // step, with u the change of a row's logits and R its range, |logprob''| <= R^2 / 4 (half the
-// variance's largest) and |entropy''| <= R^2 (1 + r), r the range of the logits on the way. Kills: a
+// variance's largest) and |entropy''| <= R^2 (1 + r), r the range of the logits on the way. Fails for a
 // wrong sign, scale or layout of a gradient; 1/T forgotten.
 Checked GradientsAreSlopes(const OwnedProblem& given, const Subject& s, bool of_weight) {
   const OwnedProblem p = Plain(given);
@@ -233,7 +233,7 @@ void GradientsAFiftiethTooLarge(const Problem&, const Results& r) {
   }
 }
 
-// Kills: a saved state that backward changes (the saved logits overwritten in place), and a backward
+// Fails for a saved state that backward changes (the saved logits overwritten in place), and a backward
 // pass that adds to what is there.
 Checked AStateServesTwoBackwardPasses(const OwnedProblem& p, const Subject& s) {
   const plumbline_target_v1& table = s.target->table();

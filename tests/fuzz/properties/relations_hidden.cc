@@ -59,8 +59,8 @@ bool DotsAreExact(const OwnedProblem& p) {
   return true;
 }
 
-// Kills: a hidden tail that is left out, a dimension that is summed apart from the others. The results
-// agree bit for bit if no order of summation rounds.
+// Fails for a hidden tail that is left out, a dimension that is summed apart from the others. The
+// results agree bit for bit if no order of summation rounds.
 Checked HiddenOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   OwnedProblem other = p;
@@ -88,7 +88,7 @@ void TheFirstColumnTwice(const Problem& p, const Results& r) {
   if (p.hidden.dtype == DType::kF32 && p.hidden_size() > 1 && p.rows() > 0 && h[0] > 0) Nudge(r.lse, 0);
 }
 
-// Kills: a hidden tail read past its end, or left out.
+// Fails for a hidden tail read past its end, or left out.
 Checked ZeroHiddenColumnsChangeNothing(const OwnedProblem& p, const Subject& s) {
   constexpr int kExtra = 3;
   OwnedProblem wide = p;
@@ -113,7 +113,7 @@ void TheDepthIsSeen(const Problem& p, const Results& r) {
   if (p.hidden_size() % 2 == 0) Nudge(r.lse, 0);
 }
 
-// Kills: a sentinel or a threshold that is absolute, a constant added to logits.
+// Fails for a sentinel or a threshold that is absolute, a constant added to logits.
 Checked ScalesThatCancelChangeNothing(const OwnedProblem& given, const Subject& s) {
   const auto tame = Tamed(given);
   if (!tame) return {};
@@ -142,7 +142,8 @@ void ALittleOfHiddenInLse(const Problem& p, const Results& r) {
   lse[0] += static_cast<const float*>(p.hidden.data)[0] * 0.001F;
 }
 
-// Kills: 1/T missing in the backward pass, a temperature that is applied twice or to the wrong tensor.
+// Fails for 1/T missing in the backward pass, a temperature that is applied twice or to the wrong
+// tensor.
 Checked TemperatureScalesHidden(const OwnedProblem& given, const Subject& s) {
   const auto tame = Tamed(given);
   if (!tame) return {};
@@ -167,7 +168,7 @@ Checked TemperatureScalesHidden(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: a rounding that is not symmetric, a maximum of magnitudes.
+// Fails for a rounding that is not symmetric, a maximum of magnitudes.
 Checked NegatingBothFactorsChangesNothing(const OwnedProblem& p, const Subject& s) {
   OwnedProblem negated = p;
   std::optional<HostTensor> hidden = p.hidden, weight = p.weight;
@@ -193,7 +194,7 @@ void AHiddenSignIsSeen(const Problem& p, const Results& r) {
   if (p.hidden.size() > 0 && (bytes[size - 1] & 0x80) != 0) Nudge(r.lse, 0);
 }
 
-// Kills: x_y - lse, lse - sum p x, a maximum that is not subtracted, or not everywhere.
+// Fails for x_y - lse, lse - sum p x, a maximum that is not subtracted, or not everywhere.
 Checked ACommonOffsetMovesLseAlone(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   constexpr float kOffset = 0x1p10F;

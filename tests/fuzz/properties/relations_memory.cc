@@ -15,7 +15,7 @@ using kernel::DType, kernel::Problem, kernel::Results;
 
 constexpr std::string_view kStrided[] = {"strides", "upstream-gradients", "ragged-tail"};
 
-// Kills: a stride that is not followed, an alignment that is assumed.
+// Fails for a stride that is not followed, an alignment that is assumed.
 Checked LayoutChangesNothing(const OwnedProblem& p, const Subject& s) {
   OwnedProblem other = p;
   other.layout.weight_hidden_major = !p.layout.weight_hidden_major;
@@ -35,8 +35,8 @@ void TheLayoutIsSeen(const Problem& p, const Results& r) {
 }
 
 // The same problem with a label in 32 or 64 bits, a temperature for all rows or for each, a gradient of
-// stride 0 or written out. Kills: a broadcast that reads one element further on, a label read at half
-// its width.
+// stride 0 or written out. Fails for a broadcast that reads one element further on, a label read at
+// half its width.
 Checked TheSameProblemWrittenDifferently(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = given;
   const bool per_row = p.temperature && p.temperature->shape.size() == 1;
@@ -64,7 +64,7 @@ void LabelsOfHalfTheWidth(const Problem& p, const Results& r) {
   if (p.labels.dtype == DType::kI32) Nudge(r.logprob, 0);
 }
 
-// Kills: a write past an end, into padding or into an input.
+// Fails for a write past an end, into padding or into an input.
 Checked MemoryIsLeftAlone(const OwnedProblem& p, const Subject& s) {
   Comparison comparison("beside the outputs");
   const Measured a(p, s);
@@ -78,7 +78,7 @@ void PastTheEnd(const Problem& p, const Results& r) {
   if (float* lse = Floats(r.lse)) lse[p.rows()] = 1;
 }
 
-// Kills: a row, a tail or an early return that leaves an output as it was.
+// Fails for a row, a tail or an early return that leaves an output as it was.
 Checked EveryOutputIsWritten(const OwnedProblem& p, const Subject& s) {
   Comparison comparison("an element kept what was there before the call");
   const Measured a(p, s, 0), b(p, s, 1);

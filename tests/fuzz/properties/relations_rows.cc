@@ -42,7 +42,7 @@ std::vector<int64_t> Range(int64_t begin, int64_t end) {
   return rows;
 }
 
-// Kills: atomics, a race, memory that is read before it is written (verl's split kernels; colibri
+// Fails for atomics, a race, memory that is read before it is written (verl's split kernels; colibri
 // #1098).
 Checked TwoRunsGiveTheSameBits(const OwnedProblem& p, const Subject& s) {
   Comparison comparison("two runs on the same input differ");
@@ -57,7 +57,7 @@ void EverySecondTimeAnotherBit(const Problem&, const Results& r) {
   if (++runs % 2 == 0) Nudge(r.lse, 0);
 }
 
-// Kills: anything that depends on the size of the batch: a tile, a chunk or a scale chosen by N.
+// Fails for anything that depends on the size of the batch: a tile, a chunk or a scale chosen by N.
 Checked ARowAloneGivesTheSameBits(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   Comparison comparison("alone it is not what it was in its batch");
@@ -75,7 +75,7 @@ void TheBatchIsSeen(const Problem& p, const Results& r) {
   if (p.rows() > 1) Nudge(r.lse, 0);
 }
 
-// Kills: a row that gets the values of its position, or of row 0 (Liger-Kernel #678).
+// Fails for a row that gets the values of its position, or of row 0 (Liger-Kernel #678).
 Checked RowOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   std::vector<int64_t> order = Range(0, p.rows());
@@ -91,7 +91,8 @@ Checked RowOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: a row without an upstream gradient that is multiplied by zero, when its hidden state is NaN.
+// Fails for a row without an upstream gradient that is multiplied by zero, when its hidden state is
+// NaN.
 Checked ARowWithoutUpstreamAddsNothing(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
   if (p.rows() < 2 || p.hidden_size() < 1 || p.reduction != Reduction::kNone) return {};
@@ -126,7 +127,7 @@ void MinusZeroForZero(const Problem&, const Results& r) {
   }
 }
 
-// Kills: an ignored row that is multiplied by zero, or counted.
+// Fails for an ignored row that is multiplied by zero, or counted.
 Checked IgnoredRowsAreAbsentRows(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   std::vector<int64_t> kept;
@@ -145,7 +146,7 @@ Checked IgnoredRowsAreAbsentRows(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: grad_weight of one chunk of rows overwritten by the next, or added twice.
+// Fails for grad_weight of one chunk of rows overwritten by the next, or added twice.
 Checked GradWeightAddsUpOverRows(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   if (p.rows() < 2 || p.reduction == Reduction::kMean) return {};
@@ -168,7 +169,7 @@ void GradWeightDoubledInBatches(const Problem& p, const Results& r) {
   if (grad != nullptr && p.rows() > 3) grad[0] *= 2;
 }
 
-// Kills: NaN that gets out of its row.
+// Fails for NaN that gets out of its row.
 Checked ANaNStaysInItsRow(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   if (p.rows() < 2 || p.hidden_size() < 1) return {};
@@ -190,7 +191,7 @@ void OneNaNForAll(const Problem&, const Results& r) {
   }
 }
 
-// Kills: `mean` divided by another number of rows, a loss without its sign.
+// Fails for `mean` divided by another number of rows, a loss without its sign.
 Checked TheLossIsTheSumOfItsRows(const OwnedProblem& given, const Subject& s) {
   OwnedProblem rows = Plain(given);
   rows.reduction = Reduction::kNone;

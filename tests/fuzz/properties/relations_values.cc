@@ -40,7 +40,7 @@ bool HasPlainFirstRow(const OwnedProblem& p) {
          AllFinite(p.weight);
 }
 
-// Kills: a sum whose largest term is not 1, an entropy that is a difference.
+// Fails for a sum whose largest term is not 1, an entropy that is a difference.
 Checked SignsAndRanges(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   Comparison comparison("its range");
@@ -65,7 +65,7 @@ void EntropyAboveItsRange(const Problem& p, const Results& r) {
   if (float* entropy = Floats(r.entropy)) entropy[0] += std::log(static_cast<float>(p.vocab()));
 }
 
-// Kills: a maximum whose initial value shows (0, FLT_MIN, -1e4), columns past the vocabulary.
+// Fails for a maximum whose initial value shows (0, FLT_MIN, -1e4), columns past the vocabulary.
 Checked TiesHaveAClosedForm(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
   if (!HasPlainFirstRow(p)) return {};
@@ -92,7 +92,7 @@ Checked TiesHaveAClosedForm(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: a vocabulary of one column that is no tile. The results are exact, since there is one
+// Fails for a vocabulary of one column that is no tile. The results are exact, since there is one
 // exponential, of 0.
 Checked OneColumnIsCertain(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
@@ -121,7 +121,7 @@ void AColumnIsNeverAlone(const Problem& p, const Results& r) {
 
 // Raises the label's logit by c. With p its probability, logprob grows by c - ln(1 + p (e^c - 1)),
 // whose slope by logprob is between 0 and 1. logprob is never less than before, except for the bounds.
-// Kills: logprob rounded or clamped on its way, a label's logit that is not the one that was summed.
+// Fails for logprob rounded or clamped on its way, a label's logit that is not the one that was summed.
 Checked ARaisedLabelGains(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given))) return {};
   const OwnedProblem p = FirstRow(given);
@@ -148,7 +148,7 @@ void LogprobOfAHalf(const Problem&, const Results& r) {
   if (logprob != nullptr && logprob[0] > -1) logprob[0] *= 1.001F;
 }
 
-// logprob(a) - logprob(b) = x_a - x_b, and lse and entropy keep their bits. Kills: a label that is
+// logprob(a) - logprob(b) = x_a - x_b, and lse and entropy keep their bits. Fails for a label that is
 // looked up in another column, row or tile.
 Checked LabelsDifferByTheirLogits(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given)) || given.vocab() < 2) return {};
@@ -169,7 +169,7 @@ Checked LabelsDifferByTheirLogits(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Kills: an entropy formed from the label's logit.
+// Fails for an entropy formed from the label's logit.
 Checked EntropyDoesNotSeeTheLabel(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   OwnedProblem other = p;
@@ -189,8 +189,8 @@ void EntropyFromTheLabel(const Problem& p, const Results& r) {
   if (entropy != nullptr && logprob != nullptr && p.vocab() > 1) entropy[0] = -logprob[0];
 }
 
-// One row, once with each label: e^logprob adds up to 1. Kills: a sum that holds a column twice, or one
-// that no label can name.
+// One row, once with each label: e^logprob adds up to 1. Fails for a sum that holds a column twice, or
+// one that no label can name.
 Checked ProbabilitiesAddUpToOne(const OwnedProblem& given, const Subject& s) {
   if (!HasPlainFirstRow(Plain(given))) return {};
   OwnedProblem one = FirstRow(given);
@@ -211,7 +211,7 @@ Checked ProbabilitiesAddUpToOne(const OwnedProblem& given, const Subject& s) {
   return std::move(comparison).Result();
 }
 
-// Compares the same numbers in 16 bits and in 32. Kills: a path of one dtype that the others do not
+// Compares the same numbers in 16 bits and in 32. Fails for a path of one dtype that the others do not
 // take.
 Checked AWiderDtypeAgrees(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);

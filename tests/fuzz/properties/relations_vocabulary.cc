@@ -40,7 +40,7 @@ void NearRows(const OwnedProblem& p, const Measured& a, const Measured& b, int64
   }
 }
 
-// Kills: a column that is treated by its number: the last one, those of a tile's edge, the label's.
+// Fails for a column that is treated by its number: the last one, those of a tile's edge, the label's.
 Checked VocabularyOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   const int64_t n = p.rows(), v = p.vocab(), h = p.hidden_size();
@@ -112,14 +112,14 @@ Checked WithoutWeight(const OwnedProblem& given, const Subject& s, float logit, 
   return std::move(comparison).Result();
 }
 
-// Kills: an underflow that is treated as a value: exp of a large negative argument that wraps, a floor
-// under p.
+// Fails for an underflow that is treated as a value: exp of a large negative argument that wraps, a
+// floor under p.
 Checked VeryNegativeColumnsChangeNothing(const OwnedProblem& p, const Subject& s) {
   return WithoutWeight(p, s, -0x1p14F, false, "with very negative columns appended");
 }
 
-// Kills: a masked column that is not masked, (-inf) - (-inf), 0 * inf in entropy. The results agree bit
-// for bit if the vocabulary stays within the same tiles: tiles may depend on V, but not on their
+// Fails for a masked column that is not masked, (-inf) - (-inf), 0 * inf in entropy. The results agree
+// bit for bit if the vocabulary stays within the same tiles: tiles may depend on V, but not on their
 // contents.
 Checked MaskedColumnsChangeNothing(const OwnedProblem& p, const Subject& s) {
   const int64_t tile = s.target->description().contract.tile;
@@ -134,8 +134,8 @@ void ALaneForEachPaddedColumn(const Problem& p, const Results& r) {
   if (lse != nullptr && w != nullptr && p.vocab() % 4 == 0) lse[0] += 1;
 }
 
-// Kills: sums that stop before the end, a factor in p. With all columns twice, lse and entropy grow by
-// ln 2.
+// Fails for sums that stop before the end, a factor in p. With all columns twice, lse and entropy grow
+// by ln 2.
 Checked TheVocabularyTwice(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   const int64_t n = p.rows(), v = p.vocab(), h = p.hidden_size();
@@ -176,7 +176,7 @@ void TheLastColumnIsNotSummed(const Problem& p, const Results& r) {
 }
 
 // Repeats a row's label column. With p its probability, lse grows by ln(1 + p), logprob falls by it,
-// and entropy becomes (H - p ln p) / (1 + p) + ln(1 + p). Kills: an entropy whose two sums do not
+// and entropy becomes (H - p ln p) / (1 + p) + ln(1 + p). Fails for an entropy whose two sums do not
 // belong together.
 Checked TheLabelsColumnTwice(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
@@ -214,8 +214,8 @@ void EntropyOfHalfTheColumns(const Problem& p, const Results& r) {
 }
 
 // Splits the vocabulary into two shards whose states are merged, as in tensor parallelism. With q the
-// share of a shard, lse = ln sum e^lse_s and H = sum q (H_s - ln q). Labels lie in either shard. Kills:
-// a label's offset dropped, a shard's lse that is not its own.
+// share of a shard, lse = ln sum e^lse_s and H = sum q (H_s - ln q). Labels lie in either shard. Fails
+// for a label's offset dropped, a shard's lse that is not its own.
 Checked ShardsMergeIntoTheWhole(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   const int64_t v = p.vocab();

@@ -12,7 +12,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-// Kills: a step to a line that Parse refuses, or to a case that costs a campaign seconds.
+// Fails for a step to a line that Parse refuses, or to a case that costs a campaign seconds.
 TEST(StepsTest, StepsStayWithinWhatCanBeRunAndAfforded) {
   std::string error;
   for (uint64_t i = 0; i < 4000; ++i) {
@@ -28,7 +28,7 @@ TEST(StepsTest, StepsStayWithinWhatCanBeRunAndAfforded) {
   }
 }
 
-// Kills: a step that changes more than its own part, and one that never changes anything.
+// Fails for a step that changes more than its own part, and one that never changes anything.
 TEST(StepsTest, AStepChangesItsPartAlone) {
   std::string error;
   Recipe a, b;
@@ -61,7 +61,7 @@ TEST(StepsTest, AStepChangesItsPartAlone) {
   }
 }
 
-// Kills: a child whose broadcast or scalar upstream gradient is of a kind that differs by row, which
+// Fails for a child whose broadcast or scalar upstream gradient is of a kind that differs by row, which
 // leaves only its element 0.
 TEST(StepsTest, AChildsGradientsAreOfItsKind) {
   std::string error;

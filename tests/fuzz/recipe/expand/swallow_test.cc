@@ -53,8 +53,8 @@ std::map<std::string, double> Tightness(std::string_view regime, uint64_t count,
 
 bool Fp32Gradients(const Recipe& r) { return r.fp32_grads || r.dtype == kernel::DType::kF32; }
 
-// Requires 0.8 of the bound for every output that comes from logits, and for dz in fp32 with it. Kills:
-// tails that are kept, because they are larger than half an ulp or come before what swallows them;
+// Requires 0.8 of the bound for every output that comes from logits, and for dz in fp32 with it. Fails
+// for tails that are kept, because they are larger than half an ulp or come before what swallows them;
 // signs by which errors cancel.
 TEST(Swallow, FmaChainsComeNearTheirBound) {
   const auto t = Tightness("swallow", 150, [](const Recipe& r) {
@@ -66,8 +66,8 @@ TEST(Swallow, FmaChainsComeNearTheirBound) {
   EXPECT_GE(t.at("grad_weight"), 0.8);  // N = 1: dz times one number
 }
 
-// Kills: terms of column 0 or row 0 that are no larger than the others, tails that are not below half
-// an ulp of them.
+// Fails for terms of column 0 or row 0 that are no larger than the others, tails that are not below
+// half an ulp of them.
 TEST(Swallow, GradientSumsComeNearTheirBound) {
   const auto t = Tightness("swallow", 150, [](const Recipe& r) {
     return r.values == Values::kSwallowGrads && Fp32Gradients(r);
@@ -77,7 +77,7 @@ TEST(Swallow, GradientSumsComeNearTheirBound) {
 }
 
 // V = 131072: 256 tiles of 64 columns in the split that holds the maximum, each half an ulp of 1.
-// Kills: a gap that is not exact, a maximum in the middle of the terms that it should swallow.
+// Fails for a gap that is not exact, a maximum in the middle of the terms that it should swallow.
 TEST(Swallow, TheSumOverALargeVocabularyComesNearItsBound) {
   std::string error;
   const auto host = LoadTarget("host", &error);
@@ -124,7 +124,7 @@ double TensorCore(const HostTensor& a, int64_t row, const HostTensor& b, int64_t
   return sum;
 }
 
-// The bound is (17 2^-1 + 2) u S a block (oracle/ERROR-BUDGET.md, "Dot products"). Kills: tails that
+// The bound is (17 2^-1 + 2) u S a block (oracle/ERROR-BUDGET.md, "Dot products"). Fails for tails that
 // the alignment keeps, or that are so small that there was little to lose.
 TEST(Swallow, TensorCoresComeNearTheirBound) {
   for (const char* dtype : {"bf16", "fp16"}) {
