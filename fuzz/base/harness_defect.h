@@ -50,14 +50,14 @@ enum class HarnessDefect : uint8_t {
   kVacuousIsPassed,  // ... or one in which nothing was judged
 };
 
-#ifndef PLUMBLINE_HARNESS_DEFECT
-#define PLUMBLINE_HARNESS_DEFECT kNone
+#ifdef PLUMBLINE_HARNESS_DEFECTS
+// What the program is built with: tests/fuzz/support/planted_here.cc.
+extern const HarnessDefect kPlantedHere;
+// Internal linkage: the files of such a program that come from the archive plant nothing.
+static inline bool Planted(HarnessDefect defect) { return kPlantedHere == defect; }
+#else
+static constexpr bool Planted(HarnessDefect) { return false; }
 #endif
-
-// Internal linkage: it differs from one program to the next.
-constexpr HarnessDefect kPlantedHere = HarnessDefect::PLUMBLINE_HARNESS_DEFECT;
-
-constexpr bool Planted(HarnessDefect defect) { return kPlantedHere == defect; }
 
 }  // namespace plumbline::fuzz
 

@@ -10,11 +10,11 @@ function(plumbline_mutant defect source suite)
   set(program oracle_mutant_${defect})
   add_executable(${program} $<TARGET_OBJECTS:oracle_test_objects> ${PROJECT_SOURCE_DIR}/oracle/${source})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_ORACLE_DEFECT=${defect} HWY_COMPILE_ONLY_STATIC)
-  target_compile_options(${program} PRIVATE -O1)
+  plumbline_test_code(${program})
   target_link_libraries(${program} PRIVATE
     plumbline_flags plumbline::oracle hwy::hwy GTest::gmock GTest::gtest_main)
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${suite}.*:*/${suite}.*")
-  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT}
+  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT} COST 5
     PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . [A-Za-z/]*${suite}\\.")
 endfunction()
 
