@@ -23,7 +23,7 @@ function(plumbline_harness_mutant defect source test)
     target_sources(harness_mutant_objects PRIVATE ${PROJECT_SOURCE_DIR}/fuzz/${source})
   endif()
   add_executable(${program}
-    $<TARGET_OBJECTS:harness_test_objects> $<TARGET_OBJECTS:harness_mutant_objects> fuzz/support/planted_here.cc)
+    $<TARGET_OBJECTS:harness_test_objects> $<TARGET_OBJECTS:harness_mutant_objects> ${harness_defect})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_HARNESS_DEFECTS PLUMBLINE_HARNESS_DEFECT=${defect})
   target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main)
   add_dependencies(${program} plumb)
