@@ -36,7 +36,7 @@ def all_shapes(found: dict[str, dict]) -> str:
 
 
 def split_table(results: list[dict]) -> str:
-    """Returns cases a second and the shares of time, as `bench/store split` prints them."""
+    """Returns cases a second and the shares of time, as `python3 bench/store split` prints them."""
     lines = ["| arithmetic | cases/s | target | oracle | arbiter | harness | of it expanding |", "|---|" + "---:|" * 6]
     for data in results:
         result, time = data["result"], data["result"]["time"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/store campaign TARGET CASES [PLUMB_ARGUMENT…]
+"""usage: python3 bench/store campaign TARGET CASES [PLUMB_ARGUMENT…]
 
 Runs a campaign of CASES cases on TARGET (seed 1 unless PLUMB_ARGUMENT… says another) from the release build, in
 as many pieces as it takes: interrupt it, and call it again to go on. It lives in build/campaigns/TARGET-CASES and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/store carry RESULT.json… [--old BUILD_OR_ARCHIVE] [--new BUILD_OR_ARCHIVE]
+"""usage: python3 bench/store carry RESULT.json… [--old BUILD_OR_ARCHIVE] [--new BUILD_OR_ARCHIVE]
 
 Carries speed results (cuda_bench-*.json and peers-*.json of bench/results/) over to the present tree, if the machine
 code of the main kernels is the same as when they were measured: the products of logits, d_logits and both gradients on

@@ -102,7 +102,7 @@ def store_both(options: argparse.Namespace) -> int:
         status, measured = measure(options)
         statuses.append(status)
         runs.append(measured)
-    stored.write(options.store, "bench/store check_dump --store", about, machine(options), runs=runs)
+    stored.write(options.store, "python3 bench/store check_dump --store", about, machine(options), runs=runs)
     return max(statuses)
 
 

@@ -167,7 +167,7 @@ def key(digests: Iterable[str]) -> str:
 def main(words: list[str]) -> int:
     """Prints the key of the main kernels in a library: what a result is carried over by."""
     if len(words) != 1 or words[0].startswith("-"):
-        print("usage: bench/store machine_code LIBRARY     prints one sha256 over the machine code of the main kernels")
+        print("usage: python3 bench/store machine_code LIBRARY     prints a sha256 over the main kernels' machine code")
         return 0 if words in (["-h"], ["--help"]) else 2
     try:
         main_code = main_kernels(kernels(Path(words[0])))

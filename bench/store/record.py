@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/store record NAME -- PLUMB_ARGUMENT…
+"""usage: python3 bench/store record NAME -- PLUMB_ARGUMENT…
 
 Runs `plumb PLUMB_ARGUMENT… --json` from the release build and stores what it says as bench/results/NAME.json,
 with the date, the machine (`plumb doctor`) and the keys of the rooms that it is about (bench/store/trees.py). For
 instance
 
-  bench/store record selftest -- selftest --seed 1
-  bench/store record host-100000 -- fuzz --target host --budget 100000cases --seed 1 --out /tmp/host-100000
+  python3 bench/store record selftest -- selftest --seed 1
+  python3 bench/store record host-100000 -- fuzz --target host --budget 100000cases --seed 1 --out build/host-100000
 
 Commit first: a tree that is not clean is recorded as such. What did not come to its end (interrupted, a fault of
 the harness, a target that does not load, wrong usage) is not stored, and whatever had the name stays.

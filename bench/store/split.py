@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/store split [--seconds S]
+"""usage: python3 bench/store split [--seconds S]
 
 How fast a campaign is over the default mix, and where its time goes: `plumb fuzz` on host, then on host-hopper, S
 seconds each (60 unless said otherwise), two jobs on two cores, blind (no corpus), seed 1. Stored as

@@ -108,7 +108,7 @@ def main(words: list[str]) -> int:
     unknown = [word for word in words if word not in ROOMS]
     if unknown:
         helped = unknown[0] in ("-h", "--help")
-        print(f"usage: bench/store trees [ROOM…]     rooms: {', '.join(ROOMS)}\n\n{__doc__}" if helped else
+        print(f"usage: python3 bench/store trees [ROOM…]     rooms: {', '.join(ROOMS)}\n\n{__doc__}" if helped else
               f"bench/store trees: no room {unknown[0]}; there are {', '.join(ROOMS)}")
         return 0 if helped else 2
     for room, named in committed_keys(ROOT, words or ROOMS).items():

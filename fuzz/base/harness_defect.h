@@ -26,7 +26,7 @@ enum class HarnessDefect : uint8_t {
   kLastErrorIgnored,     // an error that a run left behind is not reported
   // The arbiter (second_opinion.cc).
   kArbiterIgnored,  // the arbiter's answer is not compared
-  // Workers (worker_process.cc, case_runner.cc).
+  // Workers (process.cc, case_runner.cc).
   kDeathPasses,    // a worker that died has passed the case
   kHangPasses,     // ... or one that was killed at its deadline
   kKillIsBlamed,   // a SIGKILL that does not come again is blamed on the target
@@ -41,7 +41,7 @@ enum class HarnessDefect : uint8_t {
   kOverlapAccepted,  // two tensors may share bytes, or leave some out
   kDTypeUnchecked,   // an unknown dtype is fp32
   kDuplicateKeys,    // a duplicate key is accepted, and the last one counts
-  // Shrinking (shrink_session.cc, pursuit.cc).
+  // Shrinking (session.cc, pursuit.cc).
   kSignatureUnpinned,  // a candidate that fails in any way is taken
   kPassingIsTaken,     // ... or one that passes
   kTimeLimitIgnored,

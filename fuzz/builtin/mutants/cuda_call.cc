@@ -18,7 +18,7 @@ using kernel::cuda::Defect, kernel::cuda::DefectEntry;
 
 thread_local PlantedCall current;
 
-// The problem as a driver with this defect would read it.
+// The problem as a pass with this defect would read it.
 Problem Seen(const Problem& problem, Defect defect) {
   Problem seen = problem;
   if (defect == Defect::kStrides32) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the CUDA operator with one defect of kernel/cuda/support/defects.h: the operator's own driver on
+// Runs the CUDA operator with one defect of kernel/cuda/support/defects.h: the operator's own passes on
 // paths that have the defect. Returns kUnsupported if the device has no such path: 8.0 is the least,
-// and Hopper's defects need 9.0. In fp16 the kernels have no defects, only the driver around them does.
+// and Hopper's defects need 9.0. In fp16 the kernels have no defects, only the passes around them do.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_CALL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A second instantiation of the portable path, for bf16 and so for fp32 in planes, with every defect
-// that its main loop and its epilogues can have. For every dtype it also has the driver's defects, by
+// that its main loop and its epilogues can have. For every dtype it also has the passes' defects, by
 // changing the arguments of products and of the last steps.
 
 #include <optional>

@@ -27,7 +27,7 @@ enum class Defect : int {
   kPartialUnwritten,
   kAtomicSums,
   kAccumulatorNotCleared,
-  // The driver.
+  // The passes, which launch the kernels.
   kStrides32,
   kStaleChunk,
   kForwardListInBackward,
