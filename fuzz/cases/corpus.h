@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A corpus: the case files below a folder, and limits on their size. corpus/README.md says how they are
-// named, kept and reviewed.
+// A corpus: the case files below a folder, and limits on their size. fuzz/cases/CASES.md says how they
+// are named and merged.
 
 #ifndef PLUMBLINE_FUZZ_CASES_CORPUS_H_
 #define PLUMBLINE_FUZZ_CASES_CORPUS_H_
