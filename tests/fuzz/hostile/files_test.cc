@@ -2,7 +2,7 @@
 //
 // The program is given malformed files and folders. Each must be refused by name, with the reason and
 // the status of a wrong use, and none waited for. The bytes inside a single file are tested in
-// safetensors_test, json_test, case_file_test and case_expansion_test.
+// safetensors_test, json_test, and cases/file_test and cases/expansion_test.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
