@@ -25,7 +25,7 @@ The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kerne
 (the last for the cuTile peers); verl may be installed without its dependencies. The release build has peers_operator.so
 in build/release/bench/. --devices 0,1 spreads the shapes over two GPUs.
 
-Exit status: 0 measured, 1 of some shape nothing was, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
+Exit status: 0 measured, 1 nothing was measured at some shape, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
 measured is written).
 """
 
