@@ -4,8 +4,10 @@
 // judged too, and draws a recipe.
 
 #include <cstdio>
+#include <string>
 #include <vector>
 
+#include "fuzz/builtin/catalogue.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
 #include "kernel/linear_cross_entropy.h"
@@ -25,6 +27,11 @@ int64_t Failures(const plumbline::kernel::Results& results,
 }  // namespace
 
 int main() {
+  std::string why;
+  if (!plumbline::fuzz::LoadTarget("host", &why)) {
+    std::fprintf(stderr, "%s\n", why.c_str());
+    return 1;
+  }
   TinyProblem tiny;
   const plumbline::kernel::Problem problem = tiny.problem();
   const plumbline::kernel::Results results = tiny.results();

@@ -28,8 +28,12 @@ function(plumbline_harness_mutant defect source test)
   target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main)
   add_dependencies(${program} plumb)
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${test}")
-  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT}
-    PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . ${test}")
+  set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT})
+  if(defect STREQUAL kNone)
+    return()
+  endif()
+  set_property(TARGET harness_mutant_objects APPEND PROPERTY PLUMBLINE_TESTS ${test})
+  set_tests_properties(${program} PROPERTIES PASS_REGULAR_EXPRESSION "listed below:.*FAILED  . ${test}")
 endfunction()
 
 plumbline_harness_mutant(kNaNPasses examine/compare_runs.cc Examined.AnOutputLeftUnwritten)
@@ -59,3 +63,10 @@ plumbline_harness_mutant(kPassingIsTaken triage/shrink/session.cc Shrink.LargeVa
 plumbline_harness_mutant(kTimeLimitIgnored triage/shrink/session.cc Shrink.TimeLimitIsHeld)
 plumbline_harness_mutant(kSkippedIsPassed campaign/tally.cc Tally.SkippedCasesAreInNoClass)
 plumbline_harness_mutant(kVacuousIsPassed campaign/tally.cc Tally.VacuousCasesAreNotPassed)
+
+# The control: the same objects without a defect. Fails if one of the tests above fails by the way in which these
+# programs are built, so that a defect would count as seen which no test sees.
+get_target_property(tests harness_mutant_objects PLUMBLINE_TESTS)
+list(REMOVE_DUPLICATES tests)
+list(JOIN tests ":" tests)
+plumbline_harness_mutant(kNone base/json.cc "${tests}")
