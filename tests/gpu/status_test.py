@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+from acceptance.stages import stages
 from scratch import SCRIPT, Scratch
 from store import trees
 
@@ -17,6 +18,12 @@ SOURCES = {"kernel": "kernel/a.cc", "oracle": "oracle/a.cc", "fuzz": "fuzz/a.cc"
 OLD = "a4790d19cfabfd16873e6fa461a497cab60c44f0"  # a git tree
 SUMMARY = {"command": "tests/gpu/accept", "device": "d", "driver": "1", "cuda": "13.0", "date": "2026-11-22",
            "trees": {}, "verdict": "passed", "stages": {"s": {"steps": {"x": {"command": "/a/b/plumb doctor"}}}}}
+
+
+def passed():
+    """Stages of a summary in which every step has passed."""
+    return {stage: {"outcome": "passed", "steps": {step.name: {"outcome": "passed"} for step in steps}}
+            for stage, steps in stages().items()}
 
 
 class Tree(Scratch):
@@ -42,7 +49,8 @@ class Tree(Scratch):
         self.write(f"bench/results/{name}.json", what if isinstance(what, str) else json.dumps(what))
 
     def store(self, keys, name="gpu-accept", **more):
-        self.put(name, {"device": "NVIDIA H200", "date": "2026-11-21", "verdict": "passed", "trees": keys, **more})
+        self.put(name, {"device": "NVIDIA H200", "date": "2026-11-21", "verdict": "passed", "trees": keys,
+                        "stages": passed(), **more})
 
     def run_accept(self, *words, **environment):
         """(status, stdout)."""
@@ -89,7 +97,7 @@ class Status(Tree):
     def test_what_is_not_built_from_does_not_count(self):
         self.store(self.keys())
         for path in ["kernel/README.md", "fuzz/campaign/HARNESS.md", "tests/gpu/x_test.py", "tests/bench/a_test.cc",
-                     "tests/structure_test.cc", "README.md", "bench/SPEED.md"]:
+                     "tests/structure/structure_test.cc", "README.md", "bench/SPEED.md"]:
             self.write(path, "x")
         self.assertTrue(self.status().startswith("current gpu-accept.json"), self.status())
 
@@ -116,17 +124,44 @@ class Status(Tree):
     # Fails if what has not passed looks like what has, or ctest's strict call passes or skips it: also where it is
     # stale as well.
     def test_what_has_not_passed_stands_out_and_fails(self):
-        stages = {"probe": {"outcome": "passed"}, "small": {"outcome": "failed"}}
-        self.store(self.keys(), verdict="failed", stages=stages)
+        found = passed()
+        found["small"]["outcome"] = "failed"
+        self.store(self.keys(), verdict="failed", stages=found)
         self.assertTrue(self.status().startswith("current, FAILED small gpu-accept.json ("), self.status())
         self.assertEqual(self.strict(), 1)
-        stages["small"]["outcome"] = "unavailable"
-        self.store(self.keys(), verdict="incomplete", stages=stages)
+        found["small"]["outcome"] = "unavailable"
+        self.store(self.keys(), verdict="incomplete", stages=found)
         self.assertTrue(self.status().startswith("current, INCOMPLETE small gpu-accept.json ("), self.status())
         self.assertEqual(self.strict(), 1)
         self.write("kernel/a.cc", "changed")
         self.assertTrue(self.status().startswith("STALE, INCOMPLETE small"), self.status())
         self.assertEqual(self.strict(), 1)
+
+    # Fails if a stage or step that has no result, or a stage that has not passed, hides behind "passed": scripts are in
+    # no key.
+    def test_a_stage_without_a_result_is_incomplete(self):
+        found = passed()
+        del found["large"], found["tests"]["steps"]["oracle_tests"]
+        found["batch"]["outcome"] = "interrupted"
+        self.store(self.keys(), stages=found)
+        self.assertTrue(self.status().startswith("current, INCOMPLETE batch tests large gpu-accept.json ("), self.status())
+        self.assertEqual(self.strict(), 1)
+
+    # Fails if findings that bench/store kept pass for a clean result, or a clean one for findings.
+    def test_findings_fail(self):
+        self.store(self.keys())
+        for more, begin in [({"result": {"verdict": "clean"}}, "current campaign"),
+                            ({"result": {"verdict": "findings"}}, "current, FAILED findings campaign"),
+                            ({"runs": [{"verdict": "clean"}, {"verdict": "findings"}]}, "current, FAILED findings campaign")]:
+            self.put("campaign", {"date": "2026-11-21", "trees": self.keys("kernel", "oracle", "fuzz"), **more})
+            self.assertTrue(self.status().splitlines()[1].startswith(begin), self.status())
+            self.assertEqual(self.strict(), int("FAILED" in begin))
+
+    # Fails if a result is current because it names no room that there is.
+    def test_a_room_that_is_gone(self):
+        self.store(self.keys())
+        self.put("campaign", {"date": "2026-11-21", "trees": {"core": self.keys("kernel")["kernel"]}})
+        self.assertIn("STALE campaign.json (2026-11-21): there is no room core", self.status())
 
     # Fails if results of plumb are not listed, or "-modified" passes for the tree that it was modified from.
     def test_other_results_that_name_their_trees_are_listed(self):

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from store import trees
 
+from acceptance.stages import stages
+
 CURRENT, STALE, FAILED = range(3)
 SKIPPED = 77  # exit status of --strict where something is stale and nothing has failed: ctest's SKIP_RETURN_CODE
 SPEED = ("cuda_bench-", "peers-")  # results that are named by the key of the kernel, and may be carried over
@@ -31,10 +33,13 @@ class About(NamedTuple):
 
 
 def read_acceptance(result: dict[str, Any]) -> About:
-    words = []
-    if result["verdict"] != "passed":
-        unfinished = [stage for stage, its in result.get("stages", {}).items() if its["outcome"] != "passed"]
-        words = [" ".join([result["verdict"].upper(), *unfinished])]
+    kept = result["stages"]
+    unfinished = [stage for stage, its in kept.items() if its["outcome"] != "passed"]
+    # Scripts are in no key: a stage or step that is new in stages.py has no result here.
+    unfinished += [stage for stage, steps in stages().items() if stage not in unfinished
+                   and {step.name for step in steps} - set(kept.get(stage, {}).get("steps", {}))]
+    verdict = "incomplete" if unfinished and result["verdict"] == "passed" else result["verdict"]
+    words = [] if verdict == "passed" else [" ".join([verdict.upper(), *unfinished])]
     return About(result["device"], result["date"], dict(result["trees"]), None, words)
 
 
@@ -44,6 +49,12 @@ def read_speed(result: dict[str, Any]) -> About:
     return About(about["device"], about["date"][:10], {"kernel": about["kernel"]}, carried, [])
 
 
+def unclean(result: dict[str, Any]) -> list[str]:
+    """What a result of plumb says beside "clean": bench/store keeps findings (status 1) too."""
+    said = [each.get("verdict", "clean") for each in (result.get("result", {}), *result.get("runs", []))]
+    return [f"FAILED {', '.join(other)}"] if (other := sorted({each for each in said if each != "clean"})) else []
+
+
 def read_result(name: str, result: Any) -> About | None:
     """None where it does not say which trees it is about; KeyError and its kind where it says so wrongly."""
     if name.startswith("gpu-"):
@@ -51,7 +62,7 @@ def read_result(name: str, result: Any) -> About | None:
     if name.startswith(SPEED):
         return read_speed(result)
     if isinstance(result, dict) and isinstance(result.get("trees"), dict):
-        return About(None, result["date"], dict(result["trees"]), None, [])
+        return About(None, result["date"], dict(result["trees"]), None, unclean(result))
     return None
 
 
@@ -64,6 +75,7 @@ def why_stale(name: str, about: About, now: dict[str, str]) -> list[str]:
     else:
         stale = [f"{room} was {str(about.keys[room])[:15]}" for room in now
                  if about.keys.get(room, now[room]) != now[room]]
+        stale += [f"there is no room {room}" for room in about.keys if room not in now]
     if stale and name.startswith(SPEED):
         stale[-1] += "; to be carried over or made again"
     return stale
