@@ -31,7 +31,7 @@ case "$(cat "$here/deed-$target" 2>/dev/null || cat "$here/deed" 2>/dev/null)" i
     touch "$here/asleep"
     for _ in $(seq 10000); do sleep 0.05; done ;;
 esac
-echo '{"cases": 3, "findings": 0, "verdict": "clean"}'
+echo '{"cases": 3, "findings": 0, "verdict": "clean", "mutants": [{}]}'
 """
 
 # Stands in for a program of tests: the suites of its report are what the file `suites` beside it holds; none: it
@@ -192,7 +192,7 @@ class Run(Scratch):
         self.assertIn("no PyTorch", said)
         summary = self.summary()
         self.assertEqual((summary["verdict"], summary["stages"]["figures"]["outcome"]), ("incomplete", "unavailable"))
-        self.write("stage/tightness.py", "print('{}')")  # it is there now
+        self.write("stage/tightness.py", 'print(\'{"beyond": 0}\')')  # it is there now
         self.accept("--stages", "figures")
         self.assertEqual(self.summary()["stages"]["figures"]["outcome"], "passed")
         self.write("stage/tightness.py", "import sys\nsys.exit(3)")

@@ -16,6 +16,9 @@ from acceptance.stages import CANNOT_START, Context, Step, stages
 from scratch import HERE, PATIENCE, Scratch
 
 
+WELL = ["echo", '{"cases": 1}']  # a step that passes
+
+
 class Steps(Scratch):
     """One step after another, in this process."""
 
@@ -31,11 +34,11 @@ class Steps(Scratch):
 
     # Fails if a hang is an interruption.
     def test_what_does_not_end_in_its_own_time_fails(self):
-        result = self.run_stage(self.step(seconds=0.3), self.step("b", command=["true"]))
+        result = self.run_stage(self.step(seconds=0.3), self.step("b", command=WELL))
         self.assertEqual(result["outcome"], "failed")
         self.assertEqual(result["steps"]["a"]["why"], "does not end in 0.3 s")
         self.assertEqual(result["steps"]["b"]["outcome"], "passed")
-        again = self.run_stage(self.step(command=["true"]), self.step("b", command=["true"]), before=result)
+        again = self.run_stage(self.step(command=WELL), self.step("b", command=WELL), before=result)
         self.assertEqual(again["outcome"], "failed")
 
     # Fails if a step that was cut short by its stage fails.
@@ -56,6 +59,18 @@ class Steps(Scratch):
         self.assertIn(tool, result["steps"]["a"]["why"])
         self.assertEqual(self.run_stage(self.step(command=[tool]))["outcome"], "failed")
         self.assertEqual([step.lacking for step in stages()["sanitizer"]], [127] * 4)
+
+    # Fails if a program that ends well passes without a word of what it tested.
+    def test_what_says_nothing_fails(self):
+        for digest, output, outcome in [
+                (digests.last_json, "", "failed"), (digests.probe, "{}", "failed"),
+                (digests.replay, '{"cases": 0}', "failed"), (digests.replay, '{"cases": 1}', "passed"),
+                (digests.campaign, "", "failed"), (digests.selftest, '{"verdict": "clean"}', "failed"),
+                (digests.sanitizer, '{"runs": 3}', "failed"),
+                (digests.sanitizer, '{"runs": 3}\nERROR SUMMARY: 0 errors', "passed"),
+                (digests.sanitizer, '{"runs": 0}\nERROR SUMMARY: 0 errors', "failed")]:
+            result = self.run_stage(self.step(command=["printf", "%s", output], digest=digest))
+            self.assertEqual(result["outcome"], outcome, (digest.__name__, output))
 
     # Fails if a step may take longer than a stage.
     def test_every_stage_is_within_the_budget(self):

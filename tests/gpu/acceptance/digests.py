@@ -88,3 +88,9 @@ def sanitizer(_: Path | None, output: str) -> dict[str, Any]:
     """What corpus_once says, and compute-sanitizer's last summary."""
     found = re.findall(r"(ERROR SUMMARY: .*|RACECHECK SUMMARY: .*)", output)
     return {**last_json(None, output), "summary": found[-1] if found else "no summary"}
+
+
+def says_nothing(result: dict[str, Any]) -> bool:
+    """Whether a step that ended well tested nothing, or did not say what: such a step has not passed."""
+    counts = [result[key] for key in ("cases", "runs", "hunts") if key in result]
+    return not result or bool(result.get("nothing")) or not all(counts) or result.get("summary") == "no summary"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from acceptance import digests
 from acceptance.stages import CANNOT_START, Context, Step
 
 Entry = dict[str, Any]  # what a step, or a stage, came to
@@ -99,7 +100,7 @@ def judge(step: Step, context: Context, entry: Entry, output: str, stopped: str 
         outcome, why = "failed", f"status {status}"
     elif "unreadable" in entry:
         outcome, why = "failed", f"what it says cannot be read: {entry['unreadable']}"
-    elif entry["result"].get("nothing"):
+    elif digests.says_nothing(entry["result"]):
         outcome, why = "failed", "it tested nothing"
     else:
         outcome, why = "passed", None
