@@ -12,7 +12,8 @@ that is said. A build of each side is needed:
 
   --old   the build folder, or its kernel/libplumbline_kernel.a, that the results were measured with; not needed where
           a result names its machine code, as one that was carried before does
-  --new   that of the present tree (default: build/release); build it first
+  --new   that of the present tree (default: build/release). A folder that CMake configured is built first, and refused
+          where it is of another source tree; anything else is taken as it is, which is said
 
 Exit status: 0 carried, or already about this tree; 1 the machine code differs, and nothing was changed; 2 usage, or a
 file that cannot be read.
@@ -21,6 +22,7 @@ file that cannot be read.
 import argparse
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,23 @@ def kernels_of(build: Path) -> dict[str, str]:
     if not machine_code.main_kernels(found):
         raise Refused(f"{archive} has none of the main kernels: it was built without CUDA", 2)
     return found
+
+
+def built(build: Path) -> str:
+    """Builds the library of the present tree in a folder; what is to be said where that cannot be known.
+
+    Refused where the folder is of another source tree, or does not build.
+    """
+    cache = build / "CMakeCache.txt"
+    if not cache.is_file():
+        return f"; {build} is taken to be of the present tree"
+    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(encoding="utf-8"), re.MULTILINE)
+    if home is None or Path(home[1]).resolve() != trees.ROOT:
+        raise Refused(f"{build} is of another source tree: {home[1] if home else 'none'}", 2)
+    if subprocess.run(["cmake", "--build", build, "--target", "plumbline_kernel"], stdout=subprocess.DEVNULL,
+                      check=False).returncode:
+        raise Refused(f"{build} does not build", 2)
+    return ""
 
 
 def measured_with(result: dict[str, Any]) -> tuple[str, str | None]:
@@ -110,6 +129,7 @@ def main(words: list[str]) -> int:
     status = 0
     try:
         old = kernels_of(options.old) if options.old else None
+        unknown = built(options.new)
         new = kernels_of(options.new)
     except Refused as why:
         print(f"bench/store carry: {why}", file=sys.stderr)
@@ -117,7 +137,7 @@ def main(words: list[str]) -> int:
     present = trees.key(trees.ROOT, "kernel")
     for path in options.results:
         try:
-            print(f"{path.name}: {carry(path, old, new, present)}")
+            print(f"{path.name}: {carry(path, old, new, present)}{unknown}")
         except Refused as why:
             print(f"bench/store carry: {path.name}: {why}", file=sys.stderr)
             status = max(status, why.status)

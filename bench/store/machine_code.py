@@ -4,7 +4,8 @@
 A member of the library carries its device code in the ELF section .nv_fatbin, as a list of entries; entry kind 2 is
 machine code for one architecture, an ELF file of its own (cubin). It has a section .text.<mangled name> for each
 kernel. A kernel's hash covers the bytes of that section, its relocations, its constants, the sizes of its shared
-memory and parameters, and its attributes (.nv.info: registers, launch bounds). Addresses within the file, debug
+memory and parameters, its attributes (.nv.info: registers, launch bounds), and the constants and variables of its
+whole file. A device function that it calls is listed beside it, as a kernel is. Addresses within the file, debug
 information and source paths are in other sections and do not count.
 
 nvcc puts a hash of the source's path into the names of what lies in an anonymous namespace; those are normalised.
@@ -24,6 +25,8 @@ MAIN = re.compile(r"6hopper13ProductKernel")
 CUBIN = 2  # kind of an entry of .nv_fatbin; 1 is PTX
 COMPRESSED = 0xA000  # its flags: LZ4 (0x2000) or Zstandard (0x8000)
 NO_BITS = 8  # type of a section that has a size and no bytes
+# Sections of __constant__ and __device__ variables: they belong to a file, not to one kernel of it.
+OF_A_FILE = re.compile(r"(\.rela)?\.nv\.(constant\d+|global|global\.init)")
 REGISTERS = 0x2F  # .nv.info attribute EIATTR_REGCOUNT: symbol, count
 
 
@@ -111,7 +114,7 @@ def of_cubin(elf: bytes) -> Iterator[tuple[str, str]]:
         digest = hashlib.sha256(code)
         digest.update(f"registers {counts.get(normalised(kernel), 0)}\n".encode())
         for other, kind, size, data in listed:
-            if other == name or not other.endswith("." + kernel):
+            if other == name or not (other.endswith("." + kernel) or OF_A_FILE.fullmatch(other)):
                 continue
             what = other.removesuffix("." + kernel)
             digest.update(f"{what} {size}\n".encode())

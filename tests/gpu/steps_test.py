@@ -15,7 +15,6 @@ from acceptance import digests, steps
 from acceptance.stages import CANNOT_START, Context, Step, stages
 from scratch import HERE, PATIENCE, Scratch
 
-
 WELL = ["echo", '{"cases": 1}']  # a step that passes
 
 

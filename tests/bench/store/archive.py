@@ -21,8 +21,8 @@ def elf(*listed):
     return head + struct.pack("<HH", len(heads), len(heads) - 1) + body + b"".join(heads)
 
 
-def cubin(*kernels, debug=b"/home/a/finish.cu"):
-    """Machine code of (name, code, registers, shared bytes) kernels."""
+def cubin(*kernels, debug=b"/home/a/finish.cu", more=()):
+    """Machine code of (name, code, registers, shared bytes) kernels, and `more` sections."""
     strings, symbols, info, listed = b"\0", b"\0" * 24, b"", []
     for number, (name, code, registers, shared) in enumerate(kernels, 1):
         symbols += struct.pack("<IIQQ", len(strings), 0, 0, 0)
@@ -30,7 +30,7 @@ def cubin(*kernels, debug=b"/home/a/finish.cu"):
         info += struct.pack("<BBHII", 4, 0x2F, 8, number, registers)
         listed += [(f".text.{name}", 1, code), (f".nv.shared.{name}", 8, shared)]
     return elf((".strtab", 3, strings), (".symtab", 2, symbols), (".nv.info", 0x70000000, info), *listed,
-               (".debug_str", 1, debug))
+               *more, (".debug_str", 1, debug))
 
 
 def fatbin(*entries):

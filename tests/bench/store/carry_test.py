@@ -3,6 +3,7 @@
 """bench/store carry: a speed result goes over to another tree if, and only if, its machine code did not change."""
 
 import json
+import os
 import unittest
 
 from archive import cubin, library
@@ -29,9 +30,9 @@ class Carry(Tree):
     def result(self, program, what, key=OLD):
         return self.write(f"bench/results/{program}-h200-{key}.json", json.dumps(what))
 
-    def carry(self, *words):
+    def carry(self, *words, **how):
         """(status, stdout, stderr) for all results."""
-        return self.run_store("carry", *sorted((self.root / "bench/results").glob("*.json")), *words)
+        return self.run_store("carry", *sorted((self.root / "bench/results").glob("*.json")), *words, **how)
 
     def key(self):
         return self.run_store("trees", "kernel")[1].split()[1].removesuffix("-modified")
@@ -81,6 +82,30 @@ class Carry(Tree):
         self.assertEqual(self.carry("--new", self.root / "old.a")[0], 1)
         self.assertEqual(self.carry("--old", self.root / "old.a")[0], 2)  # not what it was measured with
         self.assertIn(key, self.names()[0])
+
+    # Fails if an archive passes for one of the present tree without a word.
+    def test_an_archive_is_taken_as_it_is(self):
+        said = self.carry("--old", self.root / "old.a", "--new", self.root / "old.a")[1]
+        self.assertIn("old.a is taken to be of the present tree", said)
+
+    # Fails if a build that is older than its sources, or of other sources, passes for that of the present tree.
+    def test_whose_build_it_is(self):
+        words = ("--old", self.root / "old.a")
+        cache = self.write("build/release/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+        before = self.names()
+        status, _, err = self.carry(*words)
+        self.assertEqual((status, self.names()), (2, before))
+        self.assertIn("is of another source tree: /elsewhere", err)
+        cache.write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={self.root}\n", encoding="utf-8")
+        kernel = self.root / "build/release/kernel/libplumbline_kernel.a"
+        changed = self.write("changed.a", "")
+        changed.write_bytes(library([(2, 0x11, cubin((MAIN[0], b"main pool", *MAIN[2:])))]))
+        cmake = self.write("bin/cmake", f'#!/bin/sh\ncp {changed} {kernel}\n')
+        cmake.chmod(0o755)
+        path = f"{cmake.parent}:{os.environ['PATH']}"
+        self.assertEqual(self.carry(*words, PATH=path)[0], 1)
+        cmake.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        self.assertIn("does not build", self.carry(*words, PATH=path)[2])
 
     # Fails if a build without device code, or a file that is no result, is taken.
     def test_refusals(self):

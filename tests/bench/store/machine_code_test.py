@@ -38,6 +38,14 @@ class MachineCode(Scratch):
                   [(code + b".", registers, shared), (code, registers + 1, shared), (code, registers, shared + 16)]]
         self.assertEqual(len({self.one(KERNEL)[name], *others}), 4)
 
+    # Fails if a table in constant memory, or a variable's first value, may change without the hash.
+    def test_variables_of_a_file_count(self):
+        found = [self.one(KERNEL, more=more)[KERNEL[0]] for more in
+                 [(), [(".nv.constant3", 1, b"a")], [(".nv.constant3", 1, b"b")], [(".nv.global.init", 1, b"a")],
+                  [(".nv.global", 8, 16)], [(".nv.constant0._Z5otherv", 1, b"a")]]]
+        self.assertEqual(len(set(found)), 5)
+        self.assertEqual(found[0], found[-1])
+
     # Fails if a kernel that differs is not named, or one that was only renamed is.
     def test_differing(self):
         old = {"a": "1", "b": "2", "c": "3", "d": "3"}
