@@ -59,6 +59,15 @@ class Stage(Scratch):
         self.assertEqual(status, 3)
         self.assertIn("fuzz/plumb needs libX.so.1,", said)
         self.assertFalse((self.root / "new").exists())
+
+    # Fails if programs of another source tree travel under this tree's keys.
+    def test_a_build_of_another_tree_is_refused(self):
+        build = self.build()
+        self.write("build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+        status, said = self.stage(self.root / "new", build)
+        self.assertEqual((status, said), (3, f"accept: {build} is of another source tree: /elsewhere\n"))
+        self.assertFalse((self.root / "new").exists())
+
     def tools(self):
         """Stand-ins: ldd finds no library, cmake installs the build's programs, nvidia-smi names a GPU."""
         self.write("tools/ldd", "#!/bin/sh\n", 0o755)

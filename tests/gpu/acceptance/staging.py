@@ -48,9 +48,13 @@ def refused(out: Path) -> str | None:
     return None
 
 
-def unbuilt(build: Path) -> str | None:
+def unbuilt(root: Path, build: Path) -> str | None:
     """Builds the programs, for what runs there must be what the keys say; why they are not built."""
-    if (build / "CMakeCache.txt").is_file():
+    cache = build / "CMakeCache.txt"
+    if cache.is_file():
+        home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(encoding="utf-8"), re.MULTILINE)
+        if home is None or Path(home[1]).resolve() != root.resolve():
+            return f"{build} is of another source tree: {home[1] if home else 'none'}"
         built = subprocess.run(["cmake", "--build", str(build), "--target", *PROGRAMS, "on_cuda"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if built.returncode != 0:
@@ -75,7 +79,7 @@ def make_stage(root: Path, build: Path, out: Path, keys: Callable[[], dict[str, 
     if why := refused(out):
         say(f"accept: {why}")
         return 2
-    if why := unbuilt(build):
+    if why := unbuilt(root, build):
         say(f"accept: {why}")
         return 3
     libraries: dict[str, Path] = {}
