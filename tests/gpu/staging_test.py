@@ -82,8 +82,8 @@ class Stage(Scratch):
     def test_a_stage_runs_by_itself(self):
         path = self.tools()
         build = self.build()
-        self.write("build/fuzz/plumb", "#!/bin/sh\necho '{\"cases\": 3, \"findings\": 0, \"verdict\": \"clean\"}'\n",
-                   0o755)
+        self.write("build/fuzz/plumb", "#!/bin/sh\necho '{\"cases\": 3, \"findings\": 0, \"verdict\": \"clean\", "
+                   "\"mutants\": [{}]}'\n", 0o755)
         tree = self.root / "tree"
         shutil.copytree(SCRIPT.parent, tree / "tests/gpu", ignore=shutil.ignore_patterns("__pycache__"))
         self.write("tree/corpus/a.safetensors", "case")
