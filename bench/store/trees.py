@@ -5,7 +5,9 @@ A key is `v2-` and 12 hex digits: the SHA-256 over mode, content and path of eve
 has them, in the order of their paths. Equal files give equal keys, committed or not. What git ignores does not count.
 Pages (*.md) never count; of a room with programs only sources and CMake files do, so that a README, a Python test or a
 shell script makes no result stale. Nor do comments of sources, and white space outside of their strings: programs are
-the same without them.
+the same without them. Line ends are among that white space, so that one thing is not seen: that the end of a directive
+(#define, #if) moved within the same words. Not seen either are what programs are built with (compiler, system libraries
+and their headers) and, in a result that names no key "cmake", the flags in the root's CMake files.
 
 Results stored before these keys name git trees (12 or 40 hex digits and no `v2-`), in which every file counted.
 """
@@ -37,8 +39,9 @@ ROOMS = {
 }
 C_FAMILY = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h")
 # A raw string, a string, a character, a comment, or white space. Whatever is not told apart stays in the key, which is
-# then more sensitive than it need be: a character of several letters, say, for the sake of 1'000.
-TOKEN = re.compile(rb"""R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\[^\n]{1,8}?|[^'\\\n])'"""
+# then more sensitive than it need be. An apostrophe behind a letter or digit separates digits, as in 1'000, or belongs to
+# a prefix as in u8'a'; a character has several letters, as '//', only behind anything else.
+TOKEN = re.compile(rb"""R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'[^'\\\n]*'|'(?:\\[^\n]{1,8}?|[^'\\\n])'"""
                    rb"""|//(?:\\\n|[^\n])*|/\*.*?\*/|\s+""", re.DOTALL)
 PLUMB = ("kernel", "oracle", "fuzz")  # what a result of `plumb` is about
 
@@ -65,10 +68,19 @@ def files(root: Path, room: str) -> list[str]:
 
 
 def code(source: bytes) -> bytes:
-    """A source of C's family without comments, each run of white space one space."""
-    def kept(token: re.Match[bytes]) -> bytes:
-        return token[0] if token[0][:1] in b"R\"'" else b" "
-    return TOKEN.sub(kept, TOKEN.sub(kept, source)).strip()  # twice: white space on both sides of a comment
+    """A source of C's family without comments, each run of white space and comments one space.
+
+    One pass: without its line ends a text is told apart otherwise, if it has a quote that is not closed on its line.
+    """
+    parts = [b" "]
+    at = 0
+    for token in TOKEN.finditer(source):
+        keeps = token[0][:1] in b"R\"'"
+        for part in (source[at:token.start()], token[0] if keeps else b" "):
+            if part and (part, parts[-1]) != (b" ", b" "):
+                parts.append(part)
+        at = token.end()
+    return b"".join([*parts, source[at:]]).strip()
 
 
 def key(root: Path, room: str) -> str:

@@ -58,7 +58,12 @@ class Keys(Tree):
             self.assertEqual(trees.code(before), trees.code(after))
         for before, after in [(b'f("a  b");', b'f("a b");'), (b'f("//a");', b'f("//b");'), (b'f(R"(//a)");', b'f(R"(//b)");'),
                               (b"int a = 1'000; int b = 2'000;", b"int a = 1'000; int b = 3'000;"),
-                              (b"a = '\\'' + 1; // '", b"a = '\\'' + 2; // '")]:
+                              (b"a = '\\'' + 1; // '", b"a = '\\'' + 2; // '"),
+                              (b"a = '//'; b = 1;", b"a = '//'; b = 2;"),
+                              (b"#error a \"b\nf(\"//c\"); int a = 1;", b"#error a \"b\nf(\"//c\"); int a = 2;"),
+                              (b"#error it's \"b\n// c\nf(\"a  b\");", b"#error it's \"b\n// c\nf(\"a b\");"),
+                              (b"// a \\\nint b;", b"// a\nint b;"),
+                              (b'x = LR"d(" // )d" + 1;', b'x = LR"d(" // )d" + 2;')]:
             self.assertNotEqual(trees.code(before), trees.code(after))
 
     # Fails if a key depends on what is committed, on an ignored file, or on the order in which files came.
@@ -137,7 +142,8 @@ class Staged(unittest.TestCase):
             seen.add(path)
             room = path.partition("/")[0]
             self.assertTrue(trees.counts(room, path), path)
-            included = re.findall(r'^#include "([\w/.]+)"', (REAL / path).read_text(encoding="utf-8"), re.MULTILINE)
+            text = (REAL / path).read_text(encoding="utf-8")
+            included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([\w/.+-]+)[">]', text, re.MULTILINE)
             waiting |= {name for name in included if (REAL / name).is_file()} - seen
 
 
