@@ -224,6 +224,8 @@ class Count:
 
 def holds(body: str, stop: Stop) -> bool:
     """Says whether a caller's body names what the stop's line claims."""
+    if stop.how != "process":  # what a message says is no call
+        body = re.sub(r"""'"'|"(?:\\.|[^"\\\n])*\"""", '""', body)
     return re.search(rf"(?<!\w){re.escape(stop.name)}(?!\w)", body) is not None
 
 
@@ -261,6 +263,8 @@ def follow(path: Path, root: Path, tables: list[Table]) -> Count:
         callers.append((stop, bodies))
         count.stops += 1
         count.rooms.add(room_name(stop.file, tables))
+    if not count.stops:
+        raise Problem(f"{path.name}: no stop")
     return count
 
 

@@ -87,6 +87,8 @@ class WalksTest(unittest.TestCase):
             (("fuzz/low/low.cc: High",), "does not define High"),
             (("fuzz/high/high.cc: Low",), "does not define Low"),
             (("fuzz/low/low.cc: Low", "  fuzz/high/high.cc: Sum"), "does not name Sum"),
+            (("fuzz/low/low.cc: Low", "  fuzz/high/high.cc: Sum via worker"), "does not name worker"),
+            (("# no walk",), "a.walk: no stop"),
             (("fuzz/low/low.cc: Low", "  fuzz/high/high.cc: Sum via Up"), "does not name Up"),
             (("fuzz/low/low.cc: Low", "  fuzz/high/high.cc: Sum process worker2"), "does not name worker2"),
             (("fuzz/low/low.cc: Low", "      kernel/forward.cc: Forward"), "indented by more than one step"),
