@@ -14,6 +14,7 @@ from report.stored import ROOT
 SECTION = "How good"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 STORED = re.compile("|".join([r"bench/results/[^/]+\.json", *(re.escape(page.path) for page in PAGES.values())]))
+DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 NUMBER = re.compile(r"(?<![\w.^])\d")
 
 
@@ -30,6 +31,15 @@ def items(text: str) -> list[str]:
     return [block for block in blocks if NUMBER.search(re.sub(r"`[^`]*`", "", LINK.sub(r"\1", block)))]
 
 
+def figures(text: str) -> set[float]:
+    """Returns the numbers in a text, 3·10⁵ and 10⁶ among them."""
+    text = re.sub(r"(?<=\d) (?=\d{3}\b)", "", re.sub(r"`[^`]*`", "", LINK.sub(r"\1", text)))
+    found = set()
+    for mantissa, exponent in re.findall(r"(?<![\w.^⁻-])(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?:·10([⁰¹²³⁴-⁹⁻]+))?", text):
+        found.add(float(f"{mantissa}e{exponent.translate(DIGITS)}" if exponent else mantissa))
+    return found | {float(f"1e{exponent.translate(DIGITS)}") for exponent in re.findall(r"(?<!·)10([⁰¹²³⁴-⁹⁻]+)", text)}
+
+
 class ReadmeNumbers(unittest.TestCase):
     # Fails if the section is gone, has fewer than six numbers, or one without a link to a stored result that exists.
     def test_every_number_is_a_link(self):
@@ -41,6 +51,18 @@ class ReadmeNumbers(unittest.TestCase):
             self.assertTrue(stored, f"no link to a stored result: {item}")
             for target in links:
                 self.assertTrue((ROOT / target).is_file(), f"{target} is not there: {item}")
+
+    # Fails if a result was made anew and README.md still has the number of the one before.
+    def test_every_number_is_in_what_it_links_to(self):
+        for item in items(section((ROOT / "README.md").read_text(encoding="utf-8"))):
+            linked = [target.split("#")[0] for _, target in LINK.findall(item) if ":" not in target]
+            there = set().union(*(figures((ROOT / target).read_text(encoding="utf-8")) for target in linked))
+            self.assertLessEqual(figures(item) - {10.0}, there, item)
+
+    # Fails if a number is read as another one.
+    def test_figures(self):
+        self.assertEqual(figures("[1.02](a5) of 10⁶; 3·10⁵, `7` bf16 H200, 6·10⁻⁶ 1 000 000"),
+                         {1.02, 10.0, 1e6, 3e5, 6e-6})
 
     # Fails if a number without a link would pass.
     def test_what_has_a_number(self):
