@@ -22,12 +22,11 @@ file that cannot be read.
 import argparse
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from store import machine_code, stored, trees
+from store import builds, machine_code, stored, trees
 
 ARCHIVE = "kernel/libplumbline_kernel.a"
 NAME = re.compile(r"((?:cuda_bench|peers)-[a-z0-9-]+?)-(?:v2-)?[0-9a-f]{12,40}\.json")
@@ -58,15 +57,10 @@ def built(build: Path) -> str:
 
     Refused where the folder is of another source tree, or does not build.
     """
-    cache = build / "CMakeCache.txt"
-    if not cache.is_file():
+    if not builds.is_configured(build):
         return f"; {build} is taken to be of the present tree"
-    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(encoding="utf-8"), re.MULTILINE)
-    if home is None or Path(home[1]).resolve() != trees.ROOT:
-        raise Refused(f"{build} is of another source tree: {home[1] if home else 'none'}", 2)
-    if subprocess.run(["cmake", "--build", build, "--target", "plumbline_kernel"], stdout=subprocess.DEVNULL,
-                      check=False).returncode:
-        raise Refused(f"{build} does not build", 2)
+    if why := builds.why_not_built(build, trees.ROOT, "plumbline_kernel"):
+        raise Refused(why, 2)
     return ""
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: python3 bench/store record NAME -- PLUMB_ARGUMENT…
 
-Runs `plumb PLUMB_ARGUMENT… --json` from the release build and stores what it says as bench/results/NAME.json,
+Runs `plumb PLUMB_ARGUMENT… --json` from the release build, brought up to date first, and stores what it says as bench/results/NAME.json,
 with the date, the machine (`plumb doctor`) and the keys of the rooms that it is about (bench/store/trees.py). For
 instance
 
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from store import stored, trees
+from store import builds, stored, trees
 
 ROOT = trees.ROOT
 
@@ -77,6 +77,11 @@ def record(name: str, words: list[str], folder: Path | None = None) -> int:
         return 2
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         complain(f"NAME '{name}': letters, digits, '.', '_' and '-' alone")
+        return 2
+    build = ROOT / "build/release"
+    why = builds.why_not_built(build, ROOT, "plumb") if builds.is_configured(build) else None
+    if why:
+        complain(why)
         return 2
     # The keys of the tree as it is now: a campaign may take hours, and its program is in memory.
     about = trees.committed_keys(ROOT)

@@ -122,6 +122,24 @@ class Record(Recording):
                          (5, "bench/store record: status 5, nothing stored\n"))
         self.assertEqual(self.names(), [])
 
+    # Fails if a program that is older than its sources, or of other sources, is stored under the present keys.
+    def test_whose_program_it_is(self):
+        said = ("x", "--", "says", CLEAN, "0")
+        self.write("build/release/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+        status, err = self.record(*said)
+        self.assertEqual((status, self.names()), (2, []))
+        self.assertIn("of another source tree", err)
+        self.write("build/release/CMakeCache.txt", f"CMAKE_HOME_DIRECTORY:INTERNAL={self.root}\n")
+        cmake = self.write("bin/cmake", '#!/bin/sh\nexit 1\n')
+        cmake.chmod(0o755)
+        path = f"{cmake.parent}:{os.environ['PATH']}"
+        status, _, err = self.run_store("record", *said, PATH=path)
+        self.assertEqual((status, self.names()), (2, []))
+        self.assertIn("does not build", err)
+        cmake.write_text('#!/bin/sh\ntouch "$(dirname "$0")/ran"\n', encoding="utf-8")
+        self.assertEqual(self.run_store("record", *said, PATH=path)[0], 0)
+        self.assertTrue((cmake.parent / "ran").exists())
+
     # Fails if a name may lead out of the folder of results.
     def test_names(self):
         for name in ("../x", "", "a b", "-x"):
