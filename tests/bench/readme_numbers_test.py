@@ -8,8 +8,11 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-from report.pages import PAGES
-from report.stored import ROOT
+from report.pages import CAMPAIGNS, PAGES
+from report.peers_page import ahead
+from report.speed_page import HEAD, entries
+from report.stored import ROOT, find
+from report.tightness import campaigns, cell
 
 SECTION = "How good"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
@@ -58,6 +61,24 @@ class ReadmeNumbers(unittest.TestCase):
             linked = [target.split("#")[0] for _, target in LINK.findall(item) if ":" not in target]
             there = set().union(*(figures((ROOT / target).read_text(encoding="utf-8")) for target in linked))
             self.assertLessEqual(figures(item) - {10.0}, there, item)
+
+    # Fails if one of these rows says another number than the results do, be it one that stands elsewhere in the page.
+    def test_rows_say_what_was_measured(self):
+        largest = max(value for pattern in CAMPAIGNS for tally in campaigns(find(pattern).data)
+                      for (_, dtype), output, value in tally["tightness"] if (dtype, output) == ("bf16", "logprob"))
+        speed = entries(find("cuda_bench-*.json").data)
+        ratios = [speed[f"{name}/{HEAD}"]["ratio"] for name in ("forward", "backward")]
+        step = next(line for line in ahead(find("peers-*.json").data["shapes"], keeps=True).splitlines()
+                    if line.startswith(f"| {HEAD} |"))
+        found = find("selftest.json").data["result"]["statistics"]["mutants"]
+        hunts, killed = (sum(defect[name] for defect in found) for name in ("hunts", "killed"))
+        text = section((ROOT / "README.md").read_text(encoding="utf-8"))
+        for row, says in [("largest error over bound", cell(largest)),
+                          ("planted defects found", f"{killed} of {hunts}"),
+                          ("forward; backward", "; ".join(f"{ratio:.2f}" for ratio in ratios)),
+                          ("step with logits kept", step.split("|")[-2].strip())]:
+            cells = re.findall(rf"^\| {row}[^|]*\| ([^|]*) \|", text, re.MULTILINE)
+            self.assertEqual(cells, [says], row)
 
     # Fails if a number is read as another one.
     def test_figures(self):
