@@ -36,7 +36,8 @@ struct File {
   bool IsScript() const { return Extension() == ".py" || text.starts_with("#!"); }
   bool IsPage() const { return Extension() == ".md"; }
   bool IsSource() const {
-    static const std::set<std::string> kSources = {".h", ".cc", ".cu", ".cuh", ".c", ".cpp"};
+    static const std::set<std::string> kSources = {".h", ".cc",  ".cu",  ".cuh",
+                                                   ".c", ".cpp", ".hpp", ".inc"};
     return kSources.contains(Extension());
   }
   bool IsCMake() const { return BaseName() == "CMakeLists.txt" || Extension() == ".cmake"; }
@@ -88,13 +89,16 @@ void CheckInclude(const fs::path& root, const Include& include, std::vector<std:
                             " may");
     }
   }
-  if (!TopRoomOf(header).empty()) {
+  // `"./kernel/host/exp.h"` and `"oracle/../kernel/host/exp.h"` would hide the room that they borrow
+  // from.
+  if (fs::path(header).lexically_normal() != fs::path(header)) {
+    violations->push_back(prefix + "not spelled from the root");
+  } else if (!TopRoomOf(header).empty()) {
     const std::string why = WhyForbidden(room, header);
     if (!why.empty()) violations->push_back(prefix + why);
   } else if (!name.starts_with("tests/consumer/") &&  // a project of its own, with a root of its own
              (fs::is_regular_file((root / name).parent_path() / header) ||
               fs::is_regular_file(root / room / header))) {
-    // Else `#include "../kernel/host/exp.h"` would hide which room it borrows from.
     violations->push_back(prefix + "not spelled from the root");
   }
 }
