@@ -2,6 +2,7 @@
 
 #include "kernel/checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -31,9 +32,7 @@ class Argument {
   Argument(std::string_view name, const ConstTensor& tensor) : name_(name), tensor_(tensor) {}
 
   Argument& DTypeIn(std::initializer_list<DType> allowed) {
-    for (DType dtype : allowed) {
-      if (tensor_.dtype == dtype) return *this;
-    }
+    if (std::ranges::find(allowed, tensor_.dtype) != allowed.end()) return *this;
     std::string message = "dtype = " + std::string(Name(tensor_.dtype)) + " is not ";
     const char* separator = "";
     for (DType dtype : allowed) {

@@ -26,6 +26,18 @@ struct Checks {
   bool host_memory = true;     // false: a scalar temperature lies on a device and is not looked at
 };
 
+// What the calls of kernel/linear_cross_entropy.h use, on the host.
+inline constexpr Checks kSizesUse = {.forward_results = true, .backward_results = true};
+inline constexpr Checks kForwardUses = {
+    .forward_results = true, .input_data = true, .result_data = true};
+inline constexpr Checks kBackwardUses = {
+    .backward_results = true, .input_data = true, .gradient_data = true, .result_data = true};
+inline constexpr Checks kForwardBackwardUses = {.forward_results = true,
+                                                .backward_results = true,
+                                                .input_data = true,
+                                                .gradient_data = true,
+                                                .result_data = true};
+
 // Returns kInvalidArgument for the first fault found, else ok.
 Status Check(const Problem& problem, const Results& results, const Checks& checks);
 

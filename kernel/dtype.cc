@@ -3,6 +3,7 @@
 #include "kernel/dtype.h"
 
 #include <bit>
+#include <iterator>
 
 namespace plumbline::kernel {
 namespace {
@@ -20,19 +21,9 @@ constexpr uint32_t ShiftRightToNearestEven(uint32_t magnitude, int shift) {
 }  // namespace
 
 std::string_view Name(DType dtype) {
-  switch (dtype) {
-    case DType::kBf16:
-      return "bf16";
-    case DType::kF16:
-      return "fp16";
-    case DType::kF32:
-      return "fp32";
-    case DType::kI32:
-      return "int32";
-    case DType::kI64:
-      return "int64";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"bf16", "fp16", "fp32", "int32", "int64"};
+  const auto i = static_cast<size_t>(dtype);
+  return i < std::size(kNames) ? kNames[i] : "unknown";
 }
 
 float ToFloat(BFloat16 value) {

@@ -10,7 +10,15 @@
 namespace plumbline::kernel {
 namespace {
 
-Status UnknownDevice(const Execution& execution) {
+// Calls the implementation for the device that the execution names.
+template <class Host, class Cuda>
+Status OnDevice(const Execution& execution, const Host& on_host, const Cuda& on_cuda) {
+  switch (execution.device) {
+    case Device::kHost:
+      return on_host();
+    case Device::kCuda:
+      return on_cuda();
+  }
   return Status::Error(
       Code::kInvalidArgument,
       "execution.device = " + std::to_string(static_cast<int>(execution.device)) + " is not a device");
@@ -36,71 +44,51 @@ Status CheckUpstream(const Problem& problem, const UpstreamGradients& upstream) 
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
                 Sizes* sizes) {
-  switch (execution.device) {
-    case Device::kHost:
-      return host::GetSizes(problem, results, execution.threads, sizes);
-    case Device::kCuda:
-      return cuda::GetSizes(problem, results, execution, sizes);
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution, [&] { return host::GetSizes(problem, results, execution.threads, sizes); },
+      [&] { return cuda::GetSizes(problem, results, execution, sizes); });
 }
 
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,
                void* workspace, void* saved) {
-  switch (execution.device) {
-    case Device::kHost:
-      return host::Forward(problem, results, execution.threads, workspace, saved);
-    case Device::kCuda:
-      return cuda::Forward(problem, results, execution, workspace, saved);
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution, [&] { return host::Forward(problem, results, execution.threads, workspace, saved); },
+      [&] { return cuda::Forward(problem, results, execution, workspace, saved); });
 }
 
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved) {
-  switch (execution.device) {
-    case Device::kHost:
-      return host::Backward(problem, results, execution.threads, workspace, saved);
-    case Device::kCuda:
-      return cuda::Backward(problem, results, execution, workspace, saved);
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution, [&] { return host::Backward(problem, results, execution.threads, workspace, saved); },
+      [&] { return cuda::Backward(problem, results, execution, workspace, saved); });
 }
 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
-  switch (execution.device) {
-    case Device::kHost:
-      return host::GetForwardBackwardSize(problem, results, execution.threads, workspace);
-    case Device::kCuda:
-      return cuda::GetForwardBackwardSize(problem, results, execution, workspace);
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution,
+      [&] { return host::GetForwardBackwardSize(problem, results, execution.threads, workspace); },
+      [&] { return cuda::GetForwardBackwardSize(problem, results, execution, workspace); });
 }
 
 Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
                        const UpstreamGradients& upstream, void* workspace) {
   Status status = CheckUpstream(problem, upstream);
   if (!status.ok()) return status;
-  switch (execution.device) {
-    case Device::kHost:
-      return host::ForwardBackward(problem, results, execution.threads, upstream, workspace);
-    case Device::kCuda:
-      return cuda::ForwardBackward(problem, results, execution, upstream, workspace);
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution,
+      [&] { return host::ForwardBackward(problem, results, execution.threads, upstream, workspace); },
+      [&] { return cuda::ForwardBackward(problem, results, execution, upstream, workspace); });
 }
 
 Status Run(const Problem& problem, const Results& results, const Execution& execution) {
-  switch (execution.device) {
-    case Device::kHost:
-      return host::Run(problem, results, execution.threads);
-    case Device::kCuda:
-      return Status::Error(Code::kUnsupported,
-                           "execution.device = cuda: Run is for the host; call Forward and Backward "
-                           "with memory of your own");
-  }
-  return UnknownDevice(execution);
+  return OnDevice(
+      execution, [&] { return host::Run(problem, results, execution.threads); },
+      [&] {
+        return Status::Error(Code::kUnsupported,
+                             "execution.device = cuda: Run is for the host; call Forward and Backward "
+                             "with memory of your own");
+      });
 }
 
 }  // namespace plumbline::kernel

@@ -50,8 +50,7 @@ struct Execution {
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit; the workspace grows as for
-  // kept_logits_bytes. This limit and `path` must be the same in all three calls. No call can check
-  // that: `saved` is read as they say.
+  // kept_logits_bytes. This limit and `path` must be the same in all three calls.
   size_t saved_logits_bytes = 0;
 };
 
@@ -73,7 +72,8 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
                void* workspace, void* saved);
 
 // Writes grad_hidden and grad_weight, those that are present, from what Forward saved for the same
-// problem. The upstream gradients may differ from call to call.
+// problem. The upstream gradients may differ from call to call. Every gradient is NaN where Forward
+// saved for another shape, dtype, path or limit; no more than 64 bytes of such a state are read.
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
 

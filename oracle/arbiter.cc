@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -50,14 +51,16 @@ constexpr double kWeightCost = 200;
 constexpr double kWideProductCost = 5;
 constexpr double kRowCost = 2000;
 
-const char* At(const ConstTensor& tensor, int64_t i, int64_t j) {
+// Element (i, j) of a tensor of elements of T.
+template <class T>
+T At(const ConstTensor& tensor, int64_t i, int64_t j) {
   int64_t elements = 0;
   if (tensor.rank >= 1) elements += i * tensor.stride[0];
   if (tensor.rank >= 2) elements += j * tensor.stride[1];
-  const int64_t bytes = tensor.dtype == DType::kI64                                  ? 8
-                        : tensor.dtype == DType::kF32 || tensor.dtype == DType::kI32 ? 4
-                                                                                     : 2;
-  return static_cast<const char*>(tensor.data) + elements * bytes;
+  T value;
+  std::memcpy(&value, static_cast<const char*>(tensor.data) + elements * int64_t{sizeof value},
+              sizeof value);
+  return value;
 }
 
 // The double that a binary32 pattern encodes. It is assembled in integers alone, because a target may
@@ -90,25 +93,17 @@ double FromBinary16(uint32_t bits) {
 }
 
 double FloatAt(const ConstTensor& tensor, int64_t i, int64_t j) {
-  if (tensor.dtype == DType::kF32) {
-    uint32_t bits;
-    std::memcpy(&bits, At(tensor, i, j), sizeof bits);
-    return FromBinary32(bits);
-  }
-  uint16_t bits;
-  std::memcpy(&bits, At(tensor, i, j), sizeof bits);
-  return tensor.dtype == DType::kBf16 ? FromBinary32(uint32_t{bits} << 16) : FromBinary16(bits);
+  if (tensor.dtype == DType::kF32) return FromBinary32(At<uint32_t>(tensor, i, j));
+  const uint32_t bits = At<uint16_t>(tensor, i, j);
+  return tensor.dtype == DType::kBf16 ? FromBinary32(bits << 16) : FromBinary16(bits);
+}
+
+double FloatOr(const std::optional<ConstTensor>& tensor, int64_t i, double absent) {
+  return tensor ? FloatAt(*tensor, i, 0) : absent;
 }
 
 int64_t IntegerAt(const ConstTensor& tensor, int64_t i) {
-  int64_t wide = 0;
-  int32_t narrow = 0;
-  if (tensor.dtype == DType::kI64) {
-    std::memcpy(&wide, At(tensor, i, 0), sizeof wide);
-    return wide;
-  }
-  std::memcpy(&narrow, At(tensor, i, 0), sizeof narrow);
-  return narrow;
+  return tensor.dtype == DType::kI64 ? At<int64_t>(tensor, i, 0) : At<int32_t>(tensor, i, 0);
 }
 
 // A number of the extended reals, or NaN.
@@ -149,20 +144,13 @@ class Sum {
 };
 
 ArbiterValue Report(const Extended& x) {
-  ArbiterValue out;
-  out.kind = x.kind;
-  if (x.kind != Class::kFinite) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    out.high = x.kind == Class::kNaN       ? std::numeric_limits<double>::quiet_NaN()
-               : x.kind == Class::kPlusInf ? infinity
-                                           : -infinity;
-    out.digits = x.kind == Class::kNaN ? "nan" : x.kind == Class::kPlusInf ? "inf" : "-inf";
-    return out;
-  }
-  out.high = static_cast<double>(x.value);
-  out.low = std::isfinite(out.high) ? static_cast<double>(Real(x.value - out.high)) : 0;
-  out.digits = x.value == 0 ? "0" : x.value.str(39, std::ios_base::scientific);
-  return out;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (x.kind == Class::kNaN) return {x.kind, std::numeric_limits<double>::quiet_NaN(), 0, "nan"};
+  if (x.kind == Class::kPlusInf) return {x.kind, kInfinity, 0, "inf"};
+  if (x.kind == Class::kMinusInf) return {x.kind, -kInfinity, 0, "-inf"};
+  const auto high = static_cast<double>(x.value);
+  return {x.kind, high, std::isfinite(high) ? static_cast<double>(Real(x.value - high)) : 0,
+          x.value == 0 ? "0" : x.value.str(39, std::ios_base::scientific)};
 }
 
 enum class RowKind : uint8_t { kOrdinary, kIgnored, kInvalid };
@@ -182,162 +170,146 @@ struct Arbiter::State {
   int64_t counted = 0;  // rows that are not ignored
   std::unordered_map<int64_t, Row> rows;
 
-  RowKind Kind(int64_t i) const;
-  double Temperature(int64_t i) const {
-    return problem.temperature ? FloatAt(*problem.temperature, i, 0) : 1;
-  }
-  double UpstreamLogprob(int64_t i) const {
-    return problem.grad_logprob ? FloatAt(*problem.grad_logprob, i, 0) : 0;
-  }
-  double UpstreamEntropy(int64_t i) const {
-    return problem.grad_entropy ? FloatAt(*problem.grad_entropy, i, 0) : 0;
-  }
+  double Temperature(int64_t i) const { return FloatOr(problem.temperature, i, 1); }
+  double UpstreamLogprob(int64_t i) const { return FloatOr(problem.grad_logprob, i, 0); }
+  double UpstreamEntropy(int64_t i) const { return FloatOr(problem.grad_entropy, i, 0); }
   bool LeftOut(int64_t i) const { return UpstreamLogprob(i) == 0 && UpstreamEntropy(i) == 0; }
 
-  const Row& Solved(int64_t i);
-  Row Solve(int64_t i) const;
+  RowKind Kind(int64_t i) const {
+    const int64_t label = IntegerAt(problem.labels, i);
+    if (label == problem.ignore_index) return RowKind::kIgnored;
+    if (label < 0 || label >= problem.vocab()) return RowKind::kInvalid;
+    const double t = Temperature(i);
+    return t > 0 && std::isfinite(t) ? RowKind::kOrdinary : RowKind::kInvalid;
+  }
+
+  const Row& Solved(int64_t i) {
+    const auto found = rows.find(i);
+    return found != rows.end() ? found->second : rows.emplace(i, Solve(i)).first->second;
+  }
+
+  Row Solve(int64_t i) const {
+    const int64_t vocab = problem.vocab(), size = problem.hidden_size();
+    Row row;
+
+    // x_v = z_v / T. The largest of them only keeps the exponentials in range.
+    std::vector<Extended> x;
+    const Real temperature = Temperature(i);
+    const Real* largest = nullptr;
+    x.reserve(static_cast<size_t>(vocab));
+    for (int64_t v = 0; v < vocab; ++v) {
+      Sum z;
+      for (int64_t d = 0; d < size; ++d) {
+        z.AddProduct(FloatAt(problem.hidden, i, d), FloatAt(problem.weight, v, d));
+      }
+      x.push_back(z.Result());
+      Extended& last = x.back();
+      if (last.kind == Class::kFinite) {
+        last.value /= temperature;
+        if (largest == nullptr || last.value > *largest) largest = &last.value;
+      }
+      row.nan = row.nan || last.kind == Class::kNaN || last.kind == Class::kPlusInf;
+    }
+    row.nan = row.nan || largest == nullptr;
+    if (row.nan) return row;
+
+    // lse = ln sum e^x, p_v = e^(x_v - lse), logprob = x_y - lse, entropy = -sum p ln p.
+    std::vector<Real> p;
+    p.reserve(x.size());
+    Real s = 0;
+    for (const Extended& logit : x) {
+      p.push_back(logit.kind == Class::kFinite ? Weight(*largest - logit.value) : Real(0));
+      s += p.back();
+    }
+    row.lse = *largest + log(s);
+    for (size_t v = 0; v < x.size(); ++v) {
+      p[v] /= s;
+      if (p[v] != 0) row.entropy -= p[v] * (x[v].value - row.lse);
+    }
+    row.logprob = x[static_cast<size_t>(IntegerAt(problem.labels, i))];
+    if (row.logprob.kind == Class::kFinite) row.logprob.value -= row.lse;
+    if (!LeftOut(i)) Differentiate(i, x, p, &row);
+    return row;
+  }
+
+  // dz_v = (g ([v = y] - p_v) - k p_v (ln p_v + H)) / T, and p ln p = 0 at p = 0.
   void Differentiate(int64_t i, const std::vector<Extended>& x, const std::vector<Real>& p,
-                     Row* row) const;
-  Extended Forward(Output output, int64_t i);
-  Extended Loss();
-  Extended GradHidden(int64_t i, int64_t d);
-  Extended GradWeight(int64_t v, int64_t d);
-};
-
-RowKind Arbiter::State::Kind(int64_t i) const {
-  const int64_t label = IntegerAt(problem.labels, i);
-  if (label == problem.ignore_index) return RowKind::kIgnored;
-  if (label < 0 || label >= problem.vocab()) return RowKind::kInvalid;
-  const double t = Temperature(i);
-  return t > 0 && std::isfinite(t) ? RowKind::kOrdinary : RowKind::kInvalid;
-}
-
-const Row& Arbiter::State::Solved(int64_t i) {
-  const auto found = rows.find(i);
-  return found != rows.end() ? found->second : rows.emplace(i, Solve(i)).first->second;
-}
-
-Row Arbiter::State::Solve(int64_t i) const {
-  const int64_t vocab = problem.vocab(), size = problem.hidden_size();
-  Row row;
-
-  // x_v = z_v / T. The largest of them only keeps the exponentials in range.
-  std::vector<Extended> x;
-  const Real temperature = Temperature(i);
-  const Real* largest = nullptr;
-  x.reserve(static_cast<size_t>(vocab));
-  for (int64_t v = 0; v < vocab; ++v) {
-    Sum z;
-    for (int64_t d = 0; d < size; ++d) {
-      z.AddProduct(FloatAt(problem.hidden, i, d), FloatAt(problem.weight, v, d));
+                     Row* row) const {
+    const double upstream = UpstreamLogprob(i), k = UpstreamEntropy(i);
+    if (!std::isfinite(upstream) || !std::isfinite(k)) {
+      row->gradient_nan = true;
+      return;
     }
-    x.push_back(z.Result());
-    Extended& last = x.back();
-    if (last.kind == Class::kFinite) {
-      last.value /= temperature;
-      if (largest == nullptr || last.value > *largest) largest = &last.value;
-    }
-    row.nan = row.nan || last.kind == Class::kNaN || last.kind == Class::kPlusInf;
-  }
-  row.nan = row.nan || largest == nullptr;
-  if (row.nan) return row;
-
-  // lse = ln sum e^x, p_v = e^(x_v - lse), logprob = x_y - lse, entropy = -sum p ln p.
-  std::vector<Real> p;
-  p.reserve(x.size());
-  Real s = 0;
-  for (const Extended& logit : x) {
-    p.push_back(logit.kind == Class::kFinite ? Weight(*largest - logit.value) : Real(0));
-    s += p.back();
-  }
-  row.lse = *largest + log(s);
-  for (size_t v = 0; v < x.size(); ++v) {
-    p[v] /= s;
-    if (p[v] != 0) row.entropy -= p[v] * (x[v].value - row.lse);
-  }
-  row.logprob = x[static_cast<size_t>(IntegerAt(problem.labels, i))];
-  if (row.logprob.kind == Class::kFinite) row.logprob.value -= row.lse;
-  if (!LeftOut(i)) Differentiate(i, x, p, &row);
-  return row;
-}
-
-// dz_v = (g ([v = y] - p_v) - k p_v (ln p_v + H)) / T, and p ln p = 0 at p = 0.
-void Arbiter::State::Differentiate(int64_t i, const std::vector<Extended>& x,
-                                   const std::vector<Real>& p, Row* row) const {
-  const double upstream = UpstreamLogprob(i), k = UpstreamEntropy(i);
-  if (!std::isfinite(upstream) || !std::isfinite(k)) {
-    row->gradient_nan = true;
-    return;
-  }
-  Real g = upstream;
-  if (problem.reduction != Reduction::kNone) g = -g;
-  if (problem.reduction == Reduction::kMean) g /= counted;
-  const auto label = static_cast<size_t>(IntegerAt(problem.labels, i));
-  const Real temperature = Temperature(i);
-  row->d_logits.reserve(x.size());
-  for (size_t v = 0; v < x.size(); ++v) {
-    if (x[v].kind == Class::kMinusInf) {  // takes part in nothing, not even at the label
-      row->d_logits.push_back(0);
-      continue;
-    }
-    Real dx = g * ((v == label ? 1 : 0) - p[v]);
-    if (p[v] != 0) dx -= k * p[v] * (x[v].value - row->lse + row->entropy);
-    row->d_logits.push_back(dx / temperature);
-  }
-}
-
-Extended Arbiter::State::Forward(Output output, int64_t i) {
-  const RowKind kind = Kind(i);
-  if (kind == RowKind::kIgnored) return {};
-  if (kind == RowKind::kInvalid) return {Class::kNaN, 0};
-  const Row& row = Solved(i);
-  if (row.nan) return {Class::kNaN, 0};
-  if (output == Output::kLogprob) return row.logprob;
-  return {Class::kFinite, output == Output::kEntropy ? row.entropy : row.lse};
-}
-
-Extended Arbiter::State::Loss() {
-  Sum sum;
-  for (int64_t i = 0; i < problem.rows(); ++i) {
-    const Extended logprob = Forward(Output::kLogprob, i);
-    if (logprob.kind == Class::kFinite) {
-      sum.Add(-logprob.value);
-    } else if (logprob.kind == Class::kMinusInf) {
-      sum.AddInfinity(false);
-    } else {
-      sum.AddNaN();
+    Real g = upstream;
+    if (problem.reduction != Reduction::kNone) g = -g;
+    if (problem.reduction == Reduction::kMean) g /= counted;
+    const auto label = static_cast<size_t>(IntegerAt(problem.labels, i));
+    const Real temperature = Temperature(i);
+    row->d_logits.reserve(x.size());
+    for (size_t v = 0; v < x.size(); ++v) {
+      if (x[v].kind == Class::kMinusInf) {  // takes part in nothing, not even at the label
+        row->d_logits.push_back(0);
+        continue;
+      }
+      Real dx = g * ((v == label ? 1 : 0) - p[v]);
+      if (p[v] != 0) dx -= k * p[v] * (x[v].value - row->lse + row->entropy);
+      row->d_logits.push_back(dx / temperature);
     }
   }
-  Extended loss = sum.Result();
-  if (problem.reduction == Reduction::kMean && counted > 0) loss.value /= counted;
-  return loss;
-}
 
-Extended Arbiter::State::GradHidden(int64_t i, int64_t d) {
-  const RowKind kind = Kind(i);
-  if (kind == RowKind::kInvalid) return {Class::kNaN, 0};
-  if (kind == RowKind::kIgnored || LeftOut(i)) return {};
-  const Row& row = Solved(i);
-  if (row.nan || row.gradient_nan) return {Class::kNaN, 0};
-  Sum sum;
-  for (int64_t v = 0; v < problem.vocab(); ++v) {
-    sum.AddProduct(row.d_logits[static_cast<size_t>(v)], FloatAt(problem.weight, v, d));
+  Extended Forward(Output output, int64_t i) {
+    const RowKind kind = Kind(i);
+    if (kind == RowKind::kIgnored) return {};
+    if (kind == RowKind::kInvalid) return {Class::kNaN, 0};
+    const Row& row = Solved(i);
+    if (row.nan) return {Class::kNaN, 0};
+    if (output == Output::kLogprob) return row.logprob;
+    return {Class::kFinite, output == Output::kEntropy ? row.entropy : row.lse};
   }
-  return sum.Result();
-}
 
-Extended Arbiter::State::GradWeight(int64_t v, int64_t d) {
-  Sum sum;
-  for (int64_t i = 0; i < problem.rows(); ++i) {
+  Extended Loss() {
+    Sum sum;
+    for (int64_t i = 0; i < problem.rows(); ++i) {
+      const Extended logprob = Forward(Output::kLogprob, i);
+      if (logprob.kind == Class::kFinite) {
+        sum.Add(-logprob.value);
+      } else if (logprob.kind == Class::kMinusInf) {
+        sum.AddInfinity(false);
+      } else {
+        sum.AddNaN();
+      }
+    }
+    Extended loss = sum.Result();
+    if (problem.reduction == Reduction::kMean && counted > 0) loss.value /= counted;
+    return loss;
+  }
+
+  Extended GradHidden(int64_t i, int64_t d) {
     const RowKind kind = Kind(i);
     if (kind == RowKind::kInvalid) return {Class::kNaN, 0};
-    if (kind == RowKind::kIgnored || LeftOut(i)) continue;
+    if (kind == RowKind::kIgnored || LeftOut(i)) return {};
     const Row& row = Solved(i);
     if (row.nan || row.gradient_nan) return {Class::kNaN, 0};
-    sum.AddProduct(row.d_logits[static_cast<size_t>(v)], FloatAt(problem.hidden, i, d));
+    Sum sum;
+    for (int64_t v = 0; v < problem.vocab(); ++v) {
+      sum.AddProduct(row.d_logits[static_cast<size_t>(v)], FloatAt(problem.weight, v, d));
+    }
+    return sum.Result();
   }
-  return sum.Result();
-}
+
+  Extended GradWeight(int64_t v, int64_t d) {
+    Sum sum;
+    for (int64_t i = 0; i < problem.rows(); ++i) {
+      const RowKind kind = Kind(i);
+      if (kind == RowKind::kInvalid) return {Class::kNaN, 0};
+      if (kind == RowKind::kIgnored || LeftOut(i)) continue;
+      const Row& row = Solved(i);
+      if (row.nan || row.gradient_nan) return {Class::kNaN, 0};
+      sum.AddProduct(row.d_logits[static_cast<size_t>(v)], FloatAt(problem.hidden, i, d));
+    }
+    return sum.Result();
+  }
+};
 
 Arbiter::Arbiter(const Problem& problem) : state_(std::make_unique<State>()) {
   state_->problem = problem;
@@ -349,19 +321,10 @@ Arbiter::Arbiter(const Problem& problem) : state_(std::make_unique<State>()) {
 Arbiter::~Arbiter() = default;
 
 ArbiterValue Arbiter::Evaluate(Output output, int64_t row, int64_t column) {
-  switch (output) {
-    case Output::kLogprob:
-    case Output::kEntropy:
-    case Output::kLse:
-      return Report(state_->Forward(output, row));
-    case Output::kLoss:
-      return Report(state_->Loss());
-    case Output::kGradHidden:
-      return Report(state_->GradHidden(row, column));
-    case Output::kGradWeight:
-      return Report(state_->GradWeight(row, column));
-  }
-  return Report({Class::kNaN, 0});
+  if (output == Output::kLoss) return Report(state_->Loss());
+  if (output == Output::kGradHidden) return Report(state_->GradHidden(row, column));
+  if (output == Output::kGradWeight) return Report(state_->GradWeight(row, column));
+  return Report(state_->Forward(output, row));
 }
 
 double Arbiter::Cost(Output output, int64_t row, int64_t) const {

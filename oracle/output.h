@@ -56,7 +56,7 @@ enum class Failure : uint8_t {
 struct JudgedElement {
   Verdict verdict = Verdict::kPass;
   Failure failure = Failure::kNone;
-  double tightness = 0;  // excess error over bound, >= 0, may be infinite (oracle/judge/verdict.h)
+  double tightness = 0;  // excess error over bound, >= 0, may be infinite (oracle/verdict/verdict.h)
 };
 
 }  // namespace plumbline::oracle

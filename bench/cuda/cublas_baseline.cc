@@ -30,12 +30,9 @@ CublasBaseline::CublasBaseline(const OperatorRun& run, cudaStream_t stream)
       cublas_(stream) {
   rows_.Put(run.live_rows());
   PickRows(run.hidden().data(), rows_.data(), n_, h_, hidden_.data(), stream_);
-  PickRows(run.grad_logprob().data(), rows_.data(), n_, g_.data(), stream_);
-  PickRows(run.grad_entropy().data(), rows_.data(), n_, k_.data(), stream_);
-  const std::vector<int64_t> all = run.labels().Get();
-  std::vector<int64_t> labels;
-  for (const int64_t row : run.live_rows()) labels.push_back(all[static_cast<size_t>(row)]);
-  labels_.Put(labels);
+  PickRows(run.grad_logprob().data(), rows_.data(), n_, 1, g_.data(), stream_);
+  PickRows(run.grad_entropy().data(), rows_.data(), n_, 1, k_.data(), stream_);
+  PickRows(run.labels().data(), rows_.data(), n_, 1, labels_.data(), stream_);
 
   of_logits_ =
       cublas_.Choose({hidden_.data(), weight_->data(), logits_.data(), n_, v_, h_, false, true});

@@ -8,6 +8,11 @@
 //   ms, ms_reference               medians
 //   TFLOP/s, TFLOP/s_reference     2·N·H·V a product, counted as cuBLAS does them
 //   workspace_MiB, saved_MiB       the sizes that the operator asks for
+//   launches                       kernels and memsets that one call of the pass enqueues
+//   host_us                        µs of the calling thread that one call takes, the device being idle
+//   host_us_launch                 the same of one launch of a small kernel: launches times this is the
+//                                  part of host_us that launching takes
+//   host_us_sizes                  the same of GetSizes. These three are medians
 //
 // The label says which cuBLAS calls were chosen, if theirs is those.
 //
@@ -25,17 +30,21 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/cuda/cublas_baseline.h"
 #include "bench/cuda/cublas_products.h"
+#include "bench/cuda/fill.h"
 #include "bench/cuda/memory.h"
 #include "bench/cuda/operator_run.h"
+#include "bench/timing/median.h"
 #include "bench/timing/paired_timing.h"
 
 namespace plumbline::bench {
@@ -99,10 +108,48 @@ int Pairs(double flop_of_both) {
   return static_cast<int>(std::clamp(0.8 * 700e12 / flop_of_both, 20.0, 100.0));
 }
 
+// Returns the median of the microseconds that `call` takes of this thread, the device being idle.
+double HostMicroseconds(const std::function<void()>& call, int calls) {
+  std::vector<double> times;
+  for (int i = 0; i < calls; ++i) {
+    Check(cudaStreamSynchronize(TheStream()), "cudaStreamSynchronize");
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+    times.push_back(taken.count());
+  }
+  Check(cudaStreamSynchronize(TheStream()), "cudaStreamSynchronize");
+  return Median(std::move(times));
+}
+
+// Returns the number of kernels and memsets that `call` enqueues. It is captured, not run.
+int64_t Launches(const std::function<void()>& call) {
+  cudaGraph_t captured = nullptr;
+  Check(cudaStreamBeginCapture(TheStream(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  try {
+    call();
+  } catch (...) {
+    (void)cudaStreamEndCapture(TheStream(), &captured);  // the stream is of use to the next benchmark
+    (void)cudaGraphDestroy(captured);
+    throw;
+  }
+  Check(cudaStreamEndCapture(TheStream(), &captured), "cudaStreamEndCapture");
+  const std::unique_ptr<CUgraph_st, decltype(&cudaGraphDestroy)> graph(captured, cudaGraphDestroy);
+  size_t count = 0;
+  Check(cudaGraphGetNodes(graph.get(), nullptr, &count), "cudaGraphGetNodes");
+  std::vector<cudaGraphNode_t> nodes(count);
+  Check(cudaGraphGetNodes(graph.get(), nodes.data(), &count), "cudaGraphGetNodes");
+  return std::ranges::count_if(nodes, [](cudaGraphNode_t node) {
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    Check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType");
+    return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset;
+  });
+}
+
 // theirs_scale is the factor of the time of `theirs` before it is compared. flop is the work of a
 // product, on either side (of theirs after it is scaled); 0 if it is no product.
 void Report(benchmark::State& state, const PairedTimes& times, double theirs_scale, const Pass& pass,
-            const OperatorRun& ours, double flop, double their_flop) {
+            OperatorRun& ours, double flop, double their_flop) {
   const double reference = times.b * theirs_scale;
   state.counters["pairs"] = times.pairs;
   state.counters["ratio"] = times.ratio / theirs_scale;
@@ -118,6 +165,14 @@ void Report(benchmark::State& state, const PairedTimes& times, double theirs_sca
   const size_t workspace = at_once ? ours.forward_backward_workspace() : sizes.workspace;
   state.counters["workspace_MiB"] = static_cast<double>(workspace) / kMiB;
   state.counters["saved_MiB"] = at_once ? 0 : static_cast<double>(ours.sizes().saved) / kMiB;
+  // As many calls as the device does in about 0.3 s.
+  const int calls = static_cast<int>(std::clamp(300 / times.a, 5.0, 301.0));
+  state.counters["host_us"] = HostMicroseconds(pass.Of(&ours), calls);
+  state.counters["launches"] = static_cast<double>(Launches(pass.Of(&ours)));
+  const DeviceArray<float> one(1);
+  state.counters["host_us_launch"] =
+      HostMicroseconds([&] { FillNormal(one.data(), 1, 1, 1, TheStream()); }, 301);
+  state.counters["host_us_sizes"] = HostMicroseconds([&] { ours.AskSizes(); }, 301);
   for (auto _ : state) state.SetIterationTime(times.a * 1e-3);
 }
 

@@ -49,23 +49,24 @@ __global__ void Squares(const Bf16* in, int64_t count, double* sum) {
 
 }  // namespace
 
-void FillNormal(Bf16* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream) {
+template <class T>
+void FillNormal(T* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream) {
   Normal<<<kBlocks, kThreads, 0, stream>>>(out, count, scale, seed);
   Check(cudaGetLastError(), "FillNormal");
 }
-void FillNormal(float* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream) {
-  Normal<<<kBlocks, kThreads, 0, stream>>>(out, count, scale, seed);
-  Check(cudaGetLastError(), "FillNormal");
-}
-void PickRows(const Bf16* in, const int64_t* rows, int64_t count, int64_t width, Bf16* out,
+template void FillNormal(Bf16*, int64_t, float, uint64_t, cudaStream_t);
+template void FillNormal(float*, int64_t, float, uint64_t, cudaStream_t);
+
+template <class T>
+void PickRows(const T* in, const int64_t* rows, int64_t count, int64_t width, T* out,
               cudaStream_t stream) {
   Pick<<<kBlocks, kThreads, 0, stream>>>(in, rows, count, width, out);
   Check(cudaGetLastError(), "PickRows");
 }
-void PickRows(const float* in, const int64_t* rows, int64_t count, float* out, cudaStream_t stream) {
-  Pick<<<kBlocks, kThreads, 0, stream>>>(in, rows, count, 1, out);
-  Check(cudaGetLastError(), "PickRows");
-}
+template void PickRows(const Bf16*, const int64_t*, int64_t, int64_t, Bf16*, cudaStream_t);
+template void PickRows(const float*, const int64_t*, int64_t, int64_t, float*, cudaStream_t);
+template void PickRows(const int64_t*, const int64_t*, int64_t, int64_t, int64_t*, cudaStream_t);
+
 void AddSquares(const Bf16* in, int64_t count, double* sum, cudaStream_t stream) {
   Squares<<<kBlocks, kThreads, 0, stream>>>(in, count, sum);
   Check(cudaGetLastError(), "AddSquares");

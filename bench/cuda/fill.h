@@ -17,14 +17,14 @@ namespace plumbline::bench {
 // bf16 in memory; the host never computes with it.
 using Bf16 = uint16_t;
 
-// Fills with normal values of mean 0 and standard deviation `scale`.
-void FillNormal(Bf16* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
-void FillNormal(float* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
+// Fills with normal values of mean 0 and standard deviation `scale`. T is Bf16 or float.
+template <class T>
+void FillNormal(T* out, int64_t count, float scale, uint64_t seed, cudaStream_t stream);
 
-// out[i, :] = in[rows[i], :] for i < count, of `width` elements.
-void PickRows(const Bf16* in, const int64_t* rows, int64_t count, int64_t width, Bf16* out,
+// out[i, :] = in[rows[i], :] for i < count, of `width` elements. T is Bf16, float or int64_t.
+template <class T>
+void PickRows(const T* in, const int64_t* rows, int64_t count, int64_t width, T* out,
               cudaStream_t stream);
-void PickRows(const float* in, const int64_t* rows, int64_t count, float* out, cudaStream_t stream);
 
 // Adds the squares of all elements to *sum.
 void AddSquares(const Bf16* in, int64_t count, double* sum, cudaStream_t stream);

@@ -85,11 +85,13 @@ OperatorRun::OperatorRun(const DeviceShape& shape, cudaStream_t stream)
   Check(kernel::GetSizes(problem_, results_, execution_, &forward_sizes_));
   results_.grad_hidden = Matrix<kernel::Tensor>(grad_hidden_, shape.n, shape.h);
   results_.grad_weight = Matrix<kernel::Tensor>(grad_weight_, shape.v, shape.h);
-  Check(kernel::GetSizes(problem_, results_, execution_, &sizes_));
+  AskSizes();
   Check(kernel::GetForwardBackwardSize(problem_, results_, execution_, &forward_backward_workspace_));
   workspace_ = DeviceArray<std::byte>(static_cast<int64_t>(sizes_.workspace));
   saved_ = DeviceArray<std::byte>(static_cast<int64_t>(sizes_.saved));
 }
+
+void OperatorRun::AskSizes() { Check(kernel::GetSizes(problem_, results_, execution_, &sizes_)); }
 
 void OperatorRun::Forward() {
   Check(kernel::Forward(problem_, results_, execution_, workspace_.data(), saved_.data()));

@@ -35,6 +35,8 @@ class OperatorRun {
   OperatorRun(const OperatorRun&) = delete;
   OperatorRun& operator=(const OperatorRun&) = delete;
 
+  // Asks for the sizes anew.
+  void AskSizes();
   // These enqueue.
   void Forward();
   void Backward();

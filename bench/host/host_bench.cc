@@ -12,6 +12,7 @@
 #include <string>
 
 #include "bench/host/random_problem.h"
+#include "fuzz/examine/placement.h"
 #include "kernel/dtype.h"
 #include "kernel/host/operator.h"
 
@@ -31,14 +32,13 @@ constexpr Shape kShapes[] = {
     {"decode_bf16_n1_v32000_h1024", DType::kBf16, 1, 32000, 1024, false},
 };
 
-struct OnTensorCores {
+struct OnTensorCores : host::NoHooks {
   using Dots = host::TensorCores;
-  static constexpr bool Has(host::Defect) { return false; }
 };
 
 template <class Policy>
 void Host(benchmark::State& state, const Shape& shape, bool backward, int threads) {
-  const RandomProblem p(shape, backward);
+  const fuzz::Placement p(RandomProblem(shape, backward));
   for (auto _ : state) {
     const kernel::Status status = host::RunImpl(p.problem(), p.results(), threads, Policy());
     if (!status.ok()) {
@@ -66,7 +66,7 @@ const bool kRegistered = [] {
               ->UseRealTime()
               ->Unit(benchmark::kMillisecond);
         };
-        enlist("host_" + name, host::NoDefects());
+        enlist("host_" + name, host::NoHooks());
         enlist("host_hopper_" + name, OnTensorCores());
       }
     }

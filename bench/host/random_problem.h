@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A problem of a given shape with random data, and room for its results, for benchmarks. Logits have a
-// spread of a few units, so that exponentials get the arguments of a real softmax.
+// A problem of a given shape with random data, for benchmarks. Logits have a spread of a few units, so
+// that exponentials get the arguments of a real softmax.
 
 #ifndef PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
 #define PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "kernel/problem.h"
+#include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::bench {
 
@@ -25,23 +23,9 @@ struct Shape {
   }
 };
 
-// It holds views into itself, so it must not be moved.
-class RandomProblem {
- public:
-  RandomProblem(const Shape& shape, bool backward);
-  RandomProblem(const RandomProblem&) = delete;
-  RandomProblem& operator=(const RandomProblem&) = delete;
-
-  const kernel::Problem& problem() const { return problem_; }
-  const kernel::Results& results() const { return results_; }
-
- private:
-  std::vector<std::byte> hidden_, weight_, grad_hidden_, grad_weight_;
-  std::vector<int64_t> labels_;
-  std::vector<float> ones_, logprob_, entropy_;
-  kernel::Problem problem_;
-  kernel::Results results_;
-};
+// Asks for logprob and entropy, and for both gradients if `backward`. fuzz::Placement gives the views,
+// with memory for the results.
+fuzz::OwnedProblem RandomProblem(const Shape& shape, bool backward);
 
 }  // namespace plumbline::bench
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "bench/host/random_problem.h"
+#include "fuzz/examine/placement.h"
 #include "kernel/linear_cross_entropy.h"
 #include "oracle/arbiter.h"
 #include "oracle/judge/judge.h"
@@ -48,14 +49,14 @@ void CountRate(benchmark::State& state, const Shape& shape, bool backward) {
 }
 
 void Sweep(benchmark::State& state, const Shape& shape, bool backward) {
-  const RandomProblem p(shape, backward);
+  const fuzz::Placement p(RandomProblem(shape, backward));
   Discard sink;
   for (auto _ : state) oracle::Sweep(p.problem(), p.results(), oracle::Contract{}, {}, &sink);
   CountRate(state, shape, backward);
 }
 
 void Judge(benchmark::State& state, const Shape& shape, bool backward) {
-  const RandomProblem p(shape, backward);
+  const fuzz::Placement p(RandomProblem(shape, backward));
   const kernel::Status status = kernel::Run(p.problem(), p.results());
   if (!status.ok()) return state.SkipWithError(status.message.c_str());
   for (auto _ : state) {
@@ -69,7 +70,7 @@ void Judge(benchmark::State& state, const Shape& shape, bool backward) {
 
 void ArbiterPerElement(benchmark::State& state, const Shape& shape) {
   using Clock = std::chrono::steady_clock;
-  const RandomProblem p(shape, false);
+  const fuzz::Placement p(RandomProblem(shape, false));
   Discard sink;
   constexpr int kRepeats = 100;
   const auto start = Clock::now();

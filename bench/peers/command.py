@@ -2,17 +2,15 @@
 """Measures time, memory and error of this operator and of its peers, side by side in one run.
 
 usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
-                      [--together J] [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…]
-                      [--out FILE.json]
+                      [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
        python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
        python3 bench/peers --steps FILE.json                 … and one of all shapes' steps
        python3 bench/peers --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
 
 Needs PyTorch with CUDA, and whichever peers are to be seen (bench/peers/catalogue.py says which there are and what each
 computes). One that is absent, refuses a shape, runs out of memory, crashes or hangs is listed with the reason; the
-others go on. Every shape is measured in a process of its own, on one GPU: the first, or whichever of --devices is
-free, which have to be of one kind. J shapes a GPU (default 1) are prepared side by side, which saves time where there
-is memory for all; never is one timed meanwhile on the same GPU.
+others go on. Every shape is measured in a process of its own, alone on one GPU: the first, or whichever of --devices is
+free, which have to be of one kind.
 
 Time: CUDA events, median of R rounds (default 10) in each of which every peer is timed once, in turns, after 200 ms
 of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
@@ -37,11 +35,13 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 
+from report.command_line import pattern
 from report.peer_tables import table
 
 from .measure import LEAST_ROUNDS, machine, measure, visible
-from .process import Slots, interrupted
+from .process import interrupted
 from .results import read
 from .worker import shape_of
 
@@ -62,10 +62,9 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes")
-    parser.add_argument("--peers", default="", metavar="REGEX")
+    parser.add_argument("--peers", type=pattern, default="", metavar="REGEX")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
-    parser.add_argument("--together", type=int, default=1, metavar="J", help="shapes prepared side by side, of a GPU")
     parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
     parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
@@ -75,10 +74,6 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
         stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
     parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
-    try:
-        re.compile(arguments.peers)
-    except re.error as fault:
-        parser.error(f"--peers '{arguments.peers}': {fault}")
     if arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     arguments.shapes = arguments.shapes.split(",") if arguments.shapes is not None else []
@@ -123,8 +118,8 @@ def main(words: list[str]) -> int:
         return 4
     from .catalogue import peers
     listed = [peer.name for peer in peers(arguments.library)]
-    if not any(re.search(arguments.peers, name) for name in listed):
-        parser.error(f"--peers '{arguments.peers}': matches none of {', '.join(listed)}")
+    if not any(map(arguments.peers.search, listed)):
+        parser.error(f"--peers '{arguments.peers.pattern}': matches none of {', '.join(listed)}")
     if arguments.out:
         try:
             arguments.out.open("a", encoding="utf-8").close()  # what is there stays until there is something new
@@ -139,11 +134,13 @@ def main(words: list[str]) -> int:
     report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    slots = Slots(names or [None], max(1, arguments.together))
+    free = SimpleQueue()
+    for name in names or [None]:
+        free.put(name)
     measured = {}
-    with ThreadPoolExecutor(slots.count) as pool:
+    with ThreadPoolExecutor(free.qsize()) as pool:
         # The longest first, so that no GPU has it alone at the end.
-        running = {pool.submit(measure, shape, arguments, slots): shape
+        running = {pool.submit(measure, shape, arguments, free): shape
                    for shape in sorted(shapes, key=work_of, reverse=True)}
         for done in as_completed(running):
             measured[running[done]] = done.result()
@@ -157,4 +154,3 @@ def main(words: list[str]) -> int:
     if nothing:
         print(f"bench/peers: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
     return 1 if nothing else 0
-

@@ -6,10 +6,11 @@ import math
 import os
 import sys
 from pathlib import Path
+from queue import SimpleQueue
 
 from report.median_interval import median_interval
 
-from .process import Slots, Turns, interrupted, listen
+from .process import interrupted, listen
 
 PACKAGE = Path(__file__).resolve().parent
 LEAST_ROUNDS = 6  # fewer have no 95 % interval
@@ -29,25 +30,25 @@ def plain(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def measure(shape: str, arguments: argparse.Namespace, slots: Slots) -> list[dict]:
+def measure(shape: str, arguments: argparse.Namespace, free: SimpleQueue[str | None]) -> list[dict]:
+    """Returns one result a peer, measured on the next device of `free`; None: whichever a worker finds."""
+    device = free.get()
+    try:
+        return measure_on(shape, arguments, {} if device is None else {"CUDA_VISIBLE_DEVICES": device})
+    finally:
+        free.put(device)
+
+
+def measure_on(shape: str, arguments: argparse.Namespace, environment: dict[str, str]) -> list[dict]:
     """Returns one result a peer. A worker that dies is started again without the peer at which it died."""
-    with slots.take() as (device, turns):
-        return measure_on(shape, arguments, turns, {} if device is None else {"CUDA_VISIBLE_DEVICES": device})
-
-
-def measure_on(shape: str, arguments: argparse.Namespace, turns: Turns, environment: dict[str, str]) -> list[dict]:
     results = {}
     for _ in range(20):
         # A peer that has failed is not tried twice; one that has not must run again to be timed.
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(PACKAGE), "worker", shape, "--rounds", str(arguments.rounds),
-                   "--peers", arguments.peers, "--library", str(arguments.library)]
-        turns.prepare(shape)
-        try:
-            messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
-                                     lambda: turns.begin(shape), environment)
-        finally:
-            turns.end(shape)
+                   "--peers", arguments.peers.pattern, "--library", str(arguments.library)]
+        messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
+                                 environment)
         at, times = None, {}
         for message in messages:
             at = message.get("starts", at)

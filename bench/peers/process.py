@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the processes in which peers are measured: a peer may crash, hang or leave the GPU unusable.
 
-A worker prints messages, a line of JSON each. It prepares (imports, compiles, examines), says {"ready": true}, waits
-for a line of input and is timed. Several may prepare side by side; of a GPU one at a time is timed, and none prepares
-meanwhile.
+A worker prints messages, a line of JSON each; the last is {"done": true}.
 """
 
-import contextlib
 import json
 import os
-import queue
 import selectors
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 
 MARK = "PEERS "  # begins a message
 HELD = 1 << 20  # more bytes than a pipe holds
@@ -27,41 +21,6 @@ def tell(**message: object) -> None:
     print("\n" + MARK + json.dumps(message), flush=True)
 
 
-def wait_for_turn() -> None:
-    tell(ready=True)
-    sys.stdin.readline()
-
-
-class Turns:
-    """Lets the shapes of one GPU prepare side by side, and be timed one at a time."""
-
-    def __init__(self) -> None:
-        self.condition, self.preparing, self.timing = threading.Condition(), set(), None
-
-    def wait(self, until: Callable[[], bool]) -> None:
-        while not until() and not interrupted.is_set():
-            self.condition.wait(1)
-
-    def prepare(self, who: str) -> None:
-        with self.condition:
-            self.wait(lambda: self.timing is None)
-            self.preparing.add(who)
-
-    def begin(self, who: str) -> None:
-        with self.condition:
-            self.preparing.discard(who)
-            self.condition.notify_all()
-            self.wait(lambda: not self.preparing and self.timing is None)
-            self.timing = who
-
-    def end(self, who: str) -> None:
-        with self.condition:
-            self.preparing.discard(who)
-            if self.timing == who:
-                self.timing = None
-            self.condition.notify_all()
-
-
 def arrived(descriptor: int) -> bytes | None:
     """What has come through a pipe that does not block: None if nothing has, b"" at its end."""
     try:
@@ -70,34 +29,13 @@ def arrived(descriptor: int) -> bytes | None:
         return None
 
 
-class Slots:
-    """Hands out places for workers, `together` of each device at a time; None: whichever a worker finds."""
-
-    def __init__(self, devices: Sequence[str | None], together: int) -> None:
-        self.free, self.count = queue.SimpleQueue(), len(devices) * together
-        turns = [Turns() for _ in devices]
-        for _ in range(together):
-            for slot in zip(devices, turns):
-                self.free.put(slot)
-
-    @contextlib.contextmanager
-    def take(self) -> Iterator[tuple[str | None, Turns]]:
-        slot = self.free.get()
-        try:
-            yield slot
-        finally:
-            self.free.put(slot)
-
-
-def listen(command: list[str], limit: float, turn: Callable[[], None] = lambda: None,
-           environment: dict[str, str] | None = None) -> tuple[list[dict], str]:
+def listen(command: list[str], limit: float, environment: dict[str, str] | None = None) -> tuple[list[dict], str]:
     """Starts a worker and hears it until it ends or says nothing for `limit` seconds. Returns (messages, why it ended
-    early or ''). turn() returns when it may be timed."""
+    early or '')."""
     messages, errors, rest = [], b"", b""
-    pipe = subprocess.PIPE
     # Unbuffered, Python writes a line and its end apart, and another's output may come between.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with (subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe,
+    with (subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            env={**inherited, **(environment or {})}) as child,
           selectors.DefaultSelector() as selector):
         for stream in (child.stdout, child.stderr):
@@ -126,14 +64,6 @@ def listen(command: list[str], limit: float, turn: Callable[[], None] = lambda: 
                                 child.kill()
                                 return messages, f"said what is no message: {line[:200].decode(errors='replace')}"
                             heard = time.monotonic()
-            if messages and messages[-1].get("ready"):
-                messages.pop()
-                turn()
-                try:
-                    os.write(child.stdin.fileno(), b"go\n")  # past the buffer, which closing would send again
-                except BrokenPipeError:
-                    pass  # its end is seen above
-                heard = time.monotonic()
             if ended:
                 break
             if interrupted.is_set() or time.monotonic() - heard > limit:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Says of every benchmark whether it is slower than it was, beyond its noise.
 
-usage: python3 bench/report compare STORED.json NEW.json [--filter REGEX]
-
-Both are results of one Google Benchmark program. A benchmark's figure is its counter `ratio`, ours over a reference
-in the same run, where it has the 95 % interval `ratio_low` to `ratio_high`; else its real time over repetitions
-(--benchmark_repetitions, 6 or more), with the interval of the median by order statistics. It is slower, or faster,
+STORED and NEW are results of one Google Benchmark program. A benchmark's figure is its counter `ratio`, ours over a
+reference in the same run, where it has the 95 % interval `ratio_low` to `ratio_high`; else its real time over
+repetitions (--benchmark_repetitions, 6 or more), with the interval of the median by order statistics. It is slower, or faster,
 where the two intervals do not overlap. A figure without an interval has no verdict, a benchmark that failed has the
 worst one. Names that only one file has are said.
 
@@ -18,13 +16,12 @@ alone, ours in ms among them, moves with the machine and its clock.
 Exit status: 0 none is slower, 1 one is slower or failed, 2 usage, no benchmark in common, or another program.
 """
 
-import json
+import argparse
 import math
-import re
-import sys
 from pathlib import Path
 
 from .benchmark_entry import name_of
+from .command_line import Refused, load, pattern, refusing
 from .median_interval import median_interval
 
 Figure = tuple[float, tuple[float, float] | None, str, str] | str
@@ -79,43 +76,27 @@ def other_reference(before: Figure, now: Figure) -> str:
     return f"    against another reference: {before[3] or 'unnamed'} -> {now[3] or 'unnamed'}"
 
 
-def main(words: list[str]) -> int:
-    if "-h" in words or "--help" in words:
-        print(__doc__)
-        return 0
-    pattern = re.compile("")
-    if "--filter" in words:
-        at = words.index("--filter")
-        if at + 1 == len(words):
-            print("bench/report compare: --filter needs a value", file=sys.stderr)
-            return 2
-        try:
-            pattern, words = re.compile(words[at + 1]), words[:at] + words[at + 2:]
-        except re.error as fault:
-            print(f"bench/report compare: --filter '{words[at + 1]}': {fault}", file=sys.stderr)
-            return 2
-    if len(words) != 2 or any(word.startswith("--") for word in words):
-        print(__doc__.split("\n\n")[1], file=sys.stderr)
-        return 2
-    try:
-        results = [json.loads(Path(word).read_text(encoding="utf-8")) for word in words]
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stored", type=Path, metavar="STORED.json")
+    parser.add_argument("new", type=Path, metavar="NEW.json")
+    parser.add_argument("--filter", type=pattern, default="", metavar="REGEX")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with refusing("no result of a benchmark program"):
+        results = [load(path) for path in (arguments.stored, arguments.new)]
         before, now = (figures(result) for result in results)
         programs, machines = ([Path(result["context"]["executable"]).name for result in results],
                               [result["context"].get("device", result["context"].get("cpu")) for result in results])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        print(f"bench/report compare: no result of a benchmark program: {fault!r}", file=sys.stderr)
-        return 2
     if programs[0] != programs[1]:
-        print(f"bench/report compare: {words[0]} is of {programs[0]}, {words[1]} of {programs[1]}", file=sys.stderr)
-        return 2
+        raise Refused(f"{arguments.stored} is of {programs[0]}, {arguments.new} of {programs[1]}")
     if machines[0] != machines[1]:
         print(f"Not the same machine: {machines[0]} then, {machines[1]} now.")
-    before, now = ({name: figure for name, figure in side.items() if pattern.search(name)}
+    before, now = ({name: figure for name, figure in side.items() if arguments.filter.search(name)}
                    for side in (before, now))
     common = [name for name in before if name in now]
     if not common:
-        print("bench/report compare: no benchmark in common", file=sys.stderr)
-        return 2
+        raise Refused("no benchmark in common")
     verdicts = {name: verdict(before[name], now[name]) for name in common}
     others = {name: other_reference(before[name], now[name]) for name in common}
     width = max(map(len, common))
@@ -134,4 +115,3 @@ def main(words: list[str]) -> int:
           + (f"; {unknown} without a verdict" if unknown else "")
           + (f"; {changed} against another reference" if changed else ""))
     return 1 if bad else 0
-

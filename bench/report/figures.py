@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints what the CUDA operator was asked to reach beside what a result of cuda_bench says, as Markdown.
 
-usage: python3 bench/report figures RESULT.json        a figure that RESULT does not hold is `not measured`
-
-Exit status: 0 every figure reached, 1 one is not (or was not measured), 2 usage.
+A figure that RESULT does not hold is `not measured`. Exit status: 0 every figure reached, 1 one is not (or was not
+measured), 2 usage.
 """
 
-import json
-import sys
+import argparse
 from pathlib import Path
 
 from .benchmark_entry import memory_of, name_of
+from .command_line import load, refusing
+from .markdown import table
 
 LARGE = ["8192x4096x131072", "8192x4096x151936"]
 H2048, H1024 = "8192x2048x131072", "8192x1024x151936"
@@ -43,32 +43,30 @@ def measured(entry: dict | None, counter: str) -> tuple[float | None, str]:
     return entry["ratio"], f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f} to {entry['ratio_high']:.3f})"
 
 
-def table(result: dict) -> tuple[list[str], bool]:
-    """Returns (lines, whether every figure is reached)."""
+def rows(result: dict) -> list[list[str]]:
+    """Returns (what, at, asked, measured, whether it is reached: yes or no) of every figure."""
     entries = {name_of(entry): entry for entry in result["benchmarks"]}
-    context = result["context"]
-    lines = [(f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
-             f"kernel tree {context.get('kernel', 'unknown')}"), "",
-             "| | at | asked, at most | measured | reached |", "|---|---|---:|---:|---|"]
-    every = True
+    found = []
     for what, name, counter, most in ASKED:
         figure, words = measured(entries.get(name), counter)
-        reached = figure is not None and figure <= most
-        every = every and reached
         asked = f"{most:.2f}" if counter == "ratio" else str(most)
-        lines.append(f"| {what} | {name.split('/')[-1]} | {asked} | {words} | {'yes' if reached else 'no'} |")
-    return lines, every
+        found.append([what, name.split("/")[-1], asked, words, "yes" if figure is not None and figure <= most else "no"])
+    return found
 
 
-def main(words: list[str]) -> int:
-    if len(words) != 1 or words[0] in ("-h", "--help"):
-        print(__doc__, file=sys.stdout if words else sys.stderr)
-        return 0 if words else 2
-    try:
-        lines, every = table(json.loads(Path(words[0]).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        print(f"bench/report figures: {words[0]}: no result of cuda_bench: {fault!r}", file=sys.stderr)
-        return 2
-    print("\n".join(lines))
-    return 0 if every else 1
+def asked_table(found: list[list[str]]) -> str:
+    return table(["", "at", "asked, at most", "measured", "reached"], "llrrl", found)
 
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", type=Path, metavar="RESULT.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with refusing(f"{arguments.result}: no result of cuda_bench"):
+        result = load(arguments.result)
+        found, context = rows(result), result["context"]
+        print(f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
+              f"kernel tree {context.get('kernel', 'unknown')}\n")
+    print(asked_table(found))
+    return 0 if all(row[-1] == "yes" for row in found) else 1

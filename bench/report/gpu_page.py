@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/GPU.md: what the acceptance of the CUDA operator measured on one GPU, PyTorch's errors among it."""
 
+from .markdown import table
 from .stored import grouped, power
-from .tightness import line
 
 OUTPUTS = ["logprob", "entropy", "grad_hidden", "grad_weight"]
 
 
 def probe_table(lines: list[dict]) -> str:
-    found = [line(["fact", "claimed", "measured", "samples", "verdict"]), "|---|---|---|---:|---|"]
-    return "\n".join(found + [line([each["what"], each["claim"], each["measured"], grouped(each["samples"]),
-                                    each["verdict"]]) for each in lines])
+    return table(["fact", "claimed", "measured", "samples", "verdict"], "lllrl", (
+        [each["what"], each["claim"], each["measured"], grouped(each["samples"]), each["verdict"]] for each in lines))
 
 
 def name_of(way: str, dtype: str) -> str:
@@ -22,7 +21,7 @@ def name_of(way: str, dtype: str) -> str:
 
 def torch_table(figures: list[dict]) -> str:
     """Returns the largest error over bound over all kinds of inputs and, in brackets, the error there; bold above 1."""
-    found = [line(["inputs", "by", *OUTPUTS]), "|---|---|" + "---:|" * len(OUTPUTS)]
+    rows = []
     for dtype, way in dict.fromkeys((each["dtype"], each["by"]) for each in figures):
         cells = []
         for output in OUTPUTS:
@@ -31,14 +30,13 @@ def torch_table(figures: list[dict]) -> str:
             number = f"{float(top['tightness']):.3g}"
             error = "" if top["error"] is None else f" ({top['error']:.1e})"
             cells.append((f"**{number}**" if float(top["tightness"]) > 1 else number) + error)
-        found.append(line([dtype, name_of(way, dtype), *cells]))
-    return "\n".join(found)
+        rows.append([dtype, name_of(way, dtype), *cells])
+    return table(["inputs", "by", *OUTPUTS], "ll" + "r" * len(OUTPUTS), rows)
 
 
 def sanitizer_table(steps: dict[str, dict]) -> str:
-    found = [line(["tool", "runs", "cases left out", "says"]), "|---|---:|---:|---|"]
-    return "\n".join(found + [line([name, str(step["result"]["runs"]), str(step["result"]["left_out"]),
-                                    step["result"]["summary"]]) for name, step in steps.items()])
+    return table(["tool", "runs", "cases left out", "says"], "lrrl", (
+        [name, *(str(step["result"][key]) for key in ("runs", "left_out", "summary"))] for name, step in steps.items()))
 
 
 def result_of(stages: dict, stage: str, step: str) -> dict:
@@ -46,15 +44,28 @@ def result_of(stages: dict, stage: str, step: str) -> dict:
 
 
 def stage_table(stages: dict) -> str:
-    found = [line(["stage", "outcome", "seconds"]), "|---|---|---:|"]
-    return "\n".join(found + [line([name, stage["outcome"], f"{stage['seconds']:.0f}"]) for name, stage in stages.items()])
+    return table(["stage", "outcome", "seconds"], "llr", (
+        [name, stage["outcome"], f"{stage['seconds']:.0f}"] for name, stage in stages.items()))
+
+
+def production_values(result: dict) -> dict[str, str]:
+    """Returns what the page says of cases of production size; results up to 2026-11-22 have another form."""
+    if "elements" in result:
+        cases, elements = result["cases"], next(iter(result["elements"].values()))
+    else:
+        cases, elements = result["targets"][0]["cases"], result["targets"][0]["elements"]
+    return {
+        "production_cases": str(cases),
+        "production_findings": str(result["findings"]),
+        "production_elements": power(elements["pass"] + elements["fail"], 1),
+        "production_targets": str(len(result["targets"])),
+        "oracle_seconds": f"{result['oracle_seconds']:.1f}",
+    }
 
 
 def values(acceptance: dict) -> dict[str, str]:
     stages = acceptance["stages"]
     campaign, figures = result_of(stages, "small", "campaign"), result_of(stages, "figures", "figures")
-    production = result_of(stages, "production", "production")
-    elements = list(production["elements"].values())
     probed = result_of(stages, "probe", "probe")["lines"]
     dots = [each["samples"] for each in probed if "model's bits" in each["claim"]]
     logits = [each["samples"] for each in probed if each["what"].startswith("cuda logits")]
@@ -67,11 +78,7 @@ def values(acceptance: dict) -> dict[str, str]:
         "small_cases": grouped(campaign["cases"]),
         "small_findings": str(campaign["findings"]),
         "small_arbitrated": grouped(sum(each["arbitrated"] for each in campaign["targets"])),
-        "production_cases": str(production["cases"]),
-        "production_findings": str(production["findings"]),
-        "production_elements": power(elements[0]["pass"] + elements[0]["fail"], 1),
-        "production_targets": str(len(production["targets"])),
-        "oracle_seconds": f"{production['oracle_seconds']:.1f}",
+        **production_values(result_of(stages, "production", "production")),
         "sanitizer": sanitizer_table(stages["sanitizer"]["steps"]),
         "corpus_cases": str(result_of(stages, "corpus", "cuda")["cases"]),
         "shape": "{n} rows, V = {v}, H = {h}".format(**figures["shape"]),

@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how time, ratio and memory of the CUDA operator went from commit to commit.
-
-usage: python3 bench/report history [--filter REGEX] [--plot FILE.svg] [RESULT.json…]
-       python3 bench/report history --store RESULT.json
+"""Prints how time, ratio and memory of the CUDA operator went from commit to commit, or keeps a result.
 
 Over the stored results of cuda_bench (those of bench/results/ and those that git remembers of it, or those named),
-ordered by date.
-Prints a table for each benchmark; with --plot draws one too (needs matplotlib): a row of three graphs for each shape,
-a line for each pass. Results of several devices are never in one line. --store keeps a result as
-bench/results/cuda_bench-<device>-<kernel tree>.json, in place of what was there of another tree; one of a tree that was
-not clean, or in which a benchmark failed, is refused.
+ordered by date. Prints a table for each benchmark. Results of several devices are never in one table. --store keeps a
+result as bench/results/cuda_bench-<device>-<kernel tree>.json, in place of what was there of another tree; one of a
+tree that was not clean, or in which a benchmark failed, is refused.
 
-Exit status: 0 done, 2 usage, a file that is no such result, or no benchmark that --filter matches; 4 no matplotlib.
+Exit status: 0 done, 2 usage, a file that is no such result, or no benchmark that --filter matches.
 """
 
 import argparse
 import datetime
 import json
-import re
 import subprocess
-import sys
 from pathlib import Path
 
 from .benchmark_entry import memory_of, name_of
-
-BENCH = Path(__file__).resolve().parents[1]
-GRAPHS = [("ms", "ms"), ("ratio", "ratio"), ("memory", "MiB")]
-
+from .command_line import Refused, load, pattern, refusing
+from .stored import RESULTS
 
 Point = tuple[datetime.datetime, str, dict]  # (date, kernel tree, figures)
 Series = dict[tuple[str, str], list[Point]]  # by (benchmark, device)
@@ -43,10 +34,6 @@ def read(result: dict) -> tuple[datetime.datetime, str, str, dict]:
             "ms": entry["ms"], "ratio": entry["ratio"], "low": entry["ratio_low"], "high": entry["ratio_high"],
             "memory": memory_of(entry)}
     return datetime.datetime.fromisoformat(context["date"]), context["device"], context.get("kernel", "unknown"), found
-
-
-def load(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def remembered(folder: Path) -> list[dict]:
@@ -102,34 +89,6 @@ def table(found: Series) -> list[str]:
     return lines
 
 
-def plot(found: Series, path: Path) -> None:
-    import matplotlib
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-    # Commits, not days, are one apart: several often share a day.
-    moments = sorted({(date, tree) for points in found.values() for date, tree, _ in points})
-    shapes = {}
-    for (name, device), points in found.items():
-        *what, shape = name.split("/")
-        shapes.setdefault(f"{shape}, {device}", []).append(("/".join(what), points))
-    figure, axes = pyplot.subplots(len(shapes), 3, figsize=(15, 3 * len(shapes)), squeeze=False)
-    for row, (shape, lines) in zip(axes, shapes.items()):
-        for axis, (key, unit) in zip(row, GRAPHS):
-            for name, points in lines:
-                x = [moments.index(point[:2]) for point in points]
-                drawn = axis.plot(x, [point[2][key] for point in points], marker="o", label=name)
-                if key == "ratio":
-                    axis.fill_between(x, [point[2]["low"] for point in points],
-                                      [point[2]["high"] for point in points], alpha=0.2, color=drawn[0].get_color())
-            axis.set_xticks(range(len(moments)), [f"{date:%m-%d} {tree[:7]}" for date, tree in moments], fontsize=6)
-            axis.set_title(f"{shape}: {'time' if key == 'ms' else key}", fontsize=8)
-            axis.set_ylabel(unit)
-            axis.set_ylim(bottom=0)
-        row[0].legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path)
-
-
 def store(path: Path, folder: Path) -> Path:
     """Returns the name under which `path` is now kept in `folder`; ValueError where it is not worth keeping."""
     from store.stored import keep  # not among what bench/run --stage takes along
@@ -143,50 +102,30 @@ def store(path: Path, folder: Path) -> Path:
     return keep(result, folder, "cuda_bench", device, trees)
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench/report history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="*", type=Path)
-    parser.add_argument("--filter", default="", metavar="REGEX")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULT.json")
+    parser.add_argument("--filter", type=pattern, default="", metavar="REGEX")
     parser.add_argument("--store", type=Path, metavar="RESULT.json")
-    parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
-    arguments = parser.parse_args(words)
-    try:
-        wanted = re.compile(arguments.filter)
-    except re.error as fault:
-        parser.error(f"--filter '{arguments.filter}': {fault}")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
     if arguments.store:
-        try:
+        with refusing(f"--store {arguments.store}"):
             print(store(arguments.store, arguments.folder))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            print(f"bench/report history: --store {arguments.store}: {fault}", file=sys.stderr)
-            return 2
         return 0
-    paths = arguments.results or sorted(arguments.folder.glob("**/cuda_bench-*.json"))
-    if not paths:
-        print("bench/report history: no stored result of cuda_bench", file=sys.stderr)
-        return 2
     results = []
-    for path in paths:
-        try:
+    for path in arguments.results or sorted(arguments.folder.glob("**/cuda_bench-*.json")):
+        with refusing(f"{path}: no result of cuda_bench"):
             results.append(load(path))
             read(results[-1])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            print(f"bench/report history: {path}: no result of cuda_bench: {fault!r}", file=sys.stderr)
-            return 2
+    if not results:
+        raise Refused("no stored result of cuda_bench")
     if not arguments.results:
         results = once(results + remembered(arguments.folder))
-    found = {key: points for key, points in series(list(map(read, results))).items() if wanted.search(key[0])}
+    found = {key: points for key, points in series(list(map(read, results))).items() if arguments.filter.search(key[0])}
     if not found:
-        print("bench/report history: no benchmark" + (f" matches --filter '{arguments.filter}'" if arguments.filter else
-                                               " in these results has a figure"), file=sys.stderr)
-        return 2
+        wanted = arguments.filter.pattern
+        raise Refused("no benchmark" + (f" matches --filter '{wanted}'" if wanted else " in these results has a figure"))
     print("\n".join(table(found)))
-    if arguments.plot:
-        try:
-            plot(found, arguments.plot)
-        except ImportError as fault:
-            print(f"bench/report history: --plot: {fault}", file=sys.stderr)
-            return 4
     return 0
-

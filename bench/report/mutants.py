@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/report mutants RESULT.json
+"""Prints the table of planted defects, as Markdown, of a stored `plumb selftest --seeds N`.
 
-Prints, as Markdown, each planted defect of a stored `plumb selftest --seeds N`: the regime and the check that found
-it most often (+2: in two other regimes too), the cases until then and the values that shrinking left, over the
-seeds. Medians and percentiles are nearest ranks, as the selftest makes them.
-
-Exit status: 0; 2 usage, or a file that holds no selftest.
+It has the regime and the check that found each most often (+2: in two other regimes too), the cases until then and the
+values that shrinking left, over the seeds. Medians and percentiles are nearest ranks, as the selftest makes them.
 """
 
-import json
-import sys
+import argparse
+from pathlib import Path
+
+from . import markdown
+from .command_line import load, refusing
+
+
+def name_of(mutant: dict) -> str:
+    return mutant["target"].split(":", 1)[1]
 
 
 def most_often(counts: dict[str, int]) -> str:
@@ -18,26 +22,20 @@ def most_often(counts: dict[str, int]) -> str:
 
 
 def table(mutants: list[dict]) -> str:
-    lines = ["| planted defect | found by | as | cases, median | 90 % | values |", "|---|---|---|---:|---:|---:|"]
+    rows = []
     for mutant in mutants:
         regimes = mutant["regimes"]
         others = f" +{len(regimes) - 1}" if len(regimes) > 1 else ""
-        cells = [f"`{mutant['target'].split(':', 1)[1]}`", most_often(regimes) + others, most_often(mutant["signatures"]),
-                 *(f"{mutant[name]:.10g}" for name in ("cases_median", "cases_p90", "values_median"))]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([f"`{name_of(mutant)}`", most_often(regimes) + others, most_often(mutant["signatures"]),
+                     *(f"{mutant[name]:.10g}" for name in ("cases_median", "cases_p90", "values_median"))])
+    return markdown.table(["planted defect", "found by", "as", "cases, median", "90 %", "values"], "lllrrr", rows)
 
 
-def main(words: list[str]) -> int:
-    if len(words) != 1 or words[0].startswith("-"):
-        helped = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if helped else sys.stderr)
-        return 0 if helped else 2
-    try:
-        with open(words[0], encoding="utf-8") as file:
-            print(table(json.load(file)["result"]["statistics"]["mutants"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"bench/report mutants: {words[0]}: no stored selftest: {type(error).__name__}: {error}", file=sys.stderr)
-        return 2
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", type=Path, metavar="RESULT.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with refusing(f"{arguments.result}: no stored selftest"):
+        print(table(load(arguments.result)["result"]["statistics"]["mutants"]))
     return 0
-

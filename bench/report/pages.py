@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated pages: templates/NAME.txt, with each $PLACE filled from stored results.
-
-usage: python3 bench/report all [--folder DIR]     writes every page, in the tree or below DIR, and prints their paths
-       python3 bench/report page NAME              prints one page
+"""Writes the generated pages: templates/NAME.txt, with each $PLACE filled from stored results. Prints their paths.
 
 A page is a function of bench/results/ and of its template alone. tests/bench/report/pages_test.py fails where a page
-in the tree is not what this prints. Exit status: 0; 2 usage; 3 a stored result is missing, or lacks what a page shows.
+in the tree is not what this writes. Exit status: 0; 2 usage; 3 a stored result is missing, or lacks what a page shows.
 """
 
-import sys
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from . import found_page, gpu_page, peers_page, speed_page, tightness_page
+from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -58,42 +56,18 @@ def render(name: str, folder: Path = RESULTS) -> str:
     return template.substitute(values)
 
 
-def rendered(names: list[str]) -> dict[str, str] | None:
-    """Returns the texts by name; None, and says why, where one cannot be made."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, default=ROOT, metavar="DIR", help="the pages go below it, not in the tree")
+
+
+def run(arguments: argparse.Namespace) -> int:
     texts = {}
-    for name in names:
-        try:
-            texts[name] = render(name)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as fault:
-            print(f"bench/report: {PAGES[name].path}: {type(fault).__name__}: {fault}", file=sys.stderr)
-            return None
-    return texts
-
-
-def print_page(words: list[str]) -> int:
-    if len(words) != 1 or words[0] not in PAGES:
-        helped = words in (["-h"], ["--help"])
-        print(__doc__.strip() + f"\nPages: {', '.join(PAGES)}", file=sys.stdout if helped else sys.stderr)
-        return 0 if helped else 2
-    texts = rendered(words)
-    if texts is None:
-        return 3
-    print(texts[words[0]], end="")
-    return 0
-
-
-def write_all(words: list[str]) -> int:
-    if words and not (len(words) == 2 and words[0] == "--folder"):
-        helped = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if helped else sys.stderr)
-        return 0 if helped else 2
-    folder = Path(words[1]) if words else ROOT
-    texts = rendered(list(PAGES))  # all before the first is written
-    if texts is None:
-        return 3
+    for name, page in PAGES.items():  # all before the first is written
+        with refusing(page.path, 3):
+            texts[page.path] = render(name)
     for name, text in texts.items():
-        path = folder / PAGES[name].path
+        path = arguments.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        print(PAGES[name].path)
+        print(name)
     return 0

@@ -3,8 +3,9 @@
 
 from collections.abc import Callable
 
-from .peer_tables import steps, table
-from .stored import power
+from . import markdown
+from .peer_tables import figures, measured, steps
+from .stored import power, spoken
 
 HEAD = "8192x4096x151936"
 OURS = "plumbline"
@@ -22,22 +23,21 @@ def without_logits(shape: str, result: dict) -> bool:
 
 
 def fastest(results: list[dict], wanted: Callable[[dict], bool]) -> dict | None:
-    measured = [result for result in results if "step_ms" in result and wanted(result)]
-    return min(measured, key=lambda result: result["step_ms"], default=None)
+    return min(filter(wanted, measured(results)), key=lambda result: result["step_ms"], default=None)
 
 
 def ahead(shapes: dict[str, list[dict]], keeps: bool) -> str:
     """Returns our fastest step beside the fastest peer's at every shape: any step, or those alone whose memory has no
     room for the logits (ours is then the plain operator's)."""
-    lines = ["| step | ours | ms | MiB | fastest peer | ms | MiB | ours ÷ peer's |", "|---|---|---:|---:|---|---:|---:|---:|"]
+    rows = []
     for shape, results in shapes.items():
         mine = fastest(results, lambda result: ours(result) if keeps else result["name"] == OURS)
         peer = fastest(results, lambda result, shape=shape: not ours(result) and (keeps or without_logits(shape, result)))
         cells = [cell for each in (mine, peer) for cell in
                  ((each["name"], f"{each['step_ms']:.2f}", f"{each['step_MiB']:.0f}") if each else ("none", "", ""))]
         ratio = f"{mine['step_ms'] / peer['step_ms']:.2f}" if mine and peer else ""
-        lines.append("| " + " | ".join([shape.replace("_half_ignored", ", half ignored"), *cells, ratio]) + " |")
-    return "\n".join(lines)
+        rows.append([spoken(shape), *cells, ratio])
+    return markdown.table(["step", "ours", "ms", "MiB", "fastest peer", "ms", "MiB", "ours ÷ peer's"], "llrrlrrr", rows)
 
 
 def said(shapes: dict[str, list[dict]]) -> str:
@@ -68,8 +68,8 @@ def values(result: dict) -> dict[str, str]:
         "devices": str(result["machine"]["devices"]),
         "apart": result.get("apart", "none was measured apart"),
         "shape": HEAD.replace("x", " × "),
-        "table": "\n".join(line for line in table(HEAD, shapes[HEAD]).splitlines() if line.startswith("|")),
-        "steps": steps(shapes).rstrip("\n"),
+        "table": figures(shapes[HEAD]),
+        "steps": steps(shapes),
         "ahead": ahead(shapes, keeps=True),
         "ahead_without": ahead(shapes, keeps=False),
         "error_of_compile": f"{errs[0] / errs[1]:.0f}",

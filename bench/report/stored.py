@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds stored results and says in one line what each was measured on."""
 
-import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from .command_line import load
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
@@ -29,7 +30,7 @@ def find(pattern: str, folder: Path = RESULTS) -> Stored:
     if len(paths) != 1:
         raise ValueError(f"{len(paths)} stored results are named {pattern}; one is needed"
                          + (": " + ", ".join(path.name for path in paths) if paths else ""))
-    return Stored(paths[0], json.loads(paths[0].read_text(encoding="utf-8")))
+    return Stored(paths[0], load(paths[0]))
 
 
 def driver(text: str) -> str:
@@ -79,6 +80,11 @@ def about(data: dict) -> str:
     carried = data.get("carried")
     return said + (f", carried over to {short(carried['to'])}, whose main kernels have the same machine code" if carried
                    else "")
+
+
+def spoken(shape: str) -> str:
+    """Returns a shape's name as a page has it."""
+    return shape.replace("_half_ignored", ", half ignored")
 
 
 def grouped(number: float) -> str:

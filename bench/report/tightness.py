@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/report tightness RESULT.json…
+"""Prints the tables of the largest error over bound, as Markdown, of stored campaigns.
 
-Prints, as Markdown, the largest error over bound by class of cases and dtype, and the share of elements whose
-bound says nothing, for each target in stored results of campaigns (`python3 bench/store record`) or summary.json files of
-campaign folders. Several results of one target are taken together. A dash: nothing was judged.
-
-Exit status: 0; 2 usage, or a file that holds no campaign.
+They have the largest error over bound by class of cases and dtype, and the share of elements whose bound says nothing,
+for each target in stored results of campaigns (`python3 bench/store record`) or summary.json files of campaign folders.
+Several results of one target are taken together. A dash: nothing was judged.
 """
 
-import json
-import sys
+import argparse
 from collections import defaultdict
 from pathlib import Path
+
+from . import markdown
+from .command_line import load, refusing
 
 OUTPUTS = ["logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight"]
 COUNTS = ["pass", "fail", "vacuous", "unspecified"]
@@ -78,64 +78,57 @@ def cell(value: float | None) -> str:
     return f"{number:.3f}" if number < 0.9995 or number > 1 else f"{number:.5f}"
 
 
-def line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def class_table(tallies: list[dict]) -> list[str]:
-    """Returns the lines of the largest error over bound by class and dtype."""
+def class_table(tallies: list[dict]) -> str:
+    """Returns the largest error over bound by class and dtype."""
     cases: dict[Row, int] = defaultdict(int)
     for tally in tallies:
         for row, count in tally["entries"]:
             cases[row] += count
     values = largest(tallies)
-    return [line(["class", "inputs", "cases"] + COLUMNS), "|---|---|" + "---:|" * (len(COLUMNS) + 1),
-            *(line([*row, str(cases[row])] + [cell(values.get((row, c))) for c in COLUMNS]) for row in sorted(cases))]
+    return markdown.table(["class", "inputs", "cases", *COLUMNS], "llr" + "r" * len(COLUMNS), (
+        [*row, str(cases[row]), *(cell(values.get((row, c))) for c in COLUMNS)] for row in sorted(cases)))
 
 
-def vacuous_table(tallies: list[dict]) -> list[str]:
-    """Returns the lines of the shares of elements whose bound says nothing, by aim of the regime."""
+def vacuous_table(tallies: list[dict]) -> str:
+    """Returns the shares of elements whose bound says nothing, by aim of the regime."""
     counts = shares(tallies)
-    lines = [line(["vacuous / unspecified, %"] + OUTPUTS), "|---|" + "---:|" * len(OUTPUTS)]
+    rows = []
     for aim in sorted({aim for aim, _ in counts}):
         found = [counts.get((aim, output)) for output in OUTPUTS]
-        lines.append(line([aim] + [f"{percent(each, 'vacuous'):.2f} / {percent(each, 'unspecified'):.2f}" if each else "–"
-                                   for each in found]))
-    return lines
+        rows.append([aim] + [f"{percent(each, 'vacuous'):.2f} / {percent(each, 'unspecified'):.2f}" if each else "–"
+                             for each in found])
+    return markdown.table(["vacuous / unspecified, %", *OUTPUTS], "l" + "r" * len(OUTPUTS), rows)
 
 
-def table(target: str, tallies: list[dict]) -> list[str]:
+def table(target: str, tallies: list[dict]) -> str:
     total, arbitrated = (sum(tally[key] for tally in tallies) for key in ("cases", "arbitrated"))
-    return [f"**{target}**, {total} cases, {arbitrated} elements put to the arbiter", "", *class_table(tallies), "",
-            *vacuous_table(tallies), ""]
+    return "\n".join([f"**{target}**, {total} cases, {arbitrated} elements put to the arbiter", "", class_table(tallies), "",
+                      vacuous_table(tallies), ""])
 
 
-def smallest_table(by_target: dict[str, list[dict]]) -> list[str]:
+def smallest_table(by_target: dict[str, list[dict]]) -> str:
     """Returns, for each class of REACHED and target, the smallest over dtypes of the largest error over bound."""
-    lines = [line(["class of recipe", "arithmetic", *SMALLEST_COLUMNS]), "|---|---|" + "---:|" * len(SMALLEST_COLUMNS)]
+    rows = []
     for name, words in REACHED:
         for target, tallies in by_target.items():
             values = largest(tallies)
             # What that class makes large is a gradient; its forward outputs are ordinary.
             wanted = [c for c in SMALLEST_COLUMNS if name != "swallow-gradients" or c.startswith("grad_")]
             least = {c: [value for (row, at), value in values.items() if row[0] == name and at == c] for c in wanted}
-            lines.append(line([words, f"`{target}`"] + [cell(min(least[c])) if least.get(c) else "" for c in
-                                                        SMALLEST_COLUMNS]))
-    return lines
+            rows.append([words, f"`{target}`"] + [cell(min(least[c])) if least.get(c) else "" for c in SMALLEST_COLUMNS])
+    return markdown.table(["class of recipe", "arithmetic", *SMALLEST_COLUMNS], "ll" + "r" * len(SMALLEST_COLUMNS), rows)
 
 
-def main(paths: list[str]) -> int:
-    if not paths or paths[0] in ("-h", "--help"):
-        print(__doc__.strip(), file=sys.stdout if paths else sys.stderr)
-        return 0 if paths else 2
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULT.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
     by_target = defaultdict(list)
-    for path in paths:
-        try:
-            for tally in campaigns(json.loads(Path(path).read_text(encoding="utf-8"))):
+    for path in arguments.results:
+        with refusing(f"{path}: no result of a campaign"):
+            for tally in campaigns(load(path)):
                 by_target[tally["target"]].append(tally)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            print(f"bench/report tightness: {path}: no result of a campaign: {error!r}", file=sys.stderr)
-            return 2
     for target, tallies in by_target.items():
-        print("\n".join(table(target, tallies)))
+        print(table(target, tallies))
     return 0

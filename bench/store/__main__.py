@@ -5,6 +5,7 @@
   campaign      runs a long campaign in pieces and stores it at its end
   split         where the time of a campaign goes
   check_dump    times plumb check on a dump of a real size
+  search        compares the search of two builds of plumb
   carry         carries speed results over to a tree with the same machine code
   trees         prints the keys of what stored results are about
   machine_code  prints the key of a library's main kernels
@@ -17,17 +18,28 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-COMMANDS = ("record", "campaign", "split", "check_dump", "carry", "trees", "machine_code")
+from report.command_line import Refused
+
+HELP = (["-h"], ["--help"])
+COMMANDS = ("record", "campaign", "split", "check_dump", "search", "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:
-    if words[:1] in (["-h"], ["--help"]):
+    if words[:1] in HELP:
         print(__doc__.strip())
         return 0
     if not words or words[0] not in COMMANDS:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    return importlib.import_module(f"store.{words[0]}").main(words[1:])
+    command = importlib.import_module(f"store.{words[0]}")
+    if words[1:2] in HELP:
+        print(command.__doc__.strip())
+        return 0
+    try:
+        return command.main(words[1:])
+    except Refused as why:
+        print(f"bench/store {words[0]}: {why}", file=sys.stderr)
+        return why.status
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ Exit status: that of plumb (5: interrupted, call again); 2 usage or another tree
 
 import json
 import re
-import subprocess
 import sys
+
+from report.command_line import Refused
 
 from store import trees
 from store.record import record
@@ -21,16 +22,7 @@ from store.record import record
 ROOT = trees.ROOT
 
 
-def refuse(why: str) -> int:
-    """Says on stderr why the campaign does not run."""
-    print(f"bench/store campaign: {why}", file=sys.stderr)
-    return 2
-
-
 def main(words: list[str]) -> int:
-    if words[:1] in (["-h"], ["--help"]):
-        print(__doc__.strip())
-        return 0
     if len(words) < 2 or not re.fullmatch("[1-9][0-9]*", words[1]):
         print(__doc__.strip(), file=sys.stderr)
         return 2
@@ -38,17 +30,12 @@ def main(words: list[str]) -> int:
     name = re.sub("[^A-Za-z0-9.-]", "-", target) + f"-{cases}"
     out = ROOT / "build/campaigns" / name
     begun_with = out.with_name(name + ".trees")
-    # What runs must be what the keys say.
-    built = subprocess.run(["cmake", "--build", ROOT / "build/release", "--target", "plumb"],
-                           stdout=subprocess.DEVNULL, check=False)
-    if built.returncode:
-        return built.returncode
     now = json.dumps(trees.keys(ROOT, trees.PLUMB)) + "\n"
     if (out / "journal.jsonl").exists():
         if not begun_with.exists() or begun_with.read_text(encoding="utf-8") != now:
-            return refuse(f"{out} was begun with other trees of kernel, oracle or fuzz; finish it there or remove it")
+            raise Refused(f"{out} was begun with other trees of kernel, oracle or fuzz; finish it there or remove it")
         if more:
-            return refuse(f"{out} goes on as it began; no further arguments")
+            raise Refused(f"{out} goes on as it began; no further arguments")
         return record(name, ["fuzz", "--resume", str(out)])
     out.parent.mkdir(parents=True, exist_ok=True)
     begun_with.write_text(now, encoding="utf-8")

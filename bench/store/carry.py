@@ -20,24 +20,17 @@ file that cannot be read.
 """
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from report.command_line import Refused, load, refusing
+
 from store import builds, machine_code, stored, trees
 
 ARCHIVE = "kernel/libplumbline_kernel.a"
 NAME = re.compile(r"((?:cuda_bench|peers)-[a-z0-9-]+?)-(?:v2-)?[0-9a-f]{12,40}\.json")
-
-
-class Refused(Exception):
-    """Why a result is not carried over, in words, and the exit status that says so."""
-
-    def __init__(self, why: str, status: int) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 def kernels_of(build: Path) -> dict[str, str]:
@@ -46,9 +39,9 @@ def kernels_of(build: Path) -> dict[str, str]:
     try:
         found = machine_code.kernels(archive)
     except (OSError, machine_code.NotReadable) as fault:
-        raise Refused(f"{archive}: {fault}", 2) from fault
+        raise Refused(f"{archive}: {fault}") from fault
     if not machine_code.main_kernels(found):
-        raise Refused(f"{archive} has none of the main kernels: it was built without CUDA", 2)
+        raise Refused(f"{archive} has none of the main kernels: it was built without CUDA")
     return found
 
 
@@ -60,7 +53,7 @@ def built(build: Path) -> str:
     if not builds.is_configured(build):
         return f"; {build} is taken to be of the present tree"
     if why := builds.why_not_built(build, trees.ROOT, "plumbline_kernel"):
-        raise Refused(why, 2)
+        raise Refused(why)
     return ""
 
 
@@ -80,13 +73,13 @@ def same_code(measured: str | None, old: dict[str, str] | None, new: dict[str, s
     code = machine_code.key(main.values())
     if old is None:
         if measured is None:
-            raise Refused("it does not name its machine code: --old is needed", 2)
+            raise Refused("it does not name its machine code: --old is needed")
         if measured != code:
             raise Refused("the machine code of the main kernels is not that of its measurement", 1)
         return code, []
     before = machine_code.main_kernels(old)
     if measured is not None and measured != machine_code.key(before.values()):
-        raise Refused("--old is not the machine code that it was measured with", 2)
+        raise Refused("--old is not the machine code that it was measured with")
     names = machine_code.differing(before, main)
     if names:
         raise Refused("the machine code differs in\n  " + "\n  ".join(names), 1)
@@ -97,12 +90,10 @@ def carry(path: Path, old: dict[str, str] | None, new: dict[str, str], present: 
     """Carries one result over; what to say of it."""
     named = NAME.fullmatch(path.name)
     if named is None:
-        raise Refused("no result of cuda_bench or peers by its name", 2)
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        raise Refused("no result of cuda_bench or peers by its name")
+    with refusing("no result of cuda_bench or peers"):
+        result = load(path)
         measured, recorded = measured_with(result)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise Refused(f"no result of cuda_bench or peers: {fault!r}", 2) from fault
     code, others = same_code(recorded, old, new)
     if present in (measured, result.get("carried", {}).get("to")):
         return "already about this tree"
@@ -114,20 +105,15 @@ def carry(path: Path, old: dict[str, str] | None, new: dict[str, str], present: 
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench/store carry", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("results", nargs="+", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--old", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--new", type=Path, default=trees.ROOT / "build/release", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(prog="bench/store carry")
+    parser.add_argument("results", nargs="+", type=Path)
+    parser.add_argument("--old", type=Path)
+    parser.add_argument("--new", type=Path, default=trees.ROOT / "build/release")
     options = parser.parse_args(words)
     status = 0
-    try:
-        old = kernels_of(options.old) if options.old else None
-        unknown = built(options.new)
-        new = kernels_of(options.new)
-    except Refused as why:
-        print(f"bench/store carry: {why}", file=sys.stderr)
-        return why.status
+    old = kernels_of(options.old) if options.old else None
+    unknown = built(options.new)
+    new = kernels_of(options.new)
     present = trees.key(trees.ROOT, "kernel")
     for path in options.results:
         try:

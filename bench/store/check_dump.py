@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times `plumb check` on a dump of a real size.
+"""usage: python3 bench/store check_dump [--n N] [--v V] [--h H] [--gradients | --store FILE] [--threads T]
+                                       [--folder DIR] [--plumb PLUMB]
+
+Times `plumb check` on a dump of a real size.
 
 Writes N hidden states, N labels and a weight of V x H, bf16, with every byte written (no holes), into a
 temporary folder; runs `plumb check` on it, the host target's forward pass included; prints one JSON object
@@ -15,14 +18,15 @@ import json
 import os
 import random
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from report.command_line import Refused, refusing
+
 from store import stored, trees
+from store.plumb import ask, machine
 
 
 def bf16(generator: random.Random, count: int, exponent: int) -> bytearray:
@@ -61,21 +65,6 @@ def write(path: Path, n: int, v: int, h: int, gradients: bool) -> None:
         os.fsync(file.fileno())
 
 
-def ask(plumb: Path, *words: str | Path) -> tuple[int, dict[str, Any]]:
-    """(status, the object that `plumb words… --json` says last); ValueError where it says none."""
-    run = subprocess.run([plumb, *words, "--json"], capture_output=True, check=False)
-    try:
-        return run.returncode, stored.last_object(run.stdout.decode(errors="replace"))
-    except ValueError as fault:
-        said = run.stderr.decode(errors="replace").strip().splitlines() or ["no word"]
-        raise ValueError(f"{plumb} {words[0]}: status {run.returncode}, no result ({fault}): {said[-1]}") from None
-
-
-def machine(options: argparse.Namespace) -> dict[str, str]:
-    """What plumb doctor says of this machine."""
-    return ask(options.plumb, "doctor")[1]["machine"]
-
-
 def measure(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """(plumb's status, what was measured)."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -102,13 +91,12 @@ def store_both(options: argparse.Namespace) -> int:
         status, measured = measure(options)
         statuses.append(status)
         runs.append(measured)
-    stored.write(options.store, "python3 bench/store check_dump --store", about, machine(options), runs=runs)
+    stored.write(options.store, "python3 bench/store check_dump --store", about, machine(options.plumb), runs=runs)
     return max(statuses)
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench/store check_dump", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="bench/store check_dump")
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--v", type=int, default=151936)
     parser.add_argument("--h", type=int, default=4096)
@@ -123,20 +111,12 @@ def main(words: list[str]) -> int:
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)}: at least 1 is needed")
     if not options.plumb.exists():
-        print(f"bench/store check_dump: no {options.plumb}; tests/run or fuzz/run builds it", file=sys.stderr)
-        return 2
+        raise Refused(f"no {options.plumb}; tests/run or fuzz/run builds it")
     if options.store and options.gradients:
         parser.error("--gradients: --store measures both without and with them")
-    try:
+    with refusing("no result", 3):
         if options.store:
             return store_both(options)
         status, measured = measure(options)
-        print(json.dumps({**measured, "machine": machine(options)}))
+        print(json.dumps({**measured, "machine": machine(options.plumb)}))
         return status
-    except (OSError, ValueError, subprocess.CalledProcessError) as fault:
-        print(f"bench/store check_dump: {fault}", file=sys.stderr)
-        return 3
-    except (KeyError, TypeError) as fault:
-        print(f"bench/store check_dump: {options.plumb} gives no result of check or doctor: {fault!r}",
-              file=sys.stderr)
-        return 3

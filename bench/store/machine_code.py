@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code of the CUDA kernels in a static library, read without any tool of CUDA.
+"""usage: python3 bench/store machine_code LIBRARY     prints a sha256 over the main kernels' machine code
+
+Machine code of the CUDA kernels in a static library, read without any tool of CUDA.
 
 A member of the library carries its device code in the ELF section .nv_fatbin, as a list of entries; entry kind 2 is
 machine code for one architecture, an ELF file of its own (cubin). It has a section .text.<mangled name> for each
@@ -170,8 +172,8 @@ def key(digests: Iterable[str]) -> str:
 def main(words: list[str]) -> int:
     """Prints the key of the main kernels in a library: what a result is carried over by."""
     if len(words) != 1 or words[0].startswith("-"):
-        print("usage: python3 bench/store machine_code LIBRARY     prints a sha256 over the main kernels' machine code")
-        return 0 if words in (["-h"], ["--help"]) else 2
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
     try:
         main_code = main_kernels(kernels(Path(words[0])))
     except (OSError, NotReadable) as fault:

@@ -13,43 +13,24 @@ bench/results/split-host.json and split-host-hopper.json (bench/store record), a
 Run it on an idle machine from the release build. Exit status: 0 done, 1 a finding, 2 usage, else that of plumb.
 """
 
-import json
+import argparse
 import os
-import re
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from report.command_line import load
+from report.speed_page import split_table
 
 from store import trees
 from store.record import record
 
-WIDTHS = [9, 9, 9, 9, 17]
-
-
-def line(result: dict[str, Any]) -> str:
-    """One row of the table, from a campaign's result."""
-    time = result["time"]
-    total = time["jobs"] * time["wall"]
-    judging = time["target"] + time["oracle"] + time["arbiter"] + time["shrinking"]
-    parts = [time["target"], time["oracle"], time["arbiter"], total - judging, time["expansion"]]
-    return (f"{result['campaign']['targets'][0]:14}{result['cases'] / time['wall']:9.0f}"
-            + "".join(f"{part / total:{width}.1%}" for part, width in zip(parts, WIDTHS)))
-
 
 def main(words: list[str]) -> int:
-    if words in (["-h"], ["--help"]):
-        print(__doc__.strip())
-        return 0
-    seconds = "60"
-    if words[:1] == ["--seconds"] and len(words) <= 2:
-        seconds = words[1] if len(words) == 2 else ""
-        if not re.fullmatch("[1-9][0-9]*", seconds):
-            print(f"bench/store split: --seconds '{seconds}': a whole number is needed", file=sys.stderr)
-            return 2
-    elif words:
-        print(f"bench/store split: unknown argument '{words[0]}'\n{__doc__.strip()}", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(prog="bench/store split")
+    parser.add_argument("--seconds", type=int, default=60)
+    seconds = parser.parse_args(words).seconds
+    if seconds < 1:
+        parser.error(f"--seconds {seconds}: at least 1 is needed")
     os.sched_setaffinity(0, {0, 1})
     names = ["host", "host-hopper"]
     # plumb runs in a scratch folder, so that the stored command names no folder of this machine.
@@ -59,8 +40,5 @@ def main(words: list[str]) -> int:
                                                 "--seed", "1", "--out", target], Path(scratch))
             if status:
                 return status
-    print(f"{'target':14}{'cases/s':>9}{'target':>9}{'oracle':>9}{'arbiter':>9}{'harness':>9}{'of it expanding':>17}")
-    for target in names:
-        path = trees.ROOT / f"bench/results/split-{target}.json"
-        print(line(json.loads(path.read_text(encoding="utf-8"))["result"]))
+    print(split_table([load(trees.ROOT / f"bench/results/split-{target}.json") for target in names]))
     return 0

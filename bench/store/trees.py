@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of what a stored result is about: a hash of the files that count, room by room.
+"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, corpus, cmake
+
+Keys of what a stored result is about: a hash of the files that count, room by room.
 
 A key is `v2-` and 12 hex digits: the SHA-256 over mode, content and path of every file that counts, as the working tree
 has them, in the order of their paths. Equal files give equal keys, committed or not. What git ignores does not count.
@@ -16,12 +18,13 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "v2-"
-SOURCES = re.compile(r".*\.(c|cc|cpp|cu|cuh|h|cmake)|(.*/)?CMakeLists\.txt")
+SOURCES = re.compile(r".*\.(c|cc|cpp|cu|cuh|h|cmake)|(.*/)?(CMakeLists|table)\.txt")
 # Rooms by name: (where its files lie, which of them count, which of those do not after all). Patterns match whole
 # paths from the root of the tree.
 ROOMS = {
@@ -119,10 +122,8 @@ def main(words: list[str]) -> int:
     """Prints the keys of rooms, those of all unless some are named: a line each, name and key."""
     unknown = [word for word in words if word not in ROOMS]
     if unknown:
-        helped = unknown[0] in ("-h", "--help")
-        print(f"usage: python3 bench/store trees [ROOM…]     rooms: {', '.join(ROOMS)}\n\n{__doc__}" if helped else
-              f"bench/store trees: no room {unknown[0]}; there are {', '.join(ROOMS)}")
-        return 0 if helped else 2
+        print(f"bench/store trees: no room {unknown[0]}; there are {', '.join(ROOMS)}", file=sys.stderr)
+        return 2
     for room, named in committed_keys(ROOT, words or ROOMS).items():
         print(room, named)
     return 0

@@ -5,10 +5,10 @@
 #ifndef PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
 #define PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
-#include <utility>
 
 namespace plumbline::fuzz {
 
@@ -29,13 +29,11 @@ constexpr std::string_view Name(ExitStatus status) {
 
 // The exit status of a run in which several things happened: a fault goes before an unavailable target,
 // that before an interrupt, that before misuse, and that before findings.
-constexpr ExitStatus Gravest(std::initializer_list<std::pair<ExitStatus, bool>> happened) {
-  constexpr ExitStatus kOrder[] = {ExitStatus::kFault, ExitStatus::kUnavailable,
-                                   ExitStatus::kInterrupted, ExitStatus::kUsage, ExitStatus::kFindings};
-  for (const ExitStatus status : kOrder) {
-    for (const auto& [ended, did] : happened) {
-      if (did && ended == status) return status;
-    }
+constexpr ExitStatus Gravest(std::initializer_list<ExitStatus> happened) {
+  for (const ExitStatus status :
+       {ExitStatus::kFault, ExitStatus::kUnavailable, ExitStatus::kInterrupted, ExitStatus::kUsage,
+        ExitStatus::kFindings}) {
+    if (std::find(happened.begin(), happened.end(), status) != happened.end()) return status;
   }
   return ExitStatus::kClean;
 }

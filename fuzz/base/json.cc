@@ -212,9 +212,9 @@ Json& Json::operator[](std::string_view key) {
   return object.emplace(std::string(key), Json()).first->second;
 }
 
-void Json::Append(Json value) {
+Json& Json::Append(Json value) {
   if (is_null()) value_ = Array();
-  std::get<Array>(value_).push_back(std::move(value));
+  return std::get<Array>(value_).emplace_back(std::move(value));
 }
 
 std::string Json::Dump(int indent) const {

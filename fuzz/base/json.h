@@ -47,7 +47,7 @@ class Json {
   const Json* Find(std::string_view key) const;
   // Makes this an object if it is null.
   Json& operator[](std::string_view key);
-  void Append(Json value);  // makes this an array if it is null
+  Json& Append(Json value);  // makes this an array if it is null; returns the element
 
   // Writes compact text (indent < 0) or indented text. Keys are sorted, text is UTF-8, and doubles have
   // their shortest exact form.

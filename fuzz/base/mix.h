@@ -7,6 +7,7 @@
 #define PLUMBLINE_FUZZ_BASE_MIX_H_
 
 #include <cstdint>
+#include <string_view>
 
 namespace plumbline::fuzz {
 
@@ -15,6 +16,12 @@ constexpr uint64_t Mix(uint64_t seed, uint64_t index) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+// A hash of a text, going on from `state`.
+constexpr uint64_t Mix(uint64_t state, std::string_view text) {
+  for (const char c : text) state = Mix(state, static_cast<unsigned char>(c));
+  return state;
 }
 
 }  // namespace plumbline::fuzz

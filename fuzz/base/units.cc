@@ -19,18 +19,25 @@ struct Unit {
 constexpr int64_t kMostShards = 1'000'000;
 constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}};
 
+// Cuts a number off the beginning of the text. Returns nullopt if there is none, or none that fits.
+template <class Number>
+std::optional<Number> CutNumber(std::string_view* text, int base = 10) {
+  Number number = 0;
+  const auto [rest, code] = std::from_chars(text->data(), text->data() + text->size(), number, base);
+  text->remove_prefix(static_cast<size_t>(rest - text->data()));
+  return code == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Budget> ParseBudget(std::string_view text, std::string* error) {
-  int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  std::string_view unit = text;
+  const int64_t number = CutNumber<int64_t>(&unit).value_or(0);
   const auto refuse = [&](std::string_view why) {
     *error = "budget '" + std::string(text) + "': " + std::string(why);
     return std::nullopt;
   };
-  if (code != std::errc() || number <= 0) return refuse("expected a positive number and a unit");
+  if (number <= 0) return refuse("expected a positive number and a unit");
   if (unit == "cases" || unit == "case")
     return Budget{.time = std::chrono::milliseconds(0), .cases = number};
   for (const Unit& u : kUnits) {
@@ -55,31 +62,25 @@ std::string Format(const Budget& budget) {
 
 std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
   const bool hex = text.starts_with("0x") || text.starts_with("0X");
-  const std::string_view digits = hex ? text.substr(2) : text;
-  uint64_t seed = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [rest, code] = std::from_chars(digits.data(), end, seed, hex ? 16 : 10);
-  if (code != std::errc() || rest != end) {
-    *error =
-        "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
-    return std::nullopt;
-  }
-  return seed;
+  std::string_view digits = hex ? text.substr(2) : text;
+  const std::optional<uint64_t> seed = CutNumber<uint64_t>(&digits, hex ? 16 : 10);
+  if (seed && digits.empty()) return seed;
+  *error = "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
+  return std::nullopt;
 }
 
 std::optional<Shard> ParseShard(std::string_view text, std::string* error) {
-  const char* const end = text.data() + text.size();
-  Shard shard;
-  const auto [slash, code] = std::from_chars(text.data(), end, shard.number);
-  const bool more = code == std::errc() && slash != end && *slash == '/';
-  const auto [rest, second] = std::from_chars(more ? slash + 1 : end, end, shard.of);
-  if (!more || second != std::errc() || rest != end || shard.number < 0 || shard.number >= shard.of ||
-      shard.of > kMostShards) {
-    *error = "shard '" + std::string(text) +
-             "': expected I/N with 0 <= I < N <= " + std::to_string(kMostShards);
-    return std::nullopt;
+  std::string_view rest = text;
+  const std::optional<int64_t> number = CutNumber<int64_t>(&rest);
+  const bool more = rest.starts_with('/');
+  if (more) rest.remove_prefix(1);
+  const std::optional<int64_t> of = CutNumber<int64_t>(&rest);
+  if (number && more && of && rest.empty() && *number >= 0 && *number < *of && *of <= kMostShards) {
+    return Shard{.number = *number, .of = *of};
   }
-  return shard;
+  *error = "shard '" + std::string(text) +
+           "': expected I/N with 0 <= I < N <= " + std::to_string(kMostShards);
+  return std::nullopt;
 }
 
 std::string Format(const Shard& shard) {
@@ -87,14 +88,11 @@ std::string Format(const Shard& shard) {
 }
 
 std::optional<int64_t> ParseBytes(std::string_view text, std::string* error) {
-  int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  std::string_view unit = text;
+  const int64_t number = CutNumber<int64_t>(&unit).value_or(-1);
   const int shift = unit == "MiB" ? 20 : unit == "GiB" ? 30 : -1;
-  if (code == std::errc() && number == 0 && (unit.empty() || shift > 0)) return 0;
-  if (code != std::errc() || number < 0 || shift < 0 ||
-      number > std::numeric_limits<int64_t>::max() >> shift) {
+  if (number == 0 && unit.empty()) return 0;
+  if (number < 0 || shift < 0 || number > std::numeric_limits<int64_t>::max() >> shift) {
     *error = "size '" + std::string(text) + "': expected a number and MiB or GiB, or 0 for no limit";
     return std::nullopt;
   }

@@ -11,7 +11,7 @@
 //                                   void* workspace, void* saved, void* stream);
 //     static kernel::Status Backward(const kernel::Problem&, const kernel::Results&,
 //                                    void* workspace, const void* saved, void* stream);
-//     static const char* Describe();
+//     static std::string Describe();  // asked once
 //   };
 //
 // No exception passes through a table: what is thrown becomes PLUMBLINE_FAILED.
@@ -24,7 +24,7 @@
 #include <exception>
 #include <string>
 
-#include "fuzz/target/views.h"
+#include "fuzz/target/interface/views.h"
 #include "fuzz/target_abi.h"
 #include "kernel/linear_cross_entropy.h"
 
@@ -62,12 +62,15 @@ class Entry {
     }
   }
 
+  static const char* Describe() {
+    static const std::string description = Operator::Describe();
+    return description.c_str();
+  }
+
   static int Run(const plumbline_problem* problem, plumbline_results* results, void* stream,
                  char* error, size_t error_capacity) {
     return Guard(problem, results, error, error_capacity,
-                 [&](const kernel::Problem& p, const kernel::Results& r) {
-                   return Operator::Run(p, r, stream);
-                 });
+                 [&](const auto& p, const auto& r) { return Operator::Run(p, r, stream); });
   }
 
   static int Sizes(const plumbline_problem* problem, size_t* workspace, size_t* saved) {
@@ -86,23 +89,21 @@ class Entry {
 
   static int Forward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
                      void* saved, void* stream, char* error, size_t error_capacity) {
-    return Guard(problem, results, error, error_capacity,
-                 [&](const kernel::Problem& p, const kernel::Results& r) {
-                   return Operator::Forward(p, r, workspace, saved, stream);
-                 });
+    return Guard(problem, results, error, error_capacity, [&](const auto& p, const auto& r) {
+      return Operator::Forward(p, r, workspace, saved, stream);
+    });
   }
 
   static int Backward(const plumbline_problem* problem, plumbline_results* results, void* workspace,
                       const void* saved, void* stream, char* error, size_t error_capacity) {
-    return Guard(problem, results, error, error_capacity,
-                 [&](const kernel::Problem& p, const kernel::Results& r) {
-                   return Operator::Backward(p, r, workspace, saved, stream);
-                 });
+    return Guard(problem, results, error, error_capacity, [&](const auto& p, const auto& r) {
+      return Operator::Backward(p, r, workspace, saved, stream);
+    });
   }
 
   static constexpr plumbline_target_v1 kTable = {PLUMBLINE_TARGET_ABI_VERSION,
                                                  sizeof(plumbline_target_v1),
-                                                 &Operator::Describe,
+                                                 &Describe,
                                                  &Run,
                                                  &Sizes,
                                                  &Forward,

@@ -6,7 +6,7 @@
 
 #include "fuzz/builtin/adapter.h"
 #include "fuzz/builtin/host.h"
-#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/interface/cuda_device.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -60,10 +60,7 @@ struct CudaOperator {
                          const void* saved, void* stream) {
     return kernel::Backward(problem, results, SavingSome(problem, stream, kPath), workspace, saved);
   }
-  static const char* Describe() {
-    static const std::string description = CudaDescription(kName, kPath);
-    return description.c_str();
-  }
+  static std::string Describe() { return CudaDescription(kName, kPath); }
 };
 
 }  // namespace

@@ -15,10 +15,7 @@ struct Sound {
 };
 
 struct CudaForwardBackward : ForwardBackwardOperator<Sound> {
-  static const char* Describe() {
-    static const std::string description = CudaDescription("cuda-forward-backward");
-    return description.c_str();
-  }
+  static std::string Describe() { return CudaDescription("cuda-forward-backward"); }
 };
 
 }  // namespace

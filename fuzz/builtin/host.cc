@@ -27,10 +27,7 @@ struct HostOperator {
                          const void* saved, void*) {
     return kernel::Backward(problem, results, {}, workspace, saved);
   }
-  static const char* Describe() {
-    static const std::string description = HostDescription("host");
-    return description.c_str();
-  }
+  static std::string Describe() { return HostDescription("host"); }
 };
 
 }  // namespace

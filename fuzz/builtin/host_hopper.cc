@@ -11,9 +11,8 @@ namespace {
 
 using kernel::Problem, kernel::Results, kernel::Status;
 
-struct OnTensorCores {
+struct OnTensorCores : kernel::host::NoHooks {
   using Dots = kernel::host::TensorCores;
-  static constexpr bool Has(kernel::host::Defect) { return false; }
 };
 
 struct HostHopperOperator {
@@ -34,10 +33,7 @@ struct HostHopperOperator {
     return kernel::host::BackwardImpl(problem, results, /*threads=*/0, workspace, saved,
                                       OnTensorCores());
   }
-  static const char* Describe() {
-    static const std::string description = HostHopperDescription("host-hopper");
-    return description.c_str();
-  }
+  static std::string Describe() { return HostHopperDescription("host-hopper"); }
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/campaign/campaign.h"
 
-#include <memory>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -21,39 +21,10 @@
 namespace plumbline::fuzz {
 namespace {
 
-CampaignSummary Refused(ExitStatus status, std::string error, CampaignOptions options) {
-  CampaignSummary summary;
-  summary.status = status;
-  summary.error = std::move(error);
-  summary.options = std::move(options);
-  return summary;
-}
-
-// The order of a campaign's cases, and their results.
-struct Course {
-  std::unique_ptr<Plan> plan;
-  std::unique_ptr<Search> search;
-
-  // Returns false, with the reason, if there cannot be such a campaign. Fills in options->corpus_stamp.
-  bool Begin(CampaignOptions* options, std::string* error) {
-    if (*error = Objection(*options); !error->empty()) return false;
-    const std::optional<StoredCases> stored = ListStoredCases(*options, error);
-    if (!stored) return false;
-    options->corpus_stamp = stored->stamp;
-    plan = std::make_unique<Plan>(*options, stored->files);
-    search = std::make_unique<Search>(*plan, RegimesOf(*options), options->targets.size());
-    return true;
-  }
-};
-
 // Copies from the stored campaign the options that a resumed one must keep.
 void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   options->targets = old.targets;
-  options->seed = old.seed;
-  options->regime = old.regime;
-  options->recipe = old.recipe;
-  options->shard = old.shard;
-  options->blind = old.blind;
+  static_cast<CaseOptions&>(*options) = old;
   options->corpus = old.corpus;
   options->corpus_stamp = old.corpus_stamp;
   options->started = old.started;
@@ -67,10 +38,8 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
 ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interrupt, bool* on_device,
                  std::string* error) {
   for (const std::string& target : options.targets) {
-    WorkerSpec spec;
-    spec.target = target;
-    spec.program = options.program;
-    CaseRunner probe(std::move(spec), options.GetCaseTimeout(), &interrupt);
+    CaseRunner probe({.target = target, .program = options.program, .production = options.production},
+                     options.GetCaseTimeout(), &interrupt);
     if (!probe.Ready(error))
       return interrupt.load() ? ExitStatus::kInterrupted : ExitStatus::kUnavailable;
     *on_device = *on_device || probe.hello().device != "cpu";
@@ -89,94 +58,140 @@ CoverageReport ReportOf(const Coverage& coverage) {
 
 }  // namespace
 
-CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
-                            CampaignObserver* observer) {
-  std::string error;
-  std::error_code code;
+Campaign::Campaign(CampaignOptions options, const std::atomic<bool>& interrupt)
+    : options_(std::move(options)), interrupt_(interrupt) {
   JournalState state;
   std::unique_ptr<Journal> journal;
-  Course course;
-  if (options.resume) {
-    // The journal's header precedes its first case, and decides what each case was.
-    bool possible = true;
-    const auto on_done = [&](const JournalState& so_far, int64_t item, const CaseRecord& record,
-                             std::chrono::milliseconds elapsed) {
-      CampaignOptions old = so_far.options;
-      if (possible && !course.search) possible = course.Begin(&old, &error);
-      if (possible) course.search->Take(item, record, elapsed);
-    };
-    std::string unreadable;
-    journal = Journal::Open(options.out, &state, &unreadable, on_done);
-    if (!journal) return Refused(ExitStatus::kUsage, unreadable, std::move(options));
-    // This process holds the journal, so the process that began these files has ended.
-    for (const char* folder : {"findings", "shrinking", "slips", "faults"}) {
-      RemoveTemporaries(options.out / folder);
-    }
-    RemoveTemporaries(options.out);
-    TakeOver(state.options, &options);
-    if (!state.note.empty()) observer->OnNote(state.note);
-    for (const int64_t item : state.unfinished) {
-      observer->OnNote("item " + std::to_string(item) +
-                       " was in flight when the last run ended: it runs again");
-    }
-  } else if (std::filesystem::exists(options.out / kJournalName, code)) {
-    return Refused(ExitStatus::kUsage,
-                   options.out.string() + " already holds a campaign; go on with it by --resume " +
-                       options.out.string(),
-                   std::move(options));
+  if (!(options_.resume ? Resume(&state, &journal) : Begin(&journal))) return;
+  state_ = std::make_unique<CampaignState>(options_, *plan_, search_.get(), std::move(state),
+                                           std::move(journal));
+  pool_ = std::make_unique<WorkerPool>(options_, state_.get(), interrupt_);
+}
+
+Campaign::~Campaign() = default;
+
+bool Campaign::Resume(JournalState* state, std::unique_ptr<Journal>* journal) {
+  std::string error;
+  *journal = Journal::Open(options_.out, &error);
+  const auto reader = *journal ? JournalReader::Open(options_.out, &error) : nullptr;
+  if (!reader) return Refuse(ExitStatus::kUsage, error);
+  if (options_.production && !reader->options().production) {
+    return Refuse(ExitStatus::kUsage,
+                  options_.out.string() + " holds no campaign of cases of production size");
   }
-  if (error.empty() && !course.search) course.Begin(&options, &error);
-  if (!error.empty()) return Refused(ExitStatus::kUsage, error, std::move(options));
+  // The journal's header decides what each case was.
+  TakeOver(reader->options(), &options_);
+  if (!MakePlan()) return false;
+  while (std::optional<DoneItem> done = reader->Next(&error)) {
+    search_->Take(done->item, std::move(done->record), done->elapsed);
+  }
+  if (!error.empty()) return Refuse(ExitStatus::kUsage, error);
+  *state = reader->Finish();
+  if (!(*journal)->Continue(*reader, *state, &error)) return Refuse(ExitStatus::kUsage, error);
+  // This process holds the journal, so the process that began these files has ended.
+  for (const char* folder : {"findings", "shrinking", "slips", "faults", "."}) {
+    RemoveTemporaries(options_.out / folder);
+  }
+  if (!state->note.empty()) events_.push_back({.text = state->note});
+  for (const int64_t item : state->unfinished) {
+    events_.push_back({.text = "item " + std::to_string(item) +
+                               " was in flight when the last run ended: it runs again"});
+  }
+  return Prepare();
+}
+
+bool Campaign::Begin(std::unique_ptr<Journal>* journal) {
+  std::string error = Journal::Taken(options_.out);
+  if (!error.empty()) return Refuse(ExitStatus::kUsage, error);
+  if (!MakePlan() || !Prepare()) return false;
+  options_.started = UtcStamp();
+  *journal = Journal::Create(options_.out, options_, &error);
+  if (*journal) return true;
+  // If the journal was not created, the folder is not writable; if it was created and not written, the
+  // disk is at fault.
+  const bool created = !Journal::Taken(options_.out).empty();
+  return Refuse(created ? ExitStatus::kFault : ExitStatus::kUsage, error);
+}
+
+bool Campaign::MakePlan() {
+  std::string error = Objection(options_);
+  if (!error.empty()) return Refuse(ExitStatus::kUsage, error);
+  const std::optional<StoredCases> stored = ListStoredCases(options_, &error);
+  if (!stored) return Refuse(ExitStatus::kUsage, error);
+  options_.corpus_stamp = stored->stamp;
+  plan_ = std::make_unique<Plan>(options_, stored->files);
+  search_ = std::make_unique<Search>(*plan_, RegimesOf(options_), options_.targets.size());
+  return true;
+}
+
+// Loads every target once, and makes the folders.
+bool Campaign::Prepare() {
   bool on_device = false;
-  if (const ExitStatus status = Probe(options, interrupt, &on_device, &error);
+  std::string error;
+  if (const ExitStatus status = Probe(options_, interrupt_, &on_device, &error);
       status != ExitStatus::kClean)
-    return Refused(status, error, std::move(options));
-  if (options.jobs == 0) options.jobs = DefaultJobs(on_device);
+    return Refuse(status, error);
+  // A case of production size may take all of the device's memory.
+  if (options_.production) options_.jobs = 1;
+  if (options_.jobs == 0) options_.jobs = DefaultJobs(on_device);
   for (const char* name : {"findings", "logs"}) {
-    const std::filesystem::path folder = options.out / name;
+    const std::filesystem::path folder = options_.out / name;
+    std::error_code code;
     std::filesystem::create_directories(folder, code);
     if (!code) continue;
-    error = "cannot create " + folder.string() + ": " + code.message();
-    return Refused(ExitStatus::kUsage, error, std::move(options));
+    return Refuse(ExitStatus::kUsage, "cannot create " + folder.string() + ": " + code.message());
   }
-  if (error = DiskShortage(options.out, options.least_free); !error.empty())
-    return Refused(ExitStatus::kFault, error, std::move(options));
-  if (!options.resume) {
-    options.started = UtcStamp();
-    journal = Journal::Create(options.out, options, &error);
-    if (!journal) {
-      // If the journal was not created, the folder is not writable; if it was created and not written,
-      // the disk is at fault.
-      const bool created = std::filesystem::exists(options.out / kJournalName, code);
-      return Refused(created ? ExitStatus::kFault : ExitStatus::kUsage, error, std::move(options));
-    }
-  }
-  CampaignState campaign_state(options, *course.plan, course.search.get(), std::move(state),
-                               std::move(journal));
-  WorkerPool pool(options, &campaign_state, interrupt, observer);
-  pool.Run();
-  campaign_state.Close();
+  error = DiskShortage(options_.out, options_.least_free);
+  return error.empty() || Refuse(ExitStatus::kFault, error);
+}
 
+bool Campaign::Refuse(ExitStatus status, const std::string& error) {
+  status_ = status;
+  error_ = error;
+  return false;
+}
+
+bool Campaign::Next(std::chrono::milliseconds patience, std::vector<CampaignEvent>* events) {
+  *events = std::exchange(events_, {});
+  return !events->empty() || (pool_ && pool_->Next(patience, events));
+}
+
+Progress Campaign::GetProgress() { return pool_->GetProgress(); }
+
+CampaignSummary Campaign::Finish() {
   CampaignSummary summary;
-  summary.elapsed = campaign_state.Elapsed();
-  summary.targets = campaign_state.Tallies();
-  summary.sightings = campaign_state.Sightings();
-  for (size_t t = 0; t < options.targets.size(); ++t) {
-    summary.coverage.push_back(ReportOf(course.search->coverage(t)));
-    summary.yields.push_back(course.search->yields(t));
+  summary.status = status_;
+  summary.error = error_;
+  summary.options = options_;
+  if (!pool_) return summary;
+  state_->Close();
+  summary.elapsed = state_->Elapsed();
+  summary.targets = state_->Tallies();
+  summary.sightings = state_->Sightings();
+  for (size_t t = 0; t < options_.targets.size(); ++t) {
+    summary.coverage.push_back(ReportOf(search_->coverage(t)));
+    summary.yields.push_back(search_->yields(t));
   }
-  summary.error = pool.error();
-  summary.time = pool.time();
-  summary.status = Gravest({{ExitStatus::kFault, campaign_state.Faults() > 0},
-                            {pool.status(), true},
-                            {ExitStatus::kFindings, !summary.sightings.empty()}});
-  summary.options = options;
+  summary.error = pool_->error();
+  summary.time = pool_->time();
+  summary.status =
+      Gravest({state_->Faults() > 0 ? ExitStatus::kFault : ExitStatus::kClean, pool_->status(),
+               summary.sightings.empty() ? ExitStatus::kClean : ExitStatus::kFindings});
   const std::string text = ToJson(summary).Dump(2) + "\n";
-  if (!WriteWhole(options.out / "summary.json", std::as_bytes(std::span(text)), &error)) {
+  std::string error;
+  if (!WriteWhole(options_.out / "summary.json", std::as_bytes(std::span(text)), &error)) {
     summary.status = ExitStatus::kFault;
     if (summary.error.empty()) summary.error = error;
   }
   return summary;
+}
+
+CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt) {
+  Campaign campaign(std::move(options), interrupt);
+  std::vector<CampaignEvent> events;
+  while (campaign.Next(std::chrono::seconds(1), &events)) {
+  }
+  return campaign.Finish();
 }
 
 }  // namespace plumbline::fuzz

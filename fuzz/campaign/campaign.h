@@ -11,6 +11,8 @@
 // a bit. Logs, findings and the search's state have their own limits, and a campaign ends when less
 // than CampaignOptions::least_free bytes are free.
 //
+// A campaign is pulled: its threads judge cases, and whoever began it asks what happened.
+//
 // `out` holds journal.jsonl (fuzz/campaign/journal.h), findings/*.safetensors, faults/, logs/ (what
 // workers print), shrinking/ (the best so far of each problem that is being shrunk), summary.json.
 
@@ -20,16 +22,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fuzz/base/exit_status.h"
 #include "fuzz/campaign/options.h"
+#include "fuzz/campaign/progress.h"
 #include "fuzz/campaign/search/assurance.h"
-#include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/regime_yield.h"
 #include "fuzz/campaign/tally.h"
 #include "fuzz/campaign/time_split.h"
@@ -37,32 +39,12 @@
 
 namespace plumbline::fuzz {
 
-struct Progress {
-  Phase phase = Phase::kSearch;
-  std::chrono::milliseconds elapsed{0};  // over all runs
-  Budget budget;
-  std::vector<std::pair<std::string, Tally>> targets;
-  int64_t cases_before = 0;  // judged in earlier runs
-  double in_this_run = 0;    // seconds
-  int64_t findings = 0;
-  int64_t cells = 0;                    // all targets together
-  std::chrono::milliseconds newest{0};  // when the last new one was seen
-  std::vector<std::string> activity;    // "shrinking bound:logprob: 31840 -> 52 values"
-};
-
-// Receives the events of a campaign. Calls come one at a time, from several threads.
-class CampaignObserver {
- public:
-  virtual ~CampaignObserver() = default;
-  virtual void OnNote(const std::string&) {}
-  // Called for a sighting, before it is shrunk.
-  virtual void OnSighting(const Sighting&, const std::string& /*why of the regime*/) {}
-  // Called when it is stored: sighting.kept is set.
-  virtual void OnStored(const Sighting&, const std::string& /*why of the regime*/) {}
-  virtual void OnFault(const std::string& /*what*/, const std::filesystem::path& /*file*/) {}
-  // Called about five times a second.
-  virtual void OnProgress(const Progress&) {}
-};
+class CampaignState;
+class Journal;
+class Plan;
+class Search;
+class WorkerPool;
+struct JournalState;
 
 // The estimate of the part that a campaign has not seen of one target.
 struct CoverageReport {
@@ -84,16 +66,50 @@ struct CampaignSummary {
   std::vector<RegimeYields> yields;
 };
 
-// Runs until the budget ends or *interrupt becomes true.
-CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt,
-                            CampaignObserver* observer);
+class Campaign {
+ public:
+  // Begins a campaign, or resumes the one in options.out. If that is impossible, it ends at once, and
+  // Finish says why. It also ends when `interrupt` becomes true, which must outlive it.
+  Campaign(CampaignOptions options, const std::atomic<bool>& interrupt);
+  ~Campaign();
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  // Waits for events, for `patience` at most, and hands them over in their order. Returns false at the
+  // end. It is to be called until then: it also watches the disk.
+  bool Next(std::chrono::milliseconds patience, std::vector<CampaignEvent>* events);
+  // Next has returned true and no event.
+  Progress GetProgress();
+  // Ends the journal and writes summary.json. Next has returned false.
+  CampaignSummary Finish();
+  // As they are used: after a resume, with those of the journal.
+  const CampaignOptions& options() const { return options_; }
+
+ private:
+  // These return false after a refusal.
+  bool Begin(std::unique_ptr<Journal>* journal);
+  bool Resume(JournalState* state, std::unique_ptr<Journal>* journal);
+  bool MakePlan();
+  bool Prepare();
+  bool Refuse(ExitStatus status, const std::string& error);
+
+  CampaignOptions options_;
+  const std::atomic<bool>& interrupt_;
+  ExitStatus status_ = ExitStatus::kClean;
+  std::string error_;
+  std::vector<CampaignEvent> events_;  // those of the resume
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Search> search_;
+  std::unique_ptr<CampaignState> state_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+// Runs a campaign to its end.
+CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& interrupt);
 
 // Returns why the campaign is impossible: an unknown regime, a recipe that does not parse, no target.
 // Empty if it is possible.
 std::string Objection(const CampaignOptions& options);
-
-// Returns the one line that the user sees for a regime; "" if there is none of that name.
-std::string WhyOf(std::string_view regime);
 
 // Returns the number of a target's sightings by regime.
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target);

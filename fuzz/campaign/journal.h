@@ -17,10 +17,9 @@
 //
 // ITEM is index * targets + target, index as in fuzz/campaign/search/plan.h.
 //
-// Each line is written with one write(2), so a crash of the supervisor tears at most the last line. A
-// torn last line is cut off when the journal is opened again. An item is done when its "done" line is
-// whole, and a sighting precedes the "done" of its case. So a resumed campaign repeats unfinished
-// cases, counts nothing twice, and pursues sightings that were not stored.
+// An item is done when its "done" line is whole, and a sighting precedes the "done" of its case. A
+// crash of the supervisor tears at most the last line (fuzz/base/json_lines.h). So a resumed campaign
+// repeats unfinished cases, counts nothing twice, and pursues sightings that were not stored.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
@@ -28,15 +27,16 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "fuzz/base/json_lines.h"
 #include "fuzz/campaign/options.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
@@ -68,27 +68,65 @@ struct JournalState {
   }
 };
 
-// Called for every item that is done, once each, in the order of the lines. The state then holds what
-// came before the item, at least its options.
-using OnDone = std::function<void(const JournalState& state, int64_t item, const CaseRecord&,
-                                  std::chrono::milliseconds)>;
+// An item that is done. `elapsed`: the campaign's clock.
+struct DoneItem {
+  int64_t item = 0;
+  CaseRecord record;
+  std::chrono::milliseconds elapsed{0};
+};
 
+// Reads a journal: its header first, then the items that are done, one by one.
+class JournalReader {
+ public:
+  // Reads the header. Null, with the reason, if there is no journal in `dir` or none of this format.
+  static std::unique_ptr<JournalReader> Open(const std::filesystem::path& dir, std::string* error);
+
+  const CampaignOptions& options() const { return state_.options; }
+  // Reads on up to the next item that is done; each comes once. nullopt at the end, or with *error,
+  // which names the line, if the journal is damaged anywhere but at its end.
+  std::optional<DoneItem> Next(std::string* error);
+  // Returns what all lines together say. Next has returned nullopt without an error.
+  JournalState Finish();
+  size_t whole() const { return lines_->whole(); }  // bytes up to the end of the last whole line
+
+ private:
+  explicit JournalReader(std::unique_ptr<JsonLinesReader> lines) : lines_(std::move(lines)) {}
+  // These return false if the line is wrong; `why` says how.
+  bool Header(const Json& line, std::string* why);
+  bool Take(const Json& line, std::string* why);
+  bool Start(const Json& line, std::string* why);
+  bool Kind(const Json& line, std::string* why);
+  bool Done(const Json& done, const Json& line, std::string* why);
+  bool Sighted(const Json& line, std::string* why);
+  bool More(const Json& line, std::string* why);
+  bool Stored(const Json& line, std::string* why);
+  bool Clock(int64_t ms);
+  Sighting* Known(const Json& line, std::string* why);
+
+  const std::unique_ptr<JsonLinesReader> lines_;
+  JournalState state_;
+  std::vector<std::pair<std::string, CaseClass>> kinds_;  // by number
+  std::set<int64_t> started_;
+  int64_t count_ = 0;              // items that are done
+  std::optional<DoneItem> fresh_;  // the line that was read last, if it says that one is done
+};
+
+// Reads the whole journal in `dir`. nullopt, with the reason, if it is damaged.
+std::optional<JournalState> ReadJournal(const std::filesystem::path& dir, std::string* error);
+
+// Appends to a journal.
 class Journal {
  public:
+  // Returns why `dir` cannot hold a new campaign, if it holds one; else an empty text.
+  static std::string Taken(const std::filesystem::path& dir);
   // Begins a new journal in the existing folder `dir`. Null, with the reason, if there is one already.
   static std::unique_ptr<Journal> Create(const std::filesystem::path& dir,
                                          const CampaignOptions& options, std::string* error);
-  // Reads the journal in `dir` and prepares it for appending. Null, naming the line, if it is damaged
-  // anywhere but at its end. Null also while another process holds it.
-  static std::unique_ptr<Journal> Open(const std::filesystem::path& dir, JournalState* state,
-                                       std::string* error, const OnDone& on_done = {});
-  // Reads as Open does, but changes nothing and takes no lock.
-  static bool Read(const std::filesystem::path& dir, JournalState* state, std::string* error,
-                   const OnDone& on_done = {});
-
-  ~Journal();
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
+  // Takes hold of the journal in `dir`. Null, with the reason, while another process holds it. It is to
+  // be read, and then continued, before anything is appended.
+  static std::unique_ptr<Journal> Open(const std::filesystem::path& dir, std::string* error);
+  // Cuts a torn last line off. `read` has read the journal to its end, and `state` is what it says.
+  bool Continue(const JournalReader& read, const JournalState& state, std::string* error);
 
   // These may be called from any thread.
   void Start(int64_t item);
@@ -102,17 +140,14 @@ class Journal {
 
   // Returns why a line could not be written (a full disk); empty if all lines were. Nothing is written
   // after a failure.
-  std::string Failure();
+  std::string Failure() { return file_->Failure(); }
 
  private:
-  explicit Journal(int descriptor) : descriptor_(descriptor) {}
-  void Append(const Json& line);
-  void Write(const std::string& text);  // under mutex_
+  explicit Journal(std::unique_ptr<JsonLinesWriter> file) : file_(std::move(file)) {}
 
-  int descriptor_;
-  std::mutex mutex_;
+  const std::unique_ptr<JsonLinesWriter> file_;
+  std::mutex mutex_;  // guards kinds_, and keeps a kind before its first use
   KindNumbers kinds_;
-  std::string failure_;
 };
 
 }  // namespace plumbline::fuzz

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzz/base/json.h"
+#include "fuzz/base/fields.h"
 #include "fuzz/base/units.h"
 #include "fuzz/campaign/search/options.h"
 
@@ -33,7 +33,7 @@ struct CampaignOptions : CaseOptions {
   CorpusStamp corpus_stamp;      // filled in when the campaign begins
 
   // If absent, they are those of the campaign in `out`, or the defaults of a new one (60 s, no limit,
-  // 20 s).
+  // 20 s, or 120 s for cases of production size).
   std::optional<Budget> budget;
   std::optional<int64_t> stop_after;  // distinct findings; 0: no such limit
   std::optional<std::chrono::milliseconds> case_timeout;
@@ -51,16 +51,15 @@ struct CampaignOptions : CaseOptions {
   Budget GetBudget() const { return budget.value_or(Budget{}); }
   int64_t GetStopAfter() const { return stop_after.value_or(0); }
   std::chrono::milliseconds GetCaseTimeout() const {
-    return case_timeout.value_or(std::chrono::milliseconds(20'000));
+    return case_timeout.value_or(std::chrono::milliseconds(production ? 120'000 : 20'000));
   }
   // Returns the cases of the whole campaign, all targets together; nullopt if only the clock limits
   // them.
   std::optional<int64_t> Cases() const;
 };
 
-// These write and read the journal's first line; nullopt names what is missing.
-Json ToJson(const CampaignOptions& options);
-std::optional<CampaignOptions> CampaignOptionsFromJson(const Json& json, std::string* error);
+// The journal's first line.
+void Fields(FieldVisitor& io, CampaignOptions& options);
 
 }  // namespace plumbline::fuzz
 

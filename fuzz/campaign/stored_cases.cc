@@ -10,14 +10,6 @@
 #include "fuzz/cases/corpus.h"
 
 namespace plumbline::fuzz {
-namespace {
-
-uint64_t Hash(uint64_t hash, std::string_view text) {
-  for (const char c : text) hash = Mix(hash, static_cast<unsigned char>(c));
-  return Mix(hash, text.size());
-}
-
-}  // namespace
 
 std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error) {
   StoredCases stored;
@@ -38,8 +30,10 @@ std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::
     }
     const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()),
                                  file->bytes().size());
-    stored.stamp.hash =
-        Hash(Hash(stored.stamp.hash, path.lexically_relative(options.corpus).string()), bytes);
+    const std::string name = path.lexically_relative(options.corpus).string();
+    for (const std::string_view part : {std::string_view(name), bytes}) {
+      stored.stamp.hash = Mix(Mix(stored.stamp.hash, part), part.size());
+    }
   }
   if (options.corpus_stamp != CorpusStamp{} && options.corpus_stamp != stored.stamp) {
     *error =

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "fuzz/campaign/campaign.h"
+#include "fuzz/recipe/expand/device_values.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
 
@@ -22,16 +23,10 @@ std::string Objection(const CampaignOptions& options) {
   }
   Recipe recipe;
   std::string error;
-  if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error)) return "recipe: " + error;
-  return {};
-}
-
-std::string WhyOf(std::string_view name) {
-  if (name == kCorpusRegime) return "a case that was kept";
-  for (const Regime& regime : Regimes()) {
-    if (regime.name == name) return std::string(regime.why);
+  if (!options.recipe.empty() && !Parse(options.recipe, &recipe, &error, options.MaxElements())) {
+    return "recipe: " + error;
   }
-  return {};
+  return options.production && !options.recipe.empty() ? WhyNotOnDevice(recipe) : "";
 }
 
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target) {
@@ -43,28 +38,27 @@ std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const 
 }
 
 Json ToJson(const CoverageReport& report) {
-  Json json;
-  json["cells"] = report.cells;
-  json["cases"] = report.cases;
-  json["blind"] = report.blind;
-  json["cases_since_new"] = report.cases_since_new;
-  json["newest_seconds"] = std::chrono::duration<double>(report.newest).count();
-  json["chance_of_new"] = report.chance.estimate;
-  json["chance_of_new_at_most"] = report.chance.at_most;
-  return json;
+  return Json::Object{{"cells", report.cells},
+                      {"cases", report.cases},
+                      {"blind", report.blind},
+                      {"cases_since_new", report.cases_since_new},
+                      {"newest_seconds", std::chrono::duration<double>(report.newest).count()},
+                      {"chance_of_new", report.chance.estimate},
+                      {"chance_of_new_at_most", report.chance.at_most}};
 }
 
 Json ToJson(const CampaignSummary& summary) {
-  Json json;
-  json["verdict"] = Name(summary.status);
-  json["status"] = static_cast<int>(summary.status);
+  Json json = Json::Object{{"verdict", Name(summary.status)},
+                           {"status", static_cast<int>(summary.status)},
+                           {"out", summary.options.out.string()},
+                           {"campaign", ToJson(summary.options)},
+                           {"elapsed_seconds", std::chrono::duration<double>(summary.elapsed).count()},
+                           {"time", ToJson(summary.time)},
+                           {"targets", Json::Array{}},
+                           {"findings", static_cast<int64_t>(summary.sightings.size())},
+                           {"sightings", Json::Array{}}};
   if (!summary.error.empty()) json["error"] = summary.error;
-  json["out"] = summary.options.out.string();
-  json["campaign"] = ToJson(summary.options);
-  json["elapsed_seconds"] = std::chrono::duration<double>(summary.elapsed).count();
-  json["time"] = ToJson(summary.time);
   int64_t cases = 0;
-  json["targets"] = Json(Json::Array{});
   for (size_t t = 0; t < summary.targets.size(); ++t) {
     const auto& [target, tally] = summary.targets[t];
     Json entry = ToJson(tally);
@@ -78,8 +72,6 @@ Json ToJson(const CampaignSummary& summary) {
     cases += tally.cases;
   }
   json["cases"] = cases;
-  json["findings"] = static_cast<int64_t>(summary.sightings.size());
-  json["sightings"] = Json(Json::Array{});
   for (const Sighting& sighting : summary.sightings) json["sightings"].Append(ToJson(sighting));
   return json;
 }

@@ -19,22 +19,8 @@ void Raise(std::map<std::string, double>* tightness, const std::string& output, 
 }
 
 Json NamedCounts(const ElementCounts& counts) {
-  constexpr const char* kNames[] = {"pass", "fail", "vacuous", "unspecified"};
-  Json json;
-  for (size_t i = 0; i < counts.size(); ++i) json[kNames[i]] = counts[i];
-  return json;
-}
-
-constexpr std::pair<const char*, std::string CaseClass::*> kClassKeys[] = {
-    {"class", &CaseClass::name},
-    {"aim", &CaseClass::aim},
-    {"dtype", &CaseClass::dtype},
-    {"grads", &CaseClass::grads}};
-
-Json ToJson(const CaseClass& case_class) {
-  Json json;
-  for (const auto& [key, member] : kClassKeys) json[key] = case_class.*member;
-  return json;
+  return Json::Object{
+      {"pass", counts[0]}, {"fail", counts[1]}, {"vacuous", counts[2]}, {"unspecified", counts[3]}};
 }
 
 }  // namespace
@@ -78,52 +64,27 @@ void Tally::Add(const CaseRecord& record) {
   }
 }
 
-void Tally::Add(const Tally& other) {
-  cases += other.cases;
-  pass += other.pass;
-  fail += other.fail;
-  skipped += other.skipped;
-  vacuous += other.vacuous;
-  faults += other.faults;
-  retried += other.retried;
-  arbitrated += other.arbitrated;
-  AddCounts(other.elements, &elements);
-  for (const auto& [case_class, theirs] : other.classes) {
-    ClassTally& mine = classes[case_class];
-    mine.cases += theirs.cases;
-    for (const auto& [output, tally] : theirs.outputs) {
-      AddCounts(tally.elements, &mine.outputs[output].elements);
-      Raise(&mine.outputs[output].tightness, tally.tightness);
-    }
-  }
-  for (const auto& [output, value] : other.tightness) Raise(&tightness, output, value);
-  for (const auto& [signature, count] : other.signatures) signatures[signature] += count;
-  for (const auto& [reason, count] : other.skip_reasons) skip_reasons[reason] += count;
-}
-
 Json ToJson(const Tally& tally) {
-  Json json;
-  json["cases"] = tally.cases;
-  json["pass"] = tally.pass;
-  json["fail"] = tally.fail;
-  json["skipped"] = tally.skipped;
-  json["vacuous"] = tally.vacuous;
-  json["faults"] = tally.faults;
-  json["retried"] = tally.retried;
-  json["tightness"] = Json(Json::Object{});
-  for (const auto& [output, value] : tally.tightness) json["tightness"][output] = value;
-  json["signatures"] = Json(Json::Object{});
-  for (const auto& [signature, count] : tally.signatures) json["signatures"][signature] = count;
-  json["skip_reasons"] = Json(Json::Object{});
-  for (const auto& [reason, count] : tally.skip_reasons) json["skip_reasons"][reason] = count;
-  json["arbitrated"] = tally.arbitrated;
-  json["elements"] = NamedCounts(tally.elements);
-  json["classes"] = Json(Json::Array{});
+  const auto object = [](const auto& map) { return Json::Object(map.begin(), map.end()); };
+  Json json = Json::Object{{"cases", tally.cases},
+                           {"pass", tally.pass},
+                           {"fail", tally.fail},
+                           {"skipped", tally.skipped},
+                           {"vacuous", tally.vacuous},
+                           {"faults", tally.faults},
+                           {"retried", tally.retried},
+                           {"tightness", object(tally.tightness)},
+                           {"signatures", object(tally.signatures)},
+                           {"skip_reasons", object(tally.skip_reasons)},
+                           {"arbitrated", tally.arbitrated},
+                           {"elements", NamedCounts(tally.elements)},
+                           {"classes", Json::Array{}},
+                           {"aims", Json::Object{}}};
   std::map<std::string, std::map<std::string, ElementCounts>> aims;
   for (const auto& [case_class, mine] : tally.classes) {
-    Json entry = ToJson(case_class);
-    entry["cases"] = mine.cases;
-    entry["outputs"] = Json(Json::Object{});
+    Json entry =
+        Json::Object{{"class", case_class.name},  {"aim", case_class.aim}, {"dtype", case_class.dtype},
+                     {"grads", case_class.grads}, {"cases", mine.cases},   {"outputs", Json::Object{}}};
     for (const auto& [output, counted] : mine.outputs) {
       Json& row = entry["outputs"][output];
       row = NamedCounts(counted.elements);
@@ -133,7 +94,6 @@ Json ToJson(const Tally& tally) {
     }
     json["classes"].Append(std::move(entry));
   }
-  json["aims"] = Json(Json::Object{});
   for (const auto& [aim, outputs] : aims) {
     for (const auto& [output, counts] : outputs) json["aims"][aim][output] = NamedCounts(counts);
   }

@@ -37,7 +37,6 @@ struct Tally {
   std::map<std::string, int64_t> skip_reasons;
 
   void Add(const CaseRecord& record);
-  void Add(const Tally& other);
 };
 
 Json ToJson(const Tally& tally);

@@ -8,15 +8,10 @@
 namespace plumbline::fuzz {
 
 Json ToJson(const TimeSplit& time) {
-  Json json;
-  json["jobs"] = time.jobs;
-  json["wall"] = time.wall;
-  json["target"] = time.target;
-  json["oracle"] = time.oracle;
-  json["arbiter"] = time.arbiter;
-  json["shrinking"] = time.shrinking;
-  json["expansion"] = time.expansion;
-  return json;
+  return Json::Object{{"jobs", time.jobs},          {"wall", time.wall},
+                      {"target", time.target},      {"oracle", time.oracle},
+                      {"arbiter", time.arbiter},    {"shrinking", time.shrinking},
+                      {"expansion", time.expansion}};
 }
 
 std::string Describe(const TimeSplit& time) {

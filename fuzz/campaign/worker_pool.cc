@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "fuzz/base/disk_space.h"
 #include "fuzz/cases/name.h"
@@ -30,34 +31,47 @@ constexpr milliseconds kPatience{2};
 // journal.
 constexpr int64_t kMostStored = 1'000;
 constexpr int64_t kMostStoredBytes = int64_t{256} << 20;
-constexpr milliseconds kProgressEvery{200};
 constexpr milliseconds kDiskEvery{1'000};
 
 }  // namespace
 
-void WorkerPool::Run() {
-  const int jobs = options_.jobs;
-  activity_.resize(static_cast<size_t>(jobs));
-  working_ = time_.jobs = jobs;
-  std::vector<std::thread> threads;
-  for (int job = 0; job < jobs; ++job) threads.emplace_back([this, job] { Work(job); });
-  Stopwatch since_disk;
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, kProgressEvery, [this] { return working_ == 0; })) break;
-    }
-    if (since_disk.Lap() * 1e3 >= static_cast<double>(kDiskEvery.count())) {
-      since_disk.Restart();
-      const std::string shortage = DiskShortage(options_.out, options_.least_free);
-      if (!shortage.empty()) End(ExitStatus::kFault, shortage);
-    }
-    const Progress progress = Snapshot();
-    const std::lock_guard lock(observer_mutex_);
-    observer_.OnProgress(progress);
+WorkerPool::WorkerPool(const CampaignOptions& options, CampaignState* campaign_state,
+                       const std::atomic<bool>& interrupt)
+    : options_(options), campaign_state_(*campaign_state), interrupt_(interrupt) {
+  const auto targets = static_cast<double>(options.targets.size());
+  for (const auto& [target, tally] : campaign_state->Tallies()) cases_before_ += tally.cases;
+  for (const Sighting& sighting : campaign_state->Sightings()) {
+    if (!sighting.kept || sighting.kept->file.empty()) continue;
+    std::error_code gone;
+    const auto bytes = std::filesystem::file_size(options.out / sighting.kept->file, gone);
+    if (gone) continue;
+    ++stored_files_;
+    stored_bytes_ += static_cast<int64_t>(bytes);
   }
-  for (std::thread& thread : threads) thread.join();
+  for (size_t t = 0; t < options.targets.size(); ++t) {
+    schedules_.emplace_back(kArbitratedPerMinute / targets);
+  }
+  for (int job = 0; job < options.jobs; ++job) activity_.emplace_back();
+  working_ = time_.jobs = options.jobs;
+  for (int job = 0; job < options.jobs; ++job) threads_.emplace_back([this, job] { Work(job); });
+}
+
+bool WorkerPool::Next(milliseconds patience, std::vector<CampaignEvent>* events) {
+  if (since_disk_.Lap() * 1e3 >= static_cast<double>(kDiskEvery.count())) {
+    since_disk_.Restart();
+    const std::string shortage = DiskShortage(options_.out, options_.least_free);
+    if (!shortage.empty()) End(ExitStatus::kFault, shortage);
+  }
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::min(patience, kDiskEvery),
+                      [this] { return working_ == 0 || !events_.empty(); });
+    *events = std::exchange(events_, {});
+    if (working_ > 0 || !events->empty()) return true;
+  }
+  threads_.clear();
   time_.wall = begin_.Lap();
+  return false;
 }
 
 void WorkerPool::Work(int job) {
@@ -87,36 +101,43 @@ void WorkerPool::Work(int job) {
 WorkerPool::Runners WorkerPool::MakeRunners(int job) const {
   Runners runners;
   for (size_t t = 0; t < options_.targets.size(); ++t) {
-    WorkerSpec spec;
-    spec.target = options_.targets[t];
-    spec.program = options_.program;
-    spec.memory = options_.worker_memory;
-    spec.log =
-        options_.out / "logs" / ("worker-" + std::to_string(job) + "-" + std::to_string(t) + ".log");
-    runners.push_back(
-        std::make_unique<CaseRunner>(std::move(spec), options_.GetCaseTimeout(), &interrupt_));
+    const std::string log = "worker-" + std::to_string(job) + "-" + std::to_string(t) + ".log";
+    runners.push_back(std::make_unique<CaseRunner>(WorkerSpec{.target = options_.targets[t],
+                                                              .program = options_.program,
+                                                              .log = options_.out / "logs" / log,
+                                                              .memory = options_.worker_memory,
+                                                              .production = options_.production},
+                                                   options_.GetCaseTimeout(), &interrupt_));
   }
   return runners;
 }
 
-std::optional<Request> WorkerPool::RequestOf(const Item& item, std::string* error) {
+std::optional<Case> WorkerPool::ReadStored(const std::filesystem::path& file) {
+  std::string error;
+  std::optional<Case> c = ReadCase(file, &error);
+  if (!c) End(ExitStatus::kFault, "corpus: " + error);
+  return c;
+}
+
+std::optional<Request> WorkerPool::RequestOf(const Item& item) {
   if (item.file.empty()) return RequestFor(item.recipe, item.seed);
-  const std::optional<Case> c = ReadCase(item.file, error);
-  if (!c) return std::nullopt;
-  return RequestFor(c->problem, SeedOf(*c));
+  const std::optional<Case> c = ReadStored(item.file);
+  return c ? std::optional(RequestFor(c->problem, SeedOf(*c))) : std::nullopt;
+}
+
+bool WorkerPool::Answered(Judged::Kind kind, const std::string& error) {
+  if (kind == Judged::Kind::kJudged) return true;
+  const bool gone = kind == Judged::Kind::kUnavailable;
+  End(gone ? ExitStatus::kUnavailable : ExitStatus::kInterrupted, error);
+  return false;
 }
 
 bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
   campaign_state_.Start(item);
-  std::string unreadable;
-  const std::optional<Request> sent = RequestOf(item, &unreadable);
-  if (!sent) {
-    End(ExitStatus::kFault, "corpus: " + unreadable);
-    return false;
-  }
-  const Request& request = *sent;
+  const std::optional<Request> request = RequestOf(item);
+  if (!request) return false;
   Stopwatch watch;
-  Judged judged = runner->Run(request);
+  Judged judged = runner->Run(*request);
   const double seconds = watch.Lap();
   AddTime(&TimeSplit::expansion, judged.result.expand_seconds);
   AddTime(&TimeSplit::target, judged.result.target_seconds);
@@ -125,31 +146,24 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
   // The arbiter is asked before anything becomes a finding. A known signature is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
   if (judged.kind == Judged::Kind::kJudged && campaign_state_.ShowsNew(item, judged.result)) {
-    judged = runner->Confirm(request, std::move(judged));
+    judged = runner->Confirm(*request, std::move(judged));
     AddTime(&TimeSplit::arbiter, watch.Lap());
   } else if (judged.kind == Judged::Kind::kJudged && judged.result.verdict == oracle::Verdict::kPass &&
-             judged.result.harness_fault.empty() &&
+             judged.result.harness_fault.empty() && !options_.production &&
              schedules_[item.target].Due(item.regime, item.arbiter_cost, seconds, begin_.Lap())) {
-    judged = runner->AskOnPass(request, std::move(judged));
+    judged = runner->AskOnPass(*request, std::move(judged));
     schedules_[item.target].Paid(item.regime, item.arbiter_cost, watch.Lap(), judged.result.arbitrated);
     AddTime(&TimeSplit::arbiter, watch.Lap());
   }
-  if (judged.kind != Judged::Kind::kJudged) {
-    const bool gone = judged.kind == Judged::Kind::kUnavailable;
-    End(gone ? ExitStatus::kUnavailable : ExitStatus::kInterrupted, judged.error);
-    return false;
-  }
+  if (!Answered(judged.kind, judged.error)) return false;
   if (!judged.result.harness_fault.empty()) {
-    Json witness;
-    witness["target"] = runner->target();
-    witness["recipe"] = item.recipe;
-    witness["result"] = ToJson(judged.result);
+    Json witness = Json::Object{
+        {"target", runner->target()}, {"recipe", item.recipe}, {"result", ToJson(judged.result)}};
     StoreFault("item-" + std::to_string(item.number), judged.result.harness_fault, std::move(witness),
                nullptr);
   }
-  for (const Sighting& sighting : campaign_state_.Record(item, judged, seconds)) {
-    const std::lock_guard lock(observer_mutex_);
-    observer_.OnSighting(sighting, WhyOf(sighting.regime));
+  for (Sighting& sighting : campaign_state_.Record(item, judged, seconds)) {
+    Report({.kind = CampaignEvent::Kind::kSighting, .sighting = std::move(sighting)});
   }
   if (const std::string failure = campaign_state_.Failure(); !failure.empty())
     End(ExitStatus::kFault, (options_.out / kJournalName).string() + ": " + failure);
@@ -157,25 +171,22 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
 }
 
 bool WorkerPool::PursueSighting(const Sighting& sighting, int job, Runners* runners) {
+  if (options_.production) {
+    StoreRecipe(sighting);
+    return true;
+  }
   const auto target = std::find(options_.targets.begin(), options_.targets.end(), sighting.target);
   CaseRunner& runner = *(*runners)[static_cast<size_t>(target - options_.targets.begin())];
-  SetActivity(job, "shrinking " + sighting.signature);
   const Stopwatch watch;
-  std::optional<Pursued> found = PursueFrom(sighting, job, &runner);
+  std::optional<Pursued> pursued = PursueFrom(sighting, job, &runner);
   AddTime(&TimeSplit::shrinking, watch.Lap());
-  SetActivity(job, "");
-  if (!found) return false;
-  Pursued& pursued = *found;
-  if (pursued.kind != Pursued::Kind::kCase) {
-    const bool gone = pursued.kind == Pursued::Kind::kUnavailable;
-    End(gone ? ExitStatus::kUnavailable : ExitStatus::kInterrupted, pursued.error);
-    return false;
-  }
-  StoreCase(sighting, std::move(pursued));
+  SetActivity(job, "", 0);
+  if (!pursued || !Answered(pursued->kind, pursued->error)) return false;
+  StoreCase(sighting, *std::move(pursued));
   return true;
 }
 
-std::optional<FailingProblem> WorkerPool::StartOf(const Sighting& sighting, std::string* error) {
+std::optional<FailingProblem> WorkerPool::StartOf(const Sighting& sighting) {
   FailingProblem start{.problem = {},
                        .finding = sighting.finding,
                        .recipe = sighting.recipe,
@@ -183,12 +194,13 @@ std::optional<FailingProblem> WorkerPool::StartOf(const Sighting& sighting, std:
                        .seed = 0};
   if (sighting.source.empty()) {
     Recipe recipe;
-    Parse(sighting.recipe, &recipe, error);
+    std::string unused;  // the campaign has drawn it
+    Parse(sighting.recipe, &recipe, &unused);
     start.problem = Expand(recipe);
     start.seed = recipe.seed;
     return start;
   }
-  std::optional<Case> c = ReadCase(sighting.source, error);
+  std::optional<Case> c = ReadStored(sighting.source);
   if (!c) return std::nullopt;
   start.problem = std::move(c->problem);
   start.recipe = c->recipe;
@@ -198,14 +210,10 @@ std::optional<FailingProblem> WorkerPool::StartOf(const Sighting& sighting, std:
 }
 
 std::optional<Pursued> WorkerPool::PursueFrom(const Sighting& sighting, int job, CaseRunner* runner) {
-  std::string unreadable;
-  const std::optional<FailingProblem> found = StartOf(sighting, &unreadable);
-  if (!found) {
-    End(ExitStatus::kFault, "corpus: " + unreadable);
-    return std::nullopt;
-  }
-  const FailingProblem& start = *found;
-  const int64_t values = ValueCount(start.problem);
+  const std::optional<FailingProblem> start = StartOf(sighting);
+  if (!start) return std::nullopt;
+  const int64_t values = ValueCount(start->problem);
+  SetActivity(job, "shrinking " + sighting.signature, values);
 
   PursuitOptions pursuit;
   pursuit.shrink_time = options_.shrink_time;
@@ -218,23 +226,19 @@ std::optional<Pursued> WorkerPool::PursueFrom(const Sighting& sighting, int job,
   std::string name = std::to_string(sighting.item) + "-" + sighting.signature + ".safetensors";
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == ':' || c == ' '; }, '-');
-  pursuit.best_so_far = options_.out / "shrinking" / name;
-  pursuit.on_smaller = [&](int64_t now) {
-    SetActivity(job, "shrinking " + sighting.signature + ": " + std::to_string(values) + " -> " +
-                         std::to_string(now) + " values");
-  };
+  pursuit.best_so_far = {options_.out / "shrinking" / name, &activity_[static_cast<size_t>(job)].best};
 
   // Shrinking continues from the point that an interrupted run had reached, if that still fails.
   std::string unused;
-  if (const auto best = ReadCase(pursuit.best_so_far, &unused)) {
-    FailingProblem smaller = start;
+  if (const auto best = ReadCase(pursuit.best_so_far.file, &unused)) {
+    FailingProblem smaller = *start;
     smaller.problem = best->problem;
     smaller.finding = best->finding;
     Pursued pursued = Pursue(smaller, runner, pursuit);
     pursued.kept.values_before = values;
-    if (pursued.kind != Pursued::Kind::kCase || pursued.kept.note.empty()) return pursued;
+    if (pursued.kind != Judged::Kind::kJudged || pursued.kept.note.empty()) return pursued;
   }
-  return Pursue(start, runner, pursuit);
+  return Pursue(*start, runner, pursuit);
 }
 
 std::string WorkerPool::Room(int64_t bytes) {
@@ -252,9 +256,7 @@ std::string WorkerPool::Room(int64_t bytes) {
 void WorkerPool::StoreCase(const Sighting& sighting, Pursued pursued) {
   const std::string name = CaseFileName(pursued.stored);
   if (!pursued.harness_fault.empty()) {
-    Json witness;
-    witness["target"] = sighting.target;
-    witness["recipe"] = sighting.recipe;
+    Json witness = Json::Object{{"target", sighting.target}, {"recipe", sighting.recipe}};
     StoreFault("shrunk-" + name, pursued.harness_fault, std::move(witness), &*pursued.witness);
   }
   const auto bytes = static_cast<int64_t>(SerializeCase(pursued.stored).size());
@@ -269,9 +271,20 @@ void WorkerPool::StoreCase(const Sighting& sighting, Pursued pursued) {
     pursued.kept.file = "findings/" + name;
   }
   StoreOtherFindings(sighting.target, pursued.other_findings);
-  const Sighting stored = campaign_state_.Store(sighting, std::move(pursued.kept));
-  const std::lock_guard lock(observer_mutex_);
-  observer_.OnStored(stored, WhyOf(stored.regime));
+  Keep(sighting, std::move(pursued.kept));
+}
+
+// A problem of production size is gigabytes, and every step of shrinking would take seconds.
+void WorkerPool::StoreRecipe(const Sighting& sighting) {
+  StoredFinding kept;
+  kept.finding = sighting.finding;
+  kept.note = "a case of production size is kept as its recipe, and not shrunk";
+  Keep(sighting, std::move(kept));
+}
+
+void WorkerPool::Keep(const Sighting& sighting, StoredFinding kept) {
+  Report({.kind = CampaignEvent::Kind::kStored,
+          .sighting = campaign_state_.Store(sighting, std::move(kept))});
 }
 
 // They do not become sightings, since no recipe shows them, but their cases are stored.
@@ -302,10 +315,7 @@ void WorkerPool::StoreFault(const std::string& name, const std::string& what, Js
   std::ofstream(path) << witness.Dump(2) << "\n";
   std::string error;
   if (c != nullptr) WriteCase(options_.out / "faults" / name, *c, &error);
-  {
-    const std::lock_guard lock(observer_mutex_);
-    observer_.OnFault(what, path);
-  }
+  Report({.kind = CampaignEvent::Kind::kFault, .text = what, .file = path});
   if (campaign_state_.CountFault(what) >= kMostFaults) {
     End(ExitStatus::kFault, std::to_string(kMostFaults) + " faults of the harness: stopped");
   }
@@ -331,12 +341,21 @@ void WorkerPool::AddTime(double TimeSplit::*part, double seconds) {
   time_.*part += seconds;
 }
 
-void WorkerPool::SetActivity(int job, std::string text) {
+void WorkerPool::SetActivity(int job, std::string text, int64_t values) {
   const std::lock_guard lock(mutex_);
-  activity_[static_cast<size_t>(job)] = std::move(text);
+  Activity& activity = activity_[static_cast<size_t>(job)];
+  activity.text = std::move(text);
+  activity.values = values;
+  activity.best.store(-1);
 }
 
-Progress WorkerPool::Snapshot() {
+void WorkerPool::Report(CampaignEvent event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+Progress WorkerPool::GetProgress() {
   Progress progress;
   progress.phase = campaign_state_.CurrentPhase();
   progress.elapsed = campaign_state_.Elapsed();
@@ -347,8 +366,13 @@ Progress WorkerPool::Snapshot() {
   progress.cases_before = cases_before_;
   progress.findings = static_cast<int64_t>(campaign_state_.Sightings().size());
   const std::lock_guard lock(mutex_);
-  for (const std::string& text : activity_) {
-    if (!text.empty()) progress.activity.push_back(text);
+  for (const Activity& activity : activity_) {
+    if (activity.text.empty()) continue;
+    const int64_t best = activity.best.load();
+    progress.activity.push_back(activity.text + (best < 0
+                                                     ? ""
+                                                     : ": " + std::to_string(activity.values) + " -> " +
+                                                           std::to_string(best) + " values"));
   }
   return progress;
 }

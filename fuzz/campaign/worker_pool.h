@@ -14,12 +14,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
+#include <thread>
 #include <vector>
 
+#include "fuzz/base/exit_status.h"
 #include "fuzz/campaign/arbiter_schedule.h"
-#include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/campaign_state.h"
+#include "fuzz/campaign/progress.h"
 #include "fuzz/campaign/time_split.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/triage/pursuit.h"
@@ -40,28 +41,17 @@ class Stopwatch {
 
 class WorkerPool {
  public:
+  // Starts the threads. All must outlive this; its end waits for theirs.
   WorkerPool(const CampaignOptions& options, CampaignState* campaign_state,
-             const std::atomic<bool>& interrupt, CampaignObserver* observer)
-      : options_(options),
-        campaign_state_(*campaign_state),
-        interrupt_(interrupt),
-        observer_(*observer) {
-    const auto targets = static_cast<double>(options.targets.size());
-    for (const auto& [target, tally] : campaign_state->Tallies()) cases_before_ += tally.cases;
-    for (const Sighting& sighting : campaign_state->Sightings()) {
-      if (!sighting.kept || sighting.kept->file.empty()) continue;
-      std::error_code gone;
-      const auto bytes = std::filesystem::file_size(options.out / sighting.kept->file, gone);
-      if (gone) continue;
-      ++stored_files_;
-      stored_bytes_ += static_cast<int64_t>(bytes);
-    }
-    for (size_t t = 0; t < options.targets.size(); ++t) {
-      schedules_.emplace_back(kArbitratedPerMinute / targets);
-    }
-  }
+             const std::atomic<bool>& interrupt);
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void Run();
+  // Waits for events, for `patience` at most, and hands them over in their order. Returns false once
+  // every thread has ended and all events were handed over. Also ends the run when the disk is nearly
+  // full.
+  bool Next(std::chrono::milliseconds patience, std::vector<CampaignEvent>* events);
+  Progress GetProgress();
   // Returns why the run ended early; kClean if it did not, kInterrupted if work was left behind.
   ExitStatus status() const {
     return failed_ != ExitStatus::kClean ? failed_
@@ -69,33 +59,42 @@ class WorkerPool {
                                          : ExitStatus::kClean;
   }
   const std::string& error() const { return error_; }
-  const TimeSplit& time() const { return time_; }  // valid after Run
+  const TimeSplit& time() const { return time_; }  // valid once Next has returned false
 
  private:
+  // What a job shrinks.
+  struct Activity {
+    std::string text;               // empty: nothing
+    int64_t values = 0;             // of the problem that it began with
+    std::atomic<int64_t> best{-1};  // of the best so far, as the pursuit writes it; -1: no step yet
+  };
   using Runners = std::vector<std::unique_ptr<CaseRunner>>;
 
   void Work(int job);
   Runners MakeRunners(int job) const;
-  // Makes the request that is sent; nullopt, with the reason, if the case's file cannot be read any
-  // more.
-  static std::optional<Request> RequestOf(const Item& item, std::string* error);
+  // Each of these three returns nullopt, and ends the run, if a case's file cannot be read any more.
+  std::optional<Case> ReadStored(const std::filesystem::path& file);
+  std::optional<Request> RequestOf(const Item& item);
+  std::optional<FailingProblem> StartOf(const Sighting& sighting);
+  // Returns true if the target answered; else ends the run.
+  bool Answered(Judged::Kind kind, const std::string& error);
   // Both return false if this thread is to end.
   bool RunItem(const Item& item, CaseRunner* runner);
   bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
-  // Returns nullopt, with the reason, if the case's file cannot be read any more.
-  static std::optional<FailingProblem> StartOf(const Sighting& sighting, std::string* error);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
   // Counts `bytes` more under findings/. Returns an empty text if they may be stored, else why not.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
+  void StoreRecipe(const Sighting& sighting);
+  void Keep(const Sighting& sighting, StoredFinding kept);
   void StoreOtherFindings(const std::string& target, const std::vector<Case>& others);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
   // Records why nothing more can be done; kInterrupted: work is left behind.
   void End(ExitStatus status, const std::string& error);
   bool Ending();
   void AddTime(double TimeSplit::*part, double seconds);
-  void SetActivity(int job, std::string text);
-  Progress Snapshot();
+  void SetActivity(int job, std::string text, int64_t values);
+  void Report(CampaignEvent event);
 
   const CampaignOptions& options_;
   CampaignState& campaign_state_;
@@ -104,18 +103,19 @@ class WorkerPool {
   int64_t cases_before_ = 0;               // those of earlier runs
   std::deque<ArbiterSchedule> schedules_;  // by target
 
-  std::mutex observer_mutex_;
-  CampaignObserver& observer_;
-
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<std::string> activity_;  // by job
+  std::vector<CampaignEvent> events_;  // not handed over yet
+  std::deque<Activity> activity_;      // by job
   int working_ = 0;
   TimeSplit time_;
   int64_t stored_files_ = 0, stored_bytes_ = 0;  // in findings/
   bool cut_short_ = false;
   ExitStatus failed_ = ExitStatus::kClean;
   std::string error_;
+
+  Stopwatch since_disk_;
+  std::vector<std::jthread> threads_;  // last: they end before the rest does
 };
 
 }  // namespace plumbline::fuzz

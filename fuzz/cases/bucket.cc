@@ -51,44 +51,22 @@ std::string ExtentClass(int64_t extent) {
                                             [&](int64_t tile) { return extent > tile; }));
 }
 
-bool IsValid(const OwnedProblem& p, int64_t label) {
-  return label != p.ignore_index && label >= 0 && label < p.vocab();
-}
-
 // The rows that the finding is about: its own if it names one, else the first few that count.
 std::vector<int64_t> RowsOf(const OwnedProblem& p, const Finding& f) {
   if (f.output != "grad_weight" && f.output != "loss" && f.row >= 0 && f.row < p.rows()) return {f.row};
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < std::min(p.rows(), kRowsRead); ++i) {
-    if (IsValid(p, p.labels.GetInt(i))) rows.push_back(i);
+    if (p.IsClass(p.labels.GetInt(i))) rows.push_back(i);
   }
   return rows;
 }
 
-struct ValueClass {
-  bool nan = false, infinite = false, subnormal = false, fine = false;
-};
-
-// `bits`: values with more significant bits than that count as fine.
-ValueClass Classify(const HostTensor& tensor, int bits) {
-  ValueClass c;
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const float x = tensor.GetFloat(i);
-    c.nan |= std::isnan(x);
-    c.infinite |= std::isinf(x);
-    if (!std::isfinite(x)) continue;
-    c.subnormal |= x != 0 && std::abs(x) < std::numeric_limits<float>::min();
-    c.fine |= SignificantBits(x) > bits;
-  }
-  return c;
-}
-
-void AddValues(std::string_view name, const HostTensor& tensor, Key* key) {
-  constexpr int kFewBits = 8;  // what bf16 holds
-  const ValueClass c = Classify(tensor, kFewBits);
-  key->AddIf(c.nan, std::string(name) + "=nan");
-  key->AddIf(c.infinite, std::string(name) + "=inf");
-  key->AddIf(c.subnormal, std::string(name) + "=subnormal");
+void AddValues(const std::string& name, const HostTensor& tensor, Key* key) {
+  std::set<int> classes;
+  for (int64_t i = 0; i < tensor.size(); ++i) classes.insert(std::fpclassify(tensor.GetFloat(i)));
+  key->AddIf(classes.contains(FP_NAN), name + "=nan");
+  key->AddIf(classes.contains(FP_INFINITE), name + "=inf");
+  key->AddIf(classes.contains(FP_SUBNORMAL), name + "=subnormal");
 }
 
 // Sorted by decades: a sentinel such as -1e4 needs more than exp's own underflow.
@@ -117,14 +95,14 @@ void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
       fine |= SignificantBits(static_cast<float>(z)) > 8;
       nearest = std::min(nearest, std::abs(z));
     }
-    const double of_label = IsValid(p, label) ? logits[static_cast<size_t>(label)] : 0;
+    const double of_label = p.IsClass(label) ? logits[static_cast<size_t>(label)] : 0;
     std::sort(logits.begin(), logits.end());
     top = std::max(top, logits.back());
     bottom = std::min(bottom, logits.front());
     gap = std::max(gap, logits.back() - logits.front());
     ties |= logits.size() > 1 && logits[logits.size() - 2] == logits.back();
     const double second = logits.size() > 1 ? logits[logits.size() - 2] : of_label;
-    confident |= IsValid(p, label) && of_label - second > 1.5;
+    confident |= p.IsClass(label) && of_label - second > 1.5;
   }
   if (!any) return;
   const double size = std::max(std::abs(top), std::abs(bottom));
@@ -140,13 +118,12 @@ void AddLogits(const OwnedProblem& p, const Finding& f, Key* key) {
 }
 
 void AddGradients(const OwnedProblem& p, Key* key) {
-  for (const auto& [name, tensor] : {std::pair<std::string_view, const HostTensor*>{
-                                         "g", p.grad_logprob ? &*p.grad_logprob : nullptr},
-                                     {"k", p.grad_entropy ? &*p.grad_entropy : nullptr}}) {
-    if (tensor == nullptr || tensor->size() == 0) continue;
+  using Gradient = std::pair<std::string, const std::optional<HostTensor>&>;
+  for (const auto& [name, tensor] : {Gradient{"g", p.grad_logprob}, Gradient{"k", p.grad_entropy}}) {
+    if (!tensor || tensor->size() == 0) continue;
     bool uniform = true, zero_first = tensor->GetFloat(0) == 0;
     for (int64_t i = 1; i < tensor->size(); ++i) uniform &= tensor->GetBits(i) == tensor->GetBits(0);
-    key->Add(std::string(name) + (uniform ? "" : zero_first ? "=varies-from-0" : "=varies"));
+    key->Add(name + (uniform ? "" : zero_first ? "=varies-from-0" : "=varies"));
     AddValues(name, *tensor, key);
   }
 }
@@ -187,7 +164,7 @@ void AddLabels(const OwnedProblem& p, const Finding& f, Key* key) {
   const std::vector<int64_t> rows = RowsOf(p, f);
   if (rows.empty() || p.vocab() < 2) return;
   const int64_t label = p.labels.GetInt(rows.front());
-  if (!IsValid(p, label) || label == 0) return;
+  if (!p.IsClass(label) || label == 0) return;
   key->Add(label == p.vocab() - 1 ? "label=last" : "label=inner");
 }
 
@@ -201,7 +178,7 @@ void AddPlace(const OwnedProblem& p, const Finding& f, Key* key) {
     key->Add(labelled ? "at=label" : "at=other");
   } else if (p.labels.GetInt(f.row) == p.ignore_index) {
     key->Add("at=ignored");
-  } else if (!IsValid(p, p.labels.GetInt(f.row))) {
+  } else if (!p.IsClass(p.labels.GetInt(f.row))) {
     key->Add("at=invalid");
   } else if (f.row > 0) {
     key->Add("at=later-row");
@@ -280,19 +257,22 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen
   return key.Take();
 }
 
-std::string IdOf(std::string_view key) {
-  uint64_t state = 0;
-  for (const char c : key) state = Mix(state, static_cast<unsigned char>(c));
-  return Text("%08" PRIx64, state >> 32);
-}
-
 }  // namespace
+
+void Fields(FieldVisitor& io, Bucket& bucket) {
+  io("key", bucket.key);
+  io("id", bucket.id);
+  // The id becomes part of a file's name.
+  if (bucket.id.size() != 8 || bucket.id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    io.Wrong("id", "8 hexadecimal digits");
+  }
+}
 
 Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Behaviour& seen) {
   const bool known = !seen.also.empty() || !seen.rules.empty();
   Bucket bucket;
   bucket.key = known ? KeyOf(minimised, finding, seen) : KeyOf(minimised, finding);
-  bucket.id = IdOf(bucket.key);
+  bucket.id = Text("%08" PRIx64, Mix(0, bucket.key) >> 32);
   return bucket;
 }
 

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/base/fields.h"
 #include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
 
@@ -30,6 +31,8 @@ struct Bucket {
   std::string id;   // 8 hexadecimal digits, a hash of the key
   bool operator==(const Bucket&) const = default;
 };
+
+void Fields(FieldVisitor& io, Bucket& bucket);
 
 struct Behaviour {
   std::vector<std::string> also;   // signatures of the problem with every output asked for

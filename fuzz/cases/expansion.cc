@@ -6,11 +6,11 @@
 #include <array>
 #include <charconv>
 #include <cinttypes>
-#include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
-#include "fuzz/base/json_reader.h"
+#include "fuzz/base/hash.h"
 #include "fuzz/base/text.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
@@ -21,30 +21,6 @@ namespace {
 // The version of Expand. Any change to what a recipe line expands to needs a new number.
 constexpr int64_t kGenerator = 1;
 
-struct Member {
-  std::string_view name;
-  HostTensor OwnedProblem::*tensor;
-};
-struct OptionalMember {
-  std::string_view name;
-  std::optional<HostTensor> OwnedProblem::*tensor;
-};
-constexpr std::array kMembers = {Member{"hidden", &OwnedProblem::hidden},
-                                 Member{"weight", &OwnedProblem::weight},
-                                 Member{"labels", &OwnedProblem::labels}};
-constexpr std::array kOptional = {OptionalMember{"temperature", &OwnedProblem::temperature},
-                                  OptionalMember{"grad_logprob", &OwnedProblem::grad_logprob},
-                                  OptionalMember{"grad_entropy", &OwnedProblem::grad_entropy}};
-
-template <class Problem, class Visitor>
-void ForEachTensor(Problem& problem, const Visitor& visit) {
-  for (const Member& member : kMembers) visit(member.name, &(problem.*member.tensor));
-  for (const OptionalMember& member : kOptional) {
-    auto& tensor = problem.*member.tensor;
-    visit(member.name, tensor ? &*tensor : nullptr);
-  }
-}
-
 std::string Hexadecimal(uint64_t value) { return Text("%" PRIx64, value); }
 
 bool ReadHexadecimal(const std::string& text, uint64_t* value) {
@@ -52,12 +28,6 @@ bool ReadHexadecimal(const std::string& text, uint64_t* value) {
   const auto result = std::from_chars(text.data(), end, *value, 16);
   return result.ec == std::errc() && result.ptr == end;
 }
-
-void Hash(const void* data, size_t size, uint64_t* hash) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < size; ++i) *hash = (*hash ^ bytes[i]) * 0x100000001b3u;
-}
-constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325u;
 
 // Returns why such a recipe is not expanded; else an empty text. Parse has limited N*V, N*H and V*H to
 // kMaxElements.
@@ -89,6 +59,14 @@ bool Differences(std::string_view name, const HostTensor& tensor, const HostTens
     overrides->push_back({std::string(name), i, bits});
   }
   return true;
+}
+
+Json OverridesJson(const Expansion& expansion) {
+  Json json{Json::Array()};
+  for (const Expansion::Override& o : expansion.overrides) {
+    json.Append(Json::Array{Json(o.tensor), Json(o.index), Json(Hexadecimal(o.bits))});
+  }
+  return json;
 }
 
 std::string ReadOverride(const Json& json, Expansion::Override* override) {
@@ -126,25 +104,18 @@ std::string Apply(const Expansion::Override& override, OwnedProblem* problem) {
 
 }  // namespace
 
-uint64_t Fnv1a(std::span<const std::byte> bytes) {
-  uint64_t hash = kHashOfNothing;
-  Hash(bytes.data(), bytes.size(), &hash);
-  return hash;
-}
-
 uint64_t TensorHash(const OwnedProblem& problem) {
-  uint64_t hash = kHashOfNothing;
+  Fnv1a hash;
   ForEachTensor(problem, [&](std::string_view name, const HostTensor* tensor) {
     if (tensor == nullptr) return;
-    Hash(name.data(), name.size(), &hash);
-    const auto dtype = static_cast<unsigned char>(tensor->dtype);
-    Hash(&dtype, 1, &hash);
     const uint64_t rank = tensor->shape.size();
-    Hash(&rank, sizeof rank, &hash);
-    Hash(tensor->shape.data(), tensor->shape.size() * sizeof(int64_t), &hash);
-    Hash(tensor->bytes.data(), tensor->bytes.size(), &hash);
+    hash.Add(name);
+    hash.Add(std::as_bytes(std::span(&tensor->dtype, 1)));
+    hash.Add(std::as_bytes(std::span(&rank, 1)));
+    hash.Add(std::as_bytes(std::span(tensor->shape)));
+    hash.Add(tensor->bytes);
   });
-  return hash;
+  return hash.value();
 }
 
 std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::string& recipe) {
@@ -162,12 +133,12 @@ std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::str
   Expansion expansion;
   expansion.recipe = recipe;
   expansion.check = TensorHash(problem);
-  for (const Member& m : kMembers) {
+  for (const RequiredTensor& m : kRequiredTensors) {
     if (!Differences(m.name, problem.*m.tensor, expanded.*m.tensor, &expansion.overrides)) {
       return std::nullopt;
     }
   }
-  for (const OptionalMember& m : kOptional) {
+  for (const OptionalTensor& m : kOptionalTensors) {
     const auto& mine = problem.*m.tensor;
     const auto& other = expanded.*m.tensor;
     if (!mine && other) expansion.absent.emplace_back(m.name);
@@ -185,9 +156,9 @@ std::string Materialise(const Expansion& expansion, const ExpansionLimits& limit
   if (why = TooMuch(recipe, limits); !why.empty()) return "expansion.recipe: " + why;
   OwnedProblem expanded = Expand(recipe);
   for (const std::string& name : expansion.absent) {
-    const auto member = std::find_if(kOptional.begin(), kOptional.end(),
-                                     [&](const OptionalMember& m) { return m.name == name; });
-    if (member == kOptional.end() || !(expanded.*member->tensor)) {
+    const auto member = std::find_if(kOptionalTensors.begin(), kOptionalTensors.end(),
+                                     [&](const OptionalTensor& m) { return m.name == name; });
+    if (member == kOptionalTensors.end() || !(expanded.*member->tensor)) {
       return "expansion.absent: the recipe has no " + Abridged(Json(name).Dump()) + " to leave out";
     }
     (expanded.*member->tensor).reset();
@@ -199,61 +170,30 @@ std::string Materialise(const Expansion& expansion, const ExpansionLimits& limit
     return "expansion.check is " + Hexadecimal(expansion.check) + ", what is expanded has " +
            Hexadecimal(check) + ": another generator wrote it, or it was changed by hand";
   }
-  for (const Member& m : kMembers) problem->*m.tensor = std::move(expanded.*m.tensor);
-  for (const OptionalMember& m : kOptional) problem->*m.tensor = std::move(expanded.*m.tensor);
+  for (const RequiredTensor& m : kRequiredTensors) problem->*m.tensor = std::move(expanded.*m.tensor);
+  for (const OptionalTensor& m : kOptionalTensors) problem->*m.tensor = std::move(expanded.*m.tensor);
   return {};
 }
 
-Json ToJson(const Expansion& expansion) {
-  Json json;
-  json["generator"] = kGenerator;
-  json["recipe"] = expansion.recipe;
-  json["check"] = Hexadecimal(expansion.check);
-  json["absent"] = Json::Array();
-  for (const std::string& name : expansion.absent) json["absent"].Append(name);
-  json["overrides"] = Json::Array();
-  for (const Expansion::Override& o : expansion.overrides) {
-    json["overrides"].Append(Json::Array{Json(o.tensor), Json(o.index), Json(Hexadecimal(o.bits))});
+void Fields(FieldVisitor& io, Expansion& expansion) {
+  int64_t generator = kGenerator;
+  io("generator", generator, kGenerator, kGenerator);
+  io("recipe", expansion.recipe);
+  io.As("check", Hexadecimal(expansion.check), [&](const std::string& check) {
+    if (!ReadHexadecimal(check, &expansion.check)) io.Wrong("check", "hexadecimal digits");
+  });
+  io("absent", expansion.absent);
+  Json overrides = OverridesJson(expansion);
+  io.Verbatim("overrides", overrides);
+  if (!io.reading()) return;
+  const Json::Array* array = overrides.as_array();
+  if (array == nullptr || array->size() > kMaxOverrides) {
+    return io.Wrong("overrides", "an array of at most " + std::to_string(kMaxOverrides) + " elements");
   }
-  return json;
-}
-
-std::string ExpansionFromJson(const Json& json, Expansion* expansion) {
-  JsonReader reader(&json, "expansion", Presence::kRequired);
-  int64_t generator = 0;
-  std::string check;
-  reader.Read("generator", &generator, kGenerator, kGenerator);
-  reader.Read("recipe", &expansion->recipe);
-  reader.Read("check", &check);
-  if (!ReadHexadecimal(check, &expansion->check)) {
-    reader.Wrong("check", json.Find("check"), "hexadecimal digits");
+  for (const Json& item : *array) {
+    std::string why = ReadOverride(item, &expansion.overrides.emplace_back());
+    if (!why.empty()) io.Refuse("expansion.overrides: " + why);
   }
-  const Json* absent = reader.Member("absent");
-  if (absent == nullptr || absent->as_array() == nullptr) {
-    reader.Wrong("absent", absent, "an array");
-  } else {
-    for (const Json& name : *absent->as_array()) {
-      if (name.as_string() == nullptr) {
-        reader.Wrong("absent", &name, "a tensor's name");
-        break;
-      }
-      expansion->absent.push_back(*name.as_string());
-    }
-  }
-  const Json* overrides = reader.Member("overrides");
-  if (overrides == nullptr || overrides->as_array() == nullptr ||
-      overrides->as_array()->size() > kMaxOverrides) {
-    reader.Wrong("overrides", overrides,
-                 "an array of at most " + std::to_string(kMaxOverrides) + " elements");
-  } else {
-    for (const Json& item : *overrides->as_array()) {
-      Expansion::Override& override = expansion->overrides.emplace_back();
-      if (std::string why = ReadOverride(item, &override); !why.empty()) {
-        return "expansion.overrides: " + why;
-      }
-    }
-  }
-  return reader.Error();
 }
 
 }  // namespace plumbline::fuzz

@@ -14,14 +14,12 @@
 #ifndef PLUMBLINE_FUZZ_CASES_EXPANSION_H_
 #define PLUMBLINE_FUZZ_CASES_EXPANSION_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "fuzz/base/json.h"
+#include "fuzz/base/fields.h"
 #include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
@@ -49,8 +47,6 @@ struct Expansion {
   bool operator==(const Expansion&) const = default;
 };
 
-uint64_t Fnv1a(std::span<const std::byte> bytes);
-
 // FNV-1a over the names, dtypes, shapes and bytes of the tensors.
 uint64_t TensorHash(const OwnedProblem& problem);
 
@@ -63,8 +59,7 @@ std::optional<Expansion> ExpansionOf(const OwnedProblem& problem, const std::str
 std::string Materialise(const Expansion& expansion, const ExpansionLimits& limits,
                         OwnedProblem* problem);
 
-Json ToJson(const Expansion& expansion);
-std::string ExpansionFromJson(const Json& json, Expansion* expansion);  // the refusal, or empty
+void Fields(FieldVisitor& io, Expansion& expansion);
 
 }  // namespace plumbline::fuzz
 

@@ -11,7 +11,6 @@
 #include "fuzz/base/regular_file.h"
 #include "fuzz/base/text.h"
 #include "fuzz/cases/corpus.h"
-#include "fuzz/cases/json.h"
 #include "fuzz/problem/safetensors.h"
 #include "fuzz/recipe/recipe.h"
 
@@ -19,22 +18,48 @@ namespace plumbline::fuzz {
 namespace {
 
 constexpr std::string_view kKey = "case";
+constexpr std::string_view kFormat = "plumbline-case";
+constexpr int64_t kVersion = 1;
+
+// Everything in a case except the elements.
+void CaseFields(FieldVisitor& io, Case& c, std::optional<Expansion>& expansion) {
+  std::string format(kFormat);
+  io("format", format);
+  if (format != kFormat) io.Wrong("format", "\"plumbline-case\"");
+  int64_t version = kVersion;
+  io("version", version, kVersion, kVersion);
+  // Both may be absent: a case older than states is new, and its bucket is unknown.
+  if (io.Has("state", true)) io("state", c.state, kCaseStateNames);
+  if (io.Has("bucket", !c.bucket.id.empty())) io("bucket", c.bucket);
+  io("target", c.target);
+  io("why", c.why);
+  io("recipe", c.recipe);
+  io("finding", c.finding);
+  if (io.Has("extra", !c.extra.is_null())) {
+    io.Verbatim("extra", c.extra);
+    if (c.extra.as_object() == nullptr) io.Wrong("extra", "an object");
+  }
+  io.IfSet("expansion", expansion);
+  io("problem", c.problem);
+}
+
+// `expansion` replaces the tensors; it is absent if they are in the file.
+std::string CaseToJson(const Case& c, std::optional<Expansion> expansion) {
+  return WriteJson([&](FieldVisitor& io) { CaseFields(io, const_cast<Case&>(c), expansion); }).Dump();
+}
 
 std::string TakeTensors(std::map<std::string, HostTensor>* tensors, OwnedProblem* p) {
-  const auto take = [&](const char* name) -> std::optional<HostTensor> {
-    auto node = tensors->extract(name);
+  const auto take = [&](std::string_view name) -> std::optional<HostTensor> {
+    auto node = tensors->extract(std::string(name));
     if (node.empty()) return std::nullopt;
     return std::move(node.mapped());
   };
-  for (const auto& [name, tensor] : {std::pair("hidden", &p->hidden), std::pair("weight", &p->weight),
-                                     std::pair("labels", &p->labels)}) {
-    std::optional<HostTensor> taken = take(name);
-    if (!taken) return "tensor \"" + std::string(name) + "\" is missing";
-    *tensor = std::move(*taken);
+  for (const RequiredTensor& member : kRequiredTensors) {
+    std::optional<HostTensor> taken = take(member.name);
+    if (!taken) return "tensor \"" + std::string(member.name) + "\" is missing";
+    p->*member.tensor = std::move(*taken);
   }
-  p->temperature = take("temperature");
-  p->grad_logprob = take("grad_logprob");
-  p->grad_entropy = take("grad_entropy");
+  for (const OptionalTensor& member : kOptionalTensors) p->*member.tensor = take(member.name);
   if (!tensors->empty()) {
     return "unknown tensor " + Abridged(Json(tensors->begin()->first).Dump());
   }
@@ -100,24 +125,25 @@ bool Case::operator==(const Case& other) const {
 
 std::vector<std::byte> SerializeCase(const Case& c) {
   SafeTensors content;
-  content.metadata[std::string(kKey)] = CaseToJson(c, nullptr).Dump();
-  content.tensors["hidden"] = c.problem.hidden;
-  content.tensors["weight"] = c.problem.weight;
-  content.tensors["labels"] = c.problem.labels;
-  if (c.problem.temperature) content.tensors["temperature"] = *c.problem.temperature;
-  if (c.problem.grad_logprob) content.tensors["grad_logprob"] = *c.problem.grad_logprob;
-  if (c.problem.grad_entropy) content.tensors["grad_entropy"] = *c.problem.grad_entropy;
+  content.metadata[std::string(kKey)] = CaseToJson(c, std::nullopt);
+  ForEachTensor(c.problem, [&](std::string_view name, const HostTensor* tensor) {
+    if (tensor != nullptr) content.tensors.emplace(name, *tensor);
+  });
   return WriteSafeTensors(content);
 }
 
 std::vector<std::byte> StoredBytes(const Case& c) {
   std::vector<std::byte> whole = SerializeCase(c);
   if (whole.size() <= static_cast<size_t>(kMaxCaseBytes)) return whole;
-  const std::optional<Expansion> expansion = ExpansionOf(c.problem, c.recipe);
+  std::optional<Expansion> expansion = ExpansionOf(c.problem, c.recipe);
   if (!expansion) return whole;
   SafeTensors content;
-  content.metadata[std::string(kKey)] = CaseToJson(c, &*expansion).Dump();
+  content.metadata[std::string(kKey)] = CaseToJson(c, std::move(expansion));
   return WriteSafeTensors(content);
+}
+
+std::string CaseFromJson(const Json& json, Case* c, std::optional<Expansion>* expansion) {
+  return ReadJson(json, "case", [&](FieldVisitor& io) { CaseFields(io, *c, *expansion); });
 }
 
 std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error,

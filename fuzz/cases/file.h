@@ -42,6 +42,10 @@ std::vector<std::byte> SerializeCase(const Case& c);
 // kMaxCaseBytes (fuzz/cases/corpus.h) and the problem is little else than what its recipe expands to.
 std::vector<std::byte> StoredBytes(const Case& c);
 
+// Reads the JSON in a case's metadata: everything but the tensors of c->problem. Returns an empty text,
+// or the reason of a refusal, naming the key and its value.
+std::string CaseFromJson(const Json& json, Case* c, std::optional<Expansion>* expansion);
+
 std::optional<Case> ParseCase(std::span<const std::byte> bytes, std::string* error,
                               const ExpansionLimits& limits = {});
 

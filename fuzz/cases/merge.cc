@@ -40,8 +40,7 @@ void Rank(std::vector<Weighed>* weighed) {
     return std::tuple(!w.merged.stays, w.merged.c.state != CaseState::kRegression, w.values, w.bytes,
                       std::string_view(w.name));
   };
-  std::sort(weighed->begin(), weighed->end(),
-            [&](const Weighed& a, const Weighed& b) { return order(a) < order(b); });
+  std::ranges::sort(*weighed, {}, order);
   std::map<std::pair<std::string, std::string>, size_t> seen;
   for (Weighed& w : *weighed) w.rank = seen[{w.merged.c.target, w.merged.c.bucket.id}]++;
 }
@@ -54,40 +53,21 @@ std::vector<MergeCase> DropDuplicates(std::vector<MergeCase> cases, std::vector<
     if (c.bucket.id.empty()) c.bucket = BucketOf(c.problem, c.finding);
   }
   // Sorts by what makes two cases one, and among equals puts the better one first.
-  const auto key = [](const MergeCase& m) {
-    return std::tuple(m.c.target, m.c.finding.Signature(), ProblemHash(m.c.problem));
+  const auto key = [](const Case& c) {
+    return std::tuple(c.target, c.finding.Signature(), ProblemHash(c.problem));
   };
-  using Key = decltype(key(cases.front()));
-  struct Entry {
-    Key key;
-    bool moves = false;
-    int below = 0;  // states under the highest
-    std::vector<std::byte> bytes;
-    MergeCase merged;
-  };
-  std::vector<Entry> entries;
-  for (MergeCase& merged : cases) {
-    Entry entry{.key = key(merged),
-                .moves = !merged.stays,
-                .below = -static_cast<int>(merged.c.state),
-                .bytes = StoredBytes(merged.c),
-                .merged = {}};
-    entry.merged = std::move(merged);
-    entries.push_back(std::move(entry));
-  }
-  const auto order = [](const Entry& e) {
-    return std::tie(e.key, e.moves, e.below, e.bytes, e.merged.path);
-  };
-  std::sort(entries.begin(), entries.end(),
-            [&](const Entry& a, const Entry& b) { return order(a) < order(b); });
+  using Key = decltype(key(cases.front().c));
+  std::map<Key, std::vector<MergeCase>> equals;
+  for (MergeCase& merged : cases) equals[key(merged.c)].push_back(std::move(merged));
   std::vector<MergeCase> unique;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const bool again = i > 0 && entries[i].key == entries[i - 1].key;
-    if (again) {
-      dropped->push_back({entries[i].merged.path, "the same case as " + unique.back().path.string()});
-    } else {
-      unique.push_back(std::move(entries[i].merged));
+  for (auto& [same, alike] : equals) {
+    std::ranges::sort(alike, {}, [](const MergeCase& m) {
+      return std::tuple(!m.stays, -static_cast<int>(m.c.state), StoredBytes(m.c), m.path);
+    });
+    for (size_t i = 1; i < alike.size(); ++i) {
+      dropped->push_back({alike[i].path, "the same case as " + alike.front().path.string()});
     }
+    unique.push_back(std::move(alike.front()));
   }
   return unique;
 }
@@ -96,9 +76,8 @@ std::vector<MergeCase> SelectCases(std::vector<MergeCase> cases, int64_t per_buc
                                    std::vector<Dropped>* dropped) {
   std::vector<Weighed> weighed = Weigh(std::move(cases));
   Rank(&weighed);
-  std::stable_sort(weighed.begin(), weighed.end(), [](const Weighed& a, const Weighed& b) {
-    return std::tuple(!a.merged.stays, a.rank) < std::tuple(!b.merged.stays, b.rank);
-  });
+  std::ranges::stable_sort(weighed, {},
+                           [](const Weighed& w) { return std::tuple(!w.merged.stays, w.rank); });
   int64_t total = 0;
   std::vector<Weighed> kept;
   for (Weighed& w : weighed) {
@@ -122,8 +101,7 @@ std::vector<MergeCase> SelectCases(std::vector<MergeCase> cases, int64_t per_buc
     total += w.bytes;
     kept.push_back(std::move(w));
   }
-  std::sort(kept.begin(), kept.end(),
-            [](const Weighed& a, const Weighed& b) { return a.name < b.name; });
+  std::ranges::sort(kept, {}, &Weighed::name);
   std::vector<MergeCase> selected;
   for (Weighed& w : kept) selected.push_back(std::move(w.merged));
   return selected;

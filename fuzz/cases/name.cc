@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string_view>
 
+#include "fuzz/base/hash.h"
 #include "fuzz/base/text.h"
 #include "fuzz/cases/expansion.h"
-#include "fuzz/cases/json.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -38,11 +38,9 @@ std::string TargetPart(const std::string& target) {
 }  // namespace
 
 uint64_t ProblemHash(const OwnedProblem& problem) {
-  uint64_t hash = TensorHash(problem);
-  for (const char c : ProblemToJson(problem).Dump()) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return hash;
+  Fnv1a hash(TensorHash(problem));
+  hash.Add(ToJson(problem).Dump());
+  return hash.value();
 }
 
 std::string CaseFileName(const Case& c) {

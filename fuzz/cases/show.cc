@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cinttypes>
 #include <cmath>
 #include <utility>
 
+#include "fuzz/base/hash.h"
 #include "fuzz/base/text.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/problem/values.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -29,12 +30,6 @@ std::vector<int64_t> Shown(int64_t extent, int64_t wanted) {
   return indices;
 }
 
-std::string Extents(const HostTensor& t) {
-  std::string text = "[";
-  for (size_t i = 0; i < t.shape.size(); ++i) text += (i ? ", " : "") + std::to_string(t.shape[i]);
-  return text + "]";
-}
-
 // Shows the shortest decimal that reads back as the same float, and the hexadecimal form, which is
 // exact.
 std::string Value(const HostTensor& t, int64_t i) {
@@ -49,8 +44,10 @@ std::string Value(const HostTensor& t, int64_t i) {
 
 std::string Number(double value) { return Text("%.17g (%a)", value, value); }
 
-void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t column, std::string* out) {
-  *out += Text("%s %s %s\n", name, std::string(kernel::Name(t.dtype)).c_str(), Extents(t).c_str());
+void ShowTensor(std::string_view name, const HostTensor& t, int64_t row, int64_t column,
+                std::string* out) {
+  *out +=
+      std::string(name) + " " + std::string(kernel::Name(t.dtype)) + " " + ShapeText(t.shape) + "\n";
   const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
   const int64_t columns = t.shape.size() < 2 ? 1 : t.shape[1];
   int64_t next_row = 0;
@@ -67,13 +64,13 @@ void ShowTensor(const char* name, const HostTensor& t, int64_t row, int64_t colu
     *out += '\n';
   }
   // The hash makes two versions of a case differ even if the elements that differ are not shown.
-  if (rows > kWhole || columns > kWhole) *out += Text("    fnv1a %016" PRIx64 "\n", Fnv1a(t.bytes));
+  if (rows > kWhole || columns > kWhole)
+    *out += Text("    fnv1a %016" PRIx64 "\n", Fnv1a(t.bytes).value());
 }
 
 std::string Options(const OwnedProblem& p) {
-  constexpr std::array kReductions = {"none", "sum", "mean"};
   std::string text = Text("reduction %s, ignore_index %" PRId64 ", weight %s-major",
-                          kReductions[static_cast<size_t>(p.reduction)], p.ignore_index,
+                          std::string(NameOf(p.reduction, kReductionNames)).c_str(), p.ignore_index,
                           p.layout.weight_hidden_major ? "hidden" : "vocab");
   const std::array<std::pair<const char*, int64_t>, 4> padding = {
       std::pair("hidden padding", p.layout.hidden_padding),
@@ -132,15 +129,11 @@ std::string Show(const Case& c) {
   out += Options(p);
 
   const bool by_vocab = c.finding.output == "grad_weight";
-  const int64_t row = by_vocab ? -1 : c.finding.row;
-  const int64_t vocab_row = by_vocab ? c.finding.row : -1;
   const int64_t column = c.finding.output.starts_with("grad") ? c.finding.column : -1;
-  ShowTensor("hidden", p.hidden, row, column, &out);
-  ShowTensor("weight", p.weight, vocab_row, column, &out);
-  ShowTensor("labels", p.labels, row, -1, &out);
-  if (p.temperature) ShowTensor("temperature", *p.temperature, row, -1, &out);
-  if (p.grad_logprob) ShowTensor("grad_logprob", *p.grad_logprob, row, -1, &out);
-  if (p.grad_entropy) ShowTensor("grad_entropy", *p.grad_entropy, row, -1, &out);
+  ForEachTensor(p, [&](std::string_view name, const HostTensor* tensor) {
+    const int64_t row = (name == "weight") == by_vocab ? c.finding.row : -1;
+    if (tensor != nullptr) ShowTensor(name, *tensor, row, column, &out);
+  });
   if (!c.extra.is_null()) out += "extra: " + c.extra.Dump(2) + "\n";
   return out;
 }

@@ -8,7 +8,6 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 4> kStates = {"new", "confirmed", "fixed", "regression"};
 constexpr std::array<std::string_view, 7> kReplayed = {
     "still fails", "fails once", "fails differently", "passes", "skipped", "vacuous", "fault"};
 
@@ -19,14 +18,7 @@ bool Fails(Replayed replayed) {
 
 }  // namespace
 
-std::string_view Name(CaseState state) { return kStates[static_cast<size_t>(state)]; }
-
-std::optional<CaseState> CaseStateFromName(std::string_view name) {
-  for (size_t i = 0; i < kStates.size(); ++i) {
-    if (kStates[i] == name) return static_cast<CaseState>(i);
-  }
-  return std::nullopt;
-}
+std::string_view Name(CaseState state) { return kCaseStateNames[static_cast<size_t>(state)]; }
 
 std::string_view Name(Replayed replayed) { return kReplayed[static_cast<size_t>(replayed)]; }
 

@@ -17,16 +17,17 @@
 #ifndef PLUMBLINE_FUZZ_CASES_STATE_H_
 #define PLUMBLINE_FUZZ_CASES_STATE_H_
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace plumbline::fuzz {
 
 enum class CaseState : uint8_t { kNew, kConfirmed, kFixed, kRegression };
 
-std::string_view Name(CaseState state);  // "new", "confirmed", "fixed", "regression"
-std::optional<CaseState> CaseStateFromName(std::string_view name);
+inline constexpr std::array<std::string_view, 4> kCaseStateNames = {"new", "confirmed", "fixed",
+                                                                    "regression"};
+std::string_view Name(CaseState state);
 
 // The result of a replay.
 enum class Replayed : uint8_t {

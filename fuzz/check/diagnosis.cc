@@ -3,9 +3,6 @@
 #include "fuzz/check/diagnosis.h"
 
 #include <algorithm>
-#include <array>
-#include <cinttypes>
-#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -34,7 +31,7 @@ struct Hypothesis {
 // nothing.
 bool Fits(const DumpExcerpt& excerpt, const oracle::Contract& contract,
           const JudgeDumpOptions& judging) {
-  oracle::SweepOptions options = judging.ForSweep();
+  oracle::SweepOptions options = judging;
   options.counted_rows.reset();  // an excerpt has no reduction
   const oracle::Judgement judgement =
       oracle::JudgeProblem(excerpt.problem(), excerpt.results(), contract, options);
@@ -57,6 +54,13 @@ bool Relabel(DumpExcerpt* e, const std::function<std::optional<int64_t>(int64_t,
     e->labels.SetInt(at, *other);
   }
   return changed;
+}
+
+// Leaves the tensor out. Returns false if it is not there.
+bool Drop(std::optional<HostTensor>* tensor) {
+  const bool there = tensor->has_value();
+  tensor->reset();
+  return there;
 }
 
 bool Negate(std::optional<HostTensor>* tensor) {
@@ -91,11 +95,7 @@ std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
   };
   return {
       {"the temperature was not applied",
-       [](DumpExcerpt* e, oracle::Contract*) {
-         const bool there = e->temperature.has_value();
-         e->temperature.reset();
-         return there;
-       }},
+       [](DumpExcerpt* e, oracle::Contract*) { return Drop(&e->temperature); }},
       {"logprob has the opposite sign (a loss of each row?)",
        [](DumpExcerpt* e, oracle::Contract*) { return Negate(&e->logprob); }},
       {"each row was given the label of the row after it",
@@ -123,17 +123,9 @@ std::vector<Hypothesis> BackwardHypotheses(const Dump& dump, int64_t counted) {
   const auto n = static_cast<double>(std::max<int64_t>(counted, 1));
   return {
       {"grad_entropy was not used",
-       [](DumpExcerpt* e, oracle::Contract*) {
-         const bool there = e->grad_entropy.has_value();
-         e->grad_entropy.reset();
-         return there && e->grad_logprob;
-       }},
+       [](DumpExcerpt* e, oracle::Contract*) { return Drop(&e->grad_entropy) && e->grad_logprob; }},
       {"grad_logprob was not used",
-       [](DumpExcerpt* e, oracle::Contract*) {
-         const bool there = e->grad_logprob.has_value();
-         e->grad_logprob.reset();
-         return there && e->grad_entropy;
-       }},
+       [](DumpExcerpt* e, oracle::Contract*) { return Drop(&e->grad_logprob) && e->grad_entropy; }},
       {"the gradient was not divided by the temperature",
        [](DumpExcerpt* e, oracle::Contract*) {
          if (!e->temperature) return false;
@@ -221,9 +213,9 @@ void Try(const std::vector<Hypothesis>& hypotheses, const DumpExcerpt& excerpt,
 
 }  // namespace
 
-std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
-                                  const kernel::Results& results, const oracle::Contract& contract,
-                                  const DumpVerdict& verdict, const JudgeDumpOptions& options) {
+std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Results& results,
+                                  const oracle::Contract& contract, const DumpVerdict& verdict,
+                                  const JudgeDumpOptions& options) {
   std::vector<std::string> sentences;
   if (verdict.interrupted) return sentences;
   int64_t counted = options.counted_rows.value_or(0);
@@ -235,15 +227,15 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
                                    [&](Output o) { return FailsIn(verdict, o); });
   if (forward) {
     kernel::Results failing = results;
-    if (!FailsIn(verdict, Output::kLogprob)) failing.logprob.reset();
-    if (!FailsIn(verdict, Output::kEntropy)) failing.entropy.reset();
-    if (!FailsIn(verdict, Output::kLse)) failing.lse.reset();
+    for (const Output o : kForward) {
+      if (!FailsIn(verdict, o)) oracle::Find(&failing, o).reset();
+    }
     failing.grad_hidden.reset();
     const std::vector<int64_t> at = Suspects(sample, verdict, true, most);
     if (!at.empty()) {
-      const DumpExcerpt excerpt(dump, sample, failing, at, counted);
-      Try(ForwardHypotheses(dump), excerpt, contract, options, &sentences);
-      if (!options.ForSweep().Interrupted()) {
+      const DumpExcerpt excerpt(sample, failing, at, counted);
+      Try(ForwardHypotheses(sample.dump()), excerpt, contract, options, &sentences);
+      if (!options.Interrupted()) {
         DiagnoseLogits(excerpt, contract, options.threads, &sentences);
       }
     }
@@ -252,8 +244,8 @@ std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
     kernel::Results failing;
     failing.grad_hidden = results.grad_hidden;
     const std::vector<int64_t> at = Suspects(sample, verdict, false, most);
-    const DumpExcerpt excerpt(dump, sample, failing, at, counted);
-    Try(BackwardHypotheses(dump, counted), excerpt, contract, options, &sentences);
+    const DumpExcerpt excerpt(sample, failing, at, counted);
+    Try(BackwardHypotheses(sample.dump(), counted), excerpt, contract, options, &sentences);
   }
   return sentences;
 }

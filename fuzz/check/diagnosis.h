@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/check/dump.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "kernel/problem.h"
@@ -20,9 +19,9 @@ namespace plumbline::fuzz {
 
 // Returns one sentence for each hypothesis that fits. `results`, `verdict` and options are those of
 // JudgeDump.
-std::vector<std::string> Diagnose(const Dump& dump, const DumpSample& sample,
-                                  const kernel::Results& results, const oracle::Contract& contract,
-                                  const DumpVerdict& verdict, const JudgeDumpOptions& options);
+std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Results& results,
+                                  const oracle::Contract& contract, const DumpVerdict& verdict,
+                                  const JudgeDumpOptions& options);
 
 }  // namespace plumbline::fuzz
 

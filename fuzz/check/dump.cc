@@ -11,10 +11,10 @@
 
 #include "fuzz/base/json.h"
 #include "fuzz/cases/file.h"
-#include "fuzz/cases/json.h"
 #include "fuzz/problem/safetensors.h"
+#include "fuzz/problem/values.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -30,28 +30,11 @@ constexpr int64_t kMaxEmptyColumns = int64_t{1} << 24;
 // A refusal as text; empty means none.
 using Refusal = std::string;
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
-Refusal ToView(const std::string& name, const TensorView& tensor, ConstTensor* view) {
+Refusal Misaligned(const std::string& name, const ConstTensor& tensor) {
   const size_t element = kernel::SizeOf(tensor.dtype);
-  if (!tensor.bytes.empty() && reinterpret_cast<uintptr_t>(tensor.bytes.data()) % element != 0) {
-    return name + ": its data are not aligned to its elements of " + std::to_string(element) +
-           " bytes in the file; write it with safetensors 0.3 or later";
-  }
-  *view = ConstTensor{};
-  view->data = tensor.bytes.data();
-  view->dtype = tensor.dtype;
-  view->rank = static_cast<int>(tensor.shape.size());
-  if (view->rank > 0) view->shape[0] = tensor.shape[0];
-  if (view->rank > 1) {
-    view->shape[1] = tensor.shape[1];
-    view->stride[0] = std::max<int64_t>(tensor.shape[1], 1);
-  }
-  return {};
+  if (tensor.size() == 0 || reinterpret_cast<uintptr_t>(tensor.data) % element == 0) return {};
+  return name + ": its data are not aligned to its elements of " + std::to_string(element) +
+         " bytes in the file; write it with safetensors 0.3 or later";
 }
 
 Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* dump) {
@@ -68,12 +51,7 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     p.reduction = c.problem.reduction;
     dump->wanted = c.problem.wanted;
     // These parts of a layout change values: element 0, or row 0, stands for all rows.
-    if (c.problem.layout.hidden_broadcast) p.hidden.stride[0] = 0;
-    if (c.problem.layout.label_stride == 0) p.labels.stride[0] = 0;
-    if (c.problem.layout.grad_stride == 0) {
-      if (p.grad_logprob) p.grad_logprob->stride[0] = 0;
-      if (p.grad_entropy) p.grad_entropy->stride[0] = 0;
-    }
+    Broadcast(c.problem.layout, &p);
     return {};
   }
   const bool gradients = p.grad_logprob || p.grad_entropy;
@@ -86,13 +64,12 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     }
   }
   if (const auto text = metadata.find("reduction"); text != metadata.end()) {
-    if (text->second == "sum") {
-      p.reduction = Reduction::kSum;
-    } else if (text->second == "mean") {
-      p.reduction = Reduction::kMean;
-    } else if (text->second != "none") {
-      return "metadata \"reduction\" is \"" + text->second + "\", not one of none, sum, mean";
+    const auto named = ValueOf<Reduction>(text->second, kReductionNames);
+    if (!named) {
+      return "metadata \"reduction\" is \"" + text->second + "\", not one of " +
+             Choices(kReductionNames);
     }
+    p.reduction = *named;
   }
   return {};
 }
@@ -131,17 +108,8 @@ Refusal CheckOutputs(const Dump& dump) {
 // Checks shapes, dtypes and ranks of inputs and gradients, as the operator does.
 Refusal CheckArguments(const Dump& dump) {
   kernel::Results gradients;
-  const auto add = [&](Output o, std::optional<kernel::Tensor>* result) {
-    const auto& t = dump.output(o);
-    if (!t) return;
-    *result = kernel::Tensor{const_cast<void*>(t->data),
-                             t->dtype,
-                             t->rank,
-                             {t->shape[0], t->shape[1]},
-                             {t->stride[0], t->stride[1]}};
-  };
-  add(Output::kGradHidden, &gradients.grad_hidden);
-  add(Output::kGradWeight, &gradients.grad_weight);
+  if (const auto& t = dump.output(Output::kGradHidden)) gradients.grad_hidden = AsResult(*t);
+  if (const auto& t = dump.output(Output::kGradWeight)) gradients.grad_weight = AsResult(*t);
   kernel::Sizes sizes;
   const kernel::Status status = kernel::GetSizes(dump.problem, gradients, {}, &sizes);
   if (!status.ok()) return status.message;
@@ -160,12 +128,11 @@ Refusal Read(Dump* dump) {
   std::string why;
   std::optional<SafeTensorsView> content = ViewSafeTensors(dump->file->bytes(), &why);
   if (!content) return why;
-  std::map<std::string, ConstTensor> views;
   for (const auto& [name, tensor] : content->tensors) {
-    if (why = ToView(name, tensor, &views[name]); !why.empty()) return why;
+    if (why = Misaligned(name, tensor); !why.empty()) return why;
   }
   const auto take = [&](std::string_view name) -> std::optional<ConstTensor> {
-    auto node = views.extract(std::string(name));
+    auto node = content->tensors.extract(std::string(name));
     return node.empty() ? std::nullopt : std::optional(node.mapped());
   };
   kernel::Problem& p = dump->problem;
@@ -179,7 +146,7 @@ Refusal Read(Dump* dump) {
   p.grad_logprob = take("grad_logprob");
   p.grad_entropy = take("grad_entropy");
   for (Output o : oracle::kOutputs) dump->outputs[static_cast<size_t>(o)] = take(oracle::Name(o));
-  for (const auto& [name, view] : views) dump->unknown.push_back(name);
+  for (const auto& [name, tensor] : content->tensors) dump->unknown.push_back(name);
 
   if (why = ReadOptions(content->metadata, dump); !why.empty()) return why;
   if (why = CheckArguments(*dump); !why.empty()) return why;

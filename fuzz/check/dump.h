@@ -43,6 +43,12 @@ struct Dump {
   bool HasOutputs() const;
 };
 
+// Returns the same view as a result, for judging: nothing is written through it.
+inline kernel::Tensor AsResult(const kernel::ConstTensor& t) {
+  return {
+      const_cast<void*>(t.data), t.dtype, t.rank, {t.shape[0], t.shape[1]}, {t.stride[0], t.stride[1]}};
+}
+
 // Returns null, with a reason that names the tensor or the metadata and its value, for anything that
 // ViewSafeTensors refuses and for a tensor that is missing, of a wrong dtype, misaligned, or of a
 // contradictory shape.

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "fuzz/check/dump.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/problem/owned_problem.h"
 #include "kernel/problem.h"
@@ -20,8 +19,8 @@ namespace plumbline::fuzz {
 
 struct DumpExcerpt {
   // `at`: positions in the sample, ascending. `counted`: the number of rows that mean divides by.
-  DumpExcerpt(const Dump& dump, const DumpSample& sample, const kernel::Results& results,
-              const std::vector<int64_t>& at, int64_t counted);
+  DumpExcerpt(const DumpSample& sample, const kernel::Results& results, const std::vector<int64_t>& at,
+              int64_t counted);
 
   std::vector<int64_t> rows;  // their indices in the dump
   kernel::ConstTensor weight;

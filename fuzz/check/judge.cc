@@ -2,11 +2,11 @@
 
 #include "fuzz/check/judge.h"
 
-#include <cmath>
-#include <iterator>
+#include <set>
 #include <utility>
 
 #include "fuzz/base/text.h"
+#include "fuzz/examine/second_opinion.h"
 #include "oracle/arbiter.h"
 #include "oracle/output.h"
 
@@ -32,62 +32,21 @@ std::vector<Watched> WatchRows(const kernel::Results& results, int64_t rows) {
   return watched;
 }
 
-void TakeWatched(const std::vector<Watched>& watched, const DumpSample& sample, DumpVerdict* verdict) {
-  if (sample.problem().rows() > kMaxWatchedRows) return;
-  verdict->rows.resize(sample.rows().size());
-  std::vector<bool> wrong(sample.rows().size());
+std::vector<int64_t> WrongRows(const std::vector<Watched>& watched, const DumpSample& sample) {
+  std::set<int64_t> wrong;
   for (const Watched& w : watched) {
-    const auto at = static_cast<size_t>(w.row);
-    JudgedRow& row = verdict->rows[at];
-    switch (w.output) {
-      case Output::kLogprob:
-        row.logprob = w.expected, row.got_logprob = w.got;
-        break;
-      case Output::kEntropy:
-        row.entropy = w.expected, row.got_entropy = w.got;
-        break;
-      default:
-        row.lse = w.expected, row.got_lse = w.got;
+    if (oracle::Judge(w.output, w.expected, w.got).verdict == oracle::Verdict::kFail) {
+      wrong.insert(sample.rows()[static_cast<size_t>(w.row)]);
     }
-    if (oracle::Judge(w.output, w.expected, w.got).verdict == oracle::Verdict::kFail) wrong[at] = true;
   }
-  for (size_t i = 0; i < wrong.size(); ++i) {
-    if (wrong[i]) verdict->wrong_rows.push_back(sample.rows()[i]);
-  }
+  return {wrong.begin(), wrong.end()};
 }
 
 // Reference and arbiter must agree within the reference's radius, and an element that fails by the one
 // must fail by the other.
 std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a) {
-  using Class = ArbiterValue::Class;
   const Element& e = v.expected;
-  bool agrees = true;
-  bool fails = true;
-  switch (e.expect) {
-    case oracle::Expect::kNaN:
-      agrees = a.kind == Class::kNaN;
-      break;
-    case oracle::Expect::kPlusInf:
-      agrees = a.kind == Class::kPlusInf;
-      break;
-    case oracle::Expect::kMinusInf:
-      agrees = a.kind == Class::kMinusInf;
-      break;
-    case oracle::Expect::kPlusZero:
-      agrees = a.kind == Class::kFinite && a.high == 0;
-      break;
-    case oracle::Expect::kUnspecified:
-      break;
-    default: {
-      agrees =
-          a.kind == Class::kFinite && std::fabs((e.value - a.high) - a.low) <= e.radius * (1 + 0x1p-40);
-      Element exact = e;
-      exact.value = a.high;
-      exact.radius = std::fabs(a.low);
-      fails = oracle::Judge(v.output, exact, v.got).verdict == oracle::Verdict::kFail;
-    }
-  }
-  if (agrees && fails) return {};
+  if (Agrees(e, a) && FailsByArbiter(v.output, e, v.got, a)) return {};
   return Place(oracle::Name(v.output), v.row, v.column) +
          Text(": got %.17g; reference %.17g, radius %.3g, bound %.3g; arbiter ", v.got, e.value,
               e.radius, e.bound) +
@@ -143,17 +102,8 @@ void Judge(const kernel::Problem& problem, const kernel::Results& results, const
 
 }  // namespace
 
-oracle::SweepOptions JudgeDumpOptions::ForSweep() const {
-  oracle::SweepOptions sweep;
-  sweep.threads = threads;
-  sweep.counted_rows = counted_rows;
-  sweep.interrupt = interrupt;
-  return sweep;
-}
-
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
                       const oracle::Contract& contract, const JudgeDumpOptions& options) {
-  const oracle::SweepOptions sweep = options.ForSweep();
   DumpVerdict verdict;
   std::vector<Watched> watched;
   kernel::Results first = results;
@@ -163,11 +113,11 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
     plain.grad_logprob.reset();  // a scalar with a reduction, one value a row without
     kernel::Results logprob;
     logprob.logprob = std::exchange(first.logprob, std::nullopt);
-    Judge(plain, logprob, sample, contract, sweep, &watched, &verdict);
+    Judge(plain, logprob, sample, contract, options, &watched, &verdict);
   }
-  Judge(sample.problem(), first, sample, contract, sweep, &watched, &verdict);
+  Judge(sample.problem(), first, sample, contract, options, &watched, &verdict);
   if (verdict.interrupted) return verdict;
-  TakeWatched(watched, sample, &verdict);
+  verdict.wrong_rows = WrongRows(watched, sample);
   if (verdict.wrong > 0 && verdict.fault.empty()) {
     Arbitrate(sample.problem(), options, &verdict);
   }

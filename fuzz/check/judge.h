@@ -7,9 +7,7 @@
 #ifndef PLUMBLINE_FUZZ_CHECK_JUDGE_H_
 #define PLUMBLINE_FUZZ_CHECK_JUDGE_H_
 
-#include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,19 +15,13 @@
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 #include "oracle/judge/judge.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 
-struct JudgeDumpOptions {
-  int threads = 1;
-  // The number of rows that `mean` divides by, if `results` are those of a larger problem than the
-  // sample.
-  std::optional<int64_t> counted_rows;
+// counted_rows is set if the results are those of a larger problem than the sample.
+struct JudgeDumpOptions : oracle::SweepOptions {
   double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
-  const std::atomic<bool>* interrupt = nullptr;  // as in oracle::SweepOptions
-
-  oracle::SweepOptions ForSweep() const;
 };
 
 struct JudgedOutput {
@@ -39,17 +31,11 @@ struct JudgedOutput {
   std::string arbiter_silent;     // why it was not asked, if the output failed
 };
 
-// One row's logprob, entropy and lse; `expected` is unspecified if it was not judged.
-struct JudgedRow {
-  oracle::Element logprob, entropy, lse;
-  double got_logprob = 0, got_entropy = 0, got_lse = 0;
-};
-
 struct DumpVerdict {
   std::vector<JudgedOutput> outputs;
-  std::vector<JudgedRow> rows;  // by the sample's rows; empty above kMaxWatchedRows rows
-  std::vector<int64_t>
-      wrong_rows;      // indices in the dump, ascending, of rows whose logprob, entropy or lse fails
+  // Indices in the dump, ascending, of rows whose logprob, entropy or lse fails; empty for a sample of
+  // more than kMaxWatchedRows rows.
+  std::vector<int64_t> wrong_rows;
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0;
   std::string fault;         // not empty: the harness contradicted itself

@@ -3,7 +3,6 @@
 #include "fuzz/check/keep_case.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -13,9 +12,10 @@
 
 #include "fuzz/cases/name.h"
 #include "fuzz/check/excerpt.h"
+#include "fuzz/problem/values.h"
 #include "fuzz/triage/pursuit.h"
-#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -52,17 +52,9 @@ std::vector<int64_t> Columns(const DumpExcerpt& excerpt) {
 
 OwnedProblem Own(const DumpExcerpt& e, const kernel::Results& wanted) {
   const std::vector<int64_t> columns = Columns(e);
-  const int64_t h = e.weight.shape[1];
   OwnedProblem p;
   p.hidden = e.hidden;
-  p.weight = HostTensor::Zeros(e.weight.dtype, {static_cast<int64_t>(columns.size()), h});
-  const size_t row_bytes = static_cast<size_t>(h) * kernel::SizeOf(e.weight.dtype);
-  for (size_t i = 0; i < columns.size() && row_bytes > 0; ++i) {
-    std::memcpy(
-        p.weight.bytes.data() + i * row_bytes,
-        static_cast<const std::byte*>(e.weight.data) + static_cast<size_t>(columns[i]) * row_bytes,
-        row_bytes);
-  }
+  p.weight = GatherRows(e.weight, columns);
   const auto renumbered = [&columns](int64_t label) -> int64_t {
     const auto at = std::lower_bound(columns.begin(), columns.end(), label);
     return at == columns.end() || *at != label ? label : at - columns.begin();
@@ -92,8 +84,7 @@ std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVe
       sets.push_back({worst});
     }
   }
-  std::vector<int64_t> some;
-  for (int64_t i = 0; i < std::min(n, kMostRows); ++i) some.push_back(i);
+  std::vector<int64_t> some = Iota(std::min(n, kMostRows));
   if (n > kMostRows && worst >= kMostRows) some.back() = worst;
   sets.push_back(std::move(some));
   return sets;
@@ -101,12 +92,12 @@ std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVe
 
 }  // namespace
 
-DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerdict& verdict,
-                      uint64_t seed, const std::filesystem::path& folder, CaseRunner* runner) {
+DumpCase KeepDumpCase(const DumpSample& sample, const DumpVerdict& verdict, uint64_t seed,
+                      const std::filesystem::path& folder, CaseRunner* runner) {
   DumpCase kept;
   kept.what = "what failed in the dump passes in the part of it that a case may hold";
   for (const std::vector<int64_t>& at : RowSets(sample, verdict)) {
-    const DumpExcerpt excerpt(dump, sample, {}, at, dump.counted);
+    const DumpExcerpt excerpt(sample, {}, at, sample.dump().counted);
     FailingProblem start;
     start.problem = Own(excerpt, sample.Wanted());
     start.seed = seed;
@@ -122,8 +113,8 @@ DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerd
     std::error_code code;
     std::filesystem::create_directories(folder, code);
     const std::filesystem::path file = folder / CaseFileName(pursued.stored);
-    if (pursued.kind != Pursued::Kind::kCase) {
-      kept.what = pursued.kind == Pursued::Kind::kUnavailable ? pursued.error : "interrupted";
+    if (pursued.kind != Judged::Kind::kJudged) {
+      kept.what = pursued.kind == Judged::Kind::kUnavailable ? pursued.error : "interrupted";
     } else if (WriteCase(file, pursued.stored, &kept.what)) {
       kept.file = file;
       kept.values_before = pursued.kept.values_before;

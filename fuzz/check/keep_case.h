@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <string>
 
-#include "fuzz/check/dump.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/worker/case_runner.h"
@@ -26,8 +25,8 @@ struct DumpCase {
 
 // `verdict` is that of the runner's target on the sample, and has a wrong element. `folder` is created
 // if it does not exist.
-DumpCase KeepDumpCase(const Dump& dump, const DumpSample& sample, const DumpVerdict& verdict,
-                      uint64_t seed, const std::filesystem::path& folder, CaseRunner* runner);
+DumpCase KeepDumpCase(const DumpSample& sample, const DumpVerdict& verdict, uint64_t seed,
+                      const std::filesystem::path& folder, CaseRunner* runner);
 
 }  // namespace plumbline::fuzz
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "fuzz/base/text.h"
@@ -21,13 +22,8 @@ using oracle::Expect;
 using oracle::Output;
 using oracle::Watched;
 
-// The expected and the recorded values of one row.
-struct RowFacts {
-  std::optional<Element> logprob, entropy;
-  Element lse;
-  double got_logprob = 0, got_entropy = 0;
-  std::optional<double> got_lse;
-};
+// The expected and the recorded values of one row. lse is always there, recorded or not.
+using RowFacts = std::map<Output, Watched>;
 
 // Judges the forward outputs of the excerpt; lse is among them even if it was not given.
 std::vector<RowFacts> Facts(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads) {
@@ -44,17 +40,7 @@ std::vector<RowFacts> Facts(const DumpExcerpt& excerpt, const oracle::Contract& 
   options.threads = threads;
   oracle::JudgeProblem(all.problem(), all.results(), contract, options, &watched);
   std::vector<RowFacts> facts(all.rows.size());
-  for (const Watched& w : watched) {
-    RowFacts& row = facts[static_cast<size_t>(w.row)];
-    if (w.output == Output::kLogprob) {
-      row.logprob = w.expected, row.got_logprob = w.got;
-    } else if (w.output == Output::kEntropy) {
-      row.entropy = w.expected, row.got_entropy = w.got;
-    } else {
-      row.lse = w.expected;
-      if (excerpt.lse) row.got_lse = w.got;
-    }
-  }
+  for (const Watched& w : watched) facts[static_cast<size_t>(w.row)].emplace(w.output, w);
   return facts;
 }
 
@@ -74,10 +60,7 @@ void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
     bool fits = true;
     for (int64_t i = 0; i < got->size() && fits; ++i) {
       const auto value = static_cast<double>(got->GetFloat(i));
-      const RowFacts& row = facts[static_cast<size_t>(i)];
-      const Element& e = output == Output::kLogprob   ? *row.logprob
-                         : output == Output::kEntropy ? *row.entropy
-                                                      : row.lse;
+      const Element& e = facts[static_cast<size_t>(i)].at(output).expected;
       fits =
           e.expect == Expect::kFinite && static_cast<double>(Rounded(value, dtype)) == value &&
           std::fabs(value - e.value) <= (1 + unit) * (e.bound + e.radius) + unit * std::fabs(e.value);
@@ -96,20 +79,16 @@ void TryStoredNarrow(const std::optional<HostTensor>& got, Output output,
 // agree on one integer within their bounds.
 void TryPhantomColumns(const DumpExcerpt& excerpt, const std::vector<RowFacts>& facts,
                        std::vector<std::string>* sentences) {
+  const Output by = excerpt.lse ? Output::kLse : Output::kLogprob;
   double low = 0.5, high = HUGE_VAL;  // at least one column
   for (const RowFacts& row : facts) {
-    if (row.lse.expect != Expect::kFinite) return;
-    double moved = 0, slack = 0;
-    if (row.got_lse) {
-      moved = *row.got_lse - row.lse.value;
-      slack = row.lse.bound + row.lse.radius;
-    } else if (row.logprob && row.logprob->expect == Expect::kFinite) {
-      moved = row.logprob->value - row.got_logprob;
-      slack = row.logprob->bound + row.logprob->radius;
-    } else {
-      return;
-    }
-    const double scale = std::exp(row.lse.value);
+    const Element& lse = row.at(Output::kLse).expected;
+    if (lse.expect != Expect::kFinite || !row.contains(by)) return;
+    const Watched& w = row.at(by);
+    if (w.expected.expect != Expect::kFinite) return;
+    const double error = w.got - w.expected.value, moved = excerpt.lse ? error : -error;
+    const double slack = w.expected.bound + w.expected.radius;
+    const double scale = std::exp(lse.value);
     low = std::max(low, std::expm1(moved - slack) * scale);
     high = std::min(high, std::expm1(moved + slack) * scale);
   }
@@ -130,12 +109,8 @@ void TryPhantomColumns(const DumpExcerpt& excerpt, const std::vector<RowFacts>& 
       Text(" (%zu rows agree on that number)", facts.size()));
 }
 
-struct Forward {
-  double logprob = 0, entropy = 0, lse = 0;
-};
-
 // Computes the definitions in double, over logits rounded to a 16-bit type.
-Forward FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
+std::map<Output, double> FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
   const int64_t v = e.weight.shape[0], h = e.hidden.shape[1];
   std::vector<double> x(static_cast<size_t>(v));
   const double t = e.temperature ? static_cast<double>(e.temperature->GetFloat(row)) : 1;
@@ -153,7 +128,9 @@ Forward FromRoundedLogits(const DumpExcerpt& e, int64_t row, DType dtype) {
     q += std::exp(value - m) * (m - value);
   }
   const double label = x[static_cast<size_t>(e.labels.GetInt(row))];
-  return {label - m - std::log(s), std::log(s) + q / s, m + std::log(s)};
+  return {{Output::kLogprob, label - m - std::log(s)},
+          {Output::kEntropy, std::log(s) + q / s},
+          {Output::kLse, m + std::log(s)}};
 }
 
 // The hypothesis fits if rounding explains each wrong value to a twentieth of its error. The rest is
@@ -168,18 +145,16 @@ void TryRoundedLogits(const DumpExcerpt& excerpt, const std::vector<RowFacts>& f
   for (const DType dtype : {DType::kBf16, DType::kF16}) {
     int64_t tried = 0;
     bool fits = true;
-    const auto compare = [&](const Element& e, double got, double assumed) {
-      const double off = std::fabs(got - e.value), slack = e.bound + e.radius;
-      if (e.expect != Expect::kFinite || off <= slack) return;
-      ++tried;
-      fits = fits && std::fabs(got - assumed) <= slack + off / 20;
-    };
     for (int64_t i = 0; i < rows && fits; ++i) {
-      const RowFacts& row = facts[static_cast<size_t>(i)];
-      const Forward assumed = FromRoundedLogits(excerpt, i, dtype);
-      if (row.logprob) compare(*row.logprob, row.got_logprob, assumed.logprob);
-      if (row.entropy) compare(*row.entropy, row.got_entropy, assumed.entropy);
-      if (row.got_lse) compare(row.lse, *row.got_lse, assumed.lse);
+      const std::map<Output, double> assumed = FromRoundedLogits(excerpt, i, dtype);
+      for (const auto& [output, w] : facts[static_cast<size_t>(i)]) {
+        const Element& e = w.expected;
+        const double off = std::fabs(w.got - e.value), slack = e.bound + e.radius;
+        const bool recorded = output != Output::kLse || excerpt.lse;
+        if (!recorded || e.expect != Expect::kFinite || off <= slack) continue;
+        ++tried;
+        fits = fits && std::fabs(w.got - assumed.at(output)) <= slack + off / 20;
+      }
     }
     if (!fits || tried < 2) continue;
     sentences->push_back("consistent with this: logits were rounded to " +

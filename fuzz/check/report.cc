@@ -9,18 +9,13 @@
 #include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
 #include "kernel/dtype.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using oracle::Output;
 using oracle::OutputVerdict;
-
-std::string_view ReductionName(kernel::Reduction reduction) {
-  constexpr std::string_view kNames[] = {"none", "sum", "mean"};
-  return kNames[static_cast<size_t>(reduction)];
-}
 
 std::string Required(const oracle::Element& e) {
   switch (e.expect) {
@@ -86,7 +81,8 @@ std::string RowList(const std::vector<int64_t>& rows, size_t of) {
 
 }  // namespace
 
-std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample, bool ran) {
+std::vector<std::string> NotLookedAt(const DumpSample& sample, bool ran) {
+  const Dump& dump = sample.dump();
   std::vector<std::string> left;
   const auto looked = static_cast<int64_t>(sample.rows().size());
   const int64_t rest = dump.problem.rows() - looked;
@@ -110,13 +106,15 @@ std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample,
   return left;
 }
 
-std::string DumpReportText(const Dump& dump, const DumpSample& sample, const DumpReport& report) {
+std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
+  const Dump& dump = sample.dump();
   const kernel::Problem& p = dump.problem;
   std::string text =
       dump.path.string() +
       Text(": N=%" PRId64 " V=%" PRId64 " H=%" PRId64 " ", p.rows(), p.vocab(), p.hidden_size()) +
       std::string(kernel::Name(p.hidden.dtype)) + ", reduction " +
-      std::string(ReductionName(p.reduction)) + Text(", ignore_index %" PRId64 "\n", p.ignore_index);
+      std::string(NameOf(p.reduction, kReductionNames)) +
+      Text(", ignore_index %" PRId64 "\n", p.ignore_index);
   text += Text("%zu of %" PRId64 " rows looked at; judged: ", sample.rows().size(), p.rows()) +
           report.judged + ", by the bounds of " + report.contract + "\n\n";
   std::vector<std::vector<std::string>> rows = {{"output", "judged", "wrong", "vacuous", "unspecified",
@@ -135,15 +133,15 @@ std::string DumpReportText(const Dump& dump, const DumpSample& sample, const Dum
   return text;
 }
 
-Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport& report) {
+Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
+  const kernel::Problem& p = sample.dump().problem;
   Json json;
-  const kernel::Problem& p = dump.problem;
-  json["file"] = dump.path.string();
+  json["file"] = sample.dump().path.string();
   json["n"] = p.rows();
   json["v"] = p.vocab();
   json["h"] = p.hidden_size();
   json["dtype"] = kernel::Name(p.hidden.dtype);
-  json["reduction"] = ReductionName(p.reduction);
+  json["reduction"] = NameOf(p.reduction, kReductionNames);
   json["rows"] = static_cast<int64_t>(sample.rows().size());
   json["judged"] = report.judged;
   json["contract"] = report.contract;
@@ -170,12 +168,10 @@ Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport
     }
     json["outputs"].Append(std::move(output));
   }
-  json["wrong_rows"] = Json(Json::Array{});
-  for (const int64_t row : report.verdict.wrong_rows) json["wrong_rows"].Append(Json(row));
-  json["not_looked_at"] = Json(Json::Array{});
-  for (const std::string& line : report.not_looked_at) json["not_looked_at"].Append(Json(line));
-  json["diagnosis"] = Json(Json::Array{});
-  for (const std::string& line : report.diagnosis) json["diagnosis"].Append(Json(line));
+  const auto list = [](const auto& items) { return Json::Array(items.begin(), items.end()); };
+  json["wrong_rows"] = list(report.verdict.wrong_rows);
+  json["not_looked_at"] = list(report.not_looked_at);
+  json["diagnosis"] = list(report.diagnosis);
   return json;
 }
 

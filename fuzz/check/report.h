@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
-#include "fuzz/check/dump.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 
@@ -24,11 +23,11 @@ struct DumpReport {
 };
 
 // Returns everything except the verdict line.
-std::string DumpReportText(const Dump& dump, const DumpSample& sample, const DumpReport& report);
-Json DumpReportJson(const Dump& dump, const DumpSample& sample, const DumpReport& report);
+std::string DumpReportText(const DumpSample& sample, const DumpReport& report);
+Json DumpReportJson(const DumpSample& sample, const DumpReport& report);
 
 // Returns the parts that were not judged: rows, outputs that depend on every row, unknown tensors.
-std::vector<std::string> NotLookedAt(const Dump& dump, const DumpSample& sample, bool ran);
+std::vector<std::string> NotLookedAt(const DumpSample& sample, bool ran);
 
 }  // namespace plumbline::fuzz
 

@@ -2,13 +2,8 @@
 
 #include "fuzz/check/run.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,19 +11,15 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
-#include <thread>
-#include <vector>
 
-#include "fuzz/base/child_process.h"
 #include "fuzz/base/fp_environment.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/device_run.h"
+#include "fuzz/problem/values.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 #include "kernel/dtype.h"
-#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
-
-extern char** environ;
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -52,19 +43,15 @@ void Write(std::string_view text, char* to, size_t capacity) {
   to[length] = '\0';
 }
 
-std::optional<kernel::Tensor>* Find(kernel::Results* results, Output output) {
-  return const_cast<std::optional<kernel::Tensor>*>(&oracle::Find(*results, output));
-}
-
 // Gives every result its place behind the record, or none if memory is null. Returns the total size,
 // which is the same in both processes.
 size_t Place(void* memory, kernel::Results* results) {
   size_t size = sizeof(Record);
   for (Output o : oracle::kOutputs) {
-    auto* const tensor = Find(results, o);
-    if (!*tensor) continue;
-    if (memory != nullptr) (*tensor)->data = static_cast<std::byte*>(memory) + size;
-    const size_t bytes = static_cast<size_t>((*tensor)->size()) * kernel::SizeOf((*tensor)->dtype);
+    auto& tensor = oracle::Find(results, o);
+    if (!tensor) continue;
+    if (memory != nullptr) tensor->data = static_cast<std::byte*>(memory) + size;
+    const size_t bytes = static_cast<size_t>(tensor->size()) * kernel::SizeOf(tensor->dtype);
     size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   return size;
@@ -80,35 +67,11 @@ void Poison(const kernel::Results& results) {
   }
 }
 
-std::string Ending(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) {
-    return "exited with status " + std::to_string(WEXITSTATUS(wait_status)) + " in the middle of it";
-  }
-  const char* name = sigdescr_np(WTERMSIG(wait_status));
-  return "killed by signal " + std::to_string(WTERMSIG(wait_status)) + " (" +
-         (name != nullptr ? name : "unknown") + ")";
-}
-
-// Returns the last line that the child printed, as printable ASCII: other bytes may control a terminal.
-std::string LastWords(int log) {
-  const off_t size = lseek(log, 0, SEEK_END);
-  const off_t begin = std::max<off_t>(0, size - 2000);
-  std::string text(static_cast<size_t>(size - begin), '\0');
-  const ssize_t got = pread(log, text.data(), text.size(), begin);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  if (const size_t newline = text.rfind('\n'); newline != std::string::npos) text.erase(0, newline + 1);
-  if (text.size() > 200) text.resize(200);
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text.empty() ? text : "; its last line: " + text;
-}
-
 // Returns why the target is not asked, because it does not declare something. `alike` stands for the
 // problem without its weight, which would be a copy of gigabytes; NaN in the weight is not tested here.
 std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sample,
                                       kernel::Results* results) {
-  Capabilities can = target.description().capabilities;
+  const Capabilities& can = target.description().capabilities;
   if (!can.entropy) results->entropy.reset();
   if (!can.lse) results->lse.reset();
   if (!can.grad_hidden) results->grad_hidden.reset();
@@ -118,14 +81,11 @@ std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sa
   OwnedProblem alike;
   alike.hidden = HostTensor::Zeros(p.hidden.dtype, {p.rows(), p.hidden_size()});
   alike.weight = HostTensor::Zeros(p.weight.dtype, {p.vocab(), 0});
-  alike.labels = HostTensor::Zeros(p.labels.dtype, {p.rows()});
-  for (int64_t i = 0; i < p.rows(); ++i) alike.labels.SetInt(i, oracle::ReadInt(p.labels, i));
+  alike.labels = GatherRows(p.labels, Iota(p.rows()));
   const auto like = [](const std::optional<kernel::ConstTensor>& from) -> std::optional<HostTensor> {
     if (!from) return std::nullopt;
-    HostTensor to = HostTensor::Zeros(from->dtype, std::vector(from->shape, from->shape + from->rank));
-    for (int64_t i = 0; i < to.size(); ++i) {
-      to.SetFloat(i, static_cast<float>(oracle::ReadElement(*from, i, 0)));
-    }
+    HostTensor to = GatherRows(*from, Iota(from->size()));
+    if (from->rank == 0) to.shape.clear();
     return to;
   };
   alike.temperature = like(p.temperature);
@@ -136,9 +96,7 @@ std::optional<std::string> WhyRefused(const Target& target, const DumpSample& sa
   alike.wanted = {results->entropy.has_value(), results->lse.has_value(),
                   results->grad_hidden.has_value(), results->grad_weight.has_value(),
                   results->grad_hidden && results->grad_hidden->dtype == kernel::DType::kF32};
-  Description description = target.description();
-  description.capabilities = can;
-  return WhySkipped(description, alike);
+  return WhySkipped(target.description(), alike);
 }
 
 DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
@@ -189,92 +147,68 @@ DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
 
 }  // namespace
 
-// A running process and its outcome.
-struct DumpRun::Child {
-  pid_t pid = -1;
-  int memory = -1, log = -1;
-  int wait_status = 0;
-  bool late = false, interrupted = false;
-
-  ~Child() {
-    if (memory >= 0) close(memory);
-    if (log >= 0) close(log);
+int DumpRun::Share() {
+  const int shared = memfd_create("plumb-check-results", MFD_CLOEXEC);
+  if (shared >= 0 && ftruncate(shared, static_cast<off_t>(size_)) == 0) {
+    memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
   }
-  bool Start(const DumpRunSpec& spec, std::string* error);
-  void Wait(Clock::time_point deadline, const std::atomic<bool>* interrupt);
-};
-
-bool DumpRun::Child::Start(const DumpRunSpec& spec, std::string* error) {
-  pid = SpawnApart(spec.program,
-                   {"plumb", "check-worker", "--target", spec.target, "--dump", spec.dump.string(),
-                    "--rows", std::to_string(spec.rows), "--seed", std::to_string(spec.seed),
-                    "--parent", std::to_string(getpid())},
-                   log, memory, kDumpRunMemory, error);
-  return pid >= 0;
-}
-
-void DumpRun::Child::Wait(Clock::time_point deadline, const std::atomic<bool>* interrupt) {
-  auto pause = std::chrono::milliseconds(1);
-  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
-    interrupted = interrupt != nullptr && interrupt->load();
-    late = Clock::now() >= deadline;
-    if (interrupted || late) {
-      kill(-pid, SIGKILL);
-      while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-      }
-      return;
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::milliseconds(50));
+  if (memory_ == nullptr || memory_ == MAP_FAILED) {
+    what_ = "cannot share memory of " + std::to_string(size_) + " bytes: " + strerrordesc_np(errno);
+    memory_ = nullptr;
   }
-  kill(-pid, SIGKILL);  // its own children too
+  return shared;
 }
 
 DumpRun::DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::atomic<bool>* interrupt)
     : results_(sample.Wanted()) {
   const Clock::time_point deadline = Clock::now() + spec.deadline;
   size_ = Place(nullptr, &results_);
-  Child child;
-  child.memory = memfd_create("plumb-check-results", MFD_CLOEXEC);
-  child.log = memfd_create("plumb-check-log", MFD_CLOEXEC);
-  if (child.log >= 0) fcntl(child.log, F_SETFL, O_RDWR | O_APPEND);
-  if (child.memory < 0 || child.log < 0 || ftruncate(child.memory, static_cast<off_t>(size_)) != 0) {
-    what_ = "cannot share memory of " + std::to_string(size_) + " bytes: " + strerrordesc_np(errno);
-    return;
-  }
-  memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, child.memory, 0);
-  if (memory_ == MAP_FAILED) {
-    what_ = "cannot map memory of " + std::to_string(size_) + " bytes: " + strerrordesc_np(errno);
-    memory_ = nullptr;
-    return;
-  }
+  const int shared = Share();
+  ChildProcess child;
+  const bool started =
+      memory_ != nullptr &&
+      child.Start(
+          {.program = spec.program,
+           .words = {"plumb", "check-worker", "--target", spec.target, "--dump", spec.dump.string(),
+                     "--rows", std::to_string(spec.rows), "--seed", std::to_string(spec.seed)},
+           .shared = shared},
+          &what_);
+  if (shared >= 0) close(shared);
+  if (!started) return;
   Place(memory_, &results_);
-  if (!child.Start(spec, &what_)) return;
-  child.Wait(deadline, interrupt);
-  Conclude(child);
+  bool late = false, interrupted = false;
+  while (!late && !interrupted && !child.Await(std::chrono::milliseconds(50))) {
+    interrupted = interrupt != nullptr && interrupt->load();
+    late = Clock::now() >= deadline;
+  }
+  child.Kill();
+  if (interrupted) {
+    kind_ = Kind::kInterrupted;
+    what_ = "interrupted";
+  } else if (late) {
+    kind_ = Kind::kTimedOut;
+    what_ = "did not come back before its deadline and was killed" + child.LastLine();
+  } else {
+    Conclude(child);
+  }
 }
 
-void DumpRun::Conclude(const Child& child) {
+// Reads the record of a child that has ended by itself.
+void DumpRun::Conclude(const ChildProcess& child) {
   auto* const record = static_cast<Record*>(memory_);
   record->message[sizeof record->message - 1] = '\0';
   record->description[sizeof record->description - 1] = '\0';
-  if (child.interrupted) {
-    kind_ = Kind::kInterrupted;
-    what_ = "interrupted";
-  } else if (child.late) {
-    kind_ = Kind::kTimedOut;
-    what_ = "did not come back before its deadline and was killed" + LastWords(child.log);
-  } else if (!WIFEXITED(child.wait_status) || record->state == 0 ||
-             record->state > 1 + static_cast<uint32_t>(Kind::kFault)) {
+  const ChildEnd& end = *child.end();
+  if (end.status < 0 || record->state == 0 || record->state > 1 + static_cast<uint32_t>(Kind::kFault)) {
     kind_ = Kind::kDied;
-    what_ = Ending(child.wait_status) + LastWords(child.log);
-  } else {
-    kind_ = static_cast<Kind>(record->state - 1);
-    what_ = record->message;
+    what_ = end.how + (end.status < 0 ? "" : " in the middle of it") + child.LastLine();
+    return;
   }
+  kind_ = static_cast<Kind>(record->state - 1);
+  what_ = record->message;
   if (kind_ != Kind::kRan) return;
   for (Output o : oracle::kOutputs) {
-    if ((record->asked >> static_cast<int>(o) & 1) == 0) Find(&results_, o)->reset();
+    if ((record->asked >> static_cast<int>(o) & 1) == 0) oracle::Find(&results_, o).reset();
   }
   std::string why;
   if (const auto description = ParseDescription(record->description, &why)) {
@@ -289,24 +223,20 @@ DumpRun::~DumpRun() {
   if (memory_ != nullptr) munmap(memory_, size_);
 }
 
-int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor) {
-  constexpr int kFault = 3;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) return kFault;
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  const off_t size = lseek(kDumpRunMemory, 0, SEEK_END);
-  if (size < static_cast<off_t>(sizeof(Record))) return kFault;
-  void* const memory =
-      mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, kDumpRunMemory, 0);
-  close(kDumpRunMemory);  // the target must not use it
-  if (memory == MAP_FAILED) return kFault;
+ExitStatus ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor) {
+  if (!EndWithParent(supervisor)) return ExitStatus::kFault;
+  const off_t size = lseek(kSharedDescriptor, 0, SEEK_END);
+  if (size < static_cast<off_t>(sizeof(Record))) return ExitStatus::kFault;
+  void* const memory = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED,
+                            kSharedDescriptor, 0);
+  close(kSharedDescriptor);  // the target must not use it
+  if (memory == MAP_FAILED) return ExitStatus::kFault;
   auto* const record = new (memory) Record;
   std::string what;
   const DumpRun::Kind kind = Run(spec, record, &what);
   Write(what, record->message, sizeof record->message);
   record->state = 1 + static_cast<uint32_t>(kind);
-  return 0;
+  return ExitStatus::kClean;
 }
 
 }  // namespace plumbline::fuzz

@@ -16,6 +16,8 @@
 #include <memory>
 #include <string>
 
+#include "fuzz/base/child_process.h"
+#include "fuzz/base/exit_status.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/target/description.h"
 #include "kernel/problem.h"
@@ -57,8 +59,10 @@ class DumpRun {
   const Description& description() const { return description_; }
 
  private:
-  struct Child;
-  void Conclude(const Child& child);
+  // Maps memory_ of size_ bytes. Returns its descriptor, or -1; memory_ is null, with the reason in
+  // what_, if there is none.
+  int Share();
+  void Conclude(const ChildProcess& child);
 
   Kind kind_ = Kind::kFault;
   std::string what_;
@@ -68,9 +72,8 @@ class DumpRun {
   size_t size_ = 0;
 };
 
-// Runs in the child, with the shared memory on this descriptor. Returns the process's exit status.
-inline constexpr int kDumpRunMemory = 3;
-int ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
+// Runs in the child, with the shared memory on kSharedDescriptor. Returns the process's exit status.
+ExitStatus ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
 
 }  // namespace plumbline::fuzz
 

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "fuzz/base/mix.h"
-#include "oracle/judge/verdict.h"
+#include "fuzz/problem/values.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -101,20 +100,11 @@ void AddSpecialLabels(const Dump& dump, Chooser* chooser) {
   }
 }
 
-Tensor Judged(const ConstTensor& t) {
-  return {
-      const_cast<void*>(t.data), t.dtype, t.rank, {t.shape[0], t.shape[1]}, {t.stride[0], t.stride[1]}};
-}
-
 }  // namespace
 
 std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed) {
   const int64_t n = dump.problem.rows();
-  if (count == 0 || count >= n) {
-    std::vector<int64_t> all(static_cast<size_t>(n));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
+  if (count == 0 || count >= n) return Iota(n);
   Chooser chooser(static_cast<size_t>(count));
   chooser.Add(0);
   chooser.Add(n - 1);
@@ -129,62 +119,45 @@ std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed) 
 }
 
 DumpSample::DumpSample(const Dump& dump, std::vector<int64_t> rows)
-    : rows_(std::move(rows)),
+    : dump_(dump),
+      rows_(std::move(rows)),
       all_(static_cast<int64_t>(rows_.size()) == dump.problem.rows()),
-      wanted_(dump.wanted),
       problem_(dump.problem) {
   problem_.hidden = Gather(dump.problem.hidden);
   problem_.labels = Gather(dump.problem.labels);
   for (auto* tensor : {&problem_.temperature, &problem_.grad_logprob, &problem_.grad_entropy}) {
     if (*tensor && (*tensor)->rank > 0) **tensor = Gather(**tensor);
   }
-  TakeOutputs(dump);
+  TakeOutputs();
 }
 
 // Returns dense rows, or the tensor itself if all rows are wanted, so that a large dump is not copied.
 ConstTensor DumpSample::Gather(const ConstTensor& from) {
   if (all_) return from;
-  std::vector<int64_t> shape = {static_cast<int64_t>(rows_.size())};
-  if (from.rank > 1) shape.push_back(from.shape[1]);
-  HostTensor& to = storage_.emplace_back(HostTensor::Zeros(from.dtype, std::move(shape)));
-  const size_t element = kernel::SizeOf(from.dtype);
-  const size_t row_bytes = element * static_cast<size_t>(from.rank > 1 ? from.shape[1] : 1);
-  for (size_t i = 0; i < rows_.size() && row_bytes > 0; ++i) {
-    const auto* source = static_cast<const std::byte*>(from.data) +
-                         static_cast<size_t>(rows_[i] * from.stride[0]) * element;
-    std::memcpy(to.bytes.data() + i * row_bytes, source, row_bytes);
-  }
-  return to.View();
+  return storage_.emplace_back(GatherRows(from, rows_)).View();
 }
 
-void DumpSample::TakeOutputs(const Dump& dump) {
-  const auto per_row = [&](Output o, std::optional<Tensor>* result) {
-    if (!dump.output(o)) return;
-    const ConstTensor rows = dump.output(o)->rank == 0 ? *dump.output(o) : Gather(*dump.output(o));
-    if (rows.dtype == DType::kF32) {
-      *result = Judged(rows);
-      return;
+void DumpSample::TakeOutputs() {
+  for (const Output o : oracle::kOutputs) {
+    const bool of_all_rows = o == Output::kLoss || o == Output::kGradWeight;
+    if (!dump_.output(o) || (of_all_rows && !all_)) continue;
+    ConstTensor rows = of_all_rows ? *dump_.output(o) : Gather(*dump_.output(o));
+    const bool gradient = o == Output::kGradHidden || o == Output::kGradWeight;
+    if (rows.dtype != DType::kF32 && !gradient) {
+      std::vector<int64_t> shape(rows.shape, rows.shape + rows.rank);
+      HostTensor& wide = storage_.emplace_back(HostTensor::Zeros(DType::kF32, std::move(shape)));
+      for (int64_t i = 0; i < wide.size(); ++i) {
+        wide.SetFloat(i, static_cast<float>(oracle::ReadElement(rows, i, 0)));
+      }
+      rows = wide.View();
     }
-    std::vector<int64_t> shape(rows.shape, rows.shape + rows.rank);
-    HostTensor& wide = storage_.emplace_back(HostTensor::Zeros(DType::kF32, std::move(shape)));
-    for (int64_t i = 0; i < wide.size(); ++i) {
-      wide.SetFloat(i, static_cast<float>(oracle::ReadElement(rows, i, 0)));
-    }
-    *result = Judged(wide.View());
-  };
-  per_row(Output::kLogprob, &given_.logprob);
-  per_row(Output::kEntropy, &given_.entropy);
-  per_row(Output::kLse, &given_.lse);
-  if (const auto& gradient = dump.output(Output::kGradHidden))
-    given_.grad_hidden = Judged(Gather(*gradient));
-  if (!all_) return;
-  per_row(Output::kLoss, &given_.loss);
-  if (const auto& gradient = dump.output(Output::kGradWeight)) given_.grad_weight = Judged(*gradient);
+    oracle::Find(&given_, o) = AsResult(rows);
+  }
 }
 
 kernel::Results DumpSample::Wanted() const {
   const auto n = static_cast<int64_t>(rows_.size()), h = problem_.hidden_size(), v = problem_.vocab();
-  const DType dtype = wanted_.fp32_grads ? DType::kF32 : problem_.hidden.dtype;
+  const DType dtype = dump_.wanted.fp32_grads ? DType::kF32 : problem_.hidden.dtype;
   const Tensor row{nullptr, DType::kF32, 1, {n, 1}, {1, 1}};
   const int64_t stride = std::max<int64_t>(h, 1);
   kernel::Results r;
@@ -193,10 +166,10 @@ kernel::Results DumpSample::Wanted() const {
   } else {
     r.loss = Tensor{nullptr, DType::kF32, 0, {1, 1}, {1, 1}};
   }
-  if (wanted_.entropy) r.entropy = row;
-  if (wanted_.lse) r.lse = row;
-  if (wanted_.grad_hidden) r.grad_hidden = Tensor{nullptr, dtype, 2, {n, h}, {stride, 1}};
-  if (wanted_.grad_weight && all_) r.grad_weight = Tensor{nullptr, dtype, 2, {v, h}, {stride, 1}};
+  if (dump_.wanted.entropy) r.entropy = row;
+  if (dump_.wanted.lse) r.lse = row;
+  if (dump_.wanted.grad_hidden) r.grad_hidden = Tensor{nullptr, dtype, 2, {n, h}, {stride, 1}};
+  if (dump_.wanted.grad_weight && all_) r.grad_weight = Tensor{nullptr, dtype, 2, {v, h}, {stride, 1}};
   return r;
 }
 

@@ -30,6 +30,7 @@ class DumpSample {
   DumpSample(const DumpSample&) = delete;
   DumpSample& operator=(const DumpSample&) = delete;
 
+  const Dump& dump() const { return dump_; }
   const std::vector<int64_t>& rows() const { return rows_; }
   bool all() const { return all_; }  // true if it has every row of the dump
   const kernel::Problem& problem() const { return problem_; }
@@ -42,11 +43,11 @@ class DumpSample {
 
  private:
   kernel::ConstTensor Gather(const kernel::ConstTensor& from);
-  void TakeOutputs(const Dump& dump);
+  void TakeOutputs();
 
+  const Dump& dump_;
   std::vector<int64_t> rows_;
   bool all_ = false;
-  fuzz::Wanted wanted_;
   std::deque<HostTensor> storage_;
   kernel::Problem problem_;
   kernel::Results given_;

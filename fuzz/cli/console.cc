@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/console.h"
 #include "fuzz/cli/report_text.h"
 
 namespace plumbline::fuzz {

@@ -11,7 +11,7 @@
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/base/text.h"
 #include "fuzz/base/version.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/gpu/probe/probe.h"
 
@@ -99,9 +99,9 @@ ExitStatus Probe(const Console& console, Json* report, int64_t* findings) {
   return *findings > 0 ? ExitStatus::kFindings : kept > 0 ? ExitStatus::kClean : ExitStatus::kFault;
 }
 
-}  // namespace
-
-ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool probe) {
+// `probe`: also measures whether the GPU keeps what the CUDA targets declare (fuzz/gpu/probe/probe.h).
+// A claim that it does not keep is a finding; without a GPU the status is 4.
+ExitStatus CommandDoctor(const Console& console, bool probe) {
   const std::string fault = FpEnvironmentFault();
   const std::vector<std::pair<std::string, std::string>> lines = {
       {"plumb", std::string(kVersion)},
@@ -119,7 +119,7 @@ ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool p
       {"disk", Disk()},
       {"libraries", std::string("glibc ") + gnu_get_libc_version() +
                         Text(", libstdc++ %d", _GLIBCXX_RELEASE) + Text(", DLPack %d", DLPACK_VERSION) +
-                        ", " + std::string(parser)},
+                        ", CLI11 " CLI11_VERSION},
       {"gpu", Gpu()},
   };
   std::vector<std::vector<std::string>> rows;
@@ -133,6 +133,16 @@ ExitStatus CommandDoctor(const Console& console, std::string_view parser, bool p
   int64_t findings = 0;
   if (probe && status == ExitStatus::kClean) status = Probe(console, &report, &findings);
   return console.Finish(status, 0, findings, std::move(report));
+}
+
+}  // namespace
+
+void AddDoctor(CommandLine* line) {
+  auto probe = std::make_shared<bool>(false);
+  line->Add("doctor", "Describe this machine and check its arithmetic", "plumb doctor --json",
+            [=] { return CommandDoctor(line->console, *probe); })
+      ->add_flag("--probe", *probe,
+                 "also measure whether the GPU keeps what the CUDA targets declare, under a minute");
 }
 
 }  // namespace plumbline::fuzz

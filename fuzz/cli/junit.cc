@@ -3,6 +3,7 @@
 #include "fuzz/cli/junit.h"
 
 #include <algorithm>
+#include <map>
 
 #include "fuzz/base/json.h"
 #include "fuzz/base/text.h"
@@ -11,31 +12,19 @@ namespace plumbline::fuzz {
 namespace {
 
 std::string Escaped(std::string_view text) {
+  // A tab or a line end in an attribute would be read as a space.
+  static const std::map<char, const char*> kEscapes = {{'<', "&lt;"},   {'>', "&gt;"},  {'&', "&amp;"},
+                                                       {'"', "&quot;"}, {'\t', "&#9;"}, {'\n', "&#10;"},
+                                                       {'\r', "&#13;"}};
   // The JSON writer replaces bytes that are not UTF-8 by U+FFFD.
   std::string error;
   const std::string sound = *Json::Parse(Json(text).Dump(), &error)->as_string();
   std::string xml;
   for (const char c : sound) {
-    switch (c) {
-      case '<':
-        xml += "&lt;";
-        break;
-      case '>':
-        xml += "&gt;";
-        break;
-      case '&':
-        xml += "&amp;";
-        break;
-      case '"':
-        xml += "&quot;";
-        break;
-      case '\t':
-      case '\n':
-      case '\r':  // in an attribute these would be read as spaces
-        xml += Text("&#%d;", c);
-        break;
-      default:
-        xml += static_cast<unsigned char>(c) < 0x20 ? "\xEF\xBF\xBD" : std::string(1, c);
+    if (const auto escape = kEscapes.find(c); escape != kEscapes.end()) {
+      xml += escape->second;
+    } else {
+      xml += static_cast<unsigned char>(c) < 0x20 ? "\xEF\xBF\xBD" : std::string(1, c);
     }
   }
   return xml;

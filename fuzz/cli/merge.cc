@@ -9,11 +9,19 @@
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/merge.h"
 #include "fuzz/cases/name.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/triage/replay.h"
 
 namespace plumbline::fuzz {
 namespace {
+
+struct MergeCommand {
+  std::vector<std::filesystem::path> paths;  // as above
+  std::filesystem::path out;
+  std::string target;  // empty: the target that each case names
+  int64_t per_bucket = 3;
+  std::chrono::milliseconds case_timeout{20'000};
+};
 
 namespace fs = std::filesystem;
 
@@ -28,12 +36,15 @@ class Merger {
 
  private:
   void ReadFolder(const fs::path& folder, bool stays);
-  void Judge(std::vector<MergeCase>* cases);
+  bool Judge(std::vector<MergeCase>* cases);  // false: interrupted
+  void Complain(ExitStatus status, const std::string& why) {
+    console_.Complain(why);
+    status_ = Gravest({status_, status});
+  }
   // Returns true if the case is kept, as far as its own replay can tell. Changes its state by the
   // replay.
   bool Keep(MergeCase* merged, const Replay& replay);
   void Write(const MergeCase& merged);
-  void Report();
 
   const MergeCommand& command_;
   const Console& console_;
@@ -43,13 +54,12 @@ class Merger {
   std::vector<Dropped> dropped_;
   Json kept_ = Json(Json::Array{});
   int64_t judged_ = 0, failing_ = 0;
-  bool incomplete_ = false, unavailable_ = false, interrupted_ = false, fault_ = false;
+  ExitStatus status_ = ExitStatus::kClean;
 };
 
 void Merger::ReadFolder(const fs::path& folder, bool stays) {
   const CaseListing listing = ListCases(folder);
-  for (const std::string& line : listing.unreadable) console_.Complain(line);
-  incomplete_ = incomplete_ || !listing.unreadable.empty();
+  for (const std::string& line : listing.unreadable) Complain(ExitStatus::kUsage, line);
   for (const fs::path& file : listing.files) {
     std::error_code code;
     const fs::path canonical = fs::weakly_canonical(file, code);
@@ -57,8 +67,7 @@ void Merger::ReadFolder(const fs::path& folder, bool stays) {
     std::string error;
     std::optional<Case> c = ReadCase(file, &error);
     if (!c) {
-      console_.Complain(error);
-      incomplete_ = true;
+      Complain(ExitStatus::kUsage, error);
       continue;
     }
     if (!command_.target.empty() && !stays && c->target != command_.target) {
@@ -73,8 +82,7 @@ bool Merger::Keep(MergeCase* merged, const Replay& replay) {
   Case& c = merged->c;
   const bool fresh = c.state == CaseState::kNew;
   if (replay.what == Replayed::kFault) {
-    console_.Complain(merged->path.string() + ": " + replay.detail);
-    fault_ = true;
+    Complain(ExitStatus::kFault, merged->path.string() + ": " + replay.detail);
     return true;
   }
   if (fresh && replay.what == Replayed::kFailsDifferently) {
@@ -95,18 +103,15 @@ bool Merger::Keep(MergeCase* merged, const Replay& replay) {
   return false;
 }
 
-void Merger::Judge(std::vector<MergeCase>* cases) {
+bool Merger::Judge(std::vector<MergeCase>* cases) {
   std::vector<MergeCase> kept;
   for (MergeCase& merged : *cases) {
     const Replay replay = ReplayCase(merged.c, &runners_.For(merged.c.target));
-    if (replay.kind == Judged::Kind::kInterrupted) {
-      interrupted_ = true;
-      return;
-    }
+    if (replay.kind == Judged::Kind::kInterrupted) return false;
     bool keep = true;
     if (replay.kind == Judged::Kind::kUnavailable) {
-      console_.Complain("not judged, kept as it is: " + merged.path.string() + ": " + replay.error);
-      unavailable_ = true;
+      Complain(ExitStatus::kUnavailable,
+               "not judged, kept as it is: " + merged.path.string() + ": " + replay.error);
     } else {
       ++judged_;
       failing_ += replay.result.findings.empty() ? 0 : 1;
@@ -115,26 +120,21 @@ void Merger::Judge(std::vector<MergeCase>* cases) {
     if (keep) kept.push_back(std::move(merged));
   }
   *cases = std::move(kept);
+  return true;
 }
 
 void Merger::Write(const MergeCase& merged) {
   const fs::path folder = merged.stays ? merged.path.parent_path() : command_.out;
   const fs::path file = folder / CaseFileName(merged.c);
-  Json entry;
-  entry["file"] = file.string();
-  entry["from"] = merged.path.string();
-  entry["bucket"] = merged.c.bucket.key;
-  entry["state"] = Name(merged.c.state);
-  kept_.Append(std::move(entry));
+  kept_.Append(Json::Object{{"file", file.string()},
+                            {"from", merged.path.string()},
+                            {"bucket", merged.c.bucket.key},
+                            {"state", Name(merged.c.state)}});
   std::string error;
   // A second merge writes nothing: dates in a file change with its state, not with every replay.
   const std::optional<Case> there = ReadCase(file, &error);
   const bool same = there && *there == merged.c;
-  if (!same && !WriteCase(file, merged.c, &error)) {
-    console_.Complain(error);
-    fault_ = true;
-    return;
-  }
+  if (!same && !WriteCase(file, merged.c, &error)) return Complain(ExitStatus::kFault, error);
   std::error_code code;
   if (merged.stays && merged.path != file) fs::remove(merged.path, code);
   const std::string how = merged.stays ? merged.path == file ? "stays" : "renamed" : "kept";
@@ -142,12 +142,6 @@ void Merger::Write(const MergeCase& merged) {
                (how == "stays" ? "" : " (from " + merged.path.string() + ")") + ": " +
                std::string(Name(merged.c.state)) + ", " + std::to_string(ValueCount(merged.c.problem)) +
                " values, bucket " + merged.c.bucket.key + "\n");
-}
-
-void Merger::Report() {
-  std::sort(dropped_.begin(), dropped_.end(),
-            [](const Dropped& a, const Dropped& b) { return a.path < b.path; });
-  for (const Dropped& d : dropped_) console_.Say("not kept: " + d.path.string() + ": " + d.why + "\n");
 }
 
 ExitStatus Merger::Run() {
@@ -164,34 +158,36 @@ ExitStatus Merger::Run() {
     if (!fs::equivalent(path, command_.out, code)) ReadFolder(path, false);
   }
   std::vector<MergeCase> cases = DropDuplicates(std::move(cases_), &dropped_);
-  Judge(&cases);
-  if (interrupted_) return console_.Finish(ExitStatus::kInterrupted, judged_, failing_);
+  if (!Judge(&cases)) return console_.Finish(ExitStatus::kInterrupted, judged_, failing_);
   // A case that is kept under another finding may have become equal to another case.
   cases = SelectCases(DropDuplicates(std::move(cases), &dropped_), command_.per_bucket, &dropped_);
   for (const MergeCase& merged : cases) Write(merged);
-  Report();
-  Json report;
-  report["kept"] = std::move(kept_);
-  report["not_kept"] = Json(Json::Array{});
+  Json report = Json::Object{{"kept", std::move(kept_)}, {"not_kept", Json::Array{}}};
+  std::sort(dropped_.begin(), dropped_.end(),
+            [](const Dropped& a, const Dropped& b) { return a.path < b.path; });
   for (const Dropped& d : dropped_) {
-    Json entry;
-    entry["file"] = d.path.string();
-    entry["why"] = d.why;
-    report["not_kept"].Append(std::move(entry));
+    console_.Say("not kept: " + d.path.string() + ": " + d.why + "\n");
+    report["not_kept"].Append(Json::Object{{"file", d.path.string()}, {"why", d.why}});
   }
   console_.Say(std::to_string(cases.size()) + " kept, " + std::to_string(dropped_.size()) +
                " not kept\n");
   // The cases of a corpus are kept because they fail, so their failing is no finding.
-  const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
-                                     {ExitStatus::kUnavailable, unavailable_},
-                                     {ExitStatus::kUsage, incomplete_}});
-  return console_.Finish(status, judged_, failing_, std::move(report));
+  return console_.Finish(status_, judged_, failing_, std::move(report));
 }
 
 }  // namespace
 
-ExitStatus CommandMerge(const MergeCommand& command, const Console& console) {
-  return Merger(command, console).Run();
+void AddMerge(CommandLine* line) {
+  auto options = std::make_shared<MergeCommand>();
+  CLI::App* sub = line->Add("merge", "Merge the cases of campaigns and corpora into one corpus",
+                            "plumb merge hunt other-hunt --out corpus",
+                            [=] { return Merger(*options, line->console).Run(); });
+  sub->add_option("path", options->paths, "folders of campaigns or cases, or case files")->required();
+  sub->add_option("--out", options->out, "the corpus; what lies in it stays")->required();
+  sub->add_option("--target", options->target, "instead of the target that each case names");
+  sub->add_option("--per-bucket", options->per_bucket, "cases kept of one cause on one target [3]")
+      ->check(CLI::PositiveNumber);
+  AddCaseTimeout(sub, &options->case_timeout);
 }
 
 }  // namespace plumbline::fuzz

@@ -7,13 +7,21 @@
 #include "fuzz/base/regular_file.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/name.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/cli/junit.h"
 #include "fuzz/triage/pursuit.h"
 #include "fuzz/triage/replay.h"
 
 namespace plumbline::fuzz {
 namespace {
+
+struct ReplayCommand {
+  std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
+  std::string target;                        // empty: the target that each case names
+  std::chrono::milliseconds case_timeout{20'000};
+  bool update = false;          // states that change (fuzz/cases/state.h) are written into the files
+  std::filesystem::path junit;  // empty: none is written
+};
 
 constexpr std::string_view kNotJudged = "not judged";
 
@@ -30,14 +38,17 @@ class Session {
   void Run(const std::filesystem::path& file);
   // Reports a path that could not be read.
   void Refuse(const std::string& line) {
-    console_.Complain(line);
-    incomplete_ = true;
+    Complain(ExitStatus::kUsage, line);
     junit_.push_back({"plumb", line.substr(0, line.find(": ")), JUnitCase::Outcome::kError, line, 0});
   }
   bool interrupted() const { return interrupted_; }
   ExitStatus Finish();
 
  private:
+  void Complain(ExitStatus status, const std::string& why) {
+    console_.Complain(why);
+    status_ = Gravest({status_, status});
+  }
   void Move(const std::filesystem::path& file, const std::string& target, const Replay& replay, Case c,
             Json* entry);
 
@@ -47,7 +58,8 @@ class Session {
   Json report_;
   std::vector<JUnitCase> junit_;
   int64_t cases_ = 0, failing_ = 0, movable_ = 0;
-  bool incomplete_ = false, fault_ = false, unavailable_ = false, interrupted_ = false;
+  ExitStatus status_ = ExitStatus::kClean;
+  bool interrupted_ = false;
 };
 
 JUnitCase::Outcome JUnitOutcome(const Replay& replay) {
@@ -75,17 +87,16 @@ void Session::Run(const std::filesystem::path& file) {
   const Replay replay = ReplayCase(*c, &runners_.For(target));
   if (replay.kind == Judged::Kind::kInterrupted) {
     interrupted_ = true;
+    status_ = Gravest({status_, ExitStatus::kInterrupted});
     return;
   }
-  Json entry;
-  entry["file"] = file.string();
-  entry["target"] = target;
-  entry["was"] = c->finding.Signature();
-  entry["state"] = Name(c->state);
+  Json entry = Json::Object{{"file", file.string()},
+                            {"target", target},
+                            {"was", c->finding.Signature()},
+                            {"state", Name(c->state)}};
   if (replay.kind == Judged::Kind::kUnavailable) {
-    unavailable_ = true;
-    console_.Complain(std::string(kNotJudged) + ": " + file.string() + " on " + target + ": " +
-                      replay.error);
+    Complain(ExitStatus::kUnavailable,
+             std::string(kNotJudged) + ": " + file.string() + " on " + target + ": " + replay.error);
     entry["outcome"] = kNotJudged;
     entry["error"] = replay.error;
     report_["results"].Append(std::move(entry));
@@ -93,8 +104,11 @@ void Session::Run(const std::filesystem::path& file) {
     return;
   }
   ++cases_;
-  failing_ += replay.result.findings.empty() ? 0 : 1;
-  fault_ = fault_ || replay.what == Replayed::kFault;
+  const bool fails = !replay.result.findings.empty();
+  failing_ += fails;
+  status_ = Gravest({status_, replay.what == Replayed::kFault ? ExitStatus::kFault
+                              : fails                         ? ExitStatus::kFindings
+                                                              : ExitStatus::kClean});
   const std::string word(Name(replay.what));
   console_.Say(word + ": " + file.string() + " on " + target + ": " + replay.detail + "\n");
   junit_.push_back({target, file.filename().string(), JUnitOutcome(replay), word + ": " + replay.detail,
@@ -125,8 +139,7 @@ void Session::Move(const std::filesystem::path& file, const std::string& target,
   if (WriteCase(file, c, &error)) {
     console_.Say("    state: " + move + ", written\n");
   } else {
-    console_.Complain(error);
-    fault_ = true;
+    Complain(ExitStatus::kFault, error);
   }
 }
 
@@ -139,19 +152,11 @@ ExitStatus Session::Finish() {
     const std::string xml = JUnitXml("plumb replay", junit_);
     std::string error;
     if (!WriteWhole(command_.junit, std::as_bytes(std::span(xml)), &error)) {
-      console_.Complain(error);
-      fault_ = true;
+      Complain(ExitStatus::kFault, error);
     }
   }
-  const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
-                                     {ExitStatus::kUnavailable, unavailable_},
-                                     {ExitStatus::kInterrupted, interrupted_},
-                                     {ExitStatus::kUsage, incomplete_},
-                                     {ExitStatus::kFindings, failing_ > 0}});
-  return console_.Finish(status, cases_, failing_, std::move(report_));
+  return console_.Finish(status_, cases_, failing_, std::move(report_));
 }
-
-}  // namespace
 
 ExitStatus CommandReplay(const ReplayCommand& command, const Console& console) {
   Session session(command, console);
@@ -163,6 +168,21 @@ ExitStatus CommandReplay(const ReplayCommand& command, const Console& console) {
     }
   }
   return session.Finish();
+}
+
+}  // namespace
+
+void AddReplay(CommandLine* line) {
+  auto options = std::make_shared<ReplayCommand>();
+  CLI::App* sub = line->Add("replay", "Run stored cases and say whether they still fail",
+                            "plumb replay corpus --target host",
+                            [=] { return CommandReplay(*options, line->console); });
+  sub->add_option("path", options->paths, "case files, or folders of them")->required();
+  sub->add_option("--target", options->target, "instead of the target that each case names");
+  AddCaseTimeout(sub, &options->case_timeout);
+  sub->add_flag("--update", options->update,
+                "write states that changed: new, confirmed, fixed, regression (corpus/README.md)");
+  sub->add_option("--junit", options->junit, "write the results to this file as JUnit XML");
 }
 
 }  // namespace plumbline::fuzz

@@ -24,12 +24,6 @@ std::string Tightness(const std::map<std::string, double>& tightness) {
   return text.empty() ? "none judged" : text;
 }
 
-Tally Total(const std::vector<std::pair<std::string, Tally>>& targets) {
-  Tally total;
-  for (const auto& [name, tally] : targets) total.Add(tally);
-  return total;
-}
-
 int64_t BlindCases(const RegimeYields& yields) {
   int64_t blind = 0;
   for (const auto& [regime, yield] : yields) blind += yield.blind;
@@ -86,33 +80,38 @@ std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings) {
 }
 
 std::string StatusLine(const Progress& progress, size_t width) {
-  const Tally total = Total(progress.targets);
+  int64_t cases = 0, skipped = 0;
+  ElementCounts elements{};
+  std::pair<std::string, double> tightest;
+  for (const auto& [target, tally] : progress.targets) {
+    cases += tally.cases;
+    skipped += tally.skipped;
+    AddCounts(tally.elements, &elements);
+    for (const auto& [output, value] : tally.tightness) {
+      if (tightest.first.empty() || value > tightest.second) tightest = {output, value};
+    }
+  }
   const double seconds = Seconds(progress.elapsed);
   std::string line = std::string(Name(progress.phase)) + Text("  %.0fs", seconds);
   if (progress.phase != Phase::kRecipe) line += " of " + Format(progress.budget);
-  line += Text(
-      "  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", total.cases,
-      static_cast<double>(total.cases - progress.cases_before) / std::max(progress.in_this_run, 1e-3),
-      progress.findings);
+  line +=
+      Text("  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", cases,
+           static_cast<double>(cases - progress.cases_before) / std::max(progress.in_this_run, 1e-3),
+           progress.findings);
   for (const std::string& activity : progress.activity) line += "  " + activity;
-  const auto tightest =
-      std::max_element(total.tightness.begin(), total.tightness.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (tightest != total.tightness.end()) {
-    line += "  error/allowed " + tightest->first + Text(" %.3g", tightest->second);
+  if (!tightest.first.empty()) {
+    line += "  error/allowed " + tightest.first + Text(" %.3g", tightest.second);
   }
   line += Text("  %" PRId64 " cells, last new %.0fs ago", progress.cells,
                std::max(0.0, seconds - Seconds(progress.newest)));
-  const int64_t elements =
-      total.elements[0] + total.elements[1] + total.elements[2] + total.elements[3];
-  line += Text("  %.1f%% vacuous  %" PRId64 " skipped", Percent(total.elements[2], elements),
-               total.skipped);
+  line += Text("  %.1f%% vacuous  %" PRId64 " skipped",
+               Percent(elements[2], elements[0] + elements[1] + elements[2] + elements[3]), skipped);
   if (width > 0 && line.size() > width) line.resize(width);
   return line;
 }
 
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
-                         std::string_view program, const std::filesystem::path& out) {
+                         std::string_view program, const std::filesystem::path& out, bool production) {
   const Finding& finding = sighting.kept ? sighting.kept->finding : sighting.finding;
   std::string text = Text("finding %" PRId64 ": ", number) + sighting.signature + " on " +
                      sighting.target +
@@ -122,10 +121,12 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
   if (!finding.arbiter.empty()) text += "           the arbiter's value: " + finding.arbiter + "\n";
   if (sighting.kept) {
     const StoredFinding& t = *sighting.kept;
-    text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64
-                 " kept%s)\n",
-                 t.values_before, t.values_after, t.seconds, t.tried, t.accepted,
-                 t.complete ? "" : ", stopped by a limit");
+    if (!production) {
+      text += Text("  shrunk   %" PRId64 " -> %" PRId64 " values in %.1f s (%" PRId64 " tried, %" PRId64
+                   " kept%s)\n",
+                   t.values_before, t.values_after, t.seconds, t.tried, t.accepted,
+                   t.complete ? "" : ", stopped by a limit");
+    }
     if (!t.note.empty()) text += "           " + t.note + "\n";
     if (!t.file.empty()) {
       text +=
@@ -137,8 +138,8 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
            " --target " + ShellQuote(sighting.target) + "\n";
   }
   text += std::string(sighting.kept && !sighting.kept->file.empty() ? "           " : "  again    ") +
-          ShellQuote(program) + " fuzz --target " + ShellQuote(sighting.target) + " --recipe " +
-          ShellQuote(sighting.recipe) + "\n";
+          ShellQuote(program) + (production ? " fuzz --production --target " : " fuzz --target ") +
+          ShellQuote(sighting.target) + " --recipe " + ShellQuote(sighting.recipe) + "\n";
   return text;
 }
 
@@ -159,9 +160,11 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
     const RegimeYields yields = t < summary.yields.size() ? summary.yields[t] : RegimeYields{};
     if (!yields.empty()) text += "\n" + YieldTable(yields, FindingsOf(summary, target)) + "\n";
     text += target + ": largest error/allowed " + Tightness(tally.tightness) + "\n";
-    text +=
-        Text("%s: the arbiter was asked about %" PRId64 " elements%s\n", target.c_str(),
-             tally.arbitrated, tally.arbitrated > 0 && tally.faults == 0 ? " and agrees on each" : "");
+    text += Text(summary.options.production
+                     ? "%s: the sweep on the host computed %" PRId64 " rows again%s\n"
+                     : "%s: the arbiter was asked about %" PRId64 " elements%s\n",
+                 target.c_str(), tally.arbitrated,
+                 tally.arbitrated > 0 && tally.faults == 0 ? " and agrees on each" : "");
     for (const auto& [reason, count] : tally.skip_reasons) {
       text += Text("%s: %" PRId64 " skipped: ", target.c_str(), count) + reason + "\n";
     }

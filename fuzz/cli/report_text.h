@@ -29,9 +29,9 @@ std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
 std::string StatusLine(const Progress& progress, size_t width = 0);
 
 // Returns the text of a stored finding: what is wrong, why it matters, how small it became, and two
-// lines that reproduce it. `program`: how this program was called.
+// lines that reproduce it. `program`: how this program was called. `production`: as in CaseOptions.
 std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
-                         std::string_view program, const std::filesystem::path& out);
+                         std::string_view program, const std::filesystem::path& out, bool production);
 
 // Returns the text at the end of a campaign, without the verdict line.
 std::string SummaryText(const CampaignSummary& summary, std::string_view program);

@@ -10,55 +10,49 @@
 #include <thread>
 
 #include "fuzz/base/text.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/selftest/hunt.h"
 #include "fuzz/campaign/selftest/kill_matrix.h"
 #include "fuzz/campaign/selftest/kill_statistics.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 // The names of a family's mutants, and the target that they are mutants of.
-struct FamilyNames {
-  std::string_view prefix;
-  std::string sound;
+struct Family {
+  std::string_view prefix, sound;
 };
+constexpr Family kHost = {"mutant:", "host"};
+constexpr Family kHopper = {"hopper-mutant:", "host-hopper"};
+constexpr Family kCuda = {"cuda-mutant:", "cuda+cuda-portable+cuda-forward-backward"};
 
-FamilyNames NamesOf(SelftestCommand::Family family) {
-  switch (family) {
-    case SelftestCommand::Family::kHopper:
-      return {"hopper-mutant:", "host-hopper"};
-    case SelftestCommand::Family::kCuda:
-      return {"cuda-mutant:", "cuda+cuda-portable+cuda-forward-backward"};
-    default:
-      return {"mutant:", "host"};
-  }
-}
+struct SelftestCommand {
+  std::string mutant;  // empty: all of them, and their target, which must stay clean
+  Family family = kHost;
+  uint64_t seed = 1;
+  int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
+  int64_t matrix = 0;  // cases of each regime alone on each mutant; 0: none
+  int jobs = 0;        // mutants at the same time; 0: one per hardware thread
+  Budget budget{.time = {}, .cases = 1000};
+  std::filesystem::path out;  // empty: a temporary folder, removed if all is well
+};
 
 // Returns the targets to hunt: every mutant of the family, or the named one, which may be any built-in
 // target. Empty if there is none of the name.
 std::vector<BuiltIn> TargetsOf(const SelftestCommand& command) {
-  const std::string prefix(NamesOf(command.family).prefix);
+  const std::string prefix(command.family.prefix);
   std::vector<BuiltIn> targets;
-  for (BuiltIn& built_in : BuiltInTargets()) {
+  for (const BuiltIn& built_in : BuiltInTargets()) {
     const bool asked = command.mutant.empty() ? built_in.name.starts_with(prefix)
                                               : built_in.name == command.mutant ||
                                                     built_in.name == prefix + command.mutant;
-    if (asked) targets.push_back(std::move(built_in));
+    if (asked) targets.push_back(built_in);
   }
   return targets;
-}
-
-std::string NamesOfMutants(SelftestCommand::Family family) {
-  std::string names;
-  for (const BuiltIn& built_in : BuiltInTargets()) {
-    if (built_in.name.starts_with(NamesOf(family).prefix)) names += " " + built_in.name;
-  }
-  return names;
 }
 
 // Runs body(i) for i in [0, count) on several threads.
@@ -107,16 +101,12 @@ class Selftest {
     kills_.resize(targets_.size() * static_cast<size_t>(command_.seeds));
     OnThreads(jobs_, kills_.size(), [&](size_t i) {
       if (console_.interrupt->load()) return;
-      HuntSpec spec;
-      spec.target = targets_[i % targets_.size()].name;
-      spec.race = !targets_[i % targets_.size()].deterministic;
-      spec.seed = command_.seed + i / targets_.size();
-      spec.budget = command_.budget;
-      std::string folder = spec.target;
+      const BuiltIn& mutant = targets_[i % targets_.size()];
+      const uint64_t seed = command_.seed + i / targets_.size();
+      std::string folder = mutant.name;
       std::replace(folder.begin(), folder.end(), ':', '-');
-      spec.out = out_ / ("seed-" + std::to_string(spec.seed)) / folder;
-      spec.program = console_.worker_program;
-      kills_[i] = Hunt(spec, *console_.interrupt);
+      kills_[i] = Hunt(CampaignOf(mutant.name, seed, out_ / ("seed-" + std::to_string(seed)) / folder),
+                       !mutant.deterministic, *console_.interrupt);
       Say(kills_[i]);
     });
   }
@@ -133,27 +123,27 @@ class Selftest {
   // Runs the target without a defect, which must stay clean.
   void RunSound() {
     if (!command_.mutant.empty()) return;
-    CampaignOptions options;
-    options.targets = {NamesOf(command_.family).sound};
-    options.seed = command_.seed;
-    options.budget = command_.budget;
+    const std::string sound(command_.family.sound);
+    CampaignOptions options = CampaignOf(sound, command_.seed, out_ / sound);
     options.jobs = jobs_;
-    options.out = out_ / options.targets[0];
-    options.program = console_.worker_program;
-    CampaignObserver silent;
-    sound_ = RunCampaign(std::move(options), *console_.interrupt, &silent);
+    sound_ = RunCampaign(std::move(options), *console_.interrupt);
   }
 
   ExitStatus Finish(bool temporary) const {
     int64_t cases = 0, findings = 0;
-    bool all_killed = true, fault = false, trouble_in_matrix = false;
+    // A mutant that was found is this command's success. Its failures are findings of a target without
+    // a defect, and mutants without a finding.
+    ExitStatus status = ExitStatus::kClean;
+    const auto note = [&](bool happened, ExitStatus as) {
+      if (happened) status = Gravest({status, as});
+    };
     for (const Kill& kill : kills_) {
       cases += kill.cases;
       findings += kill.found();
-      all_killed = all_killed && kill.killed();
-      fault = fault || kill.campaign == ExitStatus::kFault;
+      note(!kill.killed(), ExitStatus::kFindings);
+      note(kill.campaign == ExitStatus::kFault, ExitStatus::kFault);
     }
-    for (const MatrixRow& row : matrix_) trouble_in_matrix = trouble_in_matrix || !row.trouble.empty();
+    for (const MatrixRow& row : matrix_) note(!row.trouble.empty(), ExitStatus::kFault);
     Json report;
     report["mutants"] = Json(Json::Array{});
     for (const Kill& kill : kills_) {
@@ -170,10 +160,9 @@ class Selftest {
       report["matrix"] = MatrixJson(matrix_, command_.matrix);
       console_.Say("\n" + MatrixText(matrix_, command_.matrix));
     }
-    bool sound = true;
     if (sound_) {
-      sound = sound_->status == ExitStatus::kClean;
-      fault = fault || sound_->status == ExitStatus::kFault;
+      note(sound_->status != ExitStatus::kClean, ExitStatus::kFindings);
+      note(sound_->status == ExitStatus::kFault, ExitStatus::kFault);
       for (const auto& [name, tally] : sound_->targets) {
         cases += tally.cases;
         console_.Say(Text("%s: %s after %" PRId64 " cases\n", name.c_str(),
@@ -182,23 +171,27 @@ class Selftest {
       if (!sound_->error.empty()) console_.Say(sound_->error + "\n");
       report[sound_->options.targets[0]] = ToJson(*sound_);
     }
-    // A mutant that was found is this command's success. Its failures are findings of a target without
-    // a defect, and mutants without a finding.
-    fault = fault || trouble_in_matrix;
-    const bool clean = all_killed && sound && !fault;
-    if (temporary && clean) {
+    if (temporary && status == ExitStatus::kClean) {
       std::error_code ignored;
       std::filesystem::remove_all(out_, ignored);
     } else {
       console_.Say("everything lies in " + out_.string() + "\n");
     }
-    const ExitStatus status = fault   ? ExitStatus::kFault
-                              : clean ? ExitStatus::kClean
-                                      : ExitStatus::kFindings;
     return console_.Finish(status, cases, findings, std::move(report));
   }
 
  private:
+  CampaignOptions CampaignOf(const std::string& target, uint64_t seed,
+                             std::filesystem::path out) const {
+    CampaignOptions options;
+    options.targets = {target};
+    options.seed = seed;
+    options.budget = command_.budget;
+    options.out = std::move(out);
+    options.program = console_.worker_program;
+    return options;
+  }
+
   void Say(const Kill& kill) {
     const std::lock_guard lock(mutex_);
     console_.Say(kill.target + Text(", seed %" PRIu64 ": ", kill.seed) +
@@ -225,13 +218,14 @@ class Selftest {
   std::optional<CampaignSummary> sound_;
 };
 
-}  // namespace
-
 ExitStatus CommandSelftest(const SelftestCommand& command, const Console& console) {
   std::vector<BuiltIn> targets = TargetsOf(command);
   if (targets.empty()) {
-    console.Complain("mutant '" + command.mutant + "' is unknown; there are" +
-                     NamesOfMutants(command.family));
+    SelftestCommand all = command;
+    all.mutant.clear();
+    std::string names;
+    for (const BuiltIn& mutant : TargetsOf(all)) names += " " + mutant.name;
+    console.Complain("mutant '" + command.mutant + "' is unknown; there are" + names);
     return console.Finish(ExitStatus::kUsage, 0, 0);
   }
   const bool temporary = command.out.empty();
@@ -250,6 +244,33 @@ ExitStatus CommandSelftest(const SelftestCommand& command, const Console& consol
   selftest.TryAllRegimes();
   selftest.RunSound();
   return selftest.Finish(temporary);
+}
+
+}  // namespace
+
+void AddSelftest(CommandLine* line) {
+  auto options = std::make_shared<SelftestCommand>();
+  CLI::App* sub = line->Add(
+      "selftest",
+      "Hunt every planted defect; all must be found, and what they are mutants of must stay clean",
+      "plumb selftest --mutant tail-unmasked",
+      [=] { return CommandSelftest(*options, line->console); });
+  sub->add_option("--mutant", options->mutant, "this one only, or any other built-in target");
+  auto* hopper = sub->add_flag_callback(
+      "--hopper", [=] { options->family = kHopper; }, "the mutants of host-hopper instead of host's");
+  sub->add_flag_callback(
+         "--cuda", [=] { options->family = kCuda; }, "those of the CUDA operator; needs a GPU")
+      ->excludes(hopper);
+  AddParsed(sub, "--seed", &options->seed, ParseSeed, "decimal or 0x hexadecimal [1]");
+  sub->add_option("--seeds", options->seeds, "hunts for each mutant, with consecutive seeds [1]")
+      ->check(CLI::Range(1, 1'000));
+  sub->add_option("--matrix", options->matrix,
+                  "also try each regime by itself, for this many cases a mutant")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  sub->add_option("--jobs", options->jobs, "mutants at the same time [one a hardware thread]")
+      ->check(CLI::Range(1, 1'024));
+  AddParsed(sub, "--budget", &options->budget, ParseBudget, "for each mutant and for host [1000cases]");
+  sub->add_option("--out", options->out, "keep everything in this folder");
 }
 
 }  // namespace plumbline::fuzz

@@ -7,14 +7,23 @@
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/name.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/triage/pursuit.h"
-#include "fuzz/triage/repeat.h"
 #include "fuzz/triage/replay.h"
 #include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
 namespace {
+
+struct ShrinkCommand {
+  std::vector<std::filesystem::path> paths;  // files, or folders, which stand for every case below them
+  // The output file if there is one case, the output folder if there are several. If empty, each case
+  // is written next to its input, named by its content.
+  std::filesystem::path out;
+  std::string target;  // empty: the one that the case names
+  std::chrono::milliseconds time{30'000};
+  std::chrono::milliseconds case_timeout{20'000};
+};
 
 // Shrinks all files of one command. The process ends with their gravest outcome.
 class Shrinking {
@@ -28,19 +37,12 @@ class Shrinking {
   }
 
   void Run(const std::filesystem::path& file);
-  void Refuse(const std::string& line) {
-    console_.Complain(line);
-    refused_ = true;
+  void Complain(ExitStatus status, const std::string& why) {
+    console_.Complain(why);
+    status_ = Gravest({status_, status});
   }
   bool interrupted() const { return interrupted_; }
-  ExitStatus Finish() {
-    const ExitStatus status = Gravest({{ExitStatus::kFault, fault_},
-                                       {ExitStatus::kUnavailable, unavailable_},
-                                       {ExitStatus::kInterrupted, interrupted_},
-                                       {ExitStatus::kUsage, refused_},
-                                       {ExitStatus::kFindings, failing_ > 0}});
-    return console_.Finish(status, cases_, failing_, std::move(report_));
-  }
+  ExitStatus Finish() { return console_.Finish(status_, cases_, failing_, std::move(report_)); }
 
  private:
   // Returns true if the target answered; otherwise notes why it is not available.
@@ -55,37 +57,34 @@ class Shrinking {
   Runners runners_;
   Json report_;
   int64_t cases_ = 0, failing_ = 0;
-  bool fault_ = false, unavailable_ = false, interrupted_ = false, refused_ = false;
+  ExitStatus status_ = ExitStatus::kClean;
+  bool interrupted_ = false;
 };
 
 bool Shrinking::Asked(Judged::Kind kind, const std::string& error) {
-  if (kind == Judged::Kind::kJudged) return true;
-  interrupted_ = interrupted_ || kind == Judged::Kind::kInterrupted;
-  if (kind == Judged::Kind::kUnavailable) {
-    unavailable_ = true;
-    console_.Complain(error);
+  if (kind == Judged::Kind::kUnavailable) Complain(ExitStatus::kUnavailable, error);
+  if (kind == Judged::Kind::kInterrupted) {
+    interrupted_ = true;
+    status_ = Gravest({status_, ExitStatus::kInterrupted});
   }
-  return false;
+  return kind == Judged::Kind::kJudged;
 }
 
 bool Shrinking::Write(const std::filesystem::path& path, const Case& c) {
   std::string error;
   if (WriteCase(path, c, &error)) return true;
-  console_.Complain(error);
-  fault_ = true;
+  Complain(ExitStatus::kFault, error);
   return false;
 }
 
 void Shrinking::Tell(const Pursued& pursued, const std::filesystem::path& file,
                      const std::filesystem::path& out) {
   const StoredFinding& kept = pursued.kept;
-  Json entry;
-  entry["from"] = file.string();
-  entry["file"] = out.string();
-  entry["shrink"] = ToJson(kept);
+  Json entry = Json::Object{{"from", file.string()},
+                            {"file", out.string()},
+                            {"shrink", ToJson(kept)},
+                            {"bucket", ToJson(pursued.stored.bucket)}};
   const Json& extra = pursued.stored.extra;
-  entry["bucket"]["id"] = pursued.stored.bucket.id;
-  entry["bucket"]["key"] = pursued.stored.bucket.key;
   for (const char* key : {"explain", "also", "repeats"}) {
     if (const Json* value = extra.Find(key)) entry[key] = *value;
   }
@@ -104,7 +103,7 @@ void Shrinking::Tell(const Pursued& pursued, const std::filesystem::path& file,
 void Shrinking::Run(const std::filesystem::path& file) {
   std::string error;
   const std::optional<Case> c = ReadCase(file, &error);
-  if (!c) return Refuse(error);
+  if (!c) return Complain(ExitStatus::kUsage, error);
   CaseRunner& runner = runners_.For(command_.target.empty() ? c->target : command_.target);
   // A finding that fails on some runs only may need several runs to be seen.
   Judged judged;
@@ -115,14 +114,14 @@ void Shrinking::Run(const std::filesystem::path& file) {
   }
   ++cases_;
   if (!judged.result.harness_fault.empty()) {
-    fault_ = true;
-    return console_.Complain(file.string() + ": " + judged.result.harness_fault);
+    return Complain(ExitStatus::kFault, file.string() + ": " + judged.result.harness_fault);
   }
   if (judged.result.findings.empty()) {
     return console_.Say("nothing to shrink: " + file.string() + " does not fail on " + runner.target() +
                         "\n");
   }
   ++failing_;
+  status_ = Gravest({status_, ExitStatus::kFindings});
   const Finding* same = FindSignature(judged.result, c->finding.Signature());
   const FailingProblem start{.problem = c->problem,
                              .finding = same != nullptr ? *same : judged.result.findings.front(),
@@ -132,11 +131,7 @@ void Shrinking::Run(const std::filesystem::path& file) {
   PursuitOptions options;
   options.shrink_time = command_.time;
   const Pursued pursued = Pursue(start, &runner, options);
-  if (pursued.kind != Pursued::Kind::kCase) {
-    const bool gone = pursued.kind == Pursued::Kind::kUnavailable;
-    Asked(gone ? Judged::Kind::kUnavailable : Judged::Kind::kInterrupted, pursued.error);
-    return;
-  }
+  if (!Asked(pursued.kind, pursued.error)) return;
   const std::string name = CaseFileName(pursued.stored);
   const std::filesystem::path out = command_.out.empty() ? file.parent_path() / name
                                     : several_           ? command_.out / name
@@ -150,14 +145,12 @@ void Shrinking::Run(const std::filesystem::path& file) {
     }
   }
   if (pursued.harness_fault.empty()) return;
-  fault_ = true;
+  status_ = Gravest({status_, ExitStatus::kFault});
   const std::filesystem::path witness = out.parent_path() / ("fault-" + CaseFileName(*pursued.witness));
   if (Write(witness, *pursued.witness)) {
     console_.Complain(pursued.harness_fault + "; see " + witness.string());
   }
 }
-
-}  // namespace
 
 ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
   std::vector<std::filesystem::path> files;
@@ -177,11 +170,28 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
     }
   }
   Shrinking shrinking(command, console, several);
-  for (const std::string& line : refused) shrinking.Refuse(line);
+  for (const std::string& line : refused) shrinking.Complain(ExitStatus::kUsage, line);
   for (const std::filesystem::path& file : files) {
     if (!shrinking.interrupted()) shrinking.Run(file);
   }
   return shrinking.Finish();
+}
+
+}  // namespace
+
+void AddShrink(CommandLine* line) {
+  auto options = std::make_shared<ShrinkCommand>();
+  CLI::App* sub =
+      line->Add("shrink", "Shrink stored cases further, and say what of them may vary",
+                "plumb shrink case.safetensors --target mutant:tail-unmasked --out small.safetensors",
+                [=] { return CommandShrink(*options, line->console); });
+  sub->add_option("path", options->paths, "case files, or folders of them")->required();
+  sub->add_option("--target", options->target, "instead of the target that the case names");
+  sub->add_option(
+      "--out", options->out,
+      "the file to write, of several cases the folder [beside each, named after its content]");
+  AddParsed(sub, "--time", &options->time, ParseTime, "at most this long a case [30s]");
+  AddCaseTimeout(sub, &options->case_timeout);
 }
 
 }  // namespace plumbline::fuzz

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz/builtin/catalogue.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
+namespace {
 
+// Lists all built-in targets, or prints the description of one target of any kind.
 ExitStatus CommandTargets(const std::string& target, const Console& console) {
   Json report;
   if (target.empty()) {
     std::vector<std::vector<std::string>> rows;
     for (const BuiltIn& built_in : BuiltInTargets()) {
       rows.push_back({built_in.name, built_in.what});
-      Json entry;
-      entry["name"] = built_in.name;
-      entry["what"] = built_in.what;
-      report["targets"].Append(std::move(entry));
+      report["targets"].Append(Json::Object{{"name", built_in.name}, {"what", built_in.what}});
     }
     rows.push_back({"plugin:PATH.so", "a shared library of yours, see fuzz/target_abi.h"});
     console.Say(Table(rows));
@@ -24,10 +23,8 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
   }
 
   // A worker is asked, because loading a foreign target runs its code.
-  WorkerSpec spec;
-  spec.target = target;
-  spec.program = console.worker_program;
-  CaseRunner runner(std::move(spec), std::chrono::seconds(20), console.interrupt);
+  CaseRunner runner({.target = target, .program = console.worker_program}, std::chrono::seconds(20),
+                    console.interrupt);
   std::string error;
   if (!runner.Ready(&error)) {
     const bool interrupted = console.interrupt->load();
@@ -47,6 +44,17 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
   report["target"] = target;
   report["description"] = *description;
   return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
+}
+
+}  // namespace
+
+void AddTargets(CommandLine* line) {
+  auto target = std::make_shared<std::string>();
+  line->Add("targets", "List the built-in targets, or print what one target says of itself",
+            "plumb targets plugin:./mine.so", [=] { return CommandTargets(*target, line->console); })
+      ->add_option("target", *target,
+                   "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, "
+                   "mutant:NAME or plugin:PATH.so");
 }
 
 }  // namespace plumbline::fuzz

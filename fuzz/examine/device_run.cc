@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <utility>
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/text.h"
-#include "fuzz/target/device.h"
+#include "fuzz/target/interface/device.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -55,37 +55,33 @@ class Scratch {
       at = RoundUpToLine(at + buffer->bytes + kBand);
     }
     memory_ = device_.Keep(Device::Use::kScratch, at);
-    bands_.resize(at - workspace - saved);
-    size_t copied = 0;
-    for (const auto& [from, to] : Bands(at)) {
-      band_at_.push_back({from, to, copied});
-      copied += to - from;
+    for (const auto& [from, to] : {std::pair(size_t{0}, workspace_.begin),
+                                   {workspace_.end(), saved_.begin},
+                                   {saved_.end(), at}}) {
+      bands_.push_back({from, std::vector<std::byte>(to - from)});
     }
   }
 
   void* workspace() const { return workspace_.bytes == 0 ? nullptr : memory_ + workspace_.begin; }
   void* saved() const { return saved_.bytes == 0 ? nullptr : memory_ + saved_.begin; }
   void FillBands() {
-    for (const Band& b : band_at_) device_.Fill(memory_ + b.from, kBandByte, b.to - b.from);
+    for (const Band& b : bands_) device_.Fill(memory_ + b.from, kBandByte, b.held.size());
   }
   void PoisonWorkspace() { Poison(workspace_); }
   void PoisonSaved() { Poison(saved_); }
 
   // Enqueues the copies that Inspect compares after the next Wait.
   void Fetch() {
-    for (const Band& b : band_at_)
-      device_.CopyOut(bands_.data() + b.copy, memory_ + b.from, b.to - b.from);
+    for (Band& b : bands_) device_.CopyOut(b.held.data(), memory_ + b.from, b.held.size());
   }
   std::vector<Placement::Damage> Inspect() const {
     std::vector<Placement::Damage> damage;
-    for (const Band& b : band_at_) {
-      const std::byte* const begin = bands_.data() + b.copy;
-      const std::byte* const end = begin + (b.to - b.from);
-      const std::byte* const at =
-          std::find_if(begin, end, [](std::byte held) { return held != std::byte{kBandByte}; });
-      if (at == end || Planted(HarnessDefect::kScratchNotInspected)) continue;
+    for (const Band& b : bands_) {
+      const auto at =
+          std::ranges::find_if(b.held, [](std::byte held) { return held != std::byte{kBandByte}; });
+      if (at == b.held.end() || Planted(HarnessDefect::kScratchNotInspected)) continue;
       damage.push_back({Placement::Damage::Kind::kGuardBand,
-                        Describe(b.from + static_cast<size_t>(at - begin), *at)});
+                        Describe(b.from + static_cast<size_t>(at - b.held.begin()), *at)});
     }
     return damage;
   }
@@ -96,12 +92,10 @@ class Scratch {
     size_t end() const { return begin + bytes; }
   };
   struct Band {
-    size_t from = 0, to = 0, copy = 0;
+    size_t from = 0;
+    std::vector<std::byte> held;  // as Fetch found it
   };
 
-  std::vector<std::pair<size_t, size_t>> Bands(size_t end) const {
-    return {{0, workspace_.begin}, {workspace_.end(), saved_.begin}, {saved_.end(), end}};
-  }
   void Poison(const Buffer& buffer) {
     if (buffer.bytes > 0) device_.Fill(memory_ + buffer.begin, kPoisonByte, buffer.bytes);
   }
@@ -119,52 +113,61 @@ class Scratch {
   Device& device_;
   Buffer workspace_, saved_;
   std::byte* memory_ = nullptr;
-  std::vector<Band> band_at_;
-  std::vector<std::byte> bands_;
+  std::vector<Band> bands_;
 };
 
-// Enqueues the target's work on tensors of its device. Wait is called after it, and then Damage.
-class Call {
- public:
-  explicit Call(const Target& target) : target_(target) {}
-
-  // Allocates memory before anything is enqueued.
-  void Prepare(const kernel::Problem& problem) {
-    if (!target_.split()) return;
-    size_t workspace = 0, saved = 0;
-    const RunOutcome sized = target_.Sizes(problem, &workspace, &saved);
-    if (sized.status == RunStatus::kOk) scratch_.emplace(target_.device(), workspace, saved);
-  }
-  RunOutcome Run(const kernel::Problem& problem, const kernel::Results& results) {
-    // If sizes() refuses the problem, run() is asked as well, since it has a message.
-    if (!scratch_) return target_.Run(problem, results);
-    scratch_->FillBands();
-    scratch_->PoisonWorkspace();
-    scratch_->PoisonSaved();
-    RunOutcome outcome = target_.Forward(problem, results, scratch_->workspace(), scratch_->saved());
-    if (outcome.status == RunStatus::kOk && (results.grad_hidden || results.grad_weight)) {
-      scratch_->PoisonWorkspace();
-      outcome = target_.Backward(problem, results, scratch_->workspace(), scratch_->saved());
-    }
-    scratch_->Fetch();
-    return outcome;
-  }
-  DeviceOutcome Finish(RunOutcome outcome) {
-    const std::string left = target_.device()->Wait();
-    if (!left.empty() && outcome.status == RunStatus::kOk &&
-        !Planted(HarnessDefect::kLastErrorIgnored)) {
-      outcome = {RunStatus::kFailed, "an error was left behind: " + left};
-    }
-    DeviceOutcome result{std::move(outcome), {}};
-    if (scratch_) result.damage = scratch_->Inspect();
-    target_.device()->Trim();
-    return result;
-  }
-
- private:
-  const Target& target_;
-  std::optional<Scratch> scratch_;
+// Memory of the host, and where its copy lies in the arena of the device.
+struct Copy {
+  std::byte* host;
+  size_t bytes, at;
+  bool back;  // copied back after the run
 };
+
+// Enqueues the scratch memory's bands and poisons, and the target's work.
+RunOutcome Enqueue(const Target& target, const kernel::Problem& problem, const kernel::Results& results,
+                   std::optional<Scratch>& scratch) {
+  // If sizes() refuses the problem, run() is asked as well, since it has a message.
+  if (!scratch) return target.Run(problem, results);
+  scratch->FillBands();
+  scratch->PoisonWorkspace();
+  scratch->PoisonSaved();
+  RunOutcome outcome = target.Forward(problem, results, scratch->workspace(), scratch->saved());
+  if (outcome.status == RunStatus::kOk && (results.grad_hidden || results.grad_weight)) {
+    scratch->PoisonWorkspace();
+    outcome = target.Backward(problem, results, scratch->workspace(), scratch->saved());
+  }
+  scratch->Fetch();
+  return outcome;
+}
+
+// Runs the target on tensors of its device, for which `copies` are made in `arena`.
+DeviceOutcome RunOnCopies(const Target& target, bool held_up, std::byte* arena,
+                          const std::vector<Copy>& copies, const kernel::Problem& problem,
+                          const kernel::Results& results) {
+  Device& device = *target.device();
+  // Memory is allocated before anything is enqueued.
+  std::optional<Scratch> scratch;
+  size_t workspace = 0, saved = 0;
+  if (target.split() && target.Sizes(problem, &workspace, &saved).status == RunStatus::kOk) {
+    scratch.emplace(&device, workspace, saved);
+  }
+  if (held_up) device.Delay(kHeldUp);
+  for (const Copy& c : copies) {
+    if (c.bytes > 0) device.CopyIn(arena + c.at, c.host, c.bytes);
+  }
+  DeviceOutcome result{Enqueue(target, problem, results, scratch), {}};
+  for (const Copy& c : copies) {
+    if (c.back && c.bytes > 0) device.CopyOut(c.host, arena + c.at, c.bytes);
+  }
+  const std::string left = device.Wait();
+  if (!left.empty() && result.run.status == RunStatus::kOk &&
+      !Planted(HarnessDefect::kLastErrorIgnored)) {
+    result.run = {RunStatus::kFailed, "an error was left behind: " + left};
+  }
+  if (scratch) result.damage = scratch->Inspect();
+  device.Trim();
+  return result;
+}
 
 }  // namespace
 
@@ -182,29 +185,18 @@ DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placeme
   ForEachInput(problem, move);
   ForEachOutput(results, move);
 
-  Call call(target);
-  call.Prepare(problem);
-  if (held_up) device.Delay(kHeldUp);
+  std::vector<Copy> copies;
   for (const auto& [from, to] : image.stretches) {
-    device.CopyIn(arena + from, image.begin + from, to - from);
+    copies.push_back({image.begin + from, to - from, from, true});
   }
-  RunOutcome outcome = call.Run(problem, results);
-  for (const auto& [from, to] : image.stretches) {
-    device.CopyOut(image.begin + from, arena + from, to - from);
-  }
-  DeviceOutcome result = call.Finish(std::move(outcome));
+  DeviceOutcome result = RunOnCopies(target, held_up, arena, copies, problem, results);
   if (sparse) device.Unmap();
   return result;
 }
 
 DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,
                           const kernel::Results& wanted) {
-  struct Copy {
-    std::byte* host;   // lowest address of an element
-    size_t bytes, at;  // length up to the end of the highest element; offset in the arena
-    bool output;
-  };
-  std::vector<Copy> copies;
+  std::vector<Copy> copies;  // from a tensor's lowest address to the end of its highest element
   size_t used = 0;
   const auto note = [&](const auto& tensor, bool output) {
     int64_t lowest = 0, highest = 0;  // elements from data
@@ -223,8 +215,7 @@ DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,
   ForEachInput(problem, [&](const auto& tensor) { note(tensor, false); });
   ForEachOutput(results, [&](const auto& tensor) { note(tensor, true); });
 
-  Device& device = *target.device();
-  std::byte* const arena = device.Keep(Device::Use::kArena, used);
+  std::byte* const arena = target.device()->Keep(Device::Use::kArena, used);
   auto next = copies.begin();
   const auto move = [&](auto& tensor) {
     tensor.data = arena + next->at + (static_cast<const std::byte*>(tensor.data) - next->host);
@@ -232,16 +223,7 @@ DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,
   };
   ForEachInput(problem, move);
   ForEachOutput(results, move);
-  Call call(target);
-  call.Prepare(problem);
-  for (const Copy& c : copies) {
-    if (c.bytes > 0) device.CopyIn(arena + c.at, c.host, c.bytes);
-  }
-  RunOutcome outcome = call.Run(problem, results);
-  for (const Copy& c : copies) {
-    if (c.output && c.bytes > 0) device.CopyOut(c.host, arena + c.at, c.bytes);
-  }
-  return call.Finish(std::move(outcome));
+  return RunOnCopies(target, false, arena, copies, problem, results);
 }
 
 }  // namespace plumbline::fuzz

@@ -16,6 +16,7 @@
 #include "fuzz/base/text.h"
 #include "fuzz/examine/compare_runs.h"
 #include "fuzz/examine/device_run.h"
+#include "fuzz/examine/examination.h"
 #include "fuzz/examine/output_bits.h"
 #include "fuzz/examine/placement.h"
 #include "fuzz/examine/second_opinion.h"
@@ -39,61 +40,14 @@ double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
-FindingKind KindOf(Failure failure) {
-  switch (failure) {
-    case Failure::kNonFinite:
-      return FindingKind::kNonFinite;
-    case Failure::kSign:
-      return FindingKind::kSign;
-    case Failure::kNotZero:
-      return FindingKind::kNotZero;
-    default:
-      return FindingKind::kBound;
-  }
-}
-
-std::string Requirement(const Element& e) {
-  switch (e.expect) {
-    case oracle::Expect::kPlusZero:
-      return "exactly +0 is required";
-    case oracle::Expect::kNaN:
-      return "NaN is required";
-    case oracle::Expect::kPlusInf:
-      return "+infinity is required";
-    case oracle::Expect::kMinusInf:
-      return "-infinity is required";
-    default:
-      return Text("%.9g +- %.3g is required", e.value, e.bound);
-  }
-}
-
-Finding FromVerdict(const OutputVerdict& v) {
-  Finding f;
-  f.kind = KindOf(v.failure);
-  f.output = oracle::Name(v.output);
-  f.row = v.row;
-  f.column = v.column;
-  f.got = v.got;
-  f.expected = v.expected.value;
-  f.bound = v.expected.bound;
-  f.tightness = v.tightness;
-  f.what = Place(f.output, f.row, f.column) + Text(" = %.9g where ", v.got) + Requirement(v.expected);
-  if (f.kind == FindingKind::kSign) {
-    f.what += f.output == "logprob" ? "; a log-probability is never positive"
-                                    : "; an entropy is never negative";
-  } else if (f.kind == FindingKind::kBound && std::isfinite(f.tightness)) {
-    f.what += Text(" (off by %.3g times the bound)", f.tightness);
-  }
-  return f;
-}
-
-// Runs a target on a problem in memory of its own, once over each poison.
-class Runs {
+// Runs a target on a problem in host memory of its own, once over each poison.
+class HostRuns final : public Runs {
  public:
-  Runs(const OwnedProblem& problem, const Target& target) : placement_(problem), target_(target) {}
+  HostRuns(const OwnedProblem& problem, const Target& target)
+      : problem_(problem), placement_(problem), target_(target) {}
 
   // Before its first run a placement is new, and poisoned with 0.
-  RunOutcome Run(int poison, bool held_up = false) {
+  RunOutcome Run(int poison, bool held_up) override {
     if (ran_ || poison != 0) placement_.Poison(poison);
     ran_ = true;
     const auto start = std::chrono::steady_clock::now();
@@ -103,15 +57,19 @@ class Runs {
     seconds_ += Seconds(start);
     return outcome;
   }
-  // The damage of the last run.
-  std::vector<Placement::Damage> Inspect() const {
+  std::vector<Placement::Damage> Inspect() override {
     std::vector<Placement::Damage> damage = placement_.Inspect();
     damage.insert(damage.end(), scratch_damage_.begin(), scratch_damage_.end());
     return damage;
   }
-  OutputBits Bits() const { return CopyBits(placement_.results()); }
+  void KeepBits() override { bits_ = CopyBits(placement_.results()); }
+  void CompareBits(std::vector<Finding>* findings) override {
+    const OutputBits first = std::exchange(bits_, CopyBits(placement_.results()));
+    CompareRuns(problem_, first, bits_, target_.description().capabilities.deterministic, findings);
+  }
+  double seconds() const override { return seconds_; }
+  const OutputBits& bits() const { return bits_; }  // of the last run that was kept or compared
   const Placement& placement() const { return placement_; }
-  double seconds() const { return seconds_; }
 
  private:
   RunOutcome RunThere(bool held_up) {
@@ -120,16 +78,14 @@ class Runs {
     return std::move(there.run);
   }
 
+  const OwnedProblem& problem_;
   Placement placement_;
   const Target& target_;
+  OutputBits bits_;
   std::vector<Placement::Damage> scratch_damage_;
   bool ran_ = false;
   double seconds_ = 0;
 };
-
-bool HasInvalidRow(const OwnedProblem& problem) {
-  return oracle::LoadInputs(DenseView(problem)).first_invalid_row >= 0;
-}
 
 // Asks the arbiter about the worst element of every failing output, and about the random ones.
 void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<const Watched> random,
@@ -147,79 +103,21 @@ void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<con
   result->harness_fault = opinion->AskAll(random);
 }
 
-void CompareInvalidRow(const kernel::Results& results, int64_t expected, CaseResult* result) {
-  if (!results.first_invalid_row) return;
-  const int64_t got = oracle::ReadInt(kernel::AsConst(*results.first_invalid_row), 0);
-  if (got == expected) return;
-  Finding f;
-  f.kind = FindingKind::kStatus;
-  f.output = "first_invalid_row";
-  f.got = static_cast<double>(got);
-  f.expected = static_cast<double>(expected);
-  f.what = Text("first_invalid_row = %" PRId64 " where %" PRId64 " is required", got, expected);
-  result->findings.push_back(std::move(f));
-}
-
-void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
-  Finding f;
-  f.kind = FindingKind::kStatus;
-  f.what = (outcome.status == RunStatus::kInvalid ? "a valid problem was refused: "
-                                                  : "the target failed: ") +
-           outcome.message;
-  result->findings.push_back(std::move(f));
-}
-
 // The examination of a case on one of its targets.
 class Examination {
  public:
   Examination(const OwnedProblem& problem, const Target& target)
       : problem_(problem), target_(target), runs_(problem, target) {}
 
-  // Steps 1 and 2 of fuzz/examine/examine.h. Returns false if there is nothing to judge. `held_up`
-  // delays the second run: work that runs too early then meets the other poison, and its result differs
-  // from the first run's.
-  bool RunTwice(bool held_up) {
-    const RunOutcome first = runs_.Run(0);
-    if (first.status == RunStatus::kUnsupported) {
-      result.verdict = oracle::Verdict::kSkipped;
-      result.skip_reason = "the target: " + first.message;
-      return false;
-    }
-    for (const Placement::Damage& damage : runs_.Inspect()) {
-      Finding f;
-      f.kind = damage.kind == Placement::Damage::Kind::kGuardBand ? FindingKind::kGuardBand
-                                                                  : FindingKind::kInputWritten;
-      f.what = damage.what;
-      result.findings.push_back(std::move(f));
-    }
-    result.target_seconds = runs_.seconds();
-    if (first.status != RunStatus::kOk) {
-      // If the data are invalid, a refusal is right, and its outputs are unspecified.
-      if (first.status == RunStatus::kFailed || !HasInvalidRow(problem_)) {
-        StatusFinding(first, &result);
-      }
-      return false;
-    }
-    const OutputBits first_bits = runs_.Bits();
-    const RunOutcome second = runs_.Run(1, held_up);
-    result.target_seconds = runs_.seconds();
-    if (second.status != RunStatus::kOk) {
-      StatusFinding(second, &result);
-      return false;
-    }
-    second_bits_ = runs_.Bits();
-    CompareRuns(problem_, first_bits, second_bits_, target_.description().capabilities.deterministic,
-                &result.findings);
-    return true;
-  }
+  bool RunTwice(bool held_up) { return fuzz::RunTwice(problem_, held_up, &runs_, &result); }
 
   // Step 4: compares row `row` of the batch with the same row alone.
   void RunAlone(int64_t row) {
     OwnedProblem alone = SelectRows(problem_, {row});
-    if (HasInvalidRow(alone)) return;
+    if (oracle::LoadInputs(DenseView(alone)).first_invalid_row >= 0) return;
     alone.wanted.grad_weight = false;
-    Runs runs(alone, target_);
-    const RunOutcome outcome = runs.Run(0);
+    HostRuns runs(alone, target_);
+    const RunOutcome outcome = runs.Run(0, false);
     result.target_seconds += runs.seconds();
     if (outcome.status == RunStatus::kUnsupported) return;
     if (outcome.status != RunStatus::kOk) {
@@ -231,27 +129,18 @@ class Examination {
       result.findings.push_back(std::move(f));
       return;
     }
-    if (auto f = CompareRow(problem_, second_bits_, runs.Bits(), row)) {
+    runs.KeepBits();
+    if (auto f = CompareRow(problem_, runs_.bits(), runs.bits(), row)) {
       result.findings.push_back(*std::move(f));
     }
   }
 
-  // Takes the oracle's judgement of the second run. Returns false if an element fails.
   bool Take(const oracle::Judgement& judgement) {
-    result.harness_fault = judgement.fault;
-    bool judged = false, failed = false;
-    for (const OutputVerdict& v : judgement.outputs) {
-      result.outputs.push_back(
-          {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
-      judged = judged || v.pass > 0 || v.fail > 0;
-      failed = failed || v.fail > 0;
-      if (v.fail > 0) result.findings.push_back(FromVerdict(v));
+    std::optional<int64_t> said;
+    if (const auto& tensor = results().first_invalid_row) {
+      said = oracle::ReadInt(kernel::AsConst(*tensor), 0);
     }
-    CompareInvalidRow(results(), judgement.first_invalid_row, &result);
-    if (!judged && !Planted(HarnessDefect::kUnspecifiedPasses)) {
-      result.verdict = oracle::Verdict::kVacuous;
-    }
-    return !failed;
+    return TakeJudgement(judgement, said, &result);
   }
 
   const kernel::Problem& problem() const { return runs_.placement().problem(); }
@@ -263,8 +152,7 @@ class Examination {
  private:
   const OwnedProblem& problem_;
   const Target& target_;
-  Runs runs_;
-  OutputBits second_bits_;
+  HostRuns runs_;
 };
 
 // Runs one sweep of the oracle for all targets, which have one contract. Its seconds and the arbiter's
@@ -309,45 +197,6 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
   first.oracle_seconds += Seconds(start);
 }
 
-void Conclude(CaseResult* result) {
-  std::stable_sort(result->findings.begin(), result->findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
-  if (!result->findings.empty()) result->verdict = oracle::Verdict::kFail;
-}
-
-// Adds `more`, the result of target `name`, to the results of others. A case is passed if all have
-// passed it.
-void Merge(const std::string& name, CaseResult more, CaseResult* all) {
-  const auto rank = [](oracle::Verdict v) {
-    return v == oracle::Verdict::kSkipped ? 2 : v == oracle::Verdict::kVacuous ? 1 : 0;
-  };
-  if (rank(more.verdict) > rank(all->verdict)) all->verdict = more.verdict;
-  if (all->skip_reason.empty() && !more.skip_reason.empty()) {
-    all->skip_reason = name + ": " + more.skip_reason;
-  }
-  for (Finding& f : more.findings) {
-    f.what = name + ": " + f.what;
-    all->findings.push_back(std::move(f));
-  }
-  for (const OutputSummary& o : more.outputs) {
-    const auto same = std::find_if(all->outputs.begin(), all->outputs.end(),
-                                   [&](const OutputSummary& s) { return s.output == o.output; });
-    if (same == all->outputs.end()) {
-      all->outputs.push_back(o);
-      continue;
-    }
-    same->pass += o.pass;
-    same->fail += o.fail;
-    same->vacuous += o.vacuous;
-    same->unspecified += o.unspecified;
-    same->tightness = std::max(same->tightness, o.tightness);
-  }
-  if (all->harness_fault.empty()) all->harness_fault = more.harness_fault;
-  all->arbitrated += more.arbitrated;
-  all->target_seconds += more.target_seconds;
-  all->oracle_seconds += more.oracle_seconds;
-}
-
 }  // namespace
 
 CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOptions& options) {
@@ -357,10 +206,10 @@ CaseResult Examine(OwnedProblem asked, const Target& target, const ExamineOption
 
 CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
                    const ExamineOptions& options) {
-  CaseResult result;
   const Description& description = targets.front()->description();
   const OwnedProblem problem = WithoutWhatItLacks(description.capabilities, std::move(asked));
   if (auto reason = WhySkipped(description, problem)) {
+    CaseResult result;
     result.verdict = oracle::Verdict::kSkipped;
     result.skip_reason = *reason;
     return result;
@@ -377,13 +226,9 @@ CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
         static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
     for (Examination* each : to_judge) each->RunAlone(row);
   }
-  if (targets.size() == 1) {
-    result = std::move(all.front().result);
-  } else {
-    for (Examination& each : all) Merge(each.target().name(), std::move(each.result), &result);
-  }
-  Conclude(&result);
-  return result;
+  std::vector<CaseResult> results;
+  for (Examination& each : all) results.push_back(std::move(each.result));
+  return Conclude(targets, std::move(results));
 }
 
 }  // namespace plumbline::fuzz

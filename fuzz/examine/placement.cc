@@ -280,15 +280,11 @@ Placement::State::State(const OwnedProblem& p) : reversed(p.layout.reversed) {
 
   for (const Region& region : inputs) {
     region.ForEachGap([&](size_t from, size_t to) { Fill(arena + from, arena + to, region.guard); });
-    const std::string_view name = region.name;
-    const HostTensor& from = name == "hidden"         ? p.hidden
-                             : name == "weight"       ? p.weight
-                             : name == "labels"       ? p.labels
-                             : name == "temperature"  ? *p.temperature
-                             : name == "grad_logprob" ? *p.grad_logprob
-                                                      : *p.grad_entropy;
-    CopyIn(region, from, name == "weight" && p.layout.weight_hidden_major);
   }
+  auto region = inputs.begin();  // in the order of ForEachTensor
+  ForEachTensor(p, [&](std::string_view name, const HostTensor* from) {
+    if (from != nullptr) CopyIn(*region++, *from, name == "weight" && p.layout.weight_hidden_major);
+  });
   for (const Stretch& s : kept) std::memcpy(arena + used + s.copy, arena + s.from, s.to - s.from);
   View(p);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <array>
-#include <string_view>
-
 #include "fuzz/examine/result.h"
+
+#include <array>
 
 namespace plumbline::fuzz {
 namespace {
@@ -12,42 +11,9 @@ constexpr std::array<std::string_view, 12> kKinds = {
     "bound",         "non-finite", "sign",          "not-zero", "unwritten", "nondeterministic",
     "batch-variant", "guard-band", "input-written", "status",   "crash",     "hang"};
 
-double NumberOr(const Json& json, std::string_view key, double fallback) {
-  const Json* member = json.Find(key);
-  return member != nullptr ? member->as_number().value_or(fallback) : fallback;
-}
-
-int64_t IntOr(const Json& json, std::string_view key, int64_t fallback) {
-  const Json* member = json.Find(key);
-  const int64_t* value = member != nullptr ? member->as_int() : nullptr;
-  return value != nullptr ? *value : fallback;
-}
-
-std::string StringOr(const Json& json, std::string_view key) {
-  const Json* member = json.Find(key);
-  const std::string* value = member != nullptr ? member->as_string() : nullptr;
-  return value != nullptr ? *value : std::string();
-}
-
-std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
-  using oracle::Verdict;
-  for (Verdict v :
-       {Verdict::kPass, Verdict::kFail, Verdict::kVacuous, Verdict::kUnspecified, Verdict::kSkipped}) {
-    if (oracle::Name(v) == name) return v;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-std::string_view Name(FindingKind kind) { return kKinds[static_cast<size_t>(kind)]; }
-
-std::optional<FindingKind> FindingKindFromName(std::string_view name) {
-  for (size_t i = 0; i < kKinds.size(); ++i) {
-    if (kKinds[i] == name) return static_cast<FindingKind>(i);
-  }
-  return std::nullopt;
-}
+std::string_view Name(FindingKind kind) { return NameOf(kind, kKinds); }
 
 std::string Finding::Signature() const {
   std::string signature(Name(kind));
@@ -55,89 +21,47 @@ std::string Finding::Signature() const {
   return signature;
 }
 
-Json ToJson(const Finding& f) {
-  Json json;
-  json["kind"] = Name(f.kind);
-  if (!f.output.empty()) json["output"] = f.output;
-  json["row"] = f.row;
-  json["column"] = f.column;
-  json["got"] = f.got;
-  json["expected"] = f.expected;
-  json["bound"] = f.bound;
-  json["tightness"] = f.tightness;
-  if (!f.arbiter.empty()) json["arbiter"] = f.arbiter;
-  json["what"] = f.what;
-  return json;
+Names VerdictNames() {
+  using oracle::Verdict;
+  static const std::array kNames = {Name(Verdict::kPass), Name(Verdict::kFail), Name(Verdict::kVacuous),
+                                    Name(Verdict::kUnspecified), Name(Verdict::kSkipped)};
+  return kNames;
 }
 
-std::optional<Finding> FindingFromJson(const Json& json) {
-  const auto kind = FindingKindFromName(StringOr(json, "kind"));
-  if (!kind) return std::nullopt;
-  Finding f;
-  f.kind = *kind;
-  f.output = StringOr(json, "output");
-  f.row = IntOr(json, "row", -1);
-  f.column = IntOr(json, "column", -1);
-  f.got = NumberOr(json, "got", 0);
-  f.expected = NumberOr(json, "expected", 0);
-  f.bound = NumberOr(json, "bound", 0);
-  f.tightness = NumberOr(json, "tightness", 0);
-  f.arbiter = StringOr(json, "arbiter");
-  f.what = StringOr(json, "what");
-  return f;
+void Fields(FieldVisitor& io, Finding& f) {
+  io.AllowUnknown();
+  io("kind", f.kind, kKinds);
+  io.AllowAbsent();
+  io.IfSet("output", f.output);
+  io("row", f.row);
+  io("column", f.column);
+  io("got", f.got);
+  io("expected", f.expected);
+  io("bound", f.bound);
+  io("tightness", f.tightness);
+  io.IfSet("arbiter", f.arbiter);
+  io("what", f.what);
 }
 
-Json ToJson(const CaseResult& r) {
-  Json json;
-  json["verdict"] = oracle::Name(r.verdict);
-  if (!r.skip_reason.empty()) json["skip_reason"] = r.skip_reason;
-  if (!r.harness_fault.empty()) json["harness_fault"] = r.harness_fault;
-  if (r.arbitrated > 0) json["arbitrated"] = r.arbitrated;
-  for (const Finding& f : r.findings) json["findings"].Append(ToJson(f));
-  for (const OutputSummary& o : r.outputs) {
-    Json summary;
-    summary["output"] = o.output;
-    summary["pass"] = o.pass;
-    summary["fail"] = o.fail;
-    summary["vacuous"] = o.vacuous;
-    summary["unspecified"] = o.unspecified;
-    summary["tightness"] = o.tightness;
-    json["outputs"].Append(std::move(summary));
-  }
-  json["expand_seconds"] = r.expand_seconds;
-  json["target_seconds"] = r.target_seconds;
-  json["oracle_seconds"] = r.oracle_seconds;
-  return json;
+void Fields(FieldVisitor& io, OutputSummary& o) {
+  io("output", o.output);
+  io("pass", o.pass);
+  io("fail", o.fail);
+  io("vacuous", o.vacuous);
+  io("unspecified", o.unspecified);
+  io("tightness", o.tightness);
 }
 
-std::optional<CaseResult> CaseResultFromJson(const Json& json) {
-  const auto verdict = VerdictFromName(StringOr(json, "verdict"));
-  if (!verdict) return std::nullopt;
-  CaseResult r;
-  r.verdict = *verdict;
-  r.skip_reason = StringOr(json, "skip_reason");
-  r.harness_fault = StringOr(json, "harness_fault");
-  r.arbitrated = IntOr(json, "arbitrated", 0);
-  r.expand_seconds = NumberOr(json, "expand_seconds", 0);
-  r.target_seconds = NumberOr(json, "target_seconds", 0);
-  r.oracle_seconds = NumberOr(json, "oracle_seconds", 0);
-  if (const Json* findings = json.Find("findings");
-      findings != nullptr && findings->as_array() != nullptr) {
-    for (const Json& item : *findings->as_array()) {
-      auto f = FindingFromJson(item);
-      if (!f) return std::nullopt;
-      r.findings.push_back(std::move(*f));
-    }
-  }
-  if (const Json* outputs = json.Find("outputs");
-      outputs != nullptr && outputs->as_array() != nullptr) {
-    for (const Json& item : *outputs->as_array()) {
-      r.outputs.push_back({StringOr(item, "output"), IntOr(item, "pass", 0), IntOr(item, "fail", 0),
-                           IntOr(item, "vacuous", 0), IntOr(item, "unspecified", 0),
-                           NumberOr(item, "tightness", 0)});
-    }
-  }
-  return r;
+void Fields(FieldVisitor& io, CaseResult& r) {
+  io("verdict", r.verdict, VerdictNames());
+  io.IfSet("skip_reason", r.skip_reason);
+  io.IfSet("harness_fault", r.harness_fault);
+  io.IfSet("arbitrated", r.arbitrated);
+  io.IfSet("findings", r.findings);
+  io.IfSet("outputs", r.outputs);
+  io("expand_seconds", r.expand_seconds);
+  io("target_seconds", r.target_seconds);
+  io("oracle_seconds", r.oracle_seconds);
 }
 
 }  // namespace plumbline::fuzz

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The result of examining a case: findings, counts of elements, the verdict; and its JSON.
+// The result of examining a case: findings, counts of elements, the verdict; and the lists of their
+// fields.
 
 #ifndef PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
 #define PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "fuzz/base/json.h"
-#include "oracle/judge/verdict.h"
+#include "fuzz/base/fields.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 
@@ -32,7 +32,6 @@ enum class FindingKind : uint8_t {
 };
 
 std::string_view Name(FindingKind kind);  // "bound", "non-finite", "sign", "not-zero", "unwritten", ...
-std::optional<FindingKind> FindingKindFromName(std::string_view name);
 
 struct Finding {
   FindingKind kind = FindingKind::kBound;
@@ -59,14 +58,15 @@ struct CaseResult {
   std::vector<OutputSummary> outputs;
   std::string harness_fault;  // not empty: exit status 3
   int64_t arbitrated = 0;     // elements that the arbiter was asked about
-  // expand_seconds is set by the caller that expanded the problem, the other two by Examine.
+  // expand_seconds is set by who expands the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };
 
-Json ToJson(const Finding& finding);
-Json ToJson(const CaseResult& result);
-std::optional<Finding> FindingFromJson(const Json& json);
-std::optional<CaseResult> CaseResultFromJson(const Json& json);
+Names VerdictNames();
+
+void Fields(FieldVisitor& io, Finding& finding);
+void Fields(FieldVisitor& io, OutputSummary& summary);
+void Fields(FieldVisitor& io, CaseResult& result);
 
 }  // namespace plumbline::fuzz
 

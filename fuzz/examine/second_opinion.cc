@@ -9,7 +9,7 @@
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -32,9 +32,10 @@ int64_t ColumnsOf(const kernel::Results& results, Output output) {
 // The number of elements of an output; 0 if it is absent.
 int64_t ElementsOf(const kernel::Results& results, Output output) {
   const auto& tensor = oracle::Find(results, output);
-  if (!tensor) return 0;
-  return tensor->rank == 0 ? 1 : tensor->shape[0] * ColumnsOf(results, output);
+  return tensor ? tensor->size() : 0;
 }
+
+}  // namespace
 
 bool Agrees(const Element& e, const ArbiterValue& a) {
   using Class = ArbiterValue::Class;
@@ -55,7 +56,13 @@ bool Agrees(const Element& e, const ArbiterValue& a) {
   }
 }
 
-}  // namespace
+bool FailsByArbiter(Output output, const Element& expected, double got, const ArbiterValue& value) {
+  if (value.kind != ArbiterValue::Class::kFinite) return true;
+  Element exact = expected;
+  exact.value = value.high;
+  exact.radius = std::fabs(value.low);
+  return oracle::Judge(output, exact, got).verdict == oracle::Verdict::kFail;
+}
 
 std::vector<Watched> RandomElements(const kernel::Results& results, uint64_t seed, int count) {
   std::vector<Output> present;
@@ -122,11 +129,7 @@ std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digit
            Text(": reference %.17g, radius %.3g; arbiter ", w.expected.value, w.expected.radius) +
            value.digits;
   }
-  if (!failed || value.kind != ArbiterValue::Class::kFinite) return {};
-  Element exact = w.expected;
-  exact.value = value.high;
-  exact.radius = std::fabs(value.low);
-  if (oracle::Judge(w.output, exact, w.got).verdict == oracle::Verdict::kFail) return {};
+  if (!failed || FailsByArbiter(w.output, w.expected, w.got, value)) return {};
   return place + Text(": %.17g fails by the reference and passes by the arbiter, ", w.got) +
          value.digits;
 }

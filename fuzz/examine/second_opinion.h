@@ -15,6 +15,7 @@
 #include "kernel/problem.h"
 #include "oracle/arbiter.h"
 #include "oracle/judge/judge.h"
+#include "oracle/output.h"
 
 namespace plumbline::fuzz {
 
@@ -28,6 +29,13 @@ std::vector<oracle::Watched> SpreadElements(const kernel::Problem& problem,
                                             const kernel::Results& results, uint64_t seed);
 // An estimate of their cost, in the units of Arbiter::Cost, from the shape alone.
 double SpreadCost(uint64_t seed, int64_t rows, int64_t vocab, int64_t hidden_size);
+
+// True if the reference's requirement of an element and the arbiter's value are the same, within the
+// reference's radius.
+bool Agrees(const oracle::Element& expected, const oracle::ArbiterValue& value);
+// True if `got`, which fails by the reference, fails by the arbiter's value as well.
+bool FailsByArbiter(oracle::Output output, const oracle::Element& expected, double got,
+                    const oracle::ArbiterValue& value);
 
 class SecondOpinion {
  public:

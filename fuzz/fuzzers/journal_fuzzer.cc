@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "fuzz/campaign/journal.h"
@@ -12,15 +14,19 @@ namespace plumbline::fuzz {
 int FuzzJournal(std::span<const std::byte> bytes) {
   const std::filesystem::path folder = WriteScratch(kJournalName, bytes).parent_path();
   std::string error;
-  JournalState read, opened;
-  const bool sound = Journal::Read(folder, &read, &error);
-  if (!sound && error.empty()) std::abort();
-  // Opening it for appending must give the same result, and cut off at most a torn line.
-  if ((Journal::Open(folder, &opened, &error) != nullptr) != sound) std::abort();
-  if (!sound) return -1;
-  if (opened.done != read.done || opened.sightings.size() != read.sightings.size()) std::abort();
-  JournalState again;
-  if (!Journal::Read(folder, &again, &error) || !again.note.empty() || again.done != read.done) {
+  const std::optional<JournalState> read = ReadJournal(folder, &error);
+  if (!read && error.empty()) std::abort();
+  if (!read) return -1;
+  // Opening it for appending must cut off at most a torn line.
+  const std::unique_ptr<Journal> journal = Journal::Open(folder, &error);
+  const std::unique_ptr<JournalReader> reader = JournalReader::Open(folder, &error);
+  if (!journal || !reader) std::abort();
+  while (reader->Next(&error)) {
+  }
+  if (!journal->Continue(*reader, reader->Finish(), &error)) std::abort();
+  const std::optional<JournalState> again = ReadJournal(folder, &error);
+  if (!again || !again->note.empty() || again->done != read->done ||
+      again->sightings.size() != read->sightings.size()) {
     std::abort();
   }
   return 0;

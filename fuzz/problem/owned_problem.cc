@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
+
+#include "fuzz/problem/values.h"
 
 namespace plumbline::fuzz {
 
@@ -32,15 +34,6 @@ T Load(const HostTensor& tensor, int64_t i) {
 template <class T>
 void Store(HostTensor& tensor, int64_t i, T value) {
   std::memcpy(tensor.bytes.data() + static_cast<size_t>(i) * sizeof(T), &value, sizeof(T));
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
 }
 
 // Checks the rank, the dimensions and the number of bytes.
@@ -76,50 +69,32 @@ std::optional<std::string> WrongDType(std::string_view name, DType dtype, std::s
          std::string(allowed);
 }
 
-// Refuses anything but an fp32 tensor that is a scalar or has one element a row.
-std::optional<std::string> BadPerRow(std::string_view name, const HostTensor& tensor, size_t rank,
-                                     int64_t rows) {
-  if (auto error = Malformed(name, tensor, rank)) return error;
-  if (tensor.dtype != DType::kF32) return WrongDType(name, tensor.dtype, "fp32");
-  if (rank == 1 && tensor.shape[0] != rows) {
-    return std::string(name) + ": shape " + ShapeText(tensor.shape) + ", hidden has " +
+// Refuses a tensor that is present unless it is fp32 and a scalar or one element a row.
+std::optional<std::string> BadPerRow(std::string_view name, const std::optional<HostTensor>& tensor,
+                                     size_t rank, int64_t rows) {
+  if (!tensor) return std::nullopt;
+  if (auto error = Malformed(name, *tensor, rank)) return error;
+  if (tensor->dtype != DType::kF32) return WrongDType(name, tensor->dtype, "fp32");
+  if (rank == 1 && tensor->shape[0] != rows) {
+    return std::string(name) + ": shape " + ShapeText(tensor->shape) + ", hidden has " +
            std::to_string(rows) + " rows";
   }
   return std::nullopt;
 }
 
-std::optional<std::string> OutOfRange(std::string_view name, int64_t value, int64_t high) {
-  if (value >= 0 && value <= high) return std::nullopt;
-  return "layout: " + std::string(name) + " " + std::to_string(value) + ", must be 0 to " +
-         std::to_string(high);
-}
-
 std::optional<std::string> BadLayout(const Layout& layout) {
-  const std::pair<std::string_view, int64_t> strides[] = {{"hidden_padding", layout.hidden_padding},
-                                                          {"weight_padding", layout.weight_padding},
-                                                          {"grad_stride", layout.grad_stride},
-                                                          {"label_stride", layout.label_stride}};
-  for (const auto& [name, value] : strides) {
-    if (auto error = OutOfRange(name, value, kMaxStride)) return error;
+  using Limited = std::tuple<const char*, int64_t, int64_t>;
+  for (const auto& [name, value, most] : {Limited{"hidden_padding", layout.hidden_padding, kMaxStride},
+                                          {"weight_padding", layout.weight_padding, kMaxStride},
+                                          {"grad_stride", layout.grad_stride, kMaxStride},
+                                          {"label_stride", layout.label_stride, kMaxStride},
+                                          {"label_offset", layout.label_offset, kMaxOffset},
+                                          {"offset", layout.offset, kMaxOffset}}) {
+    if (value >= 0 && value <= most) continue;
+    return std::string("layout: ") + name + " " + std::to_string(value) + ", must be 0 to " +
+           std::to_string(most);
   }
-  if (auto error = OutOfRange("label_offset", layout.label_offset, kMaxOffset)) return error;
-  return OutOfRange("offset", layout.offset, kMaxOffset);
-}
-
-// Copies elements `rows` of a tensor whose first dimension is the row; `broadcast` reads element 0 for
-// all.
-HostTensor Gather(const HostTensor& from, const std::vector<int64_t>& rows, bool broadcast) {
-  std::vector<int64_t> shape = from.shape;
-  shape[0] = static_cast<int64_t>(rows.size());
-  HostTensor to = HostTensor::Zeros(from.dtype, std::move(shape));
-  const int64_t columns = from.shape.size() > 1 ? from.shape[1] : 1;
-  const size_t row_bytes = static_cast<size_t>(columns) * kernel::SizeOf(from.dtype);
-  if (row_bytes == 0) return to;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto source = broadcast ? size_t{0} : static_cast<size_t>(rows[i]);
-    std::memcpy(to.bytes.data() + i * row_bytes, from.bytes.data() + source * row_bytes, row_bytes);
-  }
-  return to;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -137,32 +112,16 @@ HostTensor HostTensor::Zeros(DType dtype, std::vector<int64_t> shape) {
 }
 
 float HostTensor::GetFloat(int64_t i) const {
-  switch (dtype) {
-    case DType::kBf16:
-      return kernel::ToFloat(Load<BFloat16>(*this, i));
-    case DType::kF16:
-      return kernel::ToFloat(Load<Float16>(*this, i));
-    case DType::kF32:
-      return Load<float>(*this, i);
-    case DType::kI32:
-    case DType::kI64:
-      break;
-  }
+  if (dtype == DType::kBf16) return kernel::ToFloat(Load<BFloat16>(*this, i));
+  if (dtype == DType::kF16) return kernel::ToFloat(Load<Float16>(*this, i));
+  if (dtype == DType::kF32) return Load<float>(*this, i);
   std::abort();  // the caller passed a wrong type: no return value would be right
 }
 
 void HostTensor::SetFloat(int64_t i, float value) {
-  switch (dtype) {
-    case DType::kBf16:
-      return Store(*this, i, kernel::ToBFloat16(value));
-    case DType::kF16:
-      return Store(*this, i, kernel::ToFloat16(value));
-    case DType::kF32:
-      return Store(*this, i, value);
-    case DType::kI32:
-    case DType::kI64:
-      break;
-  }
+  if (dtype == DType::kBf16) return Store(*this, i, kernel::ToBFloat16(value));
+  if (dtype == DType::kF16) return Store(*this, i, kernel::ToFloat16(value));
+  if (dtype == DType::kF32) return Store(*this, i, value);
   std::abort();
 }
 
@@ -179,45 +138,55 @@ void HostTensor::SetInt(int64_t i, int64_t value) {
 }
 
 uint64_t HostTensor::GetBits(int64_t i) const {
-  switch (kernel::SizeOf(dtype)) {
-    case 2:
-      return Load<uint16_t>(*this, i);
-    case 4:
-      return Load<uint32_t>(*this, i);
-    default:
-      return Load<uint64_t>(*this, i);
-  }
+  const size_t size = kernel::SizeOf(dtype);
+  if (size == 2) return Load<uint16_t>(*this, i);
+  return size == 4 ? Load<uint32_t>(*this, i) : Load<uint64_t>(*this, i);
 }
 
 void HostTensor::SetBits(int64_t i, uint64_t bits) {
-  switch (kernel::SizeOf(dtype)) {
-    case 2:
-      return Store(*this, i, static_cast<uint16_t>(bits));
-    case 4:
-      return Store(*this, i, static_cast<uint32_t>(bits));
-    default:
-      return Store(*this, i, bits);
-  }
+  const size_t size = kernel::SizeOf(dtype);
+  if (size == 2) return Store(*this, i, static_cast<uint16_t>(bits));
+  if (size == 4) return Store(*this, i, static_cast<uint32_t>(bits));
+  Store(*this, i, bits);
 }
 
-kernel::ConstTensor HostTensor::View() const {
-  kernel::ConstTensor view;
-  view.data = bytes.data();
-  view.dtype = dtype;
-  view.rank = static_cast<int>(shape.size());
-  if (view.rank > 0) view.shape[0] = shape[0];
-  if (view.rank > 1) {
-    view.shape[1] = shape[1];
-    view.stride[0] = shape[1];
-  }
-  return view;
+kernel::ConstTensor HostTensor::View() const { return DenseTensor(dtype, shape, bytes.data()); }
+
+void Fields(FieldVisitor& io, Layout& l) {
+  constexpr int64_t kMaxOffset = 65536;  // far beyond any offset that a finding has needed
+  io("weight_hidden_major", l.weight_hidden_major);
+  io("hidden_padding", l.hidden_padding, 0, kMaxStride);
+  io("weight_padding", l.weight_padding, 0, kMaxStride);
+  io("label_offset", l.label_offset, 0, kMaxOffset);
+  io("grad_stride", l.grad_stride, 0, kMaxStride);
+  // These are written only if they differ from the default, so that cases older than the keys keep
+  // their bytes.
+  if (io.Has("label_stride", l.label_stride != 1)) io("label_stride", l.label_stride, 0, kMaxStride);
+  if (io.Has("offset", l.offset != 0)) io("offset", l.offset, 0, kMaxOffset);
+  io.IfSet("reversed", l.reversed);
+  io.IfSet("hidden_broadcast", l.hidden_broadcast);
+}
+
+void Fields(FieldVisitor& io, Wanted& w) {
+  io("entropy", w.entropy);
+  io("lse", w.lse);
+  io("grad_hidden", w.grad_hidden);
+  io("grad_weight", w.grad_weight);
+  io("fp32_grads", w.fp32_grads);
+}
+
+void Fields(FieldVisitor& io, OwnedProblem& p) {
+  io("ignore_index", p.ignore_index);
+  io("reduction", p.reduction, kReductionNames);
+  io("layout", p.layout);
+  io("wanted", p.wanted);
 }
 
 int64_t ValueCount(const OwnedProblem& problem) {
-  int64_t count = problem.hidden.size() + problem.weight.size() + problem.labels.size();
-  for (const auto* tensor : {&problem.temperature, &problem.grad_logprob, &problem.grad_entropy}) {
-    if (tensor->has_value()) count += (*tensor)->size();
-  }
+  int64_t count = 0;
+  ForEachTensor(problem, [&](std::string_view, const HostTensor* tensor) {
+    count += tensor != nullptr ? tensor->size() : 0;
+  });
   return count;
 }
 
@@ -231,12 +200,7 @@ kernel::Problem DenseView(const OwnedProblem& problem) {
   view.reduction = problem.reduction;
   if (problem.grad_logprob) view.grad_logprob = problem.grad_logprob->View();
   if (problem.grad_entropy) view.grad_entropy = problem.grad_entropy->View();
-  if (problem.layout.hidden_broadcast) view.hidden.stride[0] = 0;
-  if (problem.layout.label_stride == 0) view.labels.stride[0] = 0;
-  if (problem.layout.grad_stride == 0) {
-    if (view.grad_logprob && view.grad_logprob->rank == 1) view.grad_logprob->stride[0] = 0;
-    if (view.grad_entropy) view.grad_entropy->stride[0] = 0;
-  }
+  Broadcast(problem.layout, &view);
   return view;
 }
 
@@ -263,33 +227,41 @@ std::optional<std::string> Inconsistency(const OwnedProblem& problem) {
     return "labels: shape " + ShapeText(problem.labels.shape) + ", hidden has " + std::to_string(rows) +
            " rows";
   }
-  if (problem.temperature) {
-    const size_t rank = problem.temperature->shape.empty() ? 0 : 1;
-    if (auto error = BadPerRow("temperature", *problem.temperature, rank, rows)) return error;
-  }
-  if (problem.grad_logprob) {
-    const size_t rank = problem.reduction == Reduction::kNone ? 1 : 0;
-    if (auto error = BadPerRow("grad_logprob", *problem.grad_logprob, rank, rows)) return error;
-  }
-  if (problem.grad_entropy) {
-    if (auto error = BadPerRow("grad_entropy", *problem.grad_entropy, 1, rows)) return error;
-  }
+  const size_t t_rank = problem.temperature && problem.temperature->shape.empty() ? 0 : 1;
+  if (auto error = BadPerRow("temperature", problem.temperature, t_rank, rows)) return error;
+  const size_t g_rank = problem.reduction == Reduction::kNone ? 1 : 0;
+  if (auto error = BadPerRow("grad_logprob", problem.grad_logprob, g_rank, rows)) return error;
+  if (auto error = BadPerRow("grad_entropy", problem.grad_entropy, 1, rows)) return error;
   return BadLayout(problem.layout);
 }
 
+HostTensor GatherRows(const kernel::ConstTensor& from, const std::vector<int64_t>& rows) {
+  std::vector<int64_t> shape = {static_cast<int64_t>(rows.size())};
+  if (from.rank > 1) shape.push_back(from.shape[1]);
+  HostTensor to = HostTensor::Zeros(from.dtype, std::move(shape));
+  const int64_t stride = from.rank > 0 ? from.stride[0] : 0;
+  const size_t element = kernel::SizeOf(from.dtype);
+  const size_t row_bytes = element * static_cast<size_t>(from.rank > 1 ? from.shape[1] : 1);
+  for (size_t i = 0; i < rows.size() && row_bytes > 0; ++i) {
+    std::memcpy(
+        to.bytes.data() + i * row_bytes,
+        static_cast<const std::byte*>(from.data) + static_cast<size_t>(rows[i] * stride) * element,
+        row_bytes);
+  }
+  return to;
+}
+
 OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>& rows) {
+  const kernel::Problem from = DenseView(problem);
   OwnedProblem selected = problem;
-  selected.hidden = Gather(problem.hidden, rows, problem.layout.hidden_broadcast);
-  selected.labels = Gather(problem.labels, rows, problem.layout.label_stride == 0);
-  if (problem.temperature && problem.temperature->shape.size() == 1) {
-    selected.temperature = Gather(*problem.temperature, rows, false);
-  }
-  // A broadcast gradient has the value of element 0 in every row, whatever the others hold.
-  const bool broadcast = problem.layout.grad_stride == 0;
-  if (problem.grad_logprob && problem.grad_logprob->shape.size() == 1) {
-    selected.grad_logprob = Gather(*problem.grad_logprob, rows, broadcast);
-  }
-  if (problem.grad_entropy) selected.grad_entropy = Gather(*problem.grad_entropy, rows, broadcast);
+  selected.hidden = GatherRows(from.hidden, rows);
+  selected.labels = GatherRows(from.labels, rows);
+  const auto gather = [&](const std::optional<kernel::ConstTensor>& tensor, auto* to) {
+    if (tensor && tensor->rank > 0) *to = GatherRows(*tensor, rows);
+  };
+  gather(from.temperature, &selected.temperature);
+  gather(from.grad_logprob, &selected.grad_logprob);
+  gather(from.grad_entropy, &selected.grad_entropy);
   return selected;
 }
 

@@ -7,12 +7,15 @@
 #ifndef PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
 #define PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "fuzz/base/fields.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -84,8 +87,40 @@ struct OwnedProblem {
   int64_t rows() const { return hidden.shape[0]; }
   int64_t hidden_size() const { return hidden.shape[1]; }
   int64_t vocab() const { return weight.shape[0]; }
+  // True if the label is an entry of the vocabulary and its rows count.
+  bool IsClass(int64_t label) const { return label != ignore_index && label >= 0 && label < vocab(); }
   bool operator==(const OwnedProblem&) const = default;
 };
+
+inline constexpr std::array<std::string_view, 3> kReductionNames = {"none", "sum", "mean"};
+
+struct RequiredTensor {
+  std::string_view name;
+  HostTensor OwnedProblem::*tensor;
+};
+struct OptionalTensor {
+  std::string_view name;
+  std::optional<HostTensor> OwnedProblem::*tensor;
+};
+inline constexpr std::array kRequiredTensors = {RequiredTensor{"hidden", &OwnedProblem::hidden},
+                                                RequiredTensor{"weight", &OwnedProblem::weight},
+                                                RequiredTensor{"labels", &OwnedProblem::labels}};
+inline constexpr std::array kOptionalTensors = {
+    OptionalTensor{"temperature", &OwnedProblem::temperature},
+    OptionalTensor{"grad_logprob", &OwnedProblem::grad_logprob},
+    OptionalTensor{"grad_entropy", &OwnedProblem::grad_entropy}};
+
+// Calls visit(name, tensor) for each of the six. The tensor is null if it is absent.
+template <class Problem, class Visit>
+void ForEachTensor(Problem& problem, const Visit& visit) {
+  for (const RequiredTensor& member : kRequiredTensors) visit(member.name, &(problem.*member.tensor));
+  for (const OptionalTensor& member : kOptionalTensors) {
+    auto& tensor = problem.*member.tensor;
+    visit(member.name, tensor ? &*tensor : nullptr);
+  }
+}
+
+void Fields(FieldVisitor& io, OwnedProblem& problem);  // all but the tensors
 
 // The number of values: N*H + V*H + N (labels) + the elements of every other tensor that is present.
 // Shrinking makes it small.
@@ -99,6 +134,10 @@ kernel::Problem DenseView(const OwnedProblem& problem);
 // disagree, a wrong dtype, sizes that do not match. nullopt if it is consistent. Problems from files
 // and command lines are checked here before anything runs.
 std::optional<std::string> Inconsistency(const OwnedProblem& problem);
+
+// Copies rows of a tensor whose last dimension is contiguous, in the order given. A scalar is the value
+// of every row.
+HostTensor GatherRows(const kernel::ConstTensor& from, const std::vector<int64_t>& rows);
 
 // The problem made of some rows alone, in the order given: same weight, same options, and the labels,
 // temperature and gradients of those rows. A scalar temperature or upstream gradient stays as it is.

@@ -12,7 +12,9 @@
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/json.h"
+#include "fuzz/base/names.h"
 #include "fuzz/base/text.h"
+#include "fuzz/problem/values.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -25,20 +27,7 @@ constexpr uint64_t kMaxHeader = uint64_t{16} << 20;
 constexpr size_t kPrefix = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
-struct Spelling {
-  DType dtype;
-  std::string_view name;
-};
-constexpr std::array kSpellings = {Spelling{DType::kBf16, "BF16"}, Spelling{DType::kF16, "F16"},
-                                   Spelling{DType::kF32, "F32"}, Spelling{DType::kI32, "I32"},
-                                   Spelling{DType::kI64, "I64"}};
-
-std::string_view Spell(DType dtype) {
-  for (const Spelling& s : kSpellings) {
-    if (s.dtype == dtype) return s.name;
-  }
-  return {};
-}
+constexpr std::array<std::string_view, 5> kDTypes = {"BF16", "F16", "F32", "I32", "I64"};
 
 struct Entry {
   std::string name;
@@ -75,15 +64,11 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   const Json* dtype = json.Find("dtype");
   const std::string* dtype_name = dtype == nullptr ? nullptr : dtype->as_string();
   if (dtype_name == nullptr) return "dtype is not a string";
-  const auto spelling = std::find_if(kSpellings.begin(), kSpellings.end(),
-                                     [&](const Spelling& s) { return s.name == *dtype_name; });
-  if (Planted(HarnessDefect::kDTypeUnchecked) && spelling == kSpellings.end()) {
-    entry->dtype = DType::kF32;
-  } else if (spelling == kSpellings.end()) {
-    return "dtype " + Abridged(dtype->Dump()) + " is none of BF16, F16, F32, I32, I64";
-  } else {
-    entry->dtype = spelling->dtype;
+  const auto named = ValueOf<DType>(*dtype_name, kDTypes);
+  if (!named && !Planted(HarnessDefect::kDTypeUnchecked)) {
+    return "dtype " + Abridged(dtype->Dump()) + " is none of " + Choices(kDTypes);
   }
+  entry->dtype = named.value_or(DType::kF32);
 
   if (Refusal why = ReadShape(json.Find("shape"), &entry->shape); !why.empty()) return why;
   uint64_t size = kernel::SizeOf(entry->dtype);
@@ -184,8 +169,7 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
 
   for (Entry& entry : entries) {
     content->tensors.emplace(std::move(entry.name),
-                             TensorView{entry.dtype, std::move(entry.shape),
-                                        data.subspan(entry.begin, entry.end - entry.begin)});
+                             DenseTensor(entry.dtype, entry.shape, data.data() + entry.begin));
   }
   return {};
 }
@@ -209,7 +193,7 @@ std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
   size_t offset = 0;
   for (const auto& [name, tensor] : order) {
     Json& entry = header[name];
-    entry["dtype"] = Json(Spell(tensor->dtype));
+    entry["dtype"] = NameOf(tensor->dtype, kDTypes);
     Json& shape = entry["shape"] = Json::Array();
     for (const int64_t extent : tensor->shape) shape.Append(Json(extent));
     const size_t end = offset + tensor->bytes.size();
@@ -245,9 +229,9 @@ std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std
   SafeTensors content;
   content.metadata = std::move(view->metadata);
   for (auto& [name, tensor] : view->tensors) {
-    content.tensors.emplace(
-        name, HostTensor{tensor.dtype, std::move(tensor.shape),
-                         std::vector<std::byte>(tensor.bytes.begin(), tensor.bytes.end())});
+    HostTensor& copy = content.tensors[name];
+    copy = HostTensor::Zeros(tensor.dtype, {tensor.shape, tensor.shape + tensor.rank});
+    std::copy_n(static_cast<const std::byte*>(tensor.data), copy.bytes.size(), copy.bytes.begin());
   }
   return content;
 }

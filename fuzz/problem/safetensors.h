@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fuzz/problem/owned_problem.h"
+#include "kernel/problem.h"
 
 namespace plumbline::fuzz {
 
@@ -24,15 +25,10 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
-// A HostTensor without the copy: every span points into the bytes that were read. A span may begin
-// anywhere in them, so an element need not be aligned.
-struct TensorView {
-  kernel::DType dtype = kernel::DType::kF32;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-};
+// Dense views of the bytes that were read. Data may begin anywhere in them, so an element need not be
+// aligned.
 struct SafeTensorsView {
-  std::map<std::string, TensorView> tensors;
+  std::map<std::string, kernel::ConstTensor> tensors;
   std::map<std::string, std::string> metadata;
 };
 

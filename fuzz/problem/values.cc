@@ -2,7 +2,9 @@
 
 #include "fuzz/problem/values.h"
 
+#include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace plumbline::fuzz {
 
@@ -26,6 +28,40 @@ std::vector<double> Logits(const OwnedProblem& problem, int64_t row) {
     logits[static_cast<size_t>(v)] = sum;
   }
   return logits;
+}
+
+std::vector<int64_t> Iota(int64_t count) {
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+HostTensor LabelsAs(kernel::DType dtype, const HostTensor& labels) {
+  HostTensor other = HostTensor::Zeros(dtype, labels.shape);
+  for (int64_t i = 0; i < labels.size(); ++i) other.SetInt(i, labels.GetInt(i));
+  return other;
+}
+
+kernel::ConstTensor DenseTensor(kernel::DType dtype, std::span<const int64_t> shape, const void* data) {
+  kernel::ConstTensor view{.data = data, .dtype = dtype, .rank = static_cast<int>(shape.size())};
+  std::copy(shape.begin(), shape.end(), view.shape);
+  // A row without elements has a stride of 1: 0 would be a broadcast.
+  if (view.rank > 1) view.stride[0] = std::max<int64_t>(shape[1], 1);
+  return view;
+}
+
+void Broadcast(const Layout& layout, kernel::Problem* view) {
+  if (layout.hidden_broadcast) view->hidden.stride[0] = 0;
+  if (layout.label_stride == 0) view->labels.stride[0] = 0;
+  for (auto* gradient : {&view->grad_logprob, &view->grad_entropy}) {
+    if (layout.grad_stride == 0 && *gradient) (*gradient)->stride[0] = 0;
+  }
+}
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
 }
 
 }  // namespace plumbline::fuzz

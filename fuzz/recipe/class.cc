@@ -12,6 +12,8 @@ const char* NameOf(const Recipe& r) {
   if (r.v >= kLargeVocabulary) return "large-vocabulary";
   switch (r.values) {
     case Values::kGaussian:
+    case Values::kFullBits:
+    case Values::kMassive:
       return "gaussian";
     case Values::kSmallLse:
     case Values::kAllNegative:
@@ -19,23 +21,6 @@ const char* NameOf(const Recipe& r) {
     case Values::kOffset:
     case Values::kLattice:
     case Values::kConstant:
-      return "exact";
-    case Values::kConfident:
-      return "confident";
-    case Values::kCancel:
-      return "cancellation";
-    case Values::kSwallow:
-    case Values::kSwallowFma:
-    case Values::kSwallowTensor:
-      return "swallow";
-    case Values::kSwallowSum:
-      return "swallow-sum";
-    case Values::kSwallowGrads:
-      return "swallow-gradients";
-    case Values::kSubnormal:
-      return "subnormal";
-    case Values::kHuge:
-      return "huge";
     case Values::kRising:
     case Values::kFalling:
     case Values::kZigzag:
@@ -47,14 +32,26 @@ const char* NameOf(const Recipe& r) {
     case Values::kSignedZeros:
     case Values::kLowRank:
       return "exact";
-    case Values::kOutlier:
-      return "outlier";
+    case Values::kConfident:
+      return "confident";
+    case Values::kCancel:
+      return "cancellation";
+    case Values::kSwallow:
+    case Values::kSwallowFma:
+    case Values::kSwallowTensor:
     case Values::kTruncate:
     case Values::kPositive:
       return "swallow";
-    case Values::kFullBits:
-    case Values::kMassive:
-      return "gaussian";
+    case Values::kSwallowSum:
+      return "swallow-sum";
+    case Values::kSwallowGrads:
+      return "swallow-gradients";
+    case Values::kSubnormal:
+      return "subnormal";
+    case Values::kHuge:
+      return "huge";
+    case Values::kOutlier:
+      return "outlier";
     case Values::kBitPatterns:
     case Values::kAllExponents:
       return "range";

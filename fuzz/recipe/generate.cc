@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,11 +30,10 @@ void FitShape(const Shape& shape, Recipe* r) {
 }
 
 Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, const Content& content,
-                const Upstream& upstream, const Setting& setting) {
-  Recipe r;
+                const Upstream& upstream, const Recipe& setting) {
+  Recipe r = setting;
   r.regime = regime;
   r.seed = seed;
-  r.dtype = setting.dtype;
   FitShape(shape, &r);
   r.values = content.values;
   r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
@@ -45,23 +43,13 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
     r.exp = content.exp;
   }
   r.labels = content.labels;
-  r.label_dtype = setting.label_dtype;
   r.reduction = upstream.reduction;
   r.grads = upstream.grads;
   r.entropy_grads = upstream.entropy_grads;
   r.grad_stride = upstream.stride;
-  r.temperature = setting.temperature;
-  r.temperature_per_row = setting.temperature_per_row;
-  r.hidden_major = setting.hidden_major;
-  r.pad = setting.pad;
   r.fp32_grads = upstream.fp32;
   r.special = content.special;
-  r.temperature_spread = setting.temperature_per_row ? setting.temperature_spread : 1;
-  r.want = setting.want;
-  r.rows = setting.rows;
-  r.label_stride = setting.label_stride;
-  r.offset = setting.offset;
-  r.wide = setting.wide;
+  if (!r.temperature_per_row) r.temperature_spread = 1;
   KeepSensible(&r);
   return r;
 }
@@ -69,7 +57,7 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
 Gen<Recipe> Of(std::string_view regime, const Gen<Shape>& shape, const Ingredients& i) {
   return rc::gen::apply(
       [name = std::string(regime)](uint64_t seed, const Shape& s, const Content& c, const Upstream& u,
-                                   const Setting& b) { return Assemble(name, seed, s, c, u, b); },
+                                   const Recipe& b) { return Assemble(name, seed, s, c, u, b); },
       rc::gen::arbitrary<uint64_t>(), shape, i.content, i.upstream, i.setting);
 }
 
@@ -97,22 +85,17 @@ Gen<Recipe> OneRegime(const RegimeEntry& entry, int family) {
       rc::kNominalSize, rc::gen::join(rc::gen::map(rc::gen::inRange<size_t>(0, total), pick))));
 }
 
-const RegimeEntry& Find(std::string_view regime) {
-  for (const RegimeEntry& entry : RegimeTable()) {
-    if (entry.regime.name == regime) return entry;
-  }
-  throw std::invalid_argument("regime '" + std::string(regime) + "': there is none of that name");
-}
-
 }  // namespace
 
 Gen<Recipe> RecipeGen(std::string_view regime) {
-  if (!regime.empty()) return OneRegime(Find(regime), -1);
+  if (!regime.empty()) return FamilyGen(regime, -1);
   std::vector<Gen<Recipe>> all;
   for (const RegimeEntry& entry : RegimeTable()) all.push_back(OneRegime(entry, -1));
   return rc::gen::noShrink(rc::gen::join(rc::gen::elementOf(all)));
 }
 
-Gen<Recipe> FamilyGen(std::string_view regime, int family) { return OneRegime(Find(regime), family); }
+Gen<Recipe> FamilyGen(std::string_view regime, int family) {
+  return OneRegime(RegimeTable()[IndexOf(regime)], family);
+}
 
 }  // namespace plumbline::fuzz

@@ -19,7 +19,7 @@ namespace plumbline::fuzz {
 rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 
 // Recipes of one regime, in shapes of one of the kShapeFamilies families (fuzz/recipe/parts.h), unless
-// its nature fixes the shape.
+// its nature fixes the shape; with family -1, in its usual shapes.
 rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
 
 }  // namespace plumbline::fuzz

@@ -183,26 +183,38 @@ Gen<float> AnyTemperature() {
 // Temperatures by which scaling is exact, so that the bound of exact logits stays narrow.
 Gen<float> ExactTemperature() { return weightedElement<float>({{88, 1.0F}, {6, 0.5F}, {6, 2.0F}}); }
 
-Gen<Setting> Settings(Gen<float> temperature) {
+Gen<Recipe> Settings(Gen<float> temperature) {
   return apply(
       [](DType dtype, DType label_dtype, bool hidden_major, int64_t pad, float t, bool per_row,
-         int64_t offset) { return Setting{dtype, label_dtype, hidden_major, pad, t, per_row, offset}; },
+         int64_t offset) {
+        return Recipe{.dtype = dtype,
+                      .label_dtype = label_dtype,
+                      .temperature = t,
+                      .temperature_per_row = per_row,
+                      .hidden_major = hidden_major,
+                      .pad = pad,
+                      .offset = offset};
+      },
       weightedElement<DType>({{40, DType::kBf16}, {30, DType::kF16}, {30, DType::kF32}}),
       weightedElement<DType>({{60, DType::kI64}, {40, DType::kI32}}), Percent(25),
       weightedElement<int64_t>({{70, 0}, {12, 1}, {10, 3}, {8, 8}}), std::move(temperature), Percent(8),
       weightedElement<int64_t>({{88, 0}, {6, 1}, {3, 2}, {3, 5}}));
 }
 
-Gen<Setting> StridedSettings(Gen<float> temperature) {
+Gen<Recipe> StridedSettings(Gen<float> temperature) {
+  return With(Settings(std::move(temperature)), Drawn{&Recipe::hidden_major, Percent(50)},
+              Drawn{&Recipe::pad,
+                    weightedElement<int64_t>(
+                        {{8, 0}, {32, 1}, {15, 2}, {15, 3}, {10, 5}, {10, 7}, {5, 64}, {5, 129}})});
+}
+
+Gen<Recipe> MoreOf(DType dtype, size_t percent) {
   return apply(
-      [](Setting setting, bool hidden_major, int64_t pad) {
-        setting.hidden_major = hidden_major;
-        setting.pad = pad;
+      [dtype](Recipe setting, bool changed) {
+        if (changed) setting.dtype = dtype;
         return setting;
       },
-      Settings(std::move(temperature)), Percent(50),
-      weightedElement<int64_t>(
-          {{8, 0}, {32, 1}, {15, 2}, {15, 3}, {10, 5}, {10, 7}, {5, 64}, {5, 129}}));
+      Settings(ExactTemperature()), Percent(percent));
 }
 
 // --- Contents: values, their parameter, and labels.
@@ -232,15 +244,6 @@ Gen<Content> OrdinaryContent(Gen<Labels> labels) {
   return weightedOneOf<Content>({{50, Contents(Values::kGaussian, inRange(-2, 4), labels)},
                                  {35, Contents(Values::kLattice, inRange(-2, 5), labels)},
                                  {15, Contents(Values::kConstant, inRange(-2, 5), labels)}});
-}
-
-Gen<Content> With(Gen<Content> content, Gen<Special> special) {
-  return apply(
-      [](Content c, Special s) {
-        c.special = s;
-        return c;
-      },
-      std::move(content), std::move(special));
 }
 
 Gen<int> ConfidentBits() {

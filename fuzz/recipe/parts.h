@@ -10,6 +10,7 @@
 #include <rapidcheck.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "fuzz/recipe/recipe.h"
 
@@ -38,21 +39,24 @@ struct Upstream {
   int64_t stride;
   bool fp32;
 };
-struct Setting {
-  kernel::DType dtype, label_dtype;
-  bool hidden_major;
-  int64_t pad;
-  float temperature;
-  bool temperature_per_row;
-  int64_t offset = 0;
-  int64_t temperature_spread = 1;
-  unsigned want = kWantAll;
-  Rows rows = Rows::kForward;
-  int64_t label_stride = 1;
-  Wide wide = Wide::kNone;
-};
 
 rc::Gen<bool> Percent(size_t percent);
+
+// A part with some of its members drawn anew.
+template <class Part, class Value>
+struct Drawn {
+  Value Part::*member;
+  rc::Gen<Value> value;
+};
+template <class Part, class... Value>
+rc::Gen<Part> With(rc::Gen<Part> part, Drawn<Part, Value>... drawn) {
+  return rc::gen::apply(
+      [... members = drawn.member](Part with, Value... values) {
+        ((with.*members = values), ...);
+        return with;
+      },
+      std::move(part), std::move(drawn.value)...);
+}
 
 // Shapes. Sizes at which loops end differently: below one tile, at and beside multiples of tiles,
 // beyond 8 tiles of 64 columns (several tiles a part), beside blocks of 96 rows and 256 deep.
@@ -61,7 +65,8 @@ rc::Gen<int64_t> SeveralRows();
 rc::Gen<int64_t> HiddenSize();
 rc::Gen<int64_t> Vocab();
 rc::Gen<int64_t> RaggedVocab();  // never a multiple of 16
-rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v, rc::Gen<int64_t> h);
+rc::Gen<Shape> Shapes(rc::Gen<int64_t> n, rc::Gen<int64_t> v = Vocab(),
+                      rc::Gen<int64_t> h = HiddenSize());
 // Shapes of 10 to 12 million multiply-adds, most of them by N; V is no multiple of 16.
 rc::Gen<Shape> BigShapes();
 // Shapes with at least one of N, V and H at its least, and the others small.
@@ -86,25 +91,27 @@ rc::Gen<Shape> ShapesBesideFew();
 inline constexpr int kShapeFamilies = 8, kLargeVocabularyFamily = 1, kManyRowsFamily = 6;
 rc::Gen<Shape> ShapesOfFamily(int family);  // 0 <= family < kShapeFamilies
 
-// Settings, which vary in the background of every regime.
+// Settings, which vary in the background of every regime: recipes with the rest as by default.
 rc::Gen<float> AnyTemperature();
 rc::Gen<float> ExactTemperature();  // scaling by these is exact: the bound of exact logits stays narrow
-rc::Gen<Setting> Settings(rc::Gen<float> temperature);
+rc::Gen<Recipe> Settings(rc::Gen<float> temperature);
 // Settings with both layouts equally likely, and nearly always padding between rows and an offset of
 // the labels.
-rc::Gen<Setting> StridedSettings(rc::Gen<float> temperature);
+rc::Gen<Recipe> StridedSettings(rc::Gen<float> temperature);
+// Settings with exact temperatures, and at least this part of them with this dtype.
+rc::Gen<Recipe> MoreOf(kernel::DType dtype, size_t percent);
 
 // Contents. AnyLabels draws labels mostly in the vocabulary. AnyLabels and IgnoringLabels are never
 // invalid.
 rc::Gen<Labels> AnyLabels();
 rc::Gen<Labels> IgnoringLabels();
-rc::Gen<Content> Contents(Values values, rc::Gen<int> exp, rc::Gen<Labels> labels);
-rc::Gen<Content> OrdinaryContent(rc::Gen<Labels> labels);  // bell-shaped, exact or constant logits
+rc::Gen<Content> Contents(Values values, rc::Gen<int> exp, rc::Gen<Labels> labels = AnyLabels());
+rc::Gen<Content> OrdinaryContent(
+    rc::Gen<Labels> labels = AnyLabels());  // bell-shaped, exact or constant logits
 rc::Gen<int> ConfidentBits();
 // Values that swallow terms in the arithmetic of `values`, with labels where the loss shows.
 rc::Gen<Content> Swallowing(Values values, rc::Gen<int> exp);
 rc::Gen<int> TileBits();
-rc::Gen<Content> With(rc::Gen<Content> content, rc::Gen<Special> special);
 
 // Upstream gradients of these kinds, mostly without a reduction. Gradients are in fp32 in half of them.
 rc::Gen<Upstream> UpstreamOf(rc::Gen<Grads> grads, rc::Gen<Grads> entropy_grads);

@@ -5,105 +5,49 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
+
+#include "fuzz/base/names.h"
 
 namespace plumbline::fuzz {
 
 namespace {
 
-using kernel::DType;
-using kernel::Reduction;
+// Names in the order of the enumerators.
+using Word = std::string_view;
+constexpr std::array<Word, 32> kValuesNames = {
+    "gaussian",      "small-lse",    "all-negative", "offset",      "confident",      "lattice",
+    "cancel",        "swallow",      "constant",     "swallow-fma", "swallow-tensor", "swallow-sum",
+    "swallow-grads", "subnormal",    "huge",         "rising",      "falling",        "zigzag",
+    "ties",          "outlier",      "ulp-apart",    "lse-zero",    "entropy-trap",   "far",
+    "truncate",      "positive",     "signed-zeros", "full-bits",   "massive",        "low-rank",
+    "bit-patterns",  "all-exponents"};
+constexpr std::array<Word, 15> kLabelsNames = {
+    "random", "argmax",    "first",     "last", "some-ignored", "all-ignored", "ignored-nan", "invalid",
+    "argmin", "tile-edge", "last-tile", "same", "distinct",     "one-valid",   "far-ignored"};
+constexpr std::array<Word, 11> kSpecialNames = {
+    "none",          "hidden-nan", "hidden-inf",  "weight-nan",   "minus-inf",     "minus-inf-label",
+    "all-minus-inf", "plus-inf",   "temperature", "masked-first", "masked-but-one"};
+constexpr std::array<Word, 8> kGradsNames = {"none", "ones",    "random",      "first-zero",
+                                             "wide", "one-hot", "alternating", "tiny"};
+constexpr std::array<Word, 3> kRowsNames = {"forward", "reversed", "broadcast"};
+constexpr std::array<Word, 5> kWideNames = {"none", "hidden", "weight", "labels", "grads"};
+constexpr std::array<Word, 4> kWantNames = {"entropy", "lse", "grad_hidden", "grad_weight"};  // by bit
+constexpr std::array<Word, 3> kReductionNames = {"none", "sum", "mean"};
+constexpr std::array<Word, 3> kFloatNames = {"bf16", "fp16", "fp32"};
+constexpr std::array<Word, 2> kLabelDtypeNames = {"int32", "int64"};
+constexpr std::array<Word, 2> kLayoutNames = {"vocab-major", "hidden-major"};
+constexpr std::array<Word, 2> kFlagNames = {"0", "1"};
 
-template <class T>
-using Named = std::pair<T, std::string_view>;
+static_assert(kValuesNames.size() == static_cast<size_t>(Values::kAllExponents) + 1);
+static_assert(kLabelsNames.size() == static_cast<size_t>(Labels::kFarIgnored) + 1);
+static_assert(kSpecialNames.size() == static_cast<size_t>(Special::kMaskedButOne) + 1);
 
-constexpr std::array<Named<Values>, 32> kValuesNames = {{{Values::kGaussian, "gaussian"},
-                                                         {Values::kSmallLse, "small-lse"},
-                                                         {Values::kAllNegative, "all-negative"},
-                                                         {Values::kOffset, "offset"},
-                                                         {Values::kConfident, "confident"},
-                                                         {Values::kLattice, "lattice"},
-                                                         {Values::kCancel, "cancel"},
-                                                         {Values::kSwallow, "swallow"},
-                                                         {Values::kConstant, "constant"},
-                                                         {Values::kSwallowFma, "swallow-fma"},
-                                                         {Values::kSwallowTensor, "swallow-tensor"},
-                                                         {Values::kSwallowSum, "swallow-sum"},
-                                                         {Values::kSwallowGrads, "swallow-grads"},
-                                                         {Values::kSubnormal, "subnormal"},
-                                                         {Values::kHuge, "huge"},
-                                                         {Values::kRising, "rising"},
-                                                         {Values::kFalling, "falling"},
-                                                         {Values::kZigzag, "zigzag"},
-                                                         {Values::kTies, "ties"},
-                                                         {Values::kOutlier, "outlier"},
-                                                         {Values::kUlpApart, "ulp-apart"},
-                                                         {Values::kLseZero, "lse-zero"},
-                                                         {Values::kEntropyTrap, "entropy-trap"},
-                                                         {Values::kFar, "far"},
-                                                         {Values::kTruncate, "truncate"},
-                                                         {Values::kPositive, "positive"},
-                                                         {Values::kSignedZeros, "signed-zeros"},
-                                                         {Values::kFullBits, "full-bits"},
-                                                         {Values::kMassive, "massive"},
-                                                         {Values::kLowRank, "low-rank"},
-                                                         {Values::kBitPatterns, "bit-patterns"},
-                                                         {Values::kAllExponents, "all-exponents"}}};
-constexpr std::array<Named<Labels>, 15> kLabelsNames = {{{Labels::kRandom, "random"},
-                                                         {Labels::kArgmax, "argmax"},
-                                                         {Labels::kFirst, "first"},
-                                                         {Labels::kLast, "last"},
-                                                         {Labels::kSomeIgnored, "some-ignored"},
-                                                         {Labels::kAllIgnored, "all-ignored"},
-                                                         {Labels::kIgnoredNaN, "ignored-nan"},
-                                                         {Labels::kInvalid, "invalid"},
-                                                         {Labels::kArgmin, "argmin"},
-                                                         {Labels::kTileEdge, "tile-edge"},
-                                                         {Labels::kLastTile, "last-tile"},
-                                                         {Labels::kSame, "same"},
-                                                         {Labels::kDistinct, "distinct"},
-                                                         {Labels::kOneValid, "one-valid"},
-                                                         {Labels::kFarIgnored, "far-ignored"}}};
-constexpr std::array<Named<Special>, 11> kSpecialNames = {{{Special::kNone, "none"},
-                                                           {Special::kHiddenNaN, "hidden-nan"},
-                                                           {Special::kHiddenInf, "hidden-inf"},
-                                                           {Special::kWeightNaN, "weight-nan"},
-                                                           {Special::kMinusInf, "minus-inf"},
-                                                           {Special::kMinusInfLabel, "minus-inf-label"},
-                                                           {Special::kAllMinusInf, "all-minus-inf"},
-                                                           {Special::kPlusInf, "plus-inf"},
-                                                           {Special::kTemperature, "temperature"},
-                                                           {Special::kMaskedFirst, "masked-first"},
-                                                           {Special::kMaskedButOne, "masked-but-one"}}};
-constexpr std::array<Named<Grads>, 8> kGradsNames = {{{Grads::kNone, "none"},
-                                                      {Grads::kOnes, "ones"},
-                                                      {Grads::kRandom, "random"},
-                                                      {Grads::kFirstZero, "first-zero"},
-                                                      {Grads::kWide, "wide"},
-                                                      {Grads::kOneHot, "one-hot"},
-                                                      {Grads::kAlternating, "alternating"},
-                                                      {Grads::kTiny, "tiny"}}};
-constexpr std::array<Named<Rows>, 3> kRowsNames = {
-    {{Rows::kForward, "forward"}, {Rows::kReversed, "reversed"}, {Rows::kBroadcast, "broadcast"}}};
-constexpr std::array<Named<Wide>, 5> kWideNames = {{{Wide::kNone, "none"},
-                                                    {Wide::kHidden, "hidden"},
-                                                    {Wide::kWeight, "weight"},
-                                                    {Wide::kLabels, "labels"},
-                                                    {Wide::kGrads, "grads"}}};
-constexpr std::array<Named<unsigned>, 4> kWantNames = {{{kWantEntropy, "entropy"},
-                                                        {kWantLse, "lse"},
-                                                        {kWantGradHidden, "grad_hidden"},
-                                                        {kWantGradWeight, "grad_weight"}}};
-constexpr std::array<Named<Reduction>, 3> kReductionNames = {
-    {{Reduction::kNone, "none"}, {Reduction::kSum, "sum"}, {Reduction::kMean, "mean"}}};
-constexpr std::array<Named<DType>, 3> kFloatNames = {
-    {{DType::kBf16, "bf16"}, {DType::kF16, "fp16"}, {DType::kF32, "fp32"}}};
-constexpr std::array<Named<DType>, 2> kLabelNames = {{{DType::kI32, "int32"}, {DType::kI64, "int64"}}};
-constexpr std::array<Named<bool>, 2> kLayoutNames = {{{false, "vocab-major"}, {true, "hidden-major"}}};
-constexpr std::array<Named<bool>, 2> kFlagNames = {{{false, "0"}, {true, "1"}}};
+// From this key on, a key is written only if it differs from its default.
+constexpr std::string_view kFirstLaterKey = "special";
 
 constexpr int kMaxExp = 100;  // 2^100 leaves room for sums below the 2^126 that is judged
 constexpr int64_t kMaxPad = 4096;
@@ -111,41 +55,53 @@ constexpr int64_t kMaxLabelStride = 64, kMaxOffset = 64, kMaxTemperatureSpread =
 constexpr size_t kMaxRegimeName = 64;
 constexpr float kMinTemperature = 0x1p-100F, kMaxTemperature = 0x1p+100F;
 
-template <class T, size_t kCount>
-std::string_view NameOf(T value, const std::array<Named<T>, kCount>& names) {
-  for (const auto& [candidate, name] : names) {
-    if (candidate == value) return name;
-  }
-  return "?";
-}
+// The forms of values beside Names. Each has a Text, which writes a value, and a Read, which takes one
+// and returns an empty text, or the reason of a refusal.
+struct Integers {
+  int64_t low, high;
+};
+struct Hexadecimal {};
+struct Temperature {};
+struct WantNames {};
+struct RegimeName {};
 
-// Each of the readers below takes a value and returns an empty text, or the reason of a refusal.
-template <class T, size_t kCount>
-std::string ReadName(std::string_view text, const std::array<Named<T>, kCount>& names, T* value) {
-  std::string allowed;
-  for (const auto& [candidate, name] : names) {
-    if (name == text) {
-      *value = candidate;
-      return {};
-    }
-    allowed += allowed.empty() ? "" : ", ";
-    allowed += name;
-  }
-  return "must be one of " + allowed;
+template <class T>
+std::string Text(T value, Names names) {
+  return std::string(NameOf(value, names));
 }
 
 template <class T>
-std::string ReadInteger(std::string_view text, T low, T high, T* value) {
+std::string Read(std::string_view text, Names names, T* value) {
+  const std::optional<T> named = ValueOf<T>(text, names);
+  if (!named) return "must be one of " + Choices(names);
+  *value = *named;
+  return {};
+}
+
+template <class T>
+std::string Text(T value, Integers) {
+  return std::to_string(value);
+}
+
+template <class T>
+std::string Read(std::string_view text, Integers range, T* value) {
   T parsed{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size() || parsed < low || parsed > high) {
-    return "must be an integer from " + std::to_string(low) + " to " + std::to_string(high);
+  if (error != std::errc() || end != text.data() + text.size() || parsed < range.low ||
+      parsed > range.high) {
+    return "must be an integer from " + std::to_string(range.low) + " to " + std::to_string(range.high);
   }
   *value = parsed;
   return {};
 }
 
-std::string ReadSeed(std::string_view text, uint64_t* value) {
+std::string Text(uint64_t value, Hexadecimal) {
+  char buffer[16];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value, 16);
+  return std::string(buffer, result.ptr);
+}
+
+std::string Read(std::string_view text, Hexadecimal, uint64_t* value) {
   uint64_t parsed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed, 16);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -155,7 +111,15 @@ std::string ReadSeed(std::string_view text, uint64_t* value) {
   return {};
 }
 
-std::string ReadTemperature(std::string_view text, float* value) {
+std::string Text(float temperature, Temperature) {
+  if (temperature == 1) return "1";
+  char buffer[32];
+  const auto result =
+      std::to_chars(buffer, buffer + sizeof buffer, temperature, std::chars_format::hex);
+  return "0x" + std::string(buffer, result.ptr);
+}
+
+std::string Read(std::string_view text, Temperature, float* value) {
   const bool hex = text.starts_with("0x");
   if (hex) text.remove_prefix(2);
   float parsed = 0;
@@ -169,33 +133,35 @@ std::string ReadTemperature(std::string_view text, float* value) {
   return {};
 }
 
-// Reads "none", or names joined by commas.
-std::string ReadWant(std::string_view text, unsigned* value) {
+// "none", or names joined by commas.
+std::string Text(unsigned want, WantNames) {
+  std::string text;
+  for (size_t bit = 0; bit < kWantNames.size(); ++bit) {
+    if ((want >> bit & 1) == 0) continue;
+    if (!text.empty()) text += ',';
+    text += kWantNames[bit];
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string Read(std::string_view text, WantNames, unsigned* value) {
   unsigned want = 0;
   for (size_t begin = 0; text != "none" && begin != std::string_view::npos;) {
     const size_t comma = text.find(',', begin);
-    unsigned one = 0;
-    if (std::string why = ReadName(text.substr(begin, comma - begin), kWantNames, &one); !why.empty()) {
+    unsigned bit = 0;
+    if (std::string why = Read(text.substr(begin, comma - begin), kWantNames, &bit); !why.empty()) {
       return why + ", joined by commas, or none";
     }
-    want |= one;
+    want |= 1U << bit;
     begin = comma == std::string_view::npos ? comma : comma + 1;
   }
   *value = want;
   return {};
 }
 
-std::string WantText(unsigned want) {
-  std::string text;
-  for (const auto& [bit, name] : kWantNames) {
-    if ((want & bit) == 0) continue;
-    if (!text.empty()) text += ',';
-    text += name;
-  }
-  return text.empty() ? "none" : text;
-}
+std::string Text(const std::string& regime, RegimeName) { return regime; }
 
-std::string ReadRegime(std::string_view text, std::string* value) {
+std::string Read(std::string_view text, RegimeName, std::string* value) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
   if (text.empty() || text.size() > kMaxRegimeName ||
       text.find_first_not_of(kAllowed) != std::string_view::npos) {
@@ -205,50 +171,44 @@ std::string ReadRegime(std::string_view text, std::string* value) {
   return {};
 }
 
-std::string ReadValue(std::string_view key, std::string_view text, Recipe* r) {
-  if (key == "regime") return ReadRegime(text, &r->regime);
-  if (key == "seed") return ReadSeed(text, &r->seed);
-  if (key == "dtype") return ReadName(text, kFloatNames, &r->dtype);
-  if (key == "n") return ReadInteger<int64_t>(text, 0, kMaxElements, &r->n);
-  if (key == "v") return ReadInteger<int64_t>(text, 0, kMaxElements, &r->v);
-  if (key == "h") return ReadInteger<int64_t>(text, 0, kMaxElements, &r->h);
-  if (key == "values") return ReadName(text, kValuesNames, &r->values);
-  if (key == "exp") return ReadInteger(text, -kMaxExp, kMaxExp, &r->exp);
-  if (key == "labels") return ReadName(text, kLabelsNames, &r->labels);
-  if (key == "label_dtype") return ReadName(text, kLabelNames, &r->label_dtype);
-  if (key == "grads") return ReadName(text, kGradsNames, &r->grads);
-  if (key == "entropy_grads") return ReadName(text, kGradsNames, &r->entropy_grads);
-  if (key == "reduction") return ReadName(text, kReductionNames, &r->reduction);
-  if (key == "temperature") return ReadTemperature(text, &r->temperature);
-  if (key == "temperature_per_row") return ReadName(text, kFlagNames, &r->temperature_per_row);
-  if (key == "layout") return ReadName(text, kLayoutNames, &r->hidden_major);
-  if (key == "pad") return ReadInteger<int64_t>(text, 0, kMaxPad, &r->pad);
-  if (key == "grad_stride") return ReadInteger<int64_t>(text, 0, 2, &r->grad_stride);
-  if (key == "fp32_grads") return ReadName(text, kFlagNames, &r->fp32_grads);
-  if (key == "special") return ReadName(text, kSpecialNames, &r->special);
-  if (key == "temperature_spread") {
-    return ReadInteger<int64_t>(text, 0, kMaxTemperatureSpread, &r->temperature_spread);
-  }
-  if (key == "want") return ReadWant(text, &r->want);
-  if (key == "rows") return ReadName(text, kRowsNames, &r->rows);
-  if (key == "label_stride") return ReadInteger<int64_t>(text, 0, kMaxLabelStride, &r->label_stride);
-  if (key == "offset") return ReadInteger<int64_t>(text, 0, kMaxOffset, &r->offset);
-  if (key == "wide") return ReadName(text, kWideNames, &r->wide);
-  return "unknown key";
+// Calls visit(key, member, form) for each key, in the order of a line.
+template <class Visit>
+void ForEachKey(const Visit& visit) {
+  visit("regime", &Recipe::regime, RegimeName());
+  visit("seed", &Recipe::seed, Hexadecimal());
+  visit("dtype", &Recipe::dtype, Names(kFloatNames));
+  visit("n", &Recipe::n, Integers{0, kMaxElements});
+  visit("v", &Recipe::v, Integers{0, kMaxElements});
+  visit("h", &Recipe::h, Integers{0, kMaxElements});
+  visit("values", &Recipe::values, Names(kValuesNames));
+  visit("exp", &Recipe::exp, Integers{-kMaxExp, kMaxExp});
+  visit("labels", &Recipe::labels, Names(kLabelsNames));
+  visit("label_dtype", &Recipe::label_dtype,
+        Names(kLabelDtypeNames, static_cast<size_t>(kernel::DType::kI32)));
+  visit("grads", &Recipe::grads, Names(kGradsNames));
+  visit("entropy_grads", &Recipe::entropy_grads, Names(kGradsNames));
+  visit("reduction", &Recipe::reduction, Names(kReductionNames));
+  visit("temperature", &Recipe::temperature, Temperature());
+  visit("temperature_per_row", &Recipe::temperature_per_row, Names(kFlagNames));
+  visit("layout", &Recipe::hidden_major, Names(kLayoutNames));
+  visit("pad", &Recipe::pad, Integers{0, kMaxPad});
+  visit("grad_stride", &Recipe::grad_stride, Integers{0, 2});
+  visit("fp32_grads", &Recipe::fp32_grads, Names(kFlagNames));
+  visit(kFirstLaterKey, &Recipe::special, Names(kSpecialNames));
+  visit("temperature_spread", &Recipe::temperature_spread, Integers{0, kMaxTemperatureSpread});
+  visit("want", &Recipe::want, WantNames());
+  visit("rows", &Recipe::rows, Names(kRowsNames));
+  visit("label_stride", &Recipe::label_stride, Integers{0, kMaxLabelStride});
+  visit("offset", &Recipe::offset, Integers{0, kMaxOffset});
+  visit("wide", &Recipe::wide, Names(kWideNames));
 }
 
-std::string TemperatureText(float temperature) {
-  if (temperature == 1) return "1";
-  char buffer[32];
-  const auto result =
-      std::to_chars(buffer, buffer + sizeof buffer, temperature, std::chars_format::hex);
-  return "0x" + std::string(buffer, result.ptr);
-}
-
-std::string HexText(uint64_t value) {
-  char buffer[16];
-  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value, 16);
-  return std::string(buffer, result.ptr);
+std::string ReadValue(std::string_view key, std::string_view text, Recipe* recipe) {
+  std::string why = "unknown key";
+  ForEachKey([&](std::string_view known, auto member, const auto& form) {
+    if (known == key) why = Read(text, form, &(recipe->*member));
+  });
+  return why;
 }
 
 // Returns why the shape is refused; empty if it is not. Factors are at most 2^28 + 2^12, so products
@@ -272,45 +232,18 @@ bool Refuse(std::string why, std::string* error) {
 
 }  // namespace
 
-std::string Format(const Recipe& r) {
-  std::string line = "v1 regime=" + r.regime + " seed=" + HexText(r.seed) + " dtype=";
-  line += NameOf(r.dtype, kFloatNames);
-  line += " n=" + std::to_string(r.n) + " v=" + std::to_string(r.v) + " h=" + std::to_string(r.h);
-  line += " values=";
-  line += NameOf(r.values, kValuesNames);
-  line += " exp=" + std::to_string(r.exp) + " labels=";
-  line += NameOf(r.labels, kLabelsNames);
-  line += " label_dtype=";
-  line += NameOf(r.label_dtype, kLabelNames);
-  line += " grads=";
-  line += NameOf(r.grads, kGradsNames);
-  line += " entropy_grads=";
-  line += NameOf(r.entropy_grads, kGradsNames);
-  line += " reduction=";
-  line += NameOf(r.reduction, kReductionNames);
-  line += " temperature=" + TemperatureText(r.temperature) + " temperature_per_row=";
-  line += NameOf(r.temperature_per_row, kFlagNames);
-  line += " layout=";
-  line += NameOf(r.hidden_major, kLayoutNames);
-  line += " pad=" + std::to_string(r.pad) + " grad_stride=" + std::to_string(r.grad_stride);
-  line += " fp32_grads=";
-  line += NameOf(r.fp32_grads, kFlagNames);
-  if (r.special != Special::kNone) {
-    line += " special=";
-    line += NameOf(r.special, kSpecialNames);
-  }
-  if (r.temperature_spread != 1) line += " temperature_spread=" + std::to_string(r.temperature_spread);
-  if (r.want != kWantAll) line += " want=" + WantText(r.want);
-  if (r.rows != Rows::kForward) {
-    line += " rows=";
-    line += NameOf(r.rows, kRowsNames);
-  }
-  if (r.label_stride != 1) line += " label_stride=" + std::to_string(r.label_stride);
-  if (r.offset != 0) line += " offset=" + std::to_string(r.offset);
-  if (r.wide != Wide::kNone) {
-    line += " wide=";
-    line += NameOf(r.wide, kWideNames);
-  }
+std::string Format(const Recipe& recipe) {
+  static const Recipe kDefaults;
+  std::string line = "v1";
+  bool later = false;
+  ForEachKey([&](std::string_view key, auto member, const auto& form) {
+    later |= key == kFirstLaterKey;
+    if (later && recipe.*member == kDefaults.*member) return;
+    line += ' ';
+    line += key;
+    line += '=';
+    line += Text(recipe.*member, form);
+  });
   return line;
 }
 
@@ -348,7 +281,7 @@ void KeepSensible(Recipe* recipe) {
   const auto differs_by_row = [](Grads grads) {
     return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating;
   };
-  if (recipe->reduction != Reduction::kNone && differs_by_row(recipe->grads)) {
+  if (recipe->reduction != kernel::Reduction::kNone && differs_by_row(recipe->grads)) {
     recipe->grads = Grads::kRandom;
   }
   if (differs_by_row(recipe->grads) || differs_by_row(recipe->entropy_grads)) {

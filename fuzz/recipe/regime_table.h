@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/recipe/parts.h"
@@ -18,19 +19,21 @@
 
 namespace plumbline::fuzz {
 
+// The parts that one way of drawing a regime is composed of. What a regime does not name is as in most.
 struct Ingredients {
-  rc::Gen<Shape> shape;
   rc::Gen<Content> content;
-  rc::Gen<Upstream> upstream;
-  rc::Gen<Setting> setting;
+  rc::Gen<Shape> shape = UsualShapes();
+  rc::Gen<Upstream> upstream = UsualUpstream(40);
+  rc::Gen<Recipe> setting = Settings(ExactTemperature());
   bool own_shape = false;  // the nature of the regime fixes the shape: level one keeps it
   size_t weight = 1;       // relative to the others of its regime
   int only_family = -1;    // level one draws this in that family alone, and nothing else there
 };
+using Ways = std::vector<Ingredients>;
 
 struct RegimeEntry {
   Regime regime;
-  std::vector<Ingredients> (*compose)();
+  Ways (*compose)();
 };
 
 // The regimes by what goes wrong: the softmax, the dot products, the gradients, the reading of labels
@@ -43,6 +46,9 @@ std::span<const RegimeEntry> ShapeRegimes();
 
 // All regimes, in that order.
 std::span<const RegimeEntry> RegimeTable();
+
+// The place in RegimeTable() of the regime of this name, or std::invalid_argument.
+size_t IndexOf(std::string_view regime);
 
 }  // namespace plumbline::fuzz
 

@@ -4,10 +4,10 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "fuzz/base/philox.h"
@@ -23,7 +23,7 @@ namespace {
 std::vector<rc::Gen<Recipe>> Build(int family) {
   std::vector<rc::Gen<Recipe>> built;
   for (const RegimeEntry& entry : RegimeTable()) {
-    built.push_back(family < 0 ? RecipeGen(entry.regime.name) : FamilyGen(entry.regime.name, family));
+    built.push_back(FamilyGen(entry.regime.name, family));
   }
   return built;
 }
@@ -40,14 +40,6 @@ const std::vector<rc::Gen<Recipe>>& GeneratorsOf(int family) {
     return built;
   }();
   return (*families)[static_cast<size_t>(family)];
-}
-
-size_t IndexOf(std::string_view regime) {
-  const auto regimes = Regimes();
-  for (size_t i = 0; i < regimes.size(); ++i) {
-    if (regimes[i].name == regime) return i;
-  }
-  throw std::invalid_argument("regime '" + std::string(regime) + "': there is none of that name");
 }
 
 // A 256-bit key. Philox is a bijection of the counter, so no two indices of a seed share a key.
@@ -79,6 +71,12 @@ std::span<const RegimeEntry> RegimeTable() {
   return *table;
 }
 
+size_t IndexOf(std::string_view regime) {
+  const auto found = std::ranges::find(Regimes(), regime, &Regime::name);
+  if (found != Regimes().end()) return static_cast<size_t>(found - Regimes().begin());
+  throw std::invalid_argument("regime '" + std::string(regime) + "': there is none of that name");
+}
+
 std::span<const Regime> Regimes() {
   static const auto* const regimes = [] {
     auto* all = new std::vector<Regime>;
@@ -89,13 +87,8 @@ std::span<const Regime> Regimes() {
 }
 
 Aim AimOf(std::string_view regime) {
-  static const auto* const aims = [] {
-    auto* all = new std::unordered_map<std::string_view, Aim>;
-    for (const Regime& r : Regimes()) all->emplace(r.name, r.aim);
-    return all;
-  }();
-  const auto aim = aims->find(regime);
-  return aim != aims->end() ? aim->second : Aim::kStress;
+  const auto found = std::ranges::find(Regimes(), regime, &Regime::name);
+  return found != Regimes().end() ? found->aim : Aim::kStress;
 }
 
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime) {

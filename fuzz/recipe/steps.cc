@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "fuzz/base/mix.h"
 
@@ -19,22 +20,8 @@ constexpr uint64_t kFullSize = 100;
 int64_t StepSize(int64_t size, uint64_t bits) {
   const int64_t tile = bits & 1 ? 64 : 16;
   const int64_t below = size / tile * tile;
-  switch ((bits >> 1) % 7) {
-    case 0:
-      return size + 1;
-    case 1:
-      return size - 1;
-    case 2:
-      return size / 2;
-    case 3:
-      return size * 2;
-    case 4:
-      return below;
-    case 5:
-      return below + 1;
-    default:
-      return below + tile - 1;
-  }
+  const int64_t sizes[] = {size + 1, size - 1, size / 2, size * 2, below, below + 1, below + tile - 1};
+  return sizes[(bits >> 1) % std::size(sizes)];
 }
 
 void StepShape(int64_t* size, uint64_t bits) {

@@ -41,6 +41,11 @@ struct Description {
   oracle::Contract contract;
 };
 
+// These read only.
+void Fields(FieldVisitor& io, Capabilities& capabilities);
+void Fields(FieldVisitor& io, oracle::Contract& contract);
+void Fields(FieldVisitor& io, Description& description);
+
 // Validates keys, types and ranges; the error names the key and its value.
 std::optional<Description> ParseDescription(std::string_view json, std::string* error);
 

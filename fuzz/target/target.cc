@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "fuzz/target/cuda_device.h"
-#include "fuzz/target/views.h"
+#include "fuzz/target/interface/cuda_device.h"
+#include "fuzz/target/interface/views.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A target: an implementation under test. This project's and any other are both called through the C
-// ABI of target_abi.h. fuzz/builtin/catalogue.h has the names that a command line takes.
+// ABI of target_abi.h. fuzz/target/catalogue.h has the names that a command line takes.
 
 #ifndef PLUMBLINE_FUZZ_TARGET_TARGET_H_
 #define PLUMBLINE_FUZZ_TARGET_TARGET_H_
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fuzz/target/description.h"
-#include "fuzz/target/device.h"
+#include "fuzz/target/interface/device.h"
 #include "fuzz/target_abi.h"
 #include "kernel/problem.h"
 
@@ -40,7 +40,7 @@ class Target {
   // CudaDevice.
   static std::unique_ptr<Target> Open(std::string_view name, const std::filesystem::path& path,
                                       std::string* error, OpenDevice open = nullptr);
-  // Makes a target of a table in this program (fuzz/builtin/catalogue.h), which must outlive it. Fails
+  // Makes a target of a table in this program (fuzz/target/catalogue.h), which must outlive it. Fails
   // as Open does.
   static std::unique_ptr<Target> Adopt(std::string_view name, const plumbline_target_v1* table,
                                        std::string* error, OpenDevice open = nullptr);

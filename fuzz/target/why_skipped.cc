@@ -109,8 +109,7 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
     }
   }
   if (!Has(can.reductions, p.reduction)) {
-    const char* const names[] = {"none", "sum", "mean"};
-    return Lacks(names[static_cast<size_t>(p.reduction)], "reductions");
+    return Lacks(NameOf(p.reduction, kReductionNames), "reductions");
   }
   if (p.hidden_size() % can.hidden_multiple != 0) {
     return Multiple("H", p.hidden_size(), "hidden_multiple", can.hidden_multiple);

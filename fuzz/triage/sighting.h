@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/base/json.h"
 #include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
@@ -44,10 +43,8 @@ struct Sighting {
 inline constexpr size_t kMoreRecipes = 3;
 inline constexpr std::string_view kOnce = " (once)";
 
-Json ToJson(const StoredFinding& kept);
-std::optional<StoredFinding> StoredFindingFromJson(const Json& json);
-Json ToJson(const Sighting& sighting);  // with more and kept if present
-std::optional<Sighting> SightingFromJson(const Json& json);
+void Fields(FieldVisitor& io, StoredFinding& kept);
+void Fields(FieldVisitor& io, Sighting& sighting);
 
 }  // namespace plumbline::fuzz
 

@@ -11,16 +11,6 @@
 namespace plumbline::fuzz {
 namespace {
 
-CaseResult Death(FindingKind kind, std::string what) {
-  Finding finding;
-  finding.kind = kind;
-  finding.what = std::move(what);
-  CaseResult result;
-  result.verdict = oracle::Verdict::kFail;
-  result.findings.push_back(std::move(finding));
-  return result;
-}
-
 // ExamineOptions::arbiter_cost takes eight seconds; this deadline leaves room for a busy machine and a
 // sanitizer.
 constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
@@ -31,9 +21,10 @@ bool IsDeath(const CaseResult& result) {
                                       result.findings.front().kind == FindingKind::kHang);
 }
 
-// A worker without memory has none for the next case either.
-bool WithoutMemory(const CaseResult& result) {
-  return result.harness_fault == kOutOfMemory ||
+// Returns whether the next case needs a fresh worker. One without memory has none for the next case
+// either, and after a fault the worker may be at fault: its device may be lost.
+bool SpoilsWorker(const CaseResult& result) {
+  return !result.harness_fault.empty() ||
          std::any_of(result.findings.begin(), result.findings.end(),
                      [](const Finding& finding) { return finding.output == kMemory; });
 }
@@ -47,7 +38,7 @@ bool CaseRunner::Ready(std::string* error) {
   return worker_ != nullptr;
 }
 
-Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal) {
+Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline) {
   Judged judged;
   // A worker that answers at once never makes this thread wait, so the flag is read here too.
   if (interrupt_ != nullptr && interrupt_->load()) {
@@ -62,44 +53,38 @@ Judged CaseRunner::Attempt(const Request& request, std::chrono::milliseconds dea
   Answer answer = worker_->Ask(request, deadline);
   if (answer.kind == Answer::Kind::kResult) {
     judged.result = std::move(answer.result);
-    if (WithoutMemory(judged.result)) Renew();
+    if (SpoilsWorker(judged.result)) Renew();
     return judged;
   }
   worker_.reset();
-  *signal = answer.signal;
+  judged.signal = answer.signal;
   if (answer.kind == Answer::Kind::kInterrupted) {
     judged.kind = Judged::Kind::kInterrupted;
   } else if (answer.kind == Answer::Kind::kDied) {
-    judged.result = Death(FindingKind::kCrash, "the worker process died: " + answer.what);
+    judged.result = FailedWith(FindingKind::kCrash, "", "the worker process died: " + answer.what);
   } else {
-    judged.result = Death(FindingKind::kHang, "no answer within " + std::to_string(deadline.count()) +
-                                                  " ms: the worker process " + answer.what);
+    judged.result = FailedWith(FindingKind::kHang, "",
+                               "no answer within " + std::to_string(deadline.count()) +
+                                   " ms: the worker process " + answer.what);
   }
   return judged;
 }
 
-Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline) {
-  int signal = 0;
-  return Attempt(request, deadline, &signal);
-}
-
 Judged CaseRunner::Run(const Request& request) {
-  int signal = 0;
-  Judged first = Attempt(request, deadline_, &signal);
+  Judged first = RunOnce(request, deadline_);
   if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
-    first = Attempt(request, deadline_, &signal);
+    first = RunOnce(request, deadline_);
     first.retried = true;
   }
   if (first.kind != Judged::Kind::kJudged || !IsDeath(first.result)) return first;
-  int second_signal = 0;
-  Judged second = Attempt(request, deadline_, &second_signal);
+  Judged second = RunOnce(request, deadline_);
   second.retried = true;
   // This target crashes while loading, but only after a crash (a lock file, a lost device): the case in
   // flight keeps its finding, and the next one reports the target as unavailable.
   if (second.kind == Judged::Kind::kInterrupted) return second;
   if (second.kind == Judged::Kind::kJudged && IsDeath(second.result)) return second;
   const bool crash = first.result.findings.front().kind == FindingKind::kCrash &&
-                     (signal != SIGKILL || Planted(HarnessDefect::kKillIsBlamed));
+                     (first.signal != SIGKILL || Planted(HarnessDefect::kKillIsBlamed));
   if (second.kind == Judged::Kind::kJudged && (!crash || !second.result.harness_fault.empty()))
     return second;
   first.retried = true;
@@ -117,13 +102,12 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
     return first;
   }
   request.arbiter = true;
-  int signal = 0;
-  Judged second = Attempt(request, kArbiterDeadline, &signal);
+  Judged second = RunOnce(request, kArbiterDeadline);
   // The worker was killed from outside while the arbiter computed. That says nothing about the target,
   // so the case is asked about once more.
-  if (second.kind == Judged::Kind::kJudged && IsDeath(second.result) && signal == SIGKILL &&
+  if (second.kind == Judged::Kind::kJudged && IsDeath(second.result) && second.signal == SIGKILL &&
       second.result.findings.front().kind == FindingKind::kCrash) {
-    second = Attempt(request, kArbiterDeadline, &signal);
+    second = RunOnce(request, kArbiterDeadline);
   }
   if (second.kind != Judged::Kind::kJudged) return second;
   second.retried = first.retried;
@@ -147,8 +131,7 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
 
 Judged CaseRunner::AskOnPass(Request request, Judged first) {
   request.arbiter = request.arbiter_on_pass = true;
-  int signal = 0;
-  Judged second = Attempt(request, kArbiterDeadline, &signal);
+  Judged second = RunOnce(request, kArbiterDeadline);
   if (second.kind != Judged::Kind::kJudged) return second;
   second.retried = first.retried;
   // The process was killed from outside, or the arbiter took too long: neither says anything about the
@@ -158,7 +141,7 @@ Judged CaseRunner::AskOnPass(Request request, Judged first) {
       first.result.harness_fault = kArbiterLate;
       return first;
     }
-    if (signal == SIGKILL) return first;
+    if (second.signal == SIGKILL) return first;
   }
   for (Finding& finding : second.result.findings) {
     second.once.insert(finding.Signature());

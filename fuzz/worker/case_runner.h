@@ -34,6 +34,7 @@ struct Judged {
   Kind kind = Kind::kJudged;
   CaseResult result;           // kJudged
   std::string error;           // kUnavailable: the target's own words
+  int signal = 0;              // that ended the worker in the last attempt, or 0
   bool retried = false;        // the first attempt died or passed its deadline
   std::set<std::string> once;  // signatures that were seen and, on the same case, not seen again
 };
@@ -65,8 +66,6 @@ class CaseRunner {
   const Hello& hello() const { return hello_; }  // of the last worker that became ready
 
  private:
-  Judged Attempt(const Request& request, std::chrono::milliseconds deadline, int* signal);
-
   WorkerSpec spec_;
   std::chrono::milliseconds deadline_;
   const std::atomic<bool>* interrupt_;

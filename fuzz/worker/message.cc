@@ -56,9 +56,8 @@ MessageStatus ReceiveExactly(int socket, std::byte* to, size_t size, const Patie
 MessageStatus SendMessage(int socket, std::span<const std::byte> payload, const Patience& patience) {
   std::vector<std::byte> message(kHeader + payload.size());
   std::memcpy(message.data(), kMagic.data(), kMagic.size());
-  for (size_t i = 0; i < 8; ++i) {
-    message[kMagic.size() + i] = static_cast<std::byte>(uint64_t{payload.size()} >> (8 * i));
-  }
+  const uint64_t length = payload.size();
+  std::memcpy(message.data() + kMagic.size(), &length, sizeof length);
   if (!payload.empty()) std::memcpy(message.data() + kHeader, payload.data(), payload.size());
   size_t done = 0;
   while (done < message.size()) {
@@ -84,9 +83,7 @@ MessageStatus ReceiveMessage(int socket, std::vector<std::byte>* payload, const 
   }
   if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return MessageStatus::kBroken;
   uint64_t length = 0;
-  for (size_t i = 0; i < 8; ++i) {
-    length |= static_cast<uint64_t>(header[kMagic.size() + i]) << (8 * i);
-  }
+  std::memcpy(&length, header.data() + kMagic.size(), sizeof length);
   if (length > kMaxMessage) return MessageStatus::kBroken;
   while (payload->size() < length) {
     const size_t begin = payload->size();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sends and receives whole messages over a stream socket between the supervisor and a worker. A message
-// is the four bytes "PLB1", the length of the payload as 8 little-endian bytes, and the payload. Either
-// end may die at any byte: the receiver gets a whole payload or a status that says why not, never a
-// part.
+// is the four bytes "PLB1", the length of the payload as 8 bytes in this machine's form, and the
+// payload. Either end may die at any byte: the receiver gets a whole payload or a status that says why
+// not, never a part.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_MESSAGE_H_
 #define PLUMBLINE_FUZZ_WORKER_MESSAGE_H_

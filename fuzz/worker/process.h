@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The supervisor's side of one worker. It starts the worker (posix_spawn of this same program, so that
-// nothing is forked while threads run), sends it requests, enforces the deadline, and kills it. It does
-// not restart a worker that died: fuzz/worker/case_runner.h decides what a death means.
+// The supervisor's side of one worker. It starts this same program as the worker, sends it requests,
+// enforces the deadline, and kills it. It does not restart a worker that died:
+// fuzz/worker/case_runner.h decides what a death means.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROCESS_H_
 #define PLUMBLINE_FUZZ_WORKER_PROCESS_H_
@@ -14,25 +14,25 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "fuzz/base/child_process.h"
 #include "fuzz/worker/message.h"
 #include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
 
 struct WorkerSpec {
-  std::string target;
+  std::string target{};
   std::filesystem::path program = "/proc/self/exe";  // run as `program worker --target T --parent PID`
-  // stdout and stderr of the worker are appended to this file; if empty, to memory. It is truncated
-  // when it passes log_limit, which is checked ten times a second, so a target cannot fill the disk.
-  std::filesystem::path log;
+  std::filesystem::path log{};  // as in ChildSpec, both; the size is checked ten times a second
   int64_t log_limit = int64_t{1} << 20;
   // The bytes that the worker may allocate after its target is loaded; 0: no limit. A target that leaks
   // then ends its worker and does not exhaust the machine. Targets on a device have no limit: a driver
   // reserves far more than it uses.
   int64_t memory = 0;
+  // Recipes are of production size: fuzz/gpu/production/examine_on_device.h.
+  bool production = false;
   // The time to load the target; a Python target imports its framework here.
   std::chrono::milliseconds start_timeout{120'000};
 };
@@ -64,28 +64,20 @@ class WorkerProcess {
   Answer Ask(const Request& request, std::chrono::milliseconds deadline);
 
   const Hello& hello() const { return hello_; }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return child_.pid(); }
 
  private:
   WorkerProcess() = default;
   bool Spawn(const WorkerSpec& spec, std::string* error);
-  bool KeepWaiting();
-  bool Reap(int flags);  // true if it has ended
+  bool interrupted() const { return interrupt_ != nullptr && interrupt_->load(); }
+  Patience Until(std::chrono::milliseconds deadline);
   std::string HowItEnded() const;
-  void TrimLog();
-  std::string LastWords() const;
-  void Kill();
   Answer Ended(MessageStatus status);
 
-  pid_t pid_ = -1;
+  ChildProcess child_;
   int socket_ = -1;
-  int log_ = -1;
-  int64_t log_limit_ = 0;
-  int64_t log_mark_ = 0;  // size of the log when the current request began
   const std::atomic<bool>* interrupt_ = nullptr;
   int64_t memory_ = 0;  // WorkerSpec::memory
-  std::optional<int> wait_status_;
-  int64_t most_resident_ = 0;  // the largest number of bytes that it held, once it has ended
   Hello hello_;
 };
 

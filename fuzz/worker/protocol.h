@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protocol between supervisor and worker, over messages (fuzz/worker/message.h). The worker speaks
-// first (Hello). Then each Request is answered by one CaseResult, brief (fuzz/worker/brief_result.h) or
-// as JSON. A request is a line of JSON; after its newline come the bytes of a case, if it has one.
+// first (Hello). Then each Request is answered by one CaseResult. All are records in bytes
+// (fuzz/base/fields.h): JSON for each reply took a tenth of a campaign's time. After a request come the
+// bytes of a case, if it has one.
 
 #ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
 #define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
@@ -12,19 +13,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "fuzz/base/fields.h"
 #include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
 
 namespace plumbline::fuzz {
 
-// This descriptor is not touched by a target that prints to stdout or reads stdin.
-inline constexpr int kWorkerSocket = 3;
-// The worker's exit status if its target does not load; the Hello says why.
-inline constexpr int kWorkerUnavailable = 4;
 // The worker's exit status if a case made the device unusable; its last line says why.
 inline constexpr int kWorkerDeviceLost = 6;
+
+inline constexpr const char* kNoMessage = "not a message of this protocol";
 
 struct Hello {
   std::string error;  // empty: ready
@@ -40,17 +41,28 @@ struct Request {
   bool arbiter_on_pass = false;      // ExamineOptions::arbiter_on_pass
 };
 
+void Fields(FieldVisitor& io, Hello& hello);
+void Fields(FieldVisitor& io, Request& request);  // without case_file
+
 Request RequestFor(const OwnedProblem& problem, uint64_t seed);
 Request RequestFor(std::string recipe_line, uint64_t seed);
 
-std::vector<std::byte> Encode(const Hello& hello);
 std::vector<std::byte> Encode(const Request& request);
-std::vector<std::byte> Encode(const CaseResult& result);
-
 // Returns nullopt, with the reason, for anything that Encode does not write.
-std::optional<Hello> DecodeHello(std::span<const std::byte> bytes, std::string* error);
 std::optional<Request> DecodeRequest(std::span<const std::byte> bytes, std::string* error);
-std::optional<CaseResult> DecodeResult(std::span<const std::byte> bytes, std::string* error);
+
+// Reads a Hello or a CaseResult, which is all of its message. Returns nullopt, with the reason, for
+// anything that ToBytes does not write.
+template <class R>
+std::optional<R> Decode(std::span<const std::byte> bytes, std::string* error) {
+  std::optional<R> record = FromBytes<R>(&bytes);
+  if (record && bytes.empty()) return record;
+  *error = kNoMessage;
+  return std::nullopt;
+}
+
+// Returns the result of a case that fails with this finding alone.
+CaseResult FailedWith(FindingKind kind, std::string_view output, std::string what);
 
 }  // namespace plumbline::fuzz
 

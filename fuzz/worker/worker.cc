@@ -3,12 +3,10 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -20,21 +18,21 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/base/child_process.h"
 #include "fuzz/base/fp_environment.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/examine/examine.h"
+#include "fuzz/gpu/production/examine_on_device.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
-#include "fuzz/target/device.h"
+#include "fuzz/target/catalogue.h"
+#include "fuzz/target/interface/device.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/message.h"
 #include "fuzz/worker/protocol.h"
 
 namespace plumbline::fuzz {
 namespace {
-
-constexpr int kFault = 3;
 
 CaseResult Fault(std::string what) {
   CaseResult result;
@@ -57,15 +55,9 @@ int64_t HeldBytes() {
 CaseResult OutOfMemory(int64_t held_before) {
   const int64_t held = HeldBytes(), kept = held - held_before;
   if (kept < held / 2) return Fault(std::string(kOutOfMemory));
-  Finding finding;
-  finding.kind = FindingKind::kStatus;
-  finding.output = kMemory;
-  finding.what = "the target kept " + std::to_string(kept >> 20) +
-                 " MiB of memory, and none was left to judge what it gave";
-  CaseResult result;
-  result.verdict = oracle::Verdict::kFail;
-  result.findings.push_back(std::move(finding));
-  return result;
+  return FailedWith(FindingKind::kStatus, kMemory,
+                    "the target kept " + std::to_string(kept >> 20) +
+                        " MiB of memory, and none was left to judge what it gave");
 }
 
 // Reports a case for which there was no room on the device. The target keeps the room if nearly all of
@@ -78,29 +70,26 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
   const Device::Memory now = device->GetMemory();
   const size_t ours = now.free + device->kept();
   const size_t kept = at_first.free > ours ? at_first.free - ours : 0;
-  CaseResult result;
-  if (kept / 3 < now.total / 4) {
-    result.verdict = oracle::Verdict::kSkipped;
-    result.skip_reason = full.what();
-    return result;
+  if (kept / 3 >= now.total / 4) {
+    return FailedWith(FindingKind::kStatus, kMemory,
+                      "the target kept " + std::to_string(kept >> 20) + " MiB; " + full.what());
   }
-  Finding finding;
-  finding.kind = FindingKind::kStatus;
-  finding.output = kMemory;
-  finding.what = "the target kept " + std::to_string(kept >> 20) + " MiB; " + full.what();
-  result.verdict = oracle::Verdict::kFail;
-  result.findings.push_back(std::move(finding));
+  CaseResult result;
+  result.verdict = oracle::Verdict::kSkipped;
+  result.skip_reason = full.what();
   return result;
 }
 
-CaseResult Serve(const Request& request, std::span<const Target* const> targets) {
+CaseResult Serve(const Request& request, std::span<const Target* const> targets, bool production) {
   const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
+  Recipe recipe;
   std::string error;
+  const bool on_device = production && !request.recipe.empty();
   if (!request.recipe.empty()) {
-    Recipe recipe;
-    if (!Parse(request.recipe, &recipe, &error)) return Fault("recipe: " + error);
-    problem = Expand(recipe);
+    const int64_t most = production ? kMaxDeviceElements : kMaxElements;
+    if (!Parse(request.recipe, &recipe, &error, most)) return Fault("recipe: " + error);
+    if (!on_device) problem = Expand(recipe);
   } else {
     std::optional<Case> c = ParseCase(request.case_file, &error);
     if (!c) return Fault("case: " + error);
@@ -112,17 +101,14 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets)
   options.arbiter = request.arbiter;
   options.arbiter_on_pass = request.arbiter_on_pass;
   RestoreFpEnvironment();
-  CaseResult result = Examine(std::move(problem), targets, options);
+  CaseResult result = on_device ? ExamineOnDevice(recipe, targets, options)
+                                : Examine(std::move(problem), targets, options);
   if (const std::string changed = FpEnvironmentFault(); !changed.empty()) {
     // The oracle ran after the target, on the same thread, so no other result of this case counts.
-    Finding finding;
-    finding.kind = FindingKind::kStatus;
-    finding.what = "the target left the caller's floating-point environment changed: " + changed;
-    result = {};
-    result.verdict = oracle::Verdict::kFail;
-    result.findings.push_back(std::move(finding));
+    result = FailedWith(FindingKind::kStatus, "",
+                        "the target left the caller's floating-point environment changed: " + changed);
   }
-  result.expand_seconds = expanding.count();
+  result.expand_seconds += expanding.count();
   return result;
 }
 
@@ -140,15 +126,13 @@ void LimitMemory(int64_t memory) {
 
 }  // namespace
 
-int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory) {
-  // Two guards end the worker with its supervisor: the end of the socket while it is idle, and this
-  // signal while the target runs. The signal is requested first and the parent checked after, so that a
-  // death between the two is seen.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) return kFault;
+ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t memory,
+                     bool production) {
+  // Two guards end the worker with its supervisor: the end of the socket while it is idle, and a signal
+  // while the target runs.
+  if (!EndWithParent(supervisor)) return ExitStatus::kFault;
+  constexpr int socket = kSharedDescriptor;
   fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the socket open
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);  // crashes are expected here; they need no core files
 
   // Cases allocate and free hundreds of kilobytes each. Returning each block to the system, and zeroing
   // pages for the next, took a twentieth of a campaign's time. At most this much is kept.
@@ -166,11 +150,12 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
     hello.version = target->description().version;
     hello.device = target->description().device;
     hello.description = target->description_text();
+    if (production) hello.error = WhyNoProduction(*target);
   } else if (hello.error.empty()) {
     hello.error = "target " + target_name + " did not load and gave no reason";
   }
-  if (SendMessage(socket, Encode(hello)) != MessageStatus::kOk) return kFault;
-  if (!target) return kWorkerUnavailable;
+  if (SendMessage(socket, ToBytes(hello)) != MessageStatus::kOk) return ExitStatus::kFault;
+  if (!hello.error.empty()) return ExitStatus::kUnavailable;
   if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
 
   // The memory is measured now and then: measuring takes as long as a small case, and what a target
@@ -183,13 +168,13 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
     if (count % kLookEvery == 0) held = HeldBytes();
     std::vector<std::byte> bytes;
     const MessageStatus status = ReceiveMessage(socket, &bytes);
-    if (status == MessageStatus::kClosed) return 0;
-    if (status != MessageStatus::kOk) return kFault;
+    if (status == MessageStatus::kClosed) return ExitStatus::kClean;
+    if (status != MessageStatus::kOk) return ExitStatus::kFault;
     std::string error;
     const std::optional<Request> request = DecodeRequest(bytes, &error);
     CaseResult result;
     try {
-      result = request ? Serve(*request, targets) : Fault("request: " + error);
+      result = request ? Serve(*request, targets, production) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {
@@ -203,7 +188,7 @@ int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int6
                  refused) {  // address space for wide strides: fuzz/examine/placement.h
       result = Fault(refused.what());
     }
-    if (SendMessage(socket, Encode(result)) != MessageStatus::kOk) return kFault;
+    if (SendMessage(socket, ToBytes(result)) != MessageStatus::kOk) return ExitStatus::kFault;
   }
 }
 

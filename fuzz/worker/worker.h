@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/base/exit_status.h"
+
 namespace plumbline::fuzz {
 
 // The fault of a case for which there was no memory, though its target kept none. Earlier cases may
@@ -20,10 +22,11 @@ inline constexpr std::string_view kOutOfMemory = "out of memory while examining 
 // The `output` of the finding if the target kept the memory.
 inline constexpr std::string_view kMemory = "memory";
 
-// Serves `socket` and returns the exit status: 0 when the supervisor is done, kWorkerUnavailable if the
-// target does not load, 3 if the machine or the protocol is at fault. `supervisor` is the process whose
-// death ends this one. `memory`: WorkerSpec::memory.
-int RunWorker(const std::string& target_name, pid_t supervisor, int socket, int64_t memory);
+// Serves the socket kSharedDescriptor and returns the exit status: kClean when the supervisor is done,
+// kUnavailable if the target does not load (the Hello says why), kFault if the machine or the protocol
+// is at fault. `supervisor` is the process whose death ends this one. `memory`, `production`: as in
+// WorkerSpec.
+ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t memory, bool production);
 
 }  // namespace plumbline::fuzz
 

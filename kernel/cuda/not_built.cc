@@ -17,15 +17,17 @@ Status NotBuilt() {
 bool Built() { return false; }
 
 Status GetSizes(const Problem&, const Results&, const Execution&, Sizes*) { return NotBuilt(); }
-Status Forward(const Problem&, const Results&, const Execution&, void*, void*) { return NotBuilt(); }
-Status Backward(const Problem&, const Results&, const Execution&, void*, const void*) {
+Status Forward(const Problem&, const Results&, const Execution&, void*, void*, const Path*) {
+  return NotBuilt();
+}
+Status Backward(const Problem&, const Results&, const Execution&, void*, const void*, const Path*) {
   return NotBuilt();
 }
 Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, size_t*) {
   return NotBuilt();
 }
 Status ForwardBackward(const Problem&, const Results&, const Execution&, const UpstreamGradients&,
-                       void*) {
+                       void*, const Path*) {
   return NotBuilt();
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernel/cuda/operator.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/support/device.h"
 #include "kernel/cuda/support/launch.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -27,7 +29,9 @@ Status CheckExtent(const char* name, int64_t extent) {
 // Refuses what can be refused without a device, and plans the rest.
 Status CheckAndPlan(const Problem& problem, const Results& results, const Checks& checks,
                     size_t kept_logits_bytes, Layout* layout) {
-  Status status = Check(problem, results, checks);
+  Checks on_device = checks;
+  on_device.host_memory = false;
+  Status status = Check(problem, results, on_device);
   if (status.ok()) status = CheckExtent("hidden.shape[0]", problem.rows());
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
@@ -38,24 +42,26 @@ Status CheckAndPlan(const Problem& problem, const Results& results, const Checks
   return Status::Ok();
 }
 
-Status TooManyLogits(const char* limit, size_t bytes) {
-  return Status::Error(Code::kInvalidArgument, std::string("execution.") + limit + " = " +
-                                                   std::to_string(bytes) +
-                                                   " makes more than 2^62 bytes of memory");
+// Takes a layout that keeps at most `bytes` of logits, as the field `limit` of the execution says.
+template <class Regions>
+Status TakeLayout(const std::optional<Regions>& made, const char* limit, size_t bytes,
+                  Regions* regions) {
+  if (!made) {
+    return Status::Error(Code::kInvalidArgument, std::string("execution.") + limit + " = " +
+                                                     std::to_string(bytes) +
+                                                     " makes more than 2^62 bytes of memory");
+  }
+  *regions = *made;
+  return Status::Ok();
 }
 
 Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* state) {
-  const std::optional<SavedLayout> made = MakeSavedLayout(layout);
-  if (!made) return TooManyLogits("saved_logits_bytes", execution.saved_logits_bytes);
-  *state = *made;
-  return Status::Ok();
+  return TakeLayout(MakeSavedLayout(layout), "saved_logits_bytes", execution.saved_logits_bytes, state);
 }
 
 Status PlanAtOnce(const Layout& layout, const Execution& execution, AtOnceLayout* regions) {
-  const std::optional<AtOnceLayout> made = MakeAtOnceLayout(layout);
-  if (!made) return TooManyLogits("kept_logits_bytes", execution.kept_logits_bytes);
-  *regions = *made;
-  return Status::Ok();
+  return TakeLayout(MakeAtOnceLayout(layout), "kept_logits_bytes", execution.kept_logits_bytes,
+                    regions);
 }
 
 const Path& BestPath(CudaPath asked, int capability) {
@@ -63,9 +69,18 @@ const Path& BestPath(CudaPath asked, int capability) {
   return asked == CudaPath::kBest && capability == 90 ? kHopperPath : kPortablePath;
 }
 
-Status ChoosePath(PathChoice choose, CudaPath asked, const Path** path) {
-  int capability = 0;
-  const Status status = GetComputeCapability(&capability);
+// What a call needs to know of the device.
+struct OnDevice {
+  const Path* path = nullptr;
+  int capability = 0;  // 10 major + minor
+  int clusters = 0;    // of two multiprocessors each
+};
+
+// Takes the best path for the current device where `path` is null.
+Status LookAtDevice(CudaPath asked, const Path* path, OnDevice* device) {
+  int capability = 0, multiprocessors = 0;
+  Status status = GetComputeCapability(&capability);
+  if (status.ok()) status = CountMultiprocessors(&multiprocessors);
   if (!status.ok()) return status;
   if (capability < 75) {
     return Status::Error(Code::kUnsupported, "the current CUDA device has compute capability " +
@@ -73,33 +88,44 @@ Status ChoosePath(PathChoice choose, CudaPath asked, const Path** path) {
                                                  std::to_string(capability % 10) +
                                                  "; 7.5 is the least");
   }
-  *path = &choose(asked, capability);
+  *device = {path != nullptr ? path : &BestPath(asked, capability), capability,
+             std::max(multiprocessors / 2, 1)};
   return status;
 }
 
+SavedHeader HeaderOf(const Problem& problem, CudaPath asked, const OnDevice& device) {
+  SavedHeader header = SavedHeaderOf(problem);
+  header.path = static_cast<int32_t>(asked);
+  header.capability = device.capability;
+  return header;
+}
+
 // Runs one pass: checks everything and lays out the memory, then calls `run`.
-template <class Run>
-Status OnePass(const Checks& checks, PathChoice choose, const Problem& problem, const Results& results,
-               const Execution& execution, void* workspace, const void* saved, Run run) {
+Status OnePass(const Checks& checks, const Path* path, const Problem& problem, const Results& results,
+               const Execution& execution, void* workspace, const void* saved,
+               Status (*run)(const Call&)) {
   Layout layout;
   SavedLayout state;
-  const Path* path = nullptr;
+  OnDevice device;
   Status status = CheckAndPlan(problem, results, checks, execution.saved_logits_bytes, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
   if (status.ok()) status = CheckMemory("saved", saved, state.bytes);
-  if (status.ok()) status = ChoosePath(choose, execution.path, &path);
+  if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  // A backward pass never writes through `kept`.
-  const Kept kept = state.At(static_cast<std::byte*>(const_cast<void*>(saved)));
-  return run(Call{.problem = problem,
-                  .results = results,
-                  .layout = layout,
-                  .path = *path,
-                  .stream = static_cast<cudaStream_t>(execution.stream),
-                  .workspace = static_cast<std::byte*>(workspace),
-                  .kept = state.KeepsLogits() ? &kept : nullptr});
+  layout = *MakeLayout(problem, results, execution.saved_logits_bytes, device.clusters);
+  // A backward pass never writes through these.
+  std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(saved));
+  const Kept kept = state.KeptAt(memory);
+  return run({.problem = problem,
+              .results = results,
+              .layout = layout,
+              .path = *device.path,
+              .stream = static_cast<cudaStream_t>(execution.stream),
+              .workspace = static_cast<std::byte*>(workspace),
+              .saved = state.StateAt(memory, HeaderOf(problem, execution.path, device)),
+              .kept = state.KeepsLogits() ? &kept : nullptr});
 }
 
 // Calls the function with all rows as one block. The problem's upstream gradients become what it
@@ -132,68 +158,49 @@ bool Built() { return true; }
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
                 Sizes* sizes) {
-  constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
   SavedLayout state;
-  Status status = CheckAndPlan(problem, results, kChecks, execution.saved_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, execution.saved_logits_bytes, &layout);
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
 }
 
-Status ForwardOn(PathChoice choose, const Problem& problem, const Results& results,
-                 const Execution& execution, void* workspace, void* saved) {
-  constexpr Checks kChecks = {
-      .forward_results = true, .input_data = true, .result_data = true, .host_memory = false};
-  return OnePass(
-      kChecks, choose, problem, results, execution, workspace, saved, [saved](const Call& call) {
-        return RunForward(call, call.layout.has_backward ? static_cast<SavedRow*>(saved) : nullptr);
-      });
+Status Forward(const Problem& problem, const Results& results, const Execution& execution,
+               void* workspace, void* saved, const Path* path) {
+  return OnePass(kForwardUses, path, problem, results, execution, workspace, saved, RunForward);
 }
 
-Status BackwardOn(PathChoice choose, const Problem& problem, const Results& results,
-                  const Execution& execution, void* workspace, const void* saved) {
-  constexpr Checks kChecks = {.backward_results = true,
-                              .input_data = true,
-                              .gradient_data = true,
-                              .result_data = true,
-                              .host_memory = false};
-  return OnePass(
-      kChecks, choose, problem, results, execution, workspace, saved,
-      [saved](const Call& call) { return RunBackward(call, static_cast<const SavedRow*>(saved)); });
+Status Backward(const Problem& problem, const Results& results, const Execution& execution,
+                void* workspace, const void* saved, const Path* path) {
+  return OnePass(kBackwardUses, path, problem, results, execution, workspace, saved, RunBackward);
 }
 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
-  constexpr Checks kChecks = {.forward_results = true, .backward_results = true, .host_memory = false};
   Layout layout;
   AtOnceLayout regions;
-  Status status = CheckAndPlan(problem, results, kChecks, execution.kept_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, execution.kept_logits_bytes, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
 }
 
-Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Results& results,
-                         const Execution& execution, const UpstreamGradients& upstream,
-                         void* workspace) {
-  constexpr Checks kChecks = {.forward_results = true,
-                              .backward_results = true,
-                              .input_data = true,
-                              .gradient_data = true,
-                              .result_data = true,
-                              .host_memory = false};
+Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
+                       const UpstreamGradients& upstream, void* workspace, const Path* path) {
   Layout layout;
   AtOnceLayout regions;
-  const Path* path = nullptr;
-  Status status = CheckAndPlan(problem, results, kChecks, execution.kept_logits_bytes, &layout);
+  OnDevice device;
+  Status status =
+      CheckAndPlan(problem, results, kForwardBackwardUses, execution.kept_logits_bytes, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
-  if (status.ok()) status = ChoosePath(choose, execution.path, &path);
+  if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
+  layout = *MakeLayout(problem, results, execution.kept_logits_bytes, device.clusters);
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
-  Kept kept = regions.state.At(memory + regions.saved);
+  Kept kept = regions.state.KeptAt(memory + regions.saved);
   const bool asks = upstream.function != nullptr && layout.has_backward && layout.n > 0;
   if (asks) {
     kept.logprob = floats(regions.logprob);
@@ -201,36 +208,21 @@ Status ForwardBackwardOn(PathChoice choose, const Problem& problem, const Result
     kept.lse = floats(regions.lse);
   }
   Problem known = problem;
-  const Call call = {.problem = known,
-                     .results = results,
-                     .layout = layout,
-                     .path = *path,
-                     .stream = static_cast<cudaStream_t>(execution.stream),
-                     .workspace = memory + regions.passes,
-                     .kept = layout.has_backward ? &kept : nullptr};
-  auto* const saved =
-      layout.has_backward ? reinterpret_cast<SavedRow*>(memory + regions.saved) : nullptr;
-  status = RunForward(call, saved);
+  const Call call = {
+      .problem = known,
+      .results = results,
+      .layout = layout,
+      .path = *device.path,
+      .stream = static_cast<cudaStream_t>(execution.stream),
+      .workspace = memory + regions.passes,
+      .saved = regions.state.StateAt(memory + regions.saved, HeaderOf(problem, execution.path, device)),
+      .kept = layout.has_backward ? &kept : nullptr};
+  status = RunForward(call);
   if (status.ok() && asks) {
     status = AskUpstream(upstream, kept, floats(regions.grad_logprob), floats(regions.grad_entropy),
                          layout.n, call.stream, &known);
   }
-  return status.ok() && layout.has_backward ? RunBackward(call, saved) : status;
-}
-
-Status Forward(const Problem& problem, const Results& results, const Execution& execution,
-               void* workspace, void* saved) {
-  return ForwardOn(BestPath, problem, results, execution, workspace, saved);
-}
-
-Status Backward(const Problem& problem, const Results& results, const Execution& execution,
-                void* workspace, const void* saved) {
-  return BackwardOn(BestPath, problem, results, execution, workspace, saved);
-}
-
-Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
-                       const UpstreamGradients& upstream, void* workspace) {
-  return ForwardBackwardOn(BestPath, problem, results, execution, upstream, workspace);
+  return status.ok() && layout.has_backward ? RunBackward(call) : status;
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -4,6 +4,8 @@
 // same arguments and errors. Everything is enqueued on execution.stream; nothing is allocated, waited
 // for or read back, so that a CUDA graph can capture a call. For the same reason kInvalidData is not
 // returned: the caller reads first_invalid_row.
+//
+// `path` is what the products run on. Null: the best path for the device that execution.path allows.
 
 #ifndef PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
 #define PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
@@ -14,19 +16,21 @@
 
 namespace plumbline::kernel::cuda {
 
+struct Path;  // kernel/cuda/stages/path.h
+
 // False in a build without a CUDA compiler: every call is then kUnsupported.
 bool Built();
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
                 Sizes* sizes);
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,
-               void* workspace, void* saved);
+               void* workspace, void* saved, const Path* path = nullptr);
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
-                void* workspace, const void* saved);
+                void* workspace, const void* saved, const Path* path = nullptr);
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace);
 Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
-                       const UpstreamGradients& upstream, void* workspace);
+                       const UpstreamGradients& upstream, void* workspace, const Path* path = nullptr);
 
 }  // namespace plumbline::kernel::cuda
 

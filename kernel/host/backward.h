@@ -15,13 +15,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "kernel/host/convert.h"
 #include "kernel/host/d_logits.h"
-#include "kernel/host/defects.h"
+#include "kernel/host/hooks.h"
 #include "kernel/host/logits.h"
 #include "kernel/host/parallel.h"
-#include "kernel/host/planted.h"
 #include "kernel/host/rows.h"
 #include "kernel/host/workspace.h"
 #include "kernel/problem.h"
@@ -31,77 +31,62 @@ namespace plumbline::kernel::host {
 // State that the stages of one pass share.
 struct BackwardState {
   const Problem& problem;
-  const Results& results;
+  Results results;
   const Plan& plan;
   const BackwardMemory& memory;
   const SavedRows<const float>& saved;
-  int64_t count;  // rows that take part
-  int64_t first;  // the chunk's first column
-  int64_t width;  // and its columns
+  int64_t counted;    // rows not ignored
+  bool invalid;       // a row is, so grad_weight is NaN
+  int64_t count = 0;  // rows that take part
+  int64_t first = 0;  // the chunk's first column
+  int64_t width = 0;  // and its columns
 };
 
-// Fills memory.rows, g and k; returns how many rows take part.
-template <class Defects>
-int64_t ListRows(const Problem& problem, const Plan& plan, const BackwardMemory& memory,
-                 int64_t counted, const Defects& defects) {
-  int64_t count = 0;
-  if (defects.Has(Defect::kFirstIgnoredStopsAll) &&
-      ReadRow(problem, 0, defects).kind == RowKind::kIgnored) {
-    return 0;
+// Fills memory.rows, g and k with the rows that take part.
+template <class Hooks>
+void ListBackward(BackwardState& state, const Hooks& hooks) {
+  const BackwardMemory& memory = state.memory;
+  for (int64_t i = 0; i < state.plan.n; ++i) {
+    if (ReadRow(state.problem, i, hooks).kind != RowKind::kNormal) continue;
+    const Upstream up = ReadUpstream(state.problem, i, state.counted, hooks);
+    if (up.g == 0 && up.k == 0) continue;
+    memory.rows[state.count] = i;
+    memory.g[state.count] = up.g;
+    memory.k[state.count] = up.k;
+    ++state.count;
   }
-  for (int64_t i = 0; i < plan.n; ++i) {
-    const RowKind kind = ReadRow(problem, i, defects).kind;
-    if (kind == RowKind::kInvalid) continue;
-    const bool ignored = kind == RowKind::kIgnored;
-    // Without a vocabulary what leaked would be whatever memory held.
-    const bool leaks = ignored && plan.v > 0 && defects.Has(Defect::kIgnoredRowLeaks);
-    if (ignored && !leaks && !defects.Has(Defect::kIgnoredRowBackward)) continue;
-    const Upstream up = leaks ? Upstream{0, 0} : ReadUpstream(problem, i, counted, defects);
-    if (!leaks && up.g == 0 && up.k == 0) continue;
-    memory.rows[count] = i;
-    memory.g[count] = up.g;
-    memory.k[count] = up.k;
-    ++count;
-  }
-  return count;
+  hooks.ListBackward(state);
 }
 
 // Computes d_logits of positions [begin, end) and tiles [first_tile, end_tile).
-template <class Defects>
+template <class Hooks>
 void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
-                int64_t first_tile, int64_t end_tile, const Defects& defects) {
+                int64_t first_tile, int64_t end_tile, const Hooks& hooks) {
   const Plan& plan = state.plan;
   const BackwardMemory& memory = state.memory;
   const int64_t count = end - begin;
   WidenRows(Matrix::Of(state.problem.hidden), memory.rows + begin, count, plan.h, scratch.rows);
   for (int64_t tile = first_tile; tile < end_tile; ++tile) {
     float* const z = memory.d_logits + begin * plan.chunk + (tile * kTile - state.first);
-    TileLogits(plan, WeightOf(state.problem, defects), scratch, count, tile, z, plan.chunk, defects);
+    TileLogits(plan, Matrix::Of(state.problem.weight), scratch, count, tile, z, plan.chunk, hooks);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t i = memory.rows[begin + r];
-      const Row row = ReadRow(state.problem, i, defects);
-      const int64_t column = LabelColumn(row.label, plan.tiling, defects);
-      const int64_t label = column >= tile * kTile && column < tile * kTile + plan.tiling.Width(tile)
-                                ? column - tile * kTile
-                                : -1;
+      const Row row = ReadRow(state.problem, i, hooks);
+      const int64_t at = row.label - tile * kTile;
+      const int64_t label = at >= 0 && at < plan.tiling.Width(tile) ? at : -1;
       const RowGradient gradient = {state.saved.m[i],       state.saved.s[i], state.saved.log_s[i],
                                     state.saved.entropy[i], row.temperature,  memory.g[begin + r],
                                     memory.k[begin + r]};
-      TileGradient(gradient, label, z + r * plan.chunk, defects);
-      Defects::Dots::Store(z + r * plan.chunk, kTile, state.problem.hidden.dtype);
-      if (defects.Has(Defect::kDLogitsRounded) && state.problem.hidden.dtype == DType::kF32) {
-        float* const row_of_tile = z + r * plan.chunk;
-        std::transform(row_of_tile, row_of_tile + kTile, row_of_tile, planted::ThroughBFloat16);
-      }
+      TileGradient(gradient, label, state.problem.hidden.dtype, z + r * plan.chunk, hooks);
     }
   }
 }
 
 // Adds the chunk's products to grad_hidden of positions [begin, end), one tile of its columns.
-template <class Defects>
+template <class Hooks>
 void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
-                    int64_t column, const Defects& defects) {
-  using Dots = typename Defects::Dots;
+                    int64_t column, const Hooks& hooks) {
+  using Dots = typename Hooks::Dots;
   const Plan& plan = state.plan;
   const int64_t stride = RoundUp(plan.h, kTile);
   const int64_t width = std::min(kTile, plan.h - column);
@@ -109,69 +94,59 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
   for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
     for (int64_t k = 0; k < state.width; k += kDepthBlock) {
       const int64_t depth = std::min(kDepthBlock, state.width - k);
-      PackPanels(WeightOf(state.problem, defects), nullptr, state.first + k, depth, column, width,
+      PackPanels(Matrix::Of(state.problem.weight), nullptr, state.first + k, depth, column, width,
                  scratch.panels);
       Dots::Products(
           {state.memory.d_logits + begin * plan.chunk + k, plan.chunk, scratch.panels, depth,
            end - begin, CeilDiv(width, kPanel), state.memory.grad_hidden + begin * stride + column,
-           stride, pass > 0 || (defects.Has(Defect::kGradHiddenPartial) ? k : state.first + k) > 0},
+           stride, pass > 0 || state.first + k > 0},
           dtype, pass);
-      if (!defects.Has(Defect::kGradHiddenAccumulator)) continue;
-      for (int64_t i = begin; i < end; ++i) {
-        float* const sums = state.memory.grad_hidden + i * stride + column;
-        std::transform(sums, sums + width, sums, planted::ThroughBFloat16);
-      }
+      hooks.GradHidden(state, begin, end, column, pass, k + depth);
     }
   }
 }
 
-// Computes rows [begin, end) of the chunk of grad_weight, columns [column, column + width), over all
-// rows listed.
-template <class Defects>
-void GradWeightItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
-                    int64_t column, int64_t width, const Defects& defects) {
-  using Dots = typename Defects::Dots;
-  const Plan& plan = state.plan;
-  const int64_t rows = end - begin;
-  const DType dtype = state.problem.hidden.dtype;
-  const bool narrow = defects.Has(Defect::kGradWeightAccumulator);
-  const int64_t step = narrow ? 16 : kDepthBlock;
-  int64_t count = state.count;
-  if (defects.Has(Defect::kGradWeightRowTail)) {
-    count = count / 4 * 4;
-    if (count == 0) std::fill_n(scratch.product, rows * kColumnGroup, 0.0f);
+// Rows [begin, end) of the chunk of grad_weight, columns [column, column + width).
+struct GradWeightBlock {
+  int64_t begin, end, column, width;
+};
+
+// Adds to scratch.product what `depth` rows from position k of the list on contribute to the block.
+template <class Dots>
+void AddGradWeight(const BackwardState& state, const Scratch& scratch, const GradWeightBlock& block,
+                   int pass, int64_t k, int64_t depth) {
+  const int64_t rows = block.end - block.begin;
+  Transpose(state.memory.d_logits + k * state.plan.chunk + block.begin, state.plan.chunk, depth, rows,
+            scratch.rows, kDepthBlock);
+  for (int64_t j = 0; j < block.width; j += kTile) {
+    const int64_t tile = std::min(kTile, block.width - j);
+    PackPanels(Matrix::Of(state.problem.hidden), state.memory.rows, k, depth, block.column + j, tile,
+               scratch.panels);
+    Dots::Products({scratch.rows, kDepthBlock, scratch.panels, depth, rows, CeilDiv(tile, kPanel),
+                    scratch.product + j, kColumnGroup, pass > 0 || k > 0},
+                   state.problem.hidden.dtype, pass);
   }
-  for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
-    for (int64_t k = 0; k < count; k += step) {
-      const int64_t depth = std::min(step, count - k);
-      Transpose(state.memory.d_logits + k * plan.chunk + begin, plan.chunk, depth, rows, scratch.rows,
-                kDepthBlock);
-      for (int64_t j = 0; j < width; j += kTile) {
-        const int64_t tile = std::min(kTile, width - j);
-        PackPanels(Matrix::Of(state.problem.hidden), state.memory.rows, k, depth, column + j, tile,
-                   scratch.panels);
-        Dots::Products({scratch.rows, kDepthBlock, scratch.panels, depth, rows, CeilDiv(tile, kPanel),
-                        scratch.product + j, kColumnGroup, pass > 0 || k > 0},
-                       dtype, pass);
-      }
-      for (int64_t r = 0; narrow && r < rows; ++r) {
-        float* const sums = scratch.product + r * kColumnGroup;
-        std::transform(sums, sums + width, sums, planted::ThroughBFloat16);
-      }
+}
+
+// Computes a block of grad_weight over all rows listed.
+template <class Hooks>
+void GradWeightItem(const BackwardState& state, const Scratch& scratch, const GradWeightBlock& block,
+                    const Hooks& hooks) {
+  using Dots = typename Hooks::Dots;
+  for (int pass = 0; pass < Dots::Passes(state.problem.hidden.dtype); ++pass) {
+    for (int64_t k = 0; k < state.count; k += kDepthBlock) {
+      AddGradWeight<Dots>(state, scratch, block, pass, k, std::min(kDepthBlock, state.count - k));
     }
   }
-  int64_t written = rows;
-  if (defects.Has(Defect::kGradWeightTailUnwritten)) {
-    written = std::clamp<int64_t>(plan.v / 16 * 16 - (state.first + begin), 0, rows);
-  }
-  StoreBlock(*state.results.grad_weight, state.first + begin, written, column, width, scratch.product,
-             kColumnGroup);
+  const int64_t stored = hooks.GradWeight(state, scratch, block, block.end - block.begin);
+  StoreBlock(*state.results.grad_weight, state.first + block.begin, stored, block.column, block.width,
+             scratch.product, kColumnGroup);
 }
 
 // Computes one chunk: its d_logits, then its part of both gradients.
-template <class Defects>
+template <class Hooks>
 void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_weight,
-                   const Defects& defects) {
+                   const Hooks& hooks) {
   const Plan& plan = state.plan;
   const int64_t row_blocks = CeilDiv(state.count, kRowBlock);
   const auto end_of = [&](int64_t begin) { return std::min(begin + kRowBlock, state.count); };
@@ -184,7 +159,7 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
     const int64_t begin = item / groups * kRowBlock;
     const int64_t group = item % groups * kTilesAnItem;
     LogitsItem(state, plan.ScratchOf(workspace, worker), begin, end_of(begin), first_tile + group,
-               first_tile + std::min(tiles, group + kTilesAnItem), defects);
+               first_tile + std::min(tiles, group + kTilesAnItem), hooks);
   });
 
   const int64_t hidden_tiles = state.results.grad_hidden ? CeilDiv(plan.h, kTile) : 0;
@@ -195,29 +170,32 @@ void BackwardChunk(const BackwardState& state, void* workspace, bool with_grad_w
     const Scratch scratch = plan.ScratchOf(workspace, worker);
     if (item < hidden_items) {
       const int64_t begin = item / hidden_tiles * kRowBlock;
-      GradHiddenItem(state, scratch, begin, end_of(begin), item % hidden_tiles * kTile, defects);
+      GradHiddenItem(state, scratch, begin, end_of(begin), item % hidden_tiles * kTile, hooks);
     } else {
       const int64_t begin = (item - hidden_items) / column_groups * kRowBlock;
       const int64_t column = (item - hidden_items) % column_groups * kColumnGroup;
-      GradWeightItem(state, scratch, begin, std::min(begin + kRowBlock, state.width), column,
-                     std::min(kColumnGroup, plan.h - column), defects);
+      GradWeightItem(state, scratch,
+                     {begin, std::min(begin + kRowBlock, state.width), column,
+                      std::min(kColumnGroup, plan.h - column)},
+                     hooks);
     }
   });
 }
 
 // Stores grad_hidden from its accumulator, rounded once. Rows left out get +0, invalid ones NaN.
-template <class Defects>
-void StoreGradHidden(const Problem& problem, const Tensor& grad_hidden, const Plan& plan,
-                     const BackwardMemory& memory, int64_t count, const Defects& defects) {
-  const int64_t stride = RoundUp(plan.h, kTile);
+template <class Hooks>
+void StoreGradHidden(const BackwardState& state, const Hooks& hooks) {
+  const Tensor& grad_hidden = *state.results.grad_hidden;
+  const int64_t stride = RoundUp(state.plan.h, kTile);
   int64_t at = 0;
-  for (int64_t i = 0; i < plan.n; ++i) {
-    if (at < count && memory.rows[at] == i) {
-      StoreBlock(grad_hidden, i, 1, 0, plan.h, memory.grad_hidden + at * stride, stride);
+  for (int64_t i = 0; i < state.plan.n; ++i) {
+    if (at < state.count && state.memory.rows[at] == i) {
+      const float* const sums = state.memory.grad_hidden + at * stride;
+      StoreBlock(grad_hidden, i, 1, 0, state.plan.h, sums, stride);
       ++at;
     } else {
-      const RowKind kind = ReadRow(problem, i, defects).kind;
-      if (defects.Has(Defect::kZeroGradUnwritten) && kind == RowKind::kNormal) continue;
+      const RowKind kind = ReadRow(state.problem, i, hooks).kind;
+      if (!hooks.StoreGradHidden(kind)) continue;
       const bool invalid = kind == RowKind::kInvalid;
       FillRow(grad_hidden, i, invalid ? std::numeric_limits<float>::quiet_NaN() : 0);
     }
@@ -229,38 +207,36 @@ inline void FillMatrix(const Tensor& output, float value) {
 }
 
 // Runs the whole pass over checked arguments. At least one gradient is present.
-template <class Defects>
+template <class Hooks>
 void BackwardPass(const Problem& problem, const Results& results, const Plan& plan, void* workspace,
-                  const void* saved, const RowCensus& census, const Defects& defects) {
+                  const void* saved, const RowCensus& census, const Hooks& hooks) {
   if (plan.n == 0 || plan.h == 0) {
     if (results.grad_weight) FillMatrix(*results.grad_weight, 0);
     return;
   }
+  if (*static_cast<const SavedHeader*>(saved) != plan.saved_header) {
+    for (const auto& gradient : {results.grad_hidden, results.grad_weight}) {
+      if (gradient) FillMatrix(*gradient, std::numeric_limits<float>::quiet_NaN());
+    }
+    return;
+  }
   const BackwardMemory memory = plan.Backward(workspace);
-  const int64_t count = ListRows(problem, plan, memory, census.counted, defects);
-  if (defects.Has(Defect::kEarlyReturn) && count == 0) return;
-  if (defects.Has(Defect::kGradInPlace) && problem.grad_logprob &&
-      problem.reduction != Reduction::kNone) {
-    const float gamma = ReadFloat(*problem.grad_logprob, 0);
-    planted::WriteInput(*problem.grad_logprob, 0,
-                        LogprobGradient(gamma, problem.reduction, census.counted));
-  }
-  const bool has_invalid = census.first_invalid >= 0 && !defects.Has(Defect::kInvalidRowForgotten);
-  const bool with_grad_weight = results.grad_weight && !has_invalid && count > 0;
-  if (results.grad_weight && !with_grad_weight) {
-    FillMatrix(*results.grad_weight, has_invalid ? std::numeric_limits<float>::quiet_NaN() : 0);
-  }
   const SavedRows<const float> kept = plan.Saved(saved);
-  if (count > 0 && (results.grad_hidden || with_grad_weight)) {
-    for (int64_t first = 0; first < plan.v; first += plan.chunk) {
-      const BackwardState state = {problem, results, plan,  memory,
-                                   kept,    count,   first, std::min(plan.chunk, plan.v - first)};
-      BackwardChunk(state, workspace, with_grad_weight, defects);
+  BackwardState state = {
+      problem, results, plan, memory, kept, census.counted, census.first_invalid >= 0};
+  ListBackward(state, hooks);
+  const std::optional<Tensor>& grad_weight = state.results.grad_weight;
+  const bool with_grad_weight = grad_weight && !state.invalid && state.count > 0;
+  if (grad_weight && !with_grad_weight) {
+    FillMatrix(*grad_weight, state.invalid ? std::numeric_limits<float>::quiet_NaN() : 0);
+  }
+  if (state.count > 0 && (state.results.grad_hidden || with_grad_weight)) {
+    for (; state.first < plan.v; state.first += plan.chunk) {
+      state.width = std::min(plan.chunk, plan.v - state.first);
+      BackwardChunk(state, workspace, with_grad_weight, hooks);
     }
   }
-  if (results.grad_hidden) {
-    StoreGradHidden(problem, *results.grad_hidden, plan, memory, count, defects);
-  }
+  if (state.results.grad_hidden) StoreGradHidden(state, hooks);
 }
 
 }  // namespace plumbline::kernel::host

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arithmetic of the operator's three matrix products, as a compile-time choice that is orthogonal
-// to the defects: every policy of kernel/host/defects.h names one of these types as its `Dots`.
+// to the hooks: every policy of kernel/host/hooks.h names one of these types as its `Dots`.
 //
 //   Passes(dtype)              over the depth of a product of operands of this dtype
 //   Products(block, dtype, p)  pass p of a block of dot products

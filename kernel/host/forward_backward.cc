@@ -28,11 +28,9 @@ Regions RegionsOf(const Problem& problem, const Plan& plan) {
   };
   if (plan.saved_bytes > 0) {  // a gradient is asked for
     const size_t vector = static_cast<size_t>(problem.rows()) * sizeof(float);
-    regions.logprob = take(vector);
-    regions.entropy = take(vector);
-    regions.lse = take(vector);
-    regions.grad_logprob = take(vector);
-    regions.grad_entropy = take(vector);
+    for (size_t* region : {&regions.logprob, &regions.entropy, &regions.lse, &regions.grad_logprob,
+                           &regions.grad_entropy})
+      *region = take(vector);
     regions.saved = take(plan.saved_bytes);
   }
   regions.passes = take(plan.workspace_bytes);
@@ -53,8 +51,7 @@ void CopyRows(const float* from, int64_t rows, const std::optional<Tensor>& to) 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results, int threads,
                               size_t* workspace) {
   Plan plan;
-  Status status = Check(problem, results, {.forward_results = true, .backward_results = true});
-  if (status.ok()) status = PlanFor(problem, results, threads, &plan);
+  Status status = PlanFor(problem, results, kSizesUse, threads, &plan);
   if (status.ok()) *workspace = RegionsOf(problem, plan).bytes;
   return status;
 }
@@ -62,13 +59,7 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results, in
 Status ForwardBackward(const Problem& problem, const Results& results, int threads,
                        const UpstreamGradients& upstream, void* workspace) {
   Plan plan;
-  Status status = Check(problem, results,
-                        {.forward_results = true,
-                         .backward_results = true,
-                         .input_data = true,
-                         .gradient_data = true,
-                         .result_data = true});
-  if (status.ok()) status = PlanFor(problem, results, threads, &plan);
+  Status status = PlanFor(problem, results, kForwardBackwardUses, threads, &plan);
   if (!status.ok()) return status;
   const Regions regions = RegionsOf(problem, plan);
   status = CheckMemory("workspace", workspace, regions.bytes);

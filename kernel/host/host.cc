@@ -9,7 +9,10 @@
 
 namespace plumbline::kernel::host {
 
-Status PlanFor(const Problem& problem, const Results& results, int threads, Plan* plan) {
+Status PlanFor(const Problem& problem, const Results& results, const Checks& checks, int threads,
+               Plan* plan) {
+  Status status = Check(problem, results, checks);
+  if (!status.ok()) return status;
   if (threads < 0) {
     return Status::Error(Code::kInvalidArgument,
                          "execution.threads = " + std::to_string(threads) + " is negative");
@@ -17,7 +20,12 @@ Status PlanFor(const Problem& problem, const Results& results, int threads, Plan
   const std::optional<Plan> made = MakePlan(problem, results, threads);
   if (!made) return WorkspaceTooLarge(problem);
   *plan = *made;
-  return Status::Ok();
+  return status;
+}
+
+Status CheckMemories(const Plan& plan, const void* workspace, const void* saved) {
+  const Status status = CheckMemory("workspace", workspace, plan.workspace_bytes);
+  return status.ok() ? CheckMemory("saved", saved, plan.saved_bytes) : status;
 }
 
 Status DataStatus(const Problem& problem, const RowCensus& census) {
@@ -27,24 +35,23 @@ Status DataStatus(const Problem& problem, const RowCensus& census) {
 
 Status GetSizes(const Problem& problem, const Results& results, int threads, Sizes* sizes) {
   Plan plan;
-  Status status = Check(problem, results, {.forward_results = true, .backward_results = true});
-  if (status.ok()) status = PlanFor(problem, results, threads, &plan);
+  Status status = PlanFor(problem, results, kSizesUse, threads, &plan);
   if (status.ok()) *sizes = {plan.workspace_bytes, plan.saved_bytes};
   return status;
 }
 
 Status Forward(const Problem& problem, const Results& results, int threads, void* workspace,
                void* saved) {
-  return ForwardImpl(problem, results, threads, workspace, saved, NoDefects());
+  return ForwardImpl(problem, results, threads, workspace, saved, NoHooks());
 }
 
 Status Backward(const Problem& problem, const Results& results, int threads, void* workspace,
                 const void* saved) {
-  return BackwardImpl(problem, results, threads, workspace, saved, NoDefects());
+  return BackwardImpl(problem, results, threads, workspace, saved, NoHooks());
 }
 
 Status Run(const Problem& problem, const Results& results, int threads) {
-  return RunImpl(problem, results, threads, NoDefects());
+  return RunImpl(problem, results, threads, NoHooks());
 }
 
 }  // namespace plumbline::kernel::host

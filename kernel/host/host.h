@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator on the host, without defects. kernel/linear_cross_entropy.h calls it for Device::kHost.
+// The operator on the host. kernel/linear_cross_entropy.h calls it for Device::kHost.
 // Arguments and errors are the same, with `threads` in the place of the execution.
 
 #ifndef PLUMBLINE_KERNEL_HOST_HOST_H_

@@ -4,14 +4,8 @@
 
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
 namespace plumbline::kernel::host {
-namespace {
-
-bool IsTemperature(float value) { return std::isfinite(value) && value > 0; }
-
-}  // namespace
 
 int64_t ReadLabel(const ConstTensor& labels, int64_t i) {
   const int64_t at = i * labels.stride[0];
@@ -25,12 +19,12 @@ float ReadFloat(const ConstTensor& tensor, int64_t i) {
 
 RowKind KindOf(int64_t label, float temperature, int64_t ignore_index, int64_t vocab) {
   if (label == ignore_index) return RowKind::kIgnored;
-  const bool valid = label >= 0 && label < vocab && IsTemperature(temperature);
+  const bool valid = label >= 0 && label < vocab && std::isfinite(temperature) && temperature > 0;
   return valid ? RowKind::kNormal : RowKind::kInvalid;
 }
 
 std::string DescribeInvalidRow(const Problem& problem, int64_t i) {
-  const Row row = ReadRow(problem, i, NoDefects());
+  const Row row = ReadRow(problem, i, NoHooks());
   char text[128];
   if (row.label < 0 || row.label >= problem.vocab()) {
     std::snprintf(text, sizeof text, "labels[%lld] = %lld is outside [0, %lld)",
@@ -44,16 +38,10 @@ std::string DescribeInvalidRow(const Problem& problem, int64_t i) {
 }
 
 float LogprobGradient(float gamma, Reduction reduction, int64_t counted) {
-  switch (reduction) {
-    case Reduction::kNone:
-      return gamma;
-    case Reduction::kSum:
-      return -gamma;
-    case Reduction::kMean:
-      // The division is in double, so that the quotient is rounded once for any count below 2^53.
-      return static_cast<float>(-static_cast<double>(gamma) / static_cast<double>(counted));
-  }
-  return 0;
+  if (reduction == Reduction::kNone) return gamma;
+  if (reduction == Reduction::kSum) return -gamma;
+  // The division is in double, so that the quotient is rounded once for any count below 2^53.
+  return static_cast<float>(-static_cast<double>(gamma) / static_cast<double>(counted));
 }
 
 }  // namespace plumbline::kernel::host

@@ -8,13 +8,10 @@
 #ifndef PLUMBLINE_KERNEL_HOST_ROWS_H_
 #define PLUMBLINE_KERNEL_HOST_ROWS_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "kernel/host/defects.h"
-#include "kernel/host/tiling.h"
+#include "kernel/host/hooks.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::host {
@@ -34,42 +31,25 @@ float ReadFloat(const ConstTensor& tensor, int64_t i);
 
 RowKind KindOf(int64_t label, float temperature, int64_t ignore_index, int64_t vocab);
 
-template <class Defects>
-Row ReadRow(const Problem& problem, int64_t i, const Defects& defects) {
+template <class Hooks>
+Row ReadRow(const Problem& problem, int64_t i, const Hooks& hooks) {
   Row row;
   row.label = ReadLabel(problem.labels, i);
-  if (defects.Has(Defect::kLabelTruncated)) row.label = static_cast<int32_t>(row.label);
-  if (problem.temperature) {
-    row.temperature = ReadFloat(*problem.temperature, defects.Has(Defect::kFirstTemperature) ? 0 : i);
-  }
-  const int64_t ignore = defects.Has(Defect::kIgnoreIndexFixed) ? -100 : problem.ignore_index;
-  row.kind = KindOf(row.label, row.temperature, ignore, problem.vocab());
-  if (defects.Has(Defect::kLabelClamped) && row.kind == RowKind::kInvalid && problem.vocab() > 0) {
-    row.label = std::clamp<int64_t>(row.label, 0, problem.vocab() - 1);
-    row.kind = KindOf(row.label, row.temperature, ignore, problem.vocab());
-  }
+  if (problem.temperature) row.temperature = ReadFloat(*problem.temperature, i);
+  row.kind = KindOf(row.label, row.temperature, problem.ignore_index, problem.vocab());
+  hooks.ReadRow(problem, i, row);
   return row;
-}
-
-// Returns the column that holds the logit of a label in [0, vocab); other labels are returned as they
-// are.
-template <class Defects>
-int64_t LabelColumn(int64_t label, const VocabTiling& tiling, const Defects& defects) {
-  if (label < 0) return label;
-  if (defects.Has(Defect::kLabelOffByOne)) return std::min(label + 1, tiling.vocab - 1);
-  if (defects.Has(Defect::kLabelOfFirstSplit)) return label % (tiling.tiles_per_split * kTile);
-  return label;
 }
 
 struct RowCensus {
   int64_t counted = 0;  // rows not ignored: the n of reduction mean
   int64_t first_invalid = -1;
 };
-template <class Defects>
-RowCensus CountRows(const Problem& problem, const Defects& defects) {
+template <class Hooks>
+RowCensus CountRows(const Problem& problem, const Hooks& hooks) {
   RowCensus census;
   for (int64_t i = 0; i < problem.rows(); ++i) {
-    const RowKind kind = ReadRow(problem, i, defects).kind;
+    const RowKind kind = ReadRow(problem, i, hooks).kind;
     census.counted += kind != RowKind::kIgnored;
     if (kind == RowKind::kInvalid && census.first_invalid < 0) census.first_invalid = i;
   }
@@ -85,41 +65,18 @@ std::string DescribeInvalidRow(const Problem& problem, int64_t i);
 // mean divided by the rows counted.
 float LogprobGradient(float gamma, Reduction reduction, int64_t counted);
 
-// Returns row i of an upstream gradient; 0 where absent.
-template <class Defects>
-float ReadGradient(const std::optional<ConstTensor>& gradient, int64_t i, const Defects& defects) {
-  if (!gradient) return 0;
-  const int64_t stride = gradient->rank == 0 ? 1 : gradient->stride[0];
-  if (defects.Has(Defect::kGradStrideTwo) && stride == 2) {
-    return static_cast<const float*>(gradient->data)[i];
-  }
-  if (defects.Has(Defect::kGradStrideZero) && stride == 0 && i > 0) return 0;
-  return ReadFloat(*gradient, i);
-}
-
-// d objective / d logprob[i] and d objective / d entropy[i].
+// d objective / d logprob[i] and d objective / d entropy[i]; 0 where absent.
 struct Upstream {
-  float g, k;
+  float g = 0, k = 0;
 };
-template <class Defects>
-Upstream ReadUpstream(const Problem& problem, int64_t i, int64_t counted, const Defects& defects) {
+template <class Hooks>
+Upstream ReadUpstream(const Problem& problem, int64_t i, int64_t counted, const Hooks& hooks) {
   Upstream up;
-  const float gamma =
-      ReadGradient(problem.grad_logprob, defects.Has(Defect::kFirstGradForAll) ? 0 : i, defects);
-  Reduction reduction = problem.reduction;
-  if (reduction == Reduction::kMean) {
-    if (defects.Has(Defect::kMeanGradUndivided)) reduction = Reduction::kSum;
-    if (defects.Has(Defect::kMeanGradOverAllRows)) counted = problem.rows();
+  if (problem.grad_logprob) {
+    up.g = LogprobGradient(ReadFloat(*problem.grad_logprob, i), problem.reduction, counted);
   }
-  up.g = problem.grad_logprob ? LogprobGradient(gamma, reduction, counted) : 0;
-  if (defects.Has(Defect::kLossGradSign) && reduction != Reduction::kNone) up.g = -up.g;
-  up.k = ReadGradient(problem.grad_entropy, i, defects);
-  if (defects.Has(Defect::kPlainGradDivided) && reduction == Reduction::kNone) {
-    up.g /= static_cast<float>(counted);
-  }
-  if (defects.Has(Defect::kGradTwice)) up.g *= gamma;
-  if (defects.Has(Defect::kLogprobGradDropped) && problem.grad_entropy) up.g = 0;
-  if (defects.Has(Defect::kEntropyGradDropped)) up.k = 0;
+  if (problem.grad_entropy) up.k = ReadFloat(*problem.grad_entropy, i);
+  hooks.ReadUpstream(problem, i, counted, up);
   return up;
 }
 

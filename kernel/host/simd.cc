@@ -7,21 +7,12 @@
 #include <cstdint>
 #include <limits>
 
-// Disabled are vector sets without a fused multiply-add, because the scalar code is as good there, and
-// those whose vectors have no size known at compile time.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "kernel/host/highway.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/host/simd.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"
-
-#if defined(__clang__)
-#define PLUMBLINE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define PLUMBLINE_UNROLL _Pragma("GCC unroll 64")
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::kernel::host {
@@ -94,26 +85,22 @@ HWY_NOINLINE void MicroKernel(const DotBlock& block, int64_t row, int64_t panel)
   }
 }
 
+// Multiplies the rows from `row` on, which are at most kRows.
+template <int kRows, int kPanels>
+HWY_INLINE void LastRows(const DotBlock& block, int64_t row, int64_t panel) {
+  if constexpr (kRows > 0) {
+    if (block.rows - row == kRows) return MicroKernel<kRows, kPanels>(block, row, panel);
+    LastRows<kRows - 1, kPanels>(block, row, panel);
+  }
+}
+
 template <int kPanels>
 HWY_INLINE void RowsOf(const DotBlock& block, int64_t panel) {
   int64_t row = 0;
   for (; row + kRowsAtOnce <= block.rows; row += kRowsAtOnce) {
     MicroKernel<kRowsAtOnce, kPanels>(block, row, panel);
   }
-  switch (block.rows - row) {
-    case 5:
-      return MicroKernel<5, kPanels>(block, row, panel);
-    case 4:
-      return MicroKernel<4, kPanels>(block, row, panel);
-    case 3:
-      return MicroKernel<3, kPanels>(block, row, panel);
-    case 2:
-      return MicroKernel<2, kPanels>(block, row, panel);
-    case 1:
-      return MicroKernel<1, kPanels>(block, row, panel);
-    default:
-      return;
-  }
+  LastRows<kRowsAtOnce - 1, kPanels>(block, row, panel);
 }
 
 void DotProducts(const DotBlock& block) {

@@ -4,27 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
-#include <limits>
 
 #include "kernel/host/tiling.h"
 
-// The same targets are disabled as in kernel/host/simd.cc, although no fused multiply-add is needed
-// here.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "kernel/host/highway.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/host/tensor_core.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which compiles this file once for each target.
 #include "hwy/highway.h"
-
-#if defined(__clang__)
-#define PLUMBLINE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define PLUMBLINE_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 #ifndef PLUMBLINE_KERNEL_HOST_TENSOR_CORE_ONCE
 #define PLUMBLINE_KERNEL_HOST_TENSOR_CORE_ONCE
@@ -139,11 +128,6 @@ struct Operand {
   }
 };
 
-// Returns E of a block from the largest exponent among its nonzero terms.
-HWY_INLINE IntVec Alignment(IntVec largest) {
-  return hn::Max(largest, hn::Set(kInts, kLeastAlignment));
-}
-
 // Returns x 2^exponent in units of 2^(E - 25), truncated; shift = 25 - E. Powers below 2^-32 are raised
 // to it: the term still truncates to 0, and the power stays a normal number.
 HWY_INLINE IntVec Align(Vec x, IntVec exponent, IntVec shift) {
@@ -196,7 +180,7 @@ HWY_INLINE void BlockOfRow(const Operand& a, const Operand& b, int64_t line, flo
       exponent[k] = hn::Add(hn::Set(kInts, a.exponent[line][k]), hn::Load(kInts, b.exponent[k] + j));
       largest = hn::Max(largest, exponent[k]);
     }
-    const IntVec e = Alignment(largest);
+    const IntVec e = hn::Max(largest, hn::Set(kInts, kLeastAlignment));  // E of the block
     const IntVec shift = hn::Sub(hn::Set(kInts, kFractionBits), e);
     IntVec products = hn::Zero(kInts);
     Vec special = hn::IfThenZeroElse(Finite(before), before);

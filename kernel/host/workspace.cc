@@ -38,40 +38,34 @@ class Arena {
 };
 
 Scratch TakeScratch(Arena& arena, const Plan& plan) {
-  Scratch scratch;
-  scratch.rows = arena.Take<float>({kRowBlock, std::max(plan.h, kDepthBlock)});
-  scratch.panels = arena.Take<float>({kDepthBlock, kTile});
-  scratch.product = arena.Take<float>({kRowBlock, kColumnGroup});
-  return scratch;
+  return {.rows = arena.Take<float>({kRowBlock, std::max(plan.h, kDepthBlock)}),
+          .panels = arena.Take<float>({kDepthBlock, kTile}),
+          .product = arena.Take<float>({kRowBlock, kColumnGroup})};
 }
 
 ForwardMemory TakeForward(Arena& arena, const Plan& plan) {
-  ForwardMemory memory;
-  memory.rows = arena.Take<int64_t>({plan.n});
-  memory.label_logit = arena.Take<float>({plan.n});
-  memory.logprob = arena.Take<float>({plan.n});
-  memory.states = arena.Take<SoftmaxState>({plan.tiling.splits, plan.n});
-  return memory;
+  return {.rows = arena.Take<int64_t>({plan.n}),
+          .label_logit = arena.Take<float>({plan.n}),
+          .logprob = arena.Take<float>({plan.n}),
+          .states = arena.Take<SoftmaxState>({plan.tiling.splits, plan.n})};
 }
 
 BackwardMemory TakeBackward(Arena& arena, const Plan& plan) {
-  BackwardMemory memory;
-  memory.rows = arena.Take<int64_t>({plan.n});
-  memory.g = arena.Take<float>({plan.n});
-  memory.k = arena.Take<float>({plan.n});
-  memory.d_logits = arena.Take<float>({plan.n, plan.chunk});
-  memory.grad_hidden = nullptr;
-  if (plan.with_grad_hidden) memory.grad_hidden = arena.Take<float>({plan.n, RoundUp(plan.h, kTile)});
-  return memory;
+  return {.rows = arena.Take<int64_t>({plan.n}),
+          .g = arena.Take<float>({plan.n}),
+          .k = arena.Take<float>({plan.n}),
+          .d_logits = arena.Take<float>({plan.n, plan.chunk}),
+          .grad_hidden =
+              plan.with_grad_hidden ? arena.Take<float>({plan.n, RoundUp(plan.h, kTile)}) : nullptr};
 }
 
 template <class Float>
 SavedRows<Float> TakeSaved(Arena& arena, int64_t n) {
-  SavedRows<Float> saved;
-  for (Float** region : {&saved.m, &saved.s, &saved.log_s, &saved.entropy}) {
-    *region = arena.Take<float>({n});
-  }
-  return saved;
+  arena.Take<SavedHeader>({1});
+  return {.m = arena.Take<float>({n}),
+          .s = arena.Take<float>({n}),
+          .log_s = arena.Take<float>({n}),
+          .entropy = arena.Take<float>({n})};
 }
 
 }  // namespace
@@ -113,8 +107,8 @@ std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int
   plan.chunk = std::min(kChunkColumns, RoundUp(plan.v, kTile));
   const bool backward = results.grad_hidden || results.grad_weight;
   plan.with_grad_hidden = results.grad_hidden.has_value();
-  const bool empty = plan.n == 0;
-  if (empty) return plan;
+  plan.saved_header = SavedHeaderOf(problem);
+  if (plan.n == 0) return plan;
 
   // The exponential costs about as much as 32 multiply-adds.
   plan.threads = ThreadsFor(threads, static_cast<double>(plan.n) * static_cast<double>(plan.v) *

@@ -8,7 +8,7 @@
 //   scratch   = 4 * (96 * max(h, 256) + 256 * 64 + 96 * 512)
 //   forward   = n * (8 + 4 + 4 + 12 S)
 //   backward  = n * (8 + 4 + 4 + 4 c) [+ n * 4 * (h rounded up to 64) with grad_hidden]
-//   saved     = 4 arrays of n floats where a gradient is asked for
+//   saved     = a header of 64 bytes and 4 arrays of n floats where a gradient is asked for
 //
 // Forward and backward share the memory after the scratch; neither reads what the other left there.
 
@@ -22,6 +22,7 @@
 #include "kernel/host/softmax_state.h"
 #include "kernel/host/tiling.h"
 #include "kernel/problem.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::host {
 
@@ -65,6 +66,7 @@ struct Plan {
   size_t workspace_bytes = 0;
   size_t saved_bytes = 0;
   bool with_grad_hidden = false;
+  SavedHeader saved_header;  // with which the saved state begins
 
   Scratch ScratchOf(void* workspace, int worker) const;
   ForwardMemory Forward(void* workspace) const;

@@ -72,6 +72,11 @@ bool BudgetGradient(const Row& row, const Columns& columns, const RowBudget& bud
                     const Arithmetic& arithmetic, int64_t hidden_size, const Upstream& upstream,
                     double* value, double* bound);
 
+// Writes b + gain (|dz| + b), the error of a term of a gradient for each unit of its other operand;
+// |dz| + b counts as at least `least` unless it is 0. count is a multiple of kColumnStep.
+void BudgetTerms(const double* dz, const double* bound, double gain, double least, int64_t count,
+                 double* out);
+
 }  // namespace plumbline::oracle
 
 #endif  // PLUMBLINE_ORACLE_BUDGET_BUDGET_H_

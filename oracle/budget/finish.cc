@@ -4,63 +4,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-
-#include "oracle/budget/row.h"
-#include "oracle/defect.h"
 
 #include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "oracle/budget/finish.cc"
 #include "hwy/foreach_target.h"
 // Highway is included after foreach_target.h, which compiles this file once for each instruction set.
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+
+#include "oracle/budget/gradient_bound-inl.h"
+#include "oracle/budget/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::oracle {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using Doubles = hn::CappedTag<double, kColumnStep>;
-using Vec = hn::Vec<Doubles>;
-constexpr Doubles kD;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
-
-void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
-                    const Rounding& rounding, bool rounded) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Vec least_range = hn::Set(kD, 4 * (underflow + rounding.eta));
-  const Vec largest = hn::Set(kD, rounding.largest);
+void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum) {
   std::fill_n(row.expect, row.count, Expect::kFinite);
   for (int64_t j = 0; j < row.count; j += kLanes) {
-    const Vec value = hn::LoadU(kD, row.value + j), errors = hn::LoadU(kD, row.bound + j);
-    const Vec range = hn::Max(hn::LoadU(kD, row.range + j), least_range);
-    const Vec magnitude = hn::Abs(value);
-    Vec bound = hn::Add(errors, hn::Set(kD, underflow));
-    // 0 * infinity is NaN: the row's budget says nothing, so this bound says nothing either.
-    bound = hn::IfThenElse(hn::IsNaN(bound), hn::Set(kD, kInfinity), bound);
-    const auto exact = hn::Eq(errors, hn::Zero(kD));
-    // A value that may overflow its dtype may be infinite. Where the bound is infinite, the output's
-    // range decides.
-    const auto fits = hn::Or(exact, hn::And(hn::Le(hn::Add(magnitude, hn::Min(bound, range)), largest),
-                                            hn::Le(range, hn::Set(kD, accumulator))));
-    if (rounded && kPlanted != OracleDefect::kNoOutputRounding) {
-      bound = hn::Add(bound, hn::MulAdd(hn::Set(kD, rounding.u), hn::Add(magnitude, bound),
-                                        hn::Set(kD, rounding.eta)));
-    }
-    bound = hn::IfThenZeroElse(exact, bound);
-    hn::StoreU(bound, kD, row.bound + j);
-    const auto says =
-        hn::And(hn::Lt(bound, range), hn::Lt(hn::Mul(bound, hn::Set(kD, radius_ratio)), range));
+    const Lanes value = Load(row.value + j);
+    const GradientElement<Lanes> e =
+        GradientElementOf<Lanes>(sum, value, Load(row.bound + j), Load(row.range + j), limit);
+    Store(e.bound, row.bound + j);
     // A NaN among the values makes every comparison false, so it fails this test. A test for `greater`
     // would let it pass.
-    if (hn::AllTrue(kD, hn::And(hn::And(fits, says), hn::Eq(value, value)))) continue;
-    double v[kLanes], b[kLanes];
-    hn::StoreU(value, kD, v);
-    hn::StoreU(bound, kD, b);
-    alignas(64) double fit[kLanes], say[kLanes];
-    hn::StoreU(hn::IfThenElseZero(fits, hn::Set(kD, 1)), kD, fit);
-    hn::StoreU(hn::IfThenElseZero(says, hn::Set(kD, 1)), kD, say);
+    if (All(e.fits & e.says & (value == value))) continue;
+    double v[kLanes], fit[kLanes], say[kLanes];
+    Store(value, v);
+    Store(ZeroUnless(e.fits, 1), fit);
+    Store(ZeroUnless(e.says, 1), say);
     for (int64_t i = 0; i < std::min(kLanes, row.count - j); ++i) {
       row.expect[j + i] = std::isnan(v[i]) ? Expect::kNaN
                           : fit[i] == 0    ? Expect::kUnspecified
@@ -86,9 +59,24 @@ Element Bounded(double value, double radius, double bound, double range) {
   return {vacuous ? Expect::kVacuous : Expect::kFinite, value, radius, bound};
 }
 
-void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
-                    const Rounding& rounding, bool rounded) {
-  HWY_DYNAMIC_DISPATCH(FinishGradient)(row, accumulator, underflow, radius_ratio, rounding, rounded);
+GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, const Arithmetic& target,
+                          const RadiusRatios& ratios) {
+  const bool hidden = output == Output::kGradHidden;
+  const double chunks = hidden ? target.chunks_hidden : target.chunks_weight;
+  return {static_cast<double>(length + 1) * target.eta + 2 * chunks * target.accumulator.eta,
+          hidden ? ratios.grad_hidden : ratios.grad_weight, RoundingOf(dtype),
+          dtype != kernel::DType::kF32};
+}
+
+double GradientGain(Output output, const Arithmetic& target) {
+  const bool hidden = output == Output::kGradHidden;
+  const double dot = hidden ? target.dot_grad_hidden : target.dot_grad_weight;
+  const double chunks = hidden ? target.chunks_hidden : target.chunks_weight;
+  return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
+}
+
+void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum) {
+  HWY_DYNAMIC_DISPATCH(FinishGradient)(row, limit, sum);
 }
 
 }  // namespace plumbline::oracle

@@ -17,6 +17,21 @@ namespace plumbline::oracle {
 // what the output can be.
 Element Bounded(double value, double radius, double bound, double range);
 
+// The errors with which the target forms and stores the sums of a gradient's products.
+struct GradientSum {
+  double underflow = 0;     // absolute error of the products and sums
+  double radius_ratio = 0;  // < 1, as in ElementRow
+  Rounding rounding;        // of the output's dtype
+  bool rounded = false;     // ... which is narrower than fp32
+};
+// `length` is the number of products: the vocabulary for grad_hidden, for grad_weight the rows that
+// take part.
+GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, const Arithmetic& target,
+                          const RadiusRatios& ratios);
+
+// The relative error of such a sum, with what accumulating across chunks in 16 bits adds.
+double GradientGain(Output output, const Arithmetic& target);
+
 struct GradientRow {
   const double* value;  // exact sums of products
   double* bound;  // in: bounds of their errors, 0 where every product is exactly 0; out: the elements'
@@ -26,13 +41,10 @@ struct GradientRow {
   int64_t count;        // arrays are padded to a multiple of kColumnStep
 };
 
-// Finishes one row in place. A sum whose terms may pass `accumulator`, the largest number that they are
-// added in, is unspecified. underflow is the absolute error of the products and sums. A gradient that
-// is farther from 0 than its dtype can resolve still shows, so no range counts as below 4 (underflow +
-// rounding.eta). radius_ratio < 1 is as in ElementRow. `rounded` says that the output's dtype is
-// narrower than fp32.
-void FinishGradient(const GradientRow& row, double accumulator, double underflow, double radius_ratio,
-                    const Rounding& rounding, bool rounded);
+// Finishes one row in place. A sum whose terms may pass `limit`, the largest that partial sums may
+// become, is unspecified. A gradient that is farther from 0 than its dtype can resolve still shows, so
+// no range counts as below 4 (underflow + rounding.eta).
+void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum);
 
 }  // namespace plumbline::oracle
 

@@ -18,11 +18,6 @@ double LogOf(int64_t vocab) { return vocab > 0 ? std::log(static_cast<double>(vo
 
 }  // namespace
 
-Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
-Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
-Element NotANumber() { return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0}; }
-Element Unspecified() { return {Expect::kUnspecified, 0, 0, 0}; }
-
 ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
   if (row.row_class == RowClass::kNaN) return {NotANumber(), NotANumber(), NotANumber()};
   if (row.row_class == RowClass::kUnspecified) return {Unspecified(), Unspecified(), Unspecified()};
@@ -34,6 +29,16 @@ ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
                                         : Bounded(row.logprob, ratio * b.logprob, b.logprob,
                                                   std::max(range, std::fabs(row.logprob)));
   return e;
+}
+
+std::optional<Element> ConstantGradient(const Inputs& in, int64_t i, const Row& row, bool overflows) {
+  if (in.LeftOut(i)) return PlusZero();
+  const auto at = static_cast<size_t>(i);
+  if (row.row_class == RowClass::kNaN) return NotANumber();
+  const bool known = row.row_class == RowClass::kFinite && std::isfinite(in.g[at]) &&
+                     std::isfinite(in.k[at]) && !overflows;
+  if (!known) return Unspecified();
+  return std::nullopt;
 }
 
 void LossSum::Add(const ForwardElements& row) {

@@ -6,6 +6,10 @@
 #ifndef PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
 #define PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
 
+#include <cstdint>
+#include <limits>
+#include <optional>
+
 #include "kernel/problem.h"
 #include "oracle/budget/arithmetic.h"
 #include "oracle/budget/budget.h"
@@ -16,16 +20,24 @@
 namespace plumbline::oracle {
 
 // Elements that need no computation.
-Element Zero();
-Element PlusZero();
-Element NotANumber();
-Element Unspecified();
+constexpr Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
+constexpr Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
+constexpr Element NotANumber() {
+  return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0};
+}
+constexpr Element Unspecified() { return {Expect::kUnspecified, 0, 0, 0}; }
 
 struct ForwardElements {
   Element logprob, entropy, lse;
 };
 // The elements of a row that is neither ignored nor invalid. radius_ratio is RadiusRatios::forward.
 ForwardElements ForwardOf(const Row& row, const RowBudget& budget, double radius_ratio);
+
+// Returns what every element of grad_hidden's row i must be where the row takes no part in the
+// gradients; nothing where it does. `overflows` says that some d_logit may be infinite. Not for ignored
+// or invalid rows.
+std::optional<Element> ConstantGradient(const Inputs& inputs, int64_t i, const Row& row,
+                                        bool overflows);
 
 // The loss. Every row that is not ignored is added, in the order of the rows: Add for a valid one,
 // AddInvalid for an invalid one.

@@ -32,35 +32,25 @@ double DecodeBinary(uint32_t bits, int exponent_bits, int fraction_bits) {
   return sign * std::ldexp(static_cast<double>(fraction | (1u << fraction_bits)), scale + exponent - 1);
 }
 
-const char* Address(const ConstTensor& t, int64_t i, int64_t j) {
+// Element (i, j) of a tensor of elements of T.
+template <class T>
+T ReadAs(const ConstTensor& t, int64_t i, int64_t j) {
   const int64_t offset = (t.rank > 0 ? i * t.stride[0] : 0) + (t.rank > 1 ? j * t.stride[1] : 0);
-  return static_cast<const char*>(t.data) + offset * static_cast<int64_t>(kernel::SizeOf(t.dtype));
+  T value;
+  std::memcpy(&value, static_cast<const char*>(t.data) + offset * int64_t{sizeof value}, sizeof value);
+  return value;
 }
 
 }  // namespace
 
-double LoadFloat(const ConstTensor& tensor, int64_t i, int64_t j) {
-  const char* address = Address(tensor, i, j);
-  if (tensor.dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, address, sizeof value);
-    return static_cast<double>(value);
-  }
-  uint16_t bits;
-  std::memcpy(&bits, address, sizeof bits);
+double ReadElement(const ConstTensor& tensor, int64_t i, int64_t j) {
+  if (tensor.dtype == DType::kF32) return static_cast<double>(ReadAs<float>(tensor, i, j));
+  const uint32_t bits = ReadAs<uint16_t>(tensor, i, j);
   return tensor.dtype == DType::kBf16 ? DecodeBinary(bits, 8, 7) : DecodeBinary(bits, 5, 10);
 }
 
-int64_t LoadInt(const ConstTensor& tensor, int64_t i) {
-  const char* address = Address(tensor, i, 0);
-  if (tensor.dtype == DType::kI32) {
-    int32_t value;
-    std::memcpy(&value, address, sizeof value);
-    return value;
-  }
-  int64_t value;
-  std::memcpy(&value, address, sizeof value);
-  return value;
+int64_t ReadInt(const ConstTensor& tensor, int64_t i) {
+  return tensor.dtype == DType::kI32 ? ReadAs<int32_t>(tensor, i, 0) : ReadAs<int64_t>(tensor, i, 0);
 }
 
 std::vector<int64_t> Inputs::NormalRows() const {
@@ -82,8 +72,8 @@ Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
   in.temperature.assign(n, 1.0);
   for (size_t i = 0; i < n; ++i) {
     const auto row = static_cast<int64_t>(i);
-    in.label[i] = LoadInt(problem.labels, row);
-    if (problem.temperature) in.temperature[i] = LoadFloat(*problem.temperature, row, 0);
+    in.label[i] = ReadInt(problem.labels, row);
+    if (problem.temperature) in.temperature[i] = ReadElement(*problem.temperature, row, 0);
     const bool valid = in.label[i] >= 0 && in.label[i] < in.v && in.temperature[i] > 0 &&
                        std::isfinite(in.temperature[i]);
     in.kind[i] = in.label[i] == problem.ignore_index ? RowKind::kIgnored
@@ -101,12 +91,12 @@ Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
   for (size_t i = 0; i < n; ++i) {
     const auto row = static_cast<int64_t>(i);
     if (problem.grad_logprob) {
-      const double value = LoadFloat(*problem.grad_logprob, row, 0);
+      const double value = ReadElement(*problem.grad_logprob, row, 0);
       in.g[i] = problem.reduction == Reduction::kNone  ? value
                 : problem.reduction == Reduction::kSum ? -value
                                                        : -value / static_cast<double>(in.counted);
     }
-    if (problem.grad_entropy) in.k[i] = LoadFloat(*problem.grad_entropy, row, 0);
+    if (problem.grad_entropy) in.k[i] = ReadElement(*problem.grad_entropy, row, 0);
   }
   return in;
 }

@@ -15,9 +15,10 @@
 
 namespace plumbline::oracle {
 
-// Element (i, j) of a float tensor in host memory, widened exactly.
-double LoadFloat(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
-int64_t LoadInt(const kernel::ConstTensor& tensor, int64_t i);
+// Reads element (i, j) of a float tensor in host memory, widened exactly.
+double ReadElement(const kernel::ConstTensor& tensor, int64_t i, int64_t j);
+// Reads element i of an integer tensor of rank 0 or 1, in host memory.
+int64_t ReadInt(const kernel::ConstTensor& tensor, int64_t i);
 
 enum class RowKind : uint8_t { kNormal, kIgnored, kInvalid };
 

@@ -30,6 +30,12 @@ double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) 
          4 * a.u * (std::fabs(row.lse) + b.lse_change);
 }
 
+double PartialSumLimit(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a));
+}
+
+bool ShiftsTooFar(const Row& row, const Arithmetic& a) { return a.shift_rounding * row.max_abs_x > 40; }
+
 bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
   const double exponent = LargestExponent(row, b, a);
   if (!(exponent <= 88)) return true;

@@ -24,6 +24,13 @@ double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithme
 // logits and maximum. Each computed p, and with it Widest, may be e^LargestExponent times too large.
 double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
 
+// The largest that partial sums of a gradient may become, so that they fit where each p is too large.
+double PartialSumLimit(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
+
+// A row that is finite but outside of the contract's domain: a tile's rounded maximum may be off by
+// more than the range of exp.
+bool ShiftsTooFar(const Row& row, const Arithmetic& arithmetic);
+
 // False if BudgetGradient would return false for every column of the row. Cheap.
 bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
                    const Upstream& upstream);

@@ -13,65 +13,49 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
+#include "oracle/budget/forward_bound-inl.h"
+#include "oracle/budget/lanes-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::oracle {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-using Doubles = hn::CappedTag<double, kColumnStep>;
-constexpr Doubles kD;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Doubles()));
-using Vec = hn::Vec<Doubles>;
 
 void FindExtremes(const Columns& c, Extremes* out) {
-  const Vec infinity = hn::Set(kD, kInfinity);
-  Vec max = hn::Neg(infinity), min = infinity, at = hn::Zero(kD), max_abs = hn::Zero(kD),
-      index = hn::Iota(kD, 0);
-  auto bad = hn::IsNaN(max);
+  Lanes max = -kInfinite, min = kInfinite, at = 0, max_abs = 0, index = CountFrom(0);
+  Truth bad = IsNaN(max);
   for (int64_t i = 0; i < c.count; i += kLanes) {
-    const Vec z = hn::LoadU(kD, c.z + i), s = hn::LoadU(kD, c.abs_sum + i);
-    bad = hn::Or(bad, hn::Or(hn::IsNaN(z), hn::Eq(z, infinity)));
-    const auto larger = hn::Gt(z, max);
-    max = hn::IfThenElse(larger, z, max);
-    at = hn::IfThenElse(larger, index, at);
-    index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
+    const Lanes z = Load(c.z + i), s = Load(c.abs_sum + i);
+    bad = bad | IsNaN(z) | (z == kInfinite);
+    const Truth larger = z > max;
+    max = Select(larger, z, max);
+    at = Select(larger, index, at);
+    index = index + static_cast<double>(kLanes);
+    const Truth present = z > -kInfinite;
+    min = Min(min, Select(present, z, kInfinite));
     // A NaN in S must count as beyond every limit. A maximum would drop it.
-    const Vec limit = hn::IfThenElse(hn::IsNaN(s), infinity, s);
-    const auto present = hn::Gt(z, hn::Neg(infinity));
-    min = hn::Min(min, hn::IfThenElse(present, z, infinity));
-    max_abs = hn::Max(max_abs, hn::IfThenElseZero(present, limit));
+    max_abs = Max(max_abs, ZeroUnless(present, Select(IsNaN(s), kInfinite, s)));
   }
   double value[kLanes], position[kLanes];
-  hn::StoreU(max, kD, value);
-  hn::StoreU(at, kD, position);
+  Store(max, value);
+  Store(at, position);
   int64_t best = 0;
   for (int64_t j = 1; j < kLanes; ++j) {
     const bool first = value[j] == value[best] && position[j] < position[best];
     if (value[j] > value[best] || first) best = j;
   }
-  out->max = value[best];
-  out->argmax = static_cast<int64_t>(position[best]);
-  out->min = hn::GetLane(hn::MinOfLanes(kD, min));
-  out->nan = !hn::AllFalse(kD, bad);
-  out->max_abs = hn::GetLane(hn::MaxOfLanes(kD, max_abs));
+  *out = {value[best], static_cast<int64_t>(position[best]), Any(bad), Least(min), Largest(max_abs)};
 }
 
 void SumWeights(const Columns& c, double max, double inverse, int64_t argmax, Weights* out) {
-  Vec rest = hn::Zero(kD), weighted = hn::Zero(kD), index = hn::Iota(kD, 0);
+  struct {
+    Lanes rest, weighted;
+  } sum = {0, 0};
+  Lanes index = CountFrom(0);
   for (int64_t i = 0; i < c.count; i += kLanes) {
-    const Vec t = hn::Mul(hn::Sub(hn::Set(kD, max), hn::LoadU(kD, c.z + i)), hn::Set(kD, inverse));
-    // A logit of -inf has weight 0, and so has every column whose exponential underflows.
-    const auto counts = hn::AndNot(hn::Eq(index, hn::Set(kD, static_cast<double>(argmax))),
-                                   hn::Lt(t, hn::Set(kD, 746.0)));
-    const Vec e = hn::IfThenElseZero(counts, hn::Exp(kD, hn::Neg(t)));
-    rest = hn::Add(rest, e);
-    weighted = hn::Add(weighted, hn::IfThenElseZero(counts, hn::Mul(e, t)));
-    index = hn::Add(index, hn::Set(kD, static_cast<double>(kLanes)));
+    AddWeight(Load(c.z + i), index == static_cast<double>(argmax), max, inverse, &sum);
+    index = index + static_cast<double>(kLanes);
   }
-  out->rest = hn::GetLane(hn::SumOfLanes(kD, rest));
-  out->weighted = hn::GetLane(hn::SumOfLanes(kD, weighted));
+  *out = {Sum(sum.rest), Sum(sum.weighted)};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -2,28 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <numeric>
+#include <utility>
 
+#include "oracle/budget/finish.h"
+#include "oracle/budget/forward_elements.h"
 #include "oracle/budget/overflow.h"
 #include "oracle/cuda/device_sweep.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::oracle::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-template <class T>
-T* Of(const DeviceBlock& block, int64_t at = 0) {
-  return static_cast<T*>(block.data()) + at;
-}
-
-View ViewOf(const kernel::ConstTensor& t) { return {t.data, t.dtype, {t.stride[0], t.stride[1]}}; }
-
-// As in oracle/sweep/gradient_blocks.cc: adds what an accumulation across chunks in 16 bits adds.
-double Gain(double dot, double chunks, const Arithmetic& target) {
-  return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
-}
 
 }  // namespace
 
@@ -31,93 +22,51 @@ double Gain(double dot, double chunks, const Arithmetic& target) {
 // the elements of the other rows must be.
 std::vector<int64_t> DeviceSweep::ActiveRows(int64_t begin, int64_t end) {
   std::vector<int64_t> active;
-  const auto constant = [&](int64_t i, Expect expect) {
-    constant_rows_.push_back(i);
-    constants_.push_back(expect);
-  };
   for (int64_t r = begin; r < end; ++r) {
     const auto at = static_cast<size_t>(r);
-    const int64_t i = normal_[at];
-    const auto row = static_cast<size_t>(i);
-    if (inputs_.LeftOut(i)) {
-      constant(i, Expect::kPlusZero);
+    const auto constant = ConstantGradient(inputs_, normal_[at], rows_[at], overflows_[at] != 0);
+    if (!constant) {
+      active.push_back(r);
       continue;
     }
-    const bool known = rows_[at].row_class == RowClass::kFinite && std::isfinite(inputs_.g[row]) &&
-                       std::isfinite(inputs_.k[row]) && overflows_[at] == 0;
-    if (!known) {
-      constant(i, rows_[at].row_class == RowClass::kNaN ? Expect::kNaN : Expect::kUnspecified);
-      weight_unspecified_ = true;  // "grad_weight may be NaN"
-      continue;
-    }
-    active.push_back(r);
+    constant_rows_.push_back(normal_[at]);
+    constants_.push_back(constant->expect);
+    if (constant->expect != Expect::kPlusZero) weight_unspecified_ = true;  // "grad_weight may be NaN"
   }
   return active;
 }
 
-// The part that does not depend on the rows: the columns, and how the target's elements are rounded.
-GradientRows DeviceSweep::GradientOf(Output output, kernel::DType dtype) const {
-  GradientRows g;
-  g.output = output;
-  g.columns = h_;
-  g.ld = h_ld_;
-  const Rounding rounding = RoundingOf(dtype);
-  g.rounding_u = rounding.u;
-  g.rounding_eta = rounding.eta;
-  g.largest = rounding.largest;
-  g.rounded = dtype != kernel::DType::kF32;
-  return g;
-}
-
-GradientRows DeviceSweep::HiddenRows(const std::vector<int64_t>& active) {
-  GradientRows g = GradientOf(Output::kGradHidden, wanted_.grad_hidden->dtype);
-  g.row = Of<int64_t>(arena_.problem_rows);
-  g.rows = static_cast<int64_t>(active.size());
-  g.value = Of<double>(arena_.grad_hidden);
-  g.error = Of<double>(arena_.grad_hidden_error);
-  g.row_mass = Of<double>(arena_.mass);
-  g.column_range = Of<double>(arena_.weight_max);
-  g.row_limit = Of<double>(arena_.limit);
-  g.underflow =
-      static_cast<double>(v_ + 1) * target_.eta + 2 * target_.chunks_hidden * target_.accumulator.eta;
-  g.radius_ratio = ratios_.grad_hidden;
-  return g;
-}
-
 GradientRows DeviceSweep::WeightRows(int64_t first, int64_t count, const double* value,
                                      const double* error) const {
-  GradientRows g = GradientOf(Output::kGradWeight, wanted_.grad_weight->dtype);
-  g.first = first;
-  g.rows = count;
-  g.value = value;
-  g.error = error;
-  g.column_range = Of<double>(arena_.weight_range);
-  g.limit = weight_limit_;
-  g.underflow = static_cast<double>(weight_rows_ + 1) * target_.eta +
-                2 * target_.chunks_weight * target_.accumulator.eta;
-  g.radius_ratio = ratios_.grad_weight;
-  return g;
+  return {.output = Output::kGradWeight,
+          .first = first,
+          .rows = count,
+          .columns = h_,
+          .ld = h_ld_,
+          .value = value,
+          .error = error,
+          .column_range = Of<double>(arena_.weight_range),
+          .limit = weight_limit_,
+          .sum = GradientSumOf(Output::kGradWeight, wanted_.grad_weight->dtype, weight_rows_, target_,
+                               ratios_)};
 }
 
-void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begin) {
-  const auto rows = static_cast<int64_t>(active.size());
+// Uploads what DLogits needs of the rows that take part. Returns the width of each row's d_logits.
+std::vector<double> DeviceSweep::UploadActive(const std::vector<int64_t>& active, int64_t begin) {
   std::vector<int64_t> list, problem_rows;
   std::vector<RowTerms> terms;
   std::vector<GradientTerms> gradient;
-  std::vector<double> mass, twice, limit;
+  std::vector<double> mass, limit;
   for (const int64_t r : active) {
     const auto at = static_cast<size_t>(r), i = static_cast<size_t>(normal_[at]);
-    const Arithmetic& target = by_temperature_.At(rows_[at].temperature);
     const double g_error = problem_.reduction == kernel::Reduction::kMean ? target_.u : 0;
     const Upstream upstream = {inputs_.g[i], inputs_.k[i], g_error};
     list.push_back(r - begin);
     problem_rows.push_back(normal_[at]);
     terms.push_back(TermsOf(r));
-    gradient.push_back(GradientTermsOf(rows_[at], budgets_[at], target, upstream));
-    mass.push_back(Widest(rows_[at], budgets_[at], target, upstream));
-    twice.push_back(2 * mass.back());
-    limit.push_back(target_.accumulator.largest *
-                    std::exp(-LargestExponent(rows_[at], budgets_[at], target)));
+    gradient.push_back(GradientOf(r, upstream));
+    mass.push_back(Widest(rows_[at], budgets_[at], TargetOf(r), upstream));
+    limit.push_back(PartialSumLimit(rows_[at], budgets_[at], TargetOf(r)));
     weight_limit_ = std::min(weight_limit_, limit.back());
   }
   Upload(list, Of<int64_t>(arena_.list));
@@ -125,57 +74,85 @@ void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begi
   Upload(terms, Of<RowTerms>(arena_.terms));
   Upload(gradient, Of<GradientTerms>(arena_.gradient_terms));
   Upload(limit, Of<double>(arena_.limit));
+  return mass;
+}
 
-  // Rows that take no part may hold NaN and infinities, which no product may meet.
-  auto* const hidden = Of<double>(arena_.hidden);
+// Widens hidden of the rows that take part (the others may hold NaN and infinities, which no product
+// may meet) and adds to the ranges of grad_weight.
+void DeviceSweep::AddWeightRange(const std::vector<double>& mass, bool first_block) {
+  const auto rows = static_cast<int64_t>(mass.size());
   auto* const magnitude = Of<double>(arena_.hidden_magnitude);
-  const bool first_block = weight_rows_ == 0;
-  weight_rows_ += rows;
-  if (wanted_.grad_weight) {
-    Widen(ViewOf(problem_.hidden), Of<int64_t>(arena_.problem_rows), 0, rows, h_, target_.least_operand,
-          hidden, magnitude, h_ld_);
-    Upload(mass, Of<double>(arena_.mass));
-    blas_.Multiply(1, h_, rows, {Of<double>(arena_.mass), rows}, {magnitude, h_ld_}, !first_block,
-                   Of<double>(arena_.weight_range), h_ld_);
-  }
-  Check(cudaMemset(arena_.weight_max.data(), 0, static_cast<size_t>(h_ld_) * sizeof(double)),
-        "the largest weights");
+  Widen(Matrix::Of(problem_.hidden), Of<int64_t>(arena_.problem_rows), 0, rows, h_,
+        target_.least_operand, Of<double>(arena_.hidden), magnitude, h_ld_);
+  Upload(mass, Of<double>(arena_.mass));
+  blas_.Multiply(1, h_, rows, {Of<double>(arena_.mass), rows}, {magnitude, h_ld_}, !first_block,
+                 Of<double>(arena_.weight_range), h_ld_);
+}
 
-  const Coefficients coefficients = {Gain(target_.dot_grad_hidden, target_.chunks_hidden, target_),
-                                     Gain(target_.dot_grad_weight, target_.chunks_weight, target_),
-                                     target_.least_operand};
+// Adds a chunk of the vocabulary to both gradients of the rows that take part.
+void DeviceSweep::AddChunk(int64_t rows, int64_t first, int64_t count, bool first_block) {
   auto* const dz = Of<double>(arena_.dz);
   auto* const hidden_error = Of<double>(arena_.hidden_error);
   auto* const weight_error = Of<double>(arena_.weight_error);
-  const Blas::Operand weight = {Of<double>(arena_.weight), h_ld_};
-  const Blas::Operand weight_magnitude = {Of<double>(arena_.weight_magnitude), h_ld_};
-  ForEachChunk([&](int64_t first, int64_t count) {
-    DLogits(BlockLogits(), common_, Of<int64_t>(arena_.list), Of<RowTerms>(arena_.terms),
-            Of<GradientTerms>(arena_.gradient_terms), rows, first, count, coefficients, dz,
-            hidden_error, weight_error, chunk_);
-    if (wanted_.grad_hidden) {
-      WidenWeight(first, count);
-      Maxima(weight_magnitude.data, count, h_, h_ld_, Of<double>(arena_.weight_max));
-      blas_.Multiply(rows, h_, count, {dz, chunk_}, weight, first > 0, Of<double>(arena_.grad_hidden),
-                     h_ld_);
-      blas_.Multiply(rows, h_, count, {hidden_error, chunk_}, weight_magnitude, first > 0,
-                     Of<double>(arena_.grad_hidden_error), h_ld_);
-    }
-    if (!wanted_.grad_weight || weight_nan_ || weight_unspecified_) return;
-    const int64_t at = blocks_ > 1 ? first * h_ld_ : 0;
-    auto* const value = Of<double>(arena_.grad_weight, at);
-    auto* const error = Of<double>(arena_.grad_weight_error, at);
-    const bool add = blocks_ > 1 && !first_block;
-    blas_.Multiply(count, h_, rows, {dz, chunk_, true}, {hidden, h_ld_}, add, value, h_ld_);
-    blas_.Multiply(count, h_, rows, {weight_error, chunk_, true}, {magnitude, h_ld_}, add, error,
+  DLogits(BlockLogits(), common_, Of<int64_t>(arena_.list), Of<RowTerms>(arena_.terms),
+          Of<GradientTerms>(arena_.gradient_terms), rows, first, count,
+          {GradientGain(Output::kGradHidden, target_), GradientGain(Output::kGradWeight, target_),
+           target_.least_operand},
+          dz, hidden_error, weight_error, chunk_);
+  if (wanted_.grad_hidden) {
+    WidenWeight(first, count);
+    const Blas::Operand weight = {Of<double>(arena_.weight), h_ld_};
+    const Blas::Operand magnitude = {Of<double>(arena_.weight_magnitude), h_ld_};
+    Maxima(magnitude.data, count, h_, h_ld_, Of<double>(arena_.weight_max));
+    blas_.Multiply(rows, h_, count, {dz, chunk_}, weight, first > 0, Of<double>(arena_.grad_hidden),
                    h_ld_);
-    if (blocks_ == 1) JudgeGradient(WeightRows(first, count, value, error));
-  });
-  if (!wanted_.grad_hidden) return;
-  Upload(twice, Of<double>(arena_.mass));
-  const GradientRows of_hidden = HiddenRows(active);
-  JudgeGradient(of_hidden);
-  Watch(of_hidden, problem_rows);
+    blas_.Multiply(rows, h_, count, {hidden_error, chunk_}, magnitude, first > 0,
+                   Of<double>(arena_.grad_hidden_error), h_ld_);
+  }
+  if (!wanted_.grad_weight || weight_nan_ || weight_unspecified_) return;
+  const int64_t at = blocks_ > 1 ? first * h_ld_ : 0;
+  auto* const value = Of<double>(arena_.grad_weight, at);
+  auto* const error = Of<double>(arena_.grad_weight_error, at);
+  const bool add = blocks_ > 1 && !first_block;
+  blas_.Multiply(count, h_, rows, {dz, chunk_, true}, {Of<double>(arena_.hidden), h_ld_}, add, value,
+                 h_ld_);
+  blas_.Multiply(count, h_, rows, {weight_error, chunk_, true},
+                 {Of<double>(arena_.hidden_magnitude), h_ld_}, add, error, h_ld_);
+  if (blocks_ == 1) JudgeGradient(WeightRows(first, count, value, error));
+}
+
+void DeviceSweep::FormGradients(const std::vector<int64_t>& active, int64_t begin) {
+  const auto rows = static_cast<int64_t>(active.size());
+  const bool first_block = weight_rows_ == 0;
+  weight_rows_ += rows;
+  std::vector<double> mass = UploadActive(active, begin);
+  if (wanted_.grad_weight) AddWeightRange(mass, first_block);
+  Check(cudaMemset(arena_.weight_max.data(), 0, static_cast<size_t>(h_ld_) * sizeof(double)),
+        "the largest weights");
+  ForEachChunk([&](int64_t first, int64_t count) { AddChunk(rows, first, count, first_block); });
+  if (wanted_.grad_hidden) FinishHidden(active, std::move(mass));
+}
+
+// Judges grad_hidden of the rows that take part, once all of the vocabulary is summed.
+void DeviceSweep::FinishHidden(const std::vector<int64_t>& active, std::vector<double> mass) {
+  for (double& m : mass) m *= 2;
+  Upload(mass, Of<double>(arena_.mass));
+  const GradientRows g = {
+      .output = Output::kGradHidden,
+      .row = Of<int64_t>(arena_.problem_rows),
+      .rows = static_cast<int64_t>(active.size()),
+      .columns = h_,
+      .ld = h_ld_,
+      .value = Of<double>(arena_.grad_hidden),
+      .error = Of<double>(arena_.grad_hidden_error),
+      .row_mass = Of<double>(arena_.mass),
+      .column_range = Of<double>(arena_.weight_max),
+      .row_limit = Of<double>(arena_.limit),
+      .sum = GradientSumOf(Output::kGradHidden, wanted_.grad_hidden->dtype, v_, target_, ratios_)};
+  JudgeGradient(g);
+  std::vector<int64_t> problem_rows;
+  for (const int64_t r : active) problem_rows.push_back(normal_[static_cast<size_t>(r)]);
+  Watch(g, problem_rows);
 }
 
 void DeviceSweep::Backward(int64_t begin, int64_t end) {
@@ -200,33 +177,24 @@ void DeviceSweep::FinishWeight() {
   const Expect expect = weight_nan_           ? Expect::kNaN
                         : weight_unspecified_ ? Expect::kUnspecified
                                               : Expect::kPlusZero;
-  auto* const constants = arena_.constant.Of<Expect>(v_, "what grad_weight must be");
-  Upload(std::vector<Expect>(static_cast<size_t>(v_), expect), constants);
-  GradientRows rows;
-  rows.output = Output::kGradWeight;
-  rows.rows = v_;
-  rows.columns = h_;
-  rows.constant = constants;
-  JudgeGradient(rows);
-  Watch(rows, {});
+  std::vector<int64_t> rows(static_cast<size_t>(v_));
+  std::iota(rows.begin(), rows.end(), 0);
+  JudgeConstant(Output::kGradWeight, rows, std::vector(rows.size(), expect));
 }
 
-// Judges the rows of grad_hidden whose elements are all alike.
-void DeviceSweep::JudgeConstantRows() {
-  if (!wanted_.grad_hidden || h_ == 0 || constant_rows_.empty()) return;
-  const auto count = static_cast<int64_t>(constant_rows_.size());
-  GradientRows rows;
-  rows.output = Output::kGradHidden;
-  rows.rows = count;
-  rows.columns = h_;
+// Judges rows of a gradient, each of whose elements are all alike.
+void DeviceSweep::JudgeConstant(Output output, const std::vector<int64_t>& rows,
+                                const std::vector<Expect>& expect) {
+  if (!Find(wanted_, output) || h_ == 0 || rows.empty()) return;
+  const auto count = static_cast<int64_t>(rows.size());
   auto* const list = arena_.gathered.Of<int64_t>(count, "the rows that are constant");
-  auto* const constants = arena_.constant.Of<Expect>(count, "what grad_hidden must be");
-  Upload(constant_rows_, list);
-  Upload(constants_, constants);
-  rows.row = list;
-  rows.constant = constants;
-  JudgeGradient(rows);
-  Watch(rows, constant_rows_);
+  auto* const constants = arena_.constant.Of<Expect>(count, "what constant rows must be");
+  Upload(rows, list);
+  Upload(expect, constants);
+  const GradientRows g = {
+      .output = output, .row = list, .rows = count, .columns = h_, .constant = constants, .sum = {}};
+  JudgeGradient(g);
+  Watch(g, rows);
 }
 
 void DeviceSweep::JudgeGradient(const GradientRows& rows) {
@@ -234,25 +202,11 @@ void DeviceSweep::JudgeGradient(const GradientRows& rows) {
   const Clock::time_point start = Clock::now();
   auto* const out = arena_.verdicts.Of<PartialVerdict>(kJudgeBlocks, "verdicts");
   for (size_t set = 0; set < results_.size(); ++set) {
-    const auto& tensor =
-        rows.output == Output::kGradHidden ? results_[set].grad_hidden : results_[set].grad_weight;
-    JudgeRows(rows, ViewOf(kernel::AsConst(*tensor)), out);
+    JudgeRows(rows, Matrix::Of(kernel::AsConst(*Find(results_[set], rows.output))), out);
     PartialVerdict& all = gradients_[set][rows.output == Output::kGradHidden ? 0 : 1];
     for (const PartialVerdict& part : Download(out, kJudgeBlocks, "judging gradients")) {
-      const PartialVerdict before = all;
-      const bool fails = part.failure != Failure::kNone, failed = all.failure != Failure::kNone;
-      const bool worse =
-          part.row >= 0 &&
-          (all.row < 0 || (fails != failed                   ? fails
-                           : part.tightness != all.tightness ? part.tightness > all.tightness
-                           : part.row != all.row             ? part.row < all.row
-                                                             : part.column < all.column));
-      if (worse) all = part;
-      all.pass = before.pass + part.pass;
-      all.fail = before.fail + part.fail;
-      all.vacuous = before.vacuous + part.vacuous;
-      all.unspecified = before.unspecified + part.unspecified;
-      all.fault = before.fault || part.fault;
+      Merge(part, &all);
+      all.fault = all.fault || part.fault;
     }
   }
   judging_ += std::chrono::duration<double>(Clock::now() - start).count();

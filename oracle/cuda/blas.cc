@@ -40,27 +40,25 @@ void CheckBlas(cublasStatus_t status, const char* what) {
 }  // namespace
 
 Blas::Blas() {
-  library_ = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library_ == nullptr) {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
     const char* why = dlerror();
     throw DeviceError(why != nullptr ? why : std::string(kLibrary) + " does not load");
   }
-  auto functions = std::make_unique<Functions>();
-  Find(library_, "cublasCreate_v2", &functions->create);
-  Find(library_, "cublasDestroy_v2", &functions->destroy);
-  Find(library_, "cublasSetMathMode", &functions->set_math_mode);
-  Find(library_, "cublasGemmEx_64", &functions->gemm);
+  functions_ = std::make_unique<Functions>();
+  Find(library, "cublasCreate_v2", &functions_->create);
+  Find(library, "cublasDestroy_v2", &functions_->destroy);
+  Find(library, "cublasSetMathMode", &functions_->set_math_mode);
+  Find(library, "cublasGemmEx_64", &functions_->gemm);
   cublasHandle_t handle = nullptr;
-  CheckBlas(functions->create(&handle), "cublasCreate");
+  CheckBlas(functions_->create(&handle), "cublasCreate");
   handle_ = handle;
-  functions_ = functions.release();
   CheckBlas(functions_->set_math_mode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
   Prove();
 }
 
 Blas::~Blas() {
   if (handle_ != nullptr) functions_->destroy(static_cast<cublasHandle_t>(handle_));
-  delete functions_;
   // The library stays loaded, because it has threads and a context of its own.
 }
 
@@ -80,7 +78,7 @@ void Blas::Multiply(int64_t m, int64_t n, int64_t k, const Operand& a, const Ope
 void Blas::Prove() const {
   // The size is large enough that cuBLAS chooses the kernel that large problems get.
   constexpr int64_t kSize = 512, kDepth = 128;
-  std::vector<double> a(kSize * kDepth, 0.0), b(kSize * kDepth, 0.0), exact(kSize * kSize);
+  std::vector<double> a(kSize * kDepth, 0.0), b(kSize * kDepth, 0.0);
   // Each dot product is that of two integers, 53 bits in all, plus nothing or a number so small that
   // one rounding, whatever the order, leaves the first. The numbers of 2^200 are multiplied by zeros,
   // but they set the scale of an emulation that splits a row into slices.
@@ -98,12 +96,6 @@ void Blas::Prove() const {
     row[kDepth - 2] = 0x1p200;  // multiplied by the zeros of a
     for (int64_t d = 1; d < 32; ++d) row[d] = d % 2 == 0 ? 0x1p-100 : 0;
   }
-  for (int64_t i = 0; i < kSize; ++i) {
-    for (int64_t j = 0; j < kSize; ++j) {
-      exact[static_cast<size_t>(i * kSize + j)] =
-          a[static_cast<size_t>(i * kDepth)] * b[static_cast<size_t>(j * kDepth)];
-    }
-  }
   DeviceBlock memory;
   auto* const device = memory.Of<double>(2 * kSize * kDepth + kSize * kSize, "the proof of FP64");
   double* const device_b = device + kSize * kDepth;
@@ -113,10 +105,11 @@ void Blas::Prove() const {
   Multiply(kSize, kSize, kDepth, {device, kDepth}, {device_b, kDepth, true}, false, product, kSize);
   const std::vector<double> got = Download(product, kSize * kSize, "the proof of FP64");
   for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i] == exact[i]) continue;
+    const double exact = a[i / kSize * kDepth] * b[i % kSize * kDepth];
+    if (got[i] == exact) continue;
     throw DeviceError("cuBLAS does not multiply in FP64: element (" + std::to_string(i / kSize) + ", " +
                       std::to_string(i % kSize) + ") of a product of exact integers is off by " +
-                      std::to_string((got[i] - exact[i]) / exact[i] * 0x1p52) + " * 2^-52");
+                      std::to_string((got[i] - exact) / exact * 0x1p52) + " * 2^-52");
   }
 }
 

@@ -9,6 +9,7 @@
 #define PLUMBLINE_ORACLE_CUDA_BLAS_H_
 
 #include <cstdint>
+#include <memory>
 
 namespace plumbline::oracle::cuda {
 
@@ -35,10 +36,9 @@ class Blas {
   // the same rows. Arithmetic of fewer bits, or slices of a common scale, cannot give these products.
   void Prove() const;
 
-  void* library_ = nullptr;
   void* handle_ = nullptr;
   struct Functions;
-  Functions* functions_ = nullptr;
+  std::unique_ptr<Functions> functions_;
 };
 
 }  // namespace plumbline::oracle::cuda

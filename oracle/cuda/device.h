@@ -47,6 +47,12 @@ class DeviceBlock {
   size_t bytes_ = 0;
 };
 
+// The block's element `at`, as allocated before.
+template <class T>
+T* Of(const DeviceBlock& block, int64_t at = 0) {
+  return static_cast<T*>(block.data()) + at;
+}
+
 template <class T>
 void Upload(const std::vector<T>& from, T* to) {
   if (from.empty()) return;

@@ -28,7 +28,6 @@ class Opened final : public DeviceOracle {
       out.error = e.what();
     }
     cudaGetLastError();  // clears what is not sticky; the error is reported above
-    out.device_failed = cudaDeviceSynchronize() != cudaSuccess;
     return out;
   }
 

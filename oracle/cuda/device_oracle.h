@@ -22,8 +22,8 @@
 
 #include "kernel/problem.h"
 #include "oracle/contract.h"
-#include "oracle/judge/judge.h"
 #include "oracle/output.h"
+#include "oracle/verdict/judging_sink.h"
 
 namespace plumbline::oracle::cuda {
 
@@ -43,8 +43,6 @@ struct DeviceVerdicts {
   // Not empty: nothing was judged. It says what was missing (a contract that this oracle has no
   // arithmetic for, or how much memory), or quotes the device's error.
   std::string error;
-  bool device_failed =
-      false;           // the error is the device's and sticky: this process cannot use it any more
   double seconds = 0;  // time of the oracle alone, without judging
   int64_t row_blocks = 0;
 };

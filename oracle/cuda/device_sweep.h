@@ -22,7 +22,7 @@
 #include "oracle/cuda/device.h"
 #include "oracle/cuda/device_oracle.h"
 #include "oracle/cuda/launch.h"
-#include "oracle/judge/expectation.h"
+#include "oracle/verdict/expectation.h"
 
 namespace plumbline::oracle::cuda {
 
@@ -35,10 +35,8 @@ struct Arena {
   DeviceBlock grad_hidden, grad_hidden_error;  // [block][H]
   DeviceBlock grad_weight, grad_weight_error;  // [chunk][H], or [V][H] where there are several blocks
   DeviceBlock weight_max, weight_range;        // [H]
-  DeviceBlock list, active_list, terms, gradient_terms, row_results, lowest, flags;  // [block]
+  DeviceBlock list, terms, gradient_terms, row_results, lowest, flags;  // [block]
   DeviceBlock mass, limit, constant, problem_rows, verdicts, watched, gathered;
-
-  std::vector<DeviceBlock*> All();
 };
 
 class DeviceSweep {
@@ -59,6 +57,14 @@ class DeviceSweep {
   }
 
   bool Gradients() const { return wanted_.grad_hidden || wanted_.grad_weight; }
+  // A block of the arena, and the bytes that it must have, per row and beside.
+  struct Need {
+    DeviceBlock* block;
+    int64_t per_row, fixed;
+    const char* what;
+    size_t Bytes(int64_t rows) const { return static_cast<size_t>(per_row * rows + fixed); }
+  };
+  std::vector<Need> Needs(bool several_blocks) const;
   void Plan(size_t memory);
 
   // forward_pass.cc
@@ -66,7 +72,9 @@ class DeviceSweep {
   void FormLogits(int64_t begin, int64_t end);
   void WidenWeight(int64_t first, int64_t count);
   Logits BlockLogits() const;
+  const Arithmetic& TargetOf(int64_t r) const;
   RowTerms TermsOf(int64_t r) const;
+  GradientTerms GradientOf(int64_t r, const Upstream& upstream) const;
   void FindRows(int64_t begin, int64_t end);
   void FindBudgets(int64_t begin, const std::vector<int64_t>& finite);
   void MarkOverflows(int64_t begin, const std::vector<int64_t>& finite);
@@ -74,12 +82,15 @@ class DeviceSweep {
   // backward_pass.cc
   void Backward(int64_t begin, int64_t end);
   std::vector<int64_t> ActiveRows(int64_t begin, int64_t end);
+  std::vector<double> UploadActive(const std::vector<int64_t>& active, int64_t begin);
+  void AddWeightRange(const std::vector<double>& mass, bool first_block);
+  void AddChunk(int64_t rows, int64_t first, int64_t count, bool first_block);
   void FormGradients(const std::vector<int64_t>& active, int64_t begin);
-  GradientRows GradientOf(Output output, kernel::DType dtype) const;
-  GradientRows HiddenRows(const std::vector<int64_t>& active);
+  void FinishHidden(const std::vector<int64_t>& active, std::vector<double> mass);
   GradientRows WeightRows(int64_t first, int64_t count, const double* value, const double* error) const;
   void FinishWeight();
-  void JudgeConstantRows();
+  void JudgeConstant(Output output, const std::vector<int64_t>& rows,
+                     const std::vector<Expect>& expect);
   void JudgeGradient(const GradientRows& rows);
   void Watch(const GradientRows& rows, const std::vector<int64_t>& problem_rows);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cmath>
-#include <limits>
 
 #include "oracle/budget/budget.h"
 #include "oracle/budget/overflow.h"
@@ -9,19 +8,8 @@
 #include "oracle/cuda/device_sweep.h"
 
 namespace plumbline::oracle::cuda {
-namespace {
-
-View ViewOf(const kernel::ConstTensor& t) { return {t.data, t.dtype, {t.stride[0], t.stride[1]}}; }
-
-template <class T>
-T* Of(const DeviceBlock& block, int64_t at = 0) {
-  return static_cast<T*>(block.data()) + at;
-}
-
-}  // namespace
-
 void DeviceSweep::WidenWeight(int64_t first, int64_t count) {
-  Widen(ViewOf(problem_.weight), nullptr, first, count, h_, target_.least_operand,
+  Widen(Matrix::Of(problem_.weight), nullptr, first, count, h_, target_.least_operand,
         Of<double>(arena_.weight), Of<double>(arena_.weight_magnitude), h_ld_);
 }
 
@@ -36,7 +24,8 @@ void DeviceSweep::FormLogits(int64_t begin, int64_t end) {
   Upload(std::vector<int64_t>(normal_.begin() + begin, normal_.begin() + end), list);
   auto* const hidden = Of<double>(arena_.hidden);
   auto* const magnitude = Of<double>(arena_.hidden_magnitude);
-  Widen(ViewOf(problem_.hidden), list, 0, rows, h_, target_.least_operand, hidden, magnitude, h_ld_);
+  Widen(Matrix::Of(problem_.hidden), list, 0, rows, h_, target_.least_operand, hidden, magnitude,
+        h_ld_);
   LowestBits(hidden, rows, h_, h_ld_, Of<double>(arena_.lowest));
   const std::vector<double> lowest = Download(Of<double>(arena_.lowest), rows, "widening hidden");
   for (int64_t r = 0; r < rows; ++r) {
@@ -59,19 +48,18 @@ void DeviceSweep::FormLogits(int64_t begin, int64_t end) {
   });
 }
 
+const Arithmetic& DeviceSweep::TargetOf(int64_t r) const {
+  return by_temperature_.At(rows_[static_cast<size_t>(r)].temperature);
+}
+
 RowTerms DeviceSweep::TermsOf(int64_t r) const {
-  const Row& row = rows_[static_cast<size_t>(r)];
-  const Arithmetic& a = by_temperature_.At(row.temperature);
-  return {row.max_z,
-          row.inverse,
-          row.inverse_s,
-          row.log_s,
-          row.entropy,
-          hidden_lsb_[static_cast<size_t>(r)],
-          row.inverse * (1 + a.scale_roundings),
-          a.scale_before ? a.scale_roundings : 0,
-          row.argmax,
-          row.label};
+  const auto at = static_cast<size_t>(r);
+  return RowTermsOf(rows_[at], hidden_lsb_[at], TargetOf(r));
+}
+
+GradientTerms DeviceSweep::GradientOf(int64_t r, const Upstream& upstream) const {
+  const auto at = static_cast<size_t>(r);
+  return GradientTermsOf(rows_[at], budgets_[at], TargetOf(r), upstream);
 }
 
 // Computes rows_ and budgets_ of a block whose logits are formed.
@@ -87,8 +75,7 @@ void DeviceSweep::FindRows(int64_t begin, int64_t end) {
     Row& row = rows_[static_cast<size_t>(begin + r)];
     row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i]);
     if (row.row_class != RowClass::kFinite) continue;
-    // A tile's rounded maximum may be off by more than the range of exp.
-    if (target_.shift_rounding * row.max_abs_x > 40) {
+    if (ShiftsTooFar(row, target_)) {
       row.row_class = RowClass::kUnspecified;
       continue;
     }
@@ -122,7 +109,7 @@ void DeviceSweep::FindBudgets(int64_t begin, const std::vector<int64_t>& finite)
   for (size_t f = 0; f < finite.size(); ++f) {
     const auto at = static_cast<size_t>(begin + finite[f]);
     budgets_[at] = BudgetForward(rows_[at], found[f].others, found[f].max, found[f].label,
-                                 by_temperature_.At(rows_[at].temperature));
+                                 TargetOf(begin + finite[f]));
   }
 }
 
@@ -134,12 +121,11 @@ void DeviceSweep::MarkOverflows(int64_t begin, const std::vector<int64_t>& finit
     const auto at = static_cast<size_t>(begin + r);
     const auto i = static_cast<size_t>(normal_[at]);
     if (!std::isfinite(inputs_.g[i]) || !std::isfinite(inputs_.k[i])) continue;
-    const Arithmetic& target = by_temperature_.At(rows_[at].temperature);
     const Upstream upstream = {inputs_.g[i], inputs_.k[i], 0};
-    if (!MayBeInfinite(rows_[at], budgets_[at], target, upstream)) continue;
+    if (!MayBeInfinite(rows_[at], budgets_[at], TargetOf(begin + r), upstream)) continue;
     rows.push_back(r);
     terms.push_back(TermsOf(begin + r));
-    gradient.push_back(GradientTermsOf(rows_[at], budgets_[at], target, upstream));
+    gradient.push_back(GradientOf(begin + r, upstream));
   }
   const auto count = static_cast<int64_t>(rows.size());
   if (count == 0) return;

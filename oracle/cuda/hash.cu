@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "oracle/cuda/launch.h"
+#include "oracle/cuda/reduce.cuh"
 
 namespace plumbline::oracle::cuda {
 namespace {
@@ -19,7 +20,6 @@ __device__ __forceinline__ uint64_t Mix(uint64_t x) {
 template <class Word>
 __global__ void HashKernel(const Word* data, int64_t rows, int64_t columns, int64_t stride0,
                            int64_t stride1, uint64_t* sum) {
-  __shared__ uint64_t of_thread[kThreads];
   uint64_t mine = 0;
   const int64_t runs = (columns + kThreads - 1) / kThreads;
   for (int64_t k = blockIdx.x; k < rows * runs; k += gridDim.x) {
@@ -28,16 +28,10 @@ __global__ void HashKernel(const Word* data, int64_t rows, int64_t columns, int6
     const auto place = static_cast<uint64_t>(i * columns + j);
     mine += Mix(Mix(place + 1) ^ data[i * stride0 + j * stride1]);
   }
-  of_thread[threadIdx.x] = mine;
-  __syncthreads();
-  for (int step = kThreads / 2; step > 0; step /= 2) {
-    if (static_cast<int>(threadIdx.x) < step) of_thread[threadIdx.x] += of_thread[threadIdx.x + step];
-    __syncthreads();
-  }
+  const uint64_t all = Reduce<kThreads>(mine, [](uint64_t a, uint64_t b) { return a + b; });
   // The sums are of integers, so the order of the additions changes nothing.
   if (threadIdx.x == 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(sum),
-              static_cast<unsigned long long>(of_thread[0]));
+    atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(all));
   }
 }
 

@@ -10,26 +10,21 @@
 
 #include <cstdint>
 
-#include "kernel/dtype.h"
 #include "oracle/budget/budget.h"
-#include "oracle/budget/gradient_terms.h"
+#include "oracle/budget/column_terms.h"
+#include "oracle/budget/finish.h"
 #include "oracle/budget/row.h"
+#include "oracle/numeric/pack.h"
 #include "oracle/output.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::oracle::cuda {
-
-// Element (i, j) lies at data + (i * stride[0] + j * stride[1]) * SizeOf(dtype).
-struct View {
-  const void* data = nullptr;
-  kernel::DType dtype = kernel::DType::kF32;
-  int64_t stride[2] = {0, 1};
-};
 
 // --- operands.cu
 
 // Widens rows list[0..count) of a float matrix, or [first, first + count) where list is null. Values
 // are exact; a magnitude above 0 is raised to `least`. Columns from `columns` up to ld are set to 0.
-void Widen(const View& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
+void Widen(const Matrix& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
            double least, double* value, double* magnitude, int64_t ld);
 // lowest[i] = the least lowest set bit of the finite nonzero elements of row i, infinity if there is
 // none.
@@ -41,18 +36,6 @@ void Gather(const void* source, int64_t stride, int bytes, int64_t count, void* 
 
 // --- rows.cu: one block a row of z
 
-struct RowTerms {
-  double max_z = 0, inverse = 1, inverse_s = 1, log_s = 0, entropy = 0;
-  double hidden_lsb = 0;
-  double scale = 0, before = 0;  // delta = scale * radius + before * |x|
-  int64_t argmax = 0, label = 0;
-};
-// Numbers that all rows of a problem share.
-struct LogitTerms {
-  bool certificate = false;
-  double least_certified = 0, certificate_limit = 0;
-  double dot = 0, underflow = 0;
-};
 struct Logits {
   const double* z = nullptr;
   const double* abs_sum = nullptr;
@@ -106,24 +89,16 @@ struct GradientRows {
   const double* column_range = nullptr;
   const double* row_limit = nullptr;  // the largest that partial sums may become; null: limit
   double limit = 0;
-  double underflow = 0, radius_ratio = 0;
-  double rounding_u = 0, rounding_eta = 0, largest = 0;
-  bool rounded = false;
+  GradientSum sum;
 };
 
-// The verdict of one block of threads. Its element is the worst: failures come before passes, then the
-// larger tightness, then the first in the tensor.
-struct PartialVerdict {
-  int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;
-  int64_t row = -1, column = -1;
-  double tightness = 0, got = 0;
-  Element expected;
-  Failure failure = Failure::kNone;
+// The verdict of one block of threads.
+struct PartialVerdict : OutputVerdict {
   bool fault = false;  // some bound was NaN or negative
 };
 inline constexpr int kJudgeBlocks = 1056;  // eight for each multiprocessor of an H200
 
-void JudgeRows(const GradientRows& rows, const View& got, PartialVerdict* out);  // out[kJudgeBlocks]
+void JudgeRows(const GradientRows& rows, const Matrix& got, PartialVerdict* out);  // out[kJudgeBlocks]
 // Writes what rows of the list must be to out[count * columns].
 void ExpectRows(const GradientRows& rows, const int64_t* list, int64_t count, Element* out);
 

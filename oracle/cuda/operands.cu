@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "oracle/budget/forward_bound-inl.h"
 #include "oracle/cuda/launch.h"
 #include "oracle/cuda/load.cuh"
 
@@ -16,24 +17,22 @@ unsigned Blocks(int64_t work, int64_t each) {
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
-__global__ void WidenKernel(View source, const int64_t* list, int64_t first, int64_t count,
+__global__ void WidenKernel(Matrix source, const int64_t* list, int64_t first, int64_t count,
                             int64_t columns, double least, double* value, double* magnitude,
                             int64_t ld) {
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     const int64_t row = list != nullptr ? list[i] : first + i;
     for (int64_t j = threadIdx.x; j < ld; j += blockDim.x) {
       const double x = j < columns ? LoadFloat(source, row, j) : 0;
-      const double absolute = fabs(x);
       value[i * ld + j] = x;
-      // 0 stays 0, and a NaN stays a NaN.
-      magnitude[i * ld + j] = absolute < least && absolute > 0 ? least : absolute;
+      magnitude[i * ld + j] = Raised(fabs(x), least);
     }
   }
 }
 
 // Widens along the columns of a matrix whose rows are adjacent. It goes through shared memory, so that
 // both sides are read and written in runs.
-__global__ void WidenTransposedKernel(View source, int64_t first, int64_t count, int64_t columns,
+__global__ void WidenTransposedKernel(Matrix source, int64_t first, int64_t count, int64_t columns,
                                       double least, double* value, double* magnitude, int64_t ld) {
   __shared__ double tile[32][33];
   const int64_t across = (ld + 31) / 32, tiles = (count + 31) / 32 * across;
@@ -47,9 +46,9 @@ __global__ void WidenTransposedKernel(View source, int64_t first, int64_t count,
     for (int k = static_cast<int>(threadIdx.x) / 32; k < 32; k += kThreads / 32) {
       const int64_t i = i0 + k, j = j0 + threadIdx.x % 32;
       if (i < count && j < ld) {
-        const double x = tile[threadIdx.x % 32][k], absolute = fabs(x);
+        const double x = tile[threadIdx.x % 32][k];
         value[i * ld + j] = x;
-        magnitude[i * ld + j] = absolute < least && absolute > 0 ? least : absolute;
+        magnitude[i * ld + j] = Raised(fabs(x), least);
       }
     }
     __syncthreads();
@@ -60,7 +59,7 @@ __global__ void WidenTransposedKernel(View source, int64_t first, int64_t count,
 __device__ double LowestBit(double x) {
   const auto bits = static_cast<unsigned long long>(__double_as_longlong(x));
   const auto exponent = static_cast<int>(bits >> 52 & 0x7ff);
-  if (exponent == 0 || exponent == 0x7ff) return __longlong_as_double(0x7ff0000000000000LL);
+  if (exponent == 0 || exponent == 0x7ff) return kInfinite;
   const int zeros = __ffsll(static_cast<long long>(bits | 1ULL << 52)) - 1;
   return __longlong_as_double(static_cast<long long>(exponent - 52 + zeros) << 52);
 }
@@ -71,7 +70,7 @@ __global__ void LowestBitsKernel(const double* value, int64_t rows, int64_t colu
   const int64_t warps = static_cast<int64_t>(gridDim.x) * blockDim.x / 32;
   for (int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; i < rows;
        i += warps) {
-    double least = __longlong_as_double(0x7ff0000000000000LL);
+    double least = kInfinite;
     for (int64_t j = lane; j < columns; j += 32) least = fmin(least, LowestBit(value[i * ld + j]));
     for (int step = 16; step > 0; step /= 2) {
       least = fmin(least, __shfl_xor_sync(0xffffffffu, least, step));
@@ -104,7 +103,7 @@ __global__ void GatherKernel(const Word* source, int64_t stride, int64_t count, 
 
 }  // namespace
 
-void Widen(const View& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
+void Widen(const Matrix& source, const int64_t* list, int64_t first, int64_t count, int64_t columns,
            double least, double* value, double* magnitude, int64_t ld) {
   if (count == 0 || ld == 0) return;
   if (list == nullptr && source.stride[0] == 1 && source.stride[1] != 1) {

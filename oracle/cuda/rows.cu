@@ -2,55 +2,38 @@
 
 #include <cstdint>
 
-#include "oracle/cuda/column.cuh"
+#include "oracle/budget/forward_bound-inl.h"
+#include "oracle/budget/gradient_bound-inl.h"
 #include "oracle/cuda/launch.h"
+#include "oracle/cuda/load.cuh"
+#include "oracle/cuda/reduce.cuh"
 
 namespace plumbline::oracle::cuda {
 namespace {
 
 constexpr int kThreads = 512;
 
-// Reduces over the block in a fixed order; every thread has the result. join(a, b) must be associative
-// up to rounding.
-template <class Value, class Join>
-__device__ Value Reduce(Value mine, const Join& join) {
-  __shared__ alignas(Value) unsigned char
-      storage[sizeof(Value) * kThreads];  // raw bytes because Value has a constructor
-  Value* const of_thread = reinterpret_cast<Value*>(storage);
-  of_thread[threadIdx.x] = mine;
-  __syncthreads();
-  for (int step = kThreads / 2; step > 0; step /= 2) {
-    if (static_cast<int>(threadIdx.x) < step) {
-      of_thread[threadIdx.x] = join(of_thread[threadIdx.x], of_thread[threadIdx.x + step]);
-    }
-    __syncthreads();
-  }
-  const Value all = of_thread[0];
-  __syncthreads();
-  return all;
-}
-
 __global__ void __launch_bounds__(kThreads) ExtremesKernel(Logits logits, Extremes* out) {
   const double* z = logits.z + blockIdx.x * logits.ld;
   const double* abs_sum = logits.abs_sum + blockIdx.x * logits.ld;
   Extremes mine;
-  mine.max = -Infinity();
-  mine.min = Infinity();
+  mine.max = -kInfinite;
+  mine.min = kInfinite;
   mine.argmax = 0;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
     const double x = z[v], s = abs_sum[v];
-    mine.nan = mine.nan || isnan(x) || x == Infinity();
+    mine.nan = mine.nan || isnan(x) || x == kInfinite;
     if (x > mine.max) {
       mine.max = x;
       mine.argmax = v;
     }
-    if (x > -Infinity()) {
+    if (x > -kInfinite) {
       mine.min = fmin(mine.min, x);
       // A NaN in S must count as beyond every limit. A maximum would drop it.
-      mine.max_abs = fmax(mine.max_abs, isnan(s) ? Infinity() : s);
+      mine.max_abs = fmax(mine.max_abs, isnan(s) ? kInfinite : s);
     }
   }
-  const Extremes all = Reduce(mine, [](const Extremes& a, const Extremes& b) {
+  const Extremes all = Reduce<kThreads>(mine, [](const Extremes& a, const Extremes& b) {
     const bool second = b.max > a.max || (b.max == a.max && b.argmax < a.argmax);
     Extremes joined = second ? b : a;
     joined.nan = a.nan || b.nan;
@@ -67,50 +50,33 @@ __global__ void __launch_bounds__(kThreads)
   const double* z = logits.z + list[blockIdx.x] * logits.ld;
   Weights mine;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
-    const double t = (r.max_z - z[v]) * r.inverse;
-    // A logit of -inf has weight 0, and so has every column whose exponential underflows.
-    if (v == r.argmax || !(t < 746)) continue;
-    const double e = exp(-t);
-    mine.rest += e;
-    mine.weighted += e * t;
+    AddWeight(z[v], v == r.row.argmax, r.row.max_z, r.row.inverse, &mine);
   }
-  const Weights all = Reduce(mine, [](const Weights& a, const Weights& b) {
+  const Weights all = Reduce<kThreads>(mine, [](const Weights& a, const Weights& b) {
     return Weights{a.rest + b.rest, a.weighted + b.weighted};
   });
-  if (threadIdx.x == 0) out[blockIdx.x] = {all, z[r.label]};
+  if (threadIdx.x == 0) out[blockIdx.x] = {all, z[r.row.label]};
 }
 
-__device__ Change ChangeOf(const ColumnState& s) { return {s.t, s.delta, s.growth, s.grown}; }
+__device__ Change ChangeOf(const Column<double>& s) { return {s.t, s.delta, s.growth, s.grown}; }
 
 __global__ void __launch_bounds__(kThreads)
     MomentsKernel(Logits logits, LogitTerms common, const int64_t* list, const RowTerms* terms,
                   RowChanges* out) {
   const RowTerms r = terms[blockIdx.x];
-  const int64_t row = list[blockIdx.x] * logits.ld;
-  const auto load = [&](int64_t v) {
-    return LoadColumn(r, common, logits.z[row + v], logits.abs_sum[row + v], logits.weight_lsb[v]);
-  };
   Moments m;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
-    const ColumnState s = load(v);
-    if (v == r.argmax || !s.present) continue;
-    const double w = s.p + s.grown, tau = s.t + s.delta, w_tau = w * tau;
-    m.grown += s.grown;
-    m.weight += w;
-    m.first += w_tau;
-    m.second = fma(w_tau, tau, m.second);
-    m.condition = fma(fabs(s.log_p + r.entropy), s.grown, m.condition);
-    m.spread = fma(w * s.delta, s.delta, m.spread);
-    m.abs_x = fma(w, fabs(s.x), m.abs_x);
-    m.gap = fmin(m.gap, s.t - s.delta);
+    const Column<double> s = LoadColumn(logits, r, common, list[blockIdx.x], v);
+    AddMoments(s, s.present && v != r.row.argmax, r.row.entropy, &m);
   }
-  const Moments all = Reduce(m, [](const Moments& a, const Moments& b) {
+  const Moments all = Reduce<kThreads>(m, [](const Moments& a, const Moments& b) {
     return Moments{a.grown + b.grown,   a.weight + b.weight,       a.first + b.first,
                    a.second + b.second, a.condition + b.condition, a.spread + b.spread,
                    a.abs_x + b.abs_x,   fmin(a.gap, b.gap)};
   });
   if (threadIdx.x == 0) {
-    out[blockIdx.x] = {all, ChangeOf(load(r.argmax)), ChangeOf(load(r.label))};
+    out[blockIdx.x] = {all, ChangeOf(LoadColumn(logits, r, common, list[blockIdx.x], r.row.argmax)),
+                       ChangeOf(LoadColumn(logits, r, common, list[blockIdx.x], r.row.label))};
   }
 }
 
@@ -119,12 +85,10 @@ __global__ void __launch_bounds__(kThreads)
                     const GradientTerms* gradient, int* flag) {
   const RowTerms r = terms[blockIdx.x];
   const GradientTerms g = gradient[blockIdx.x];
-  const int64_t row = list[blockIdx.x] * logits.ld;
   int overflow = 0;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
-    const ColumnState s =
-        LoadColumn(r, common, logits.z[row + v], logits.abs_sum[row + v], logits.weight_lsb[v]);
-    if (GradientOfColumn(r, g, s, v).overflow) overflow = 1;
+    const Column<double> s = LoadColumn(logits, r, common, list[blockIdx.x], v);
+    if (DLogitOf(g, s, v == r.row.label, v == r.row.argmax).overflow) overflow = 1;
   }
   overflow = __syncthreads_or(overflow);
   if (threadIdx.x == 0) flag[blockIdx.x] = overflow != 0 ? 1 : 0;

@@ -18,19 +18,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 #include "oracle/judge/judge.h"
-#include "oracle/judge/verdict.h"
 #include "oracle/output.h"
 #include "oracle/sweep/sweep.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::oracle {
 
@@ -59,28 +60,15 @@ inline std::string Explain(Output output, const Element& e, double got, const Ju
   std::ostringstream text;
   text.precision(9);
   text << "got " << got << ", required is ";
-  switch (e.expect) {
-    case Expect::kPlusZero:
-      text << "exactly +0";
-      break;
-    case Expect::kNaN:
-      text << "NaN";
-      break;
-    case Expect::kPlusInf:
-      text << "+infinity";
-      break;
-    case Expect::kMinusInf:
-      text << "-infinity";
-      break;
-    case Expect::kUnspecified:
-      text << "nothing: the value is unspecified";
-      break;
-    case Expect::kVacuous:
-      text << "a finite value: the bound says nothing here, so it is vacuous";
-      break;
-    case Expect::kFinite:
-      text << e.value << " +- " << e.bound;
-  }
+  constexpr const char* kRequired[] = {"",
+                                       "exactly +0",
+                                       "NaN",
+                                       "+infinity",
+                                       "-infinity",
+                                       "a finite value: the bound says nothing here, so it is vacuous",
+                                       "nothing: the value is unspecified"};  // by Expect
+  text << kRequired[static_cast<size_t>(e.expect)];
+  if (e.expect == Expect::kFinite) text << e.value << " +- " << e.bound;
   if (judged.failure == Failure::kNone) return text.str();
   text << " (" << Name(judged.failure);
   if (judged.failure == Failure::kSign) {
@@ -95,12 +83,18 @@ inline std::string Explain(Output output, const Element& e, double got, const Ju
 
 template <class Tensor>
 bool ShapeIs(const Tensor& tensor, std::initializer_list<int64_t> shape) {
-  if (tensor.rank != static_cast<int>(shape.size())) return false;
-  int at = 0;
-  for (const int64_t extent : shape) {
-    if (tensor.shape[at++] != extent) return false;
-  }
-  return true;
+  return tensor.rank == static_cast<int>(shape.size()) &&
+         std::equal(shape.begin(), shape.end(), tensor.shape);
+}
+
+// An output of the shape that the problem gives it, without memory.
+inline kernel::Tensor Shaped(const kernel::Problem& p, Output output) {
+  const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
+  const kernel::DType fp32 = kernel::DType::kF32;
+  if (output == Output::kLoss) return {nullptr, fp32, 0, {1, 1}, {1, 1}};
+  if (output == Output::kGradHidden) return {nullptr, p.hidden.dtype, 2, {n, h}, {h, 1}};
+  if (output == Output::kGradWeight) return {nullptr, p.weight.dtype, 2, {v, h}, {h, 1}};
+  return {nullptr, fp32, 1, {n, 1}, {1, 1}};
 }
 
 // Names the shapes by which the oracle would read past an end; empty if there are none.
@@ -118,41 +112,13 @@ inline std::string Misshapen(const kernel::Problem& p, const kernel::Results& r)
   for (const Output o : kOutputs) {
     const auto& tensor = Find(r, o);
     if (!tensor) continue;
-    const bool right = o == Output::kLoss         ? ShapeIs(*tensor, {})
-                       : o == Output::kGradHidden ? ShapeIs(*tensor, {n, h})
-                       : o == Output::kGradWeight ? ShapeIs(*tensor, {v, h})
-                                                  : ShapeIs(*tensor, {n});
+    const kernel::Tensor shaped = Shaped(p, o);
+    const bool right = tensor->rank == shaped.rank &&
+                       std::equal(shaped.shape, shaped.shape + shaped.rank, tensor->shape);
     if (!right)
       return "results: " + std::string(Name(o)) + " has not the shape that the problem gives it";
   }
   return {};
-}
-
-// Results that ask for one output. They have no memory, because the sweep reads none.
-inline kernel::Results Ask(const kernel::Problem& p, Output output) {
-  const int64_t n = p.rows(), h = p.hidden_size(), v = p.vocab();
-  const kernel::DType fp32 = kernel::DType::kF32;
-  kernel::Results r;
-  switch (output) {
-    case Output::kLogprob:
-      r.logprob = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
-      break;
-    case Output::kLoss:
-      r.loss = kernel::Tensor{nullptr, fp32, 0, {1, 1}, {1, 1}};
-      break;
-    case Output::kEntropy:
-      r.entropy = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
-      break;
-    case Output::kLse:
-      r.lse = kernel::Tensor{nullptr, fp32, 1, {n, 1}, {1, 1}};
-      break;
-    case Output::kGradHidden:
-      r.grad_hidden = kernel::Tensor{nullptr, p.hidden.dtype, 2, {n, h}, {h, 1}};
-      break;
-    case Output::kGradWeight:
-      r.grad_weight = kernel::Tensor{nullptr, p.weight.dtype, 2, {v, h}, {h, 1}};
-  }
-  return r;
 }
 
 // Keeps one element. No lock is needed: only one thread ever brings its row.
@@ -161,17 +127,12 @@ class OneElement final : public ElementSink {
   explicit OneElement(const ElementPlace& place) : place_(place) {}
   void Take(const ElementRow& row) override {
     if (row.output != place_.output || row.row != place_.row) return;
-    if (place_.column < 0 || place_.column >= row.count) return;
-    element_ = row.at(place_.column);
-    found_ = true;
+    if (place_.column >= 0 && place_.column < row.count) element = row.at(place_.column);
   }
-  bool found() const { return found_; }
-  const Element& element() const { return element_; }
+  std::optional<Element> element;
 
  private:
   ElementPlace place_;
-  Element element_;
-  bool found_ = false;
 };
 
 }  // namespace gtest_matcher
@@ -182,10 +143,9 @@ inline ::testing::AssertionResult WithinBound(const char* problem_text, const ch
                                               const kernel::Results& results,
                                               const Contract& contract) {
   const std::string subject = std::string(results_text) + " of " + problem_text;
-  if (std::string why = gtest_matcher::Misshapen(problem, results); !why.empty()) {
-    return ::testing::AssertionFailure() << subject << " cannot be judged: " << why;
-  }
-  const Judgement judgement = JudgeProblem(problem, results, contract);
+  Judgement judgement;
+  judgement.fault = gtest_matcher::Misshapen(problem, results);
+  if (judgement.fault.empty()) judgement = JudgeProblem(problem, results, contract);
   if (!judgement.fault.empty()) {
     return ::testing::AssertionFailure() << subject << " cannot be judged: " << judgement.fault;
   }
@@ -223,7 +183,8 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
                                                      const kernel::Problem& problem,
                                                      const Contract& contract,
                                                      const ElementPlace& place, double got) {
-  const kernel::Results wanted = gtest_matcher::Ask(problem, place.output);
+  kernel::Results wanted;  // without memory, because the sweep reads none
+  Find(&wanted, place.output) = gtest_matcher::Shaped(problem, place.output);
   const std::string subject = gtest_matcher::PlaceText(place.output, place.row, place.column) + " of " +
                               problem_text + ", given as " + got_text + ",";
   if (std::string why = gtest_matcher::Misshapen(problem, wanted); !why.empty()) {
@@ -231,9 +192,9 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
   }
   gtest_matcher::OneElement sink(place);
   Sweep(problem, wanted, contract, {}, &sink);
-  if (!sink.found()) return ::testing::AssertionFailure() << subject << " does not exist";
-  const JudgedElement judged = Judge(place.output, sink.element(), got);
-  const std::string why = gtest_matcher::Explain(place.output, sink.element(), got, judged);
+  if (!sink.element) return ::testing::AssertionFailure() << subject << " does not exist";
+  const JudgedElement judged = Judge(place.output, *sink.element, got);
+  const std::string why = gtest_matcher::Explain(place.output, *sink.element, got, judged);
   if (judged.verdict == Verdict::kPass) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure()
          << subject << (judged.verdict == Verdict::kFail ? " is wrong: " : " was not judged: ") << why;

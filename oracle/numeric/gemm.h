@@ -11,6 +11,8 @@
 
 namespace plumbline::oracle {
 
+constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
 inline constexpr int64_t kPanel = 24;  // columns of a packed panel: three vectors of AVX-512
 
 // c[r][panel * kPanel + j] = sum over k of a(r, k) b[panel][k][j]. The sum starts from c where

@@ -3,8 +3,6 @@
 #include "oracle/numeric/pack.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -182,17 +180,10 @@ void PackTyped(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t
 
 void PackPanel(const Matrix& source, int64_t depth_begin, int64_t depth, int64_t column_begin,
                int64_t columns, double least, double* value, double* magnitude) {
-  switch (source.dtype) {
-    case kernel::DType::kBf16:
-      return PackTyped<uint16_t, Bf16Bits>(source, depth_begin, depth, column_begin, columns, least,
-                                           value, magnitude);
-    case kernel::DType::kF16:
-      return PackTyped<uint16_t, Fp16Bits>(source, depth_begin, depth, column_begin, columns, least,
-                                           value, magnitude);
-    default:
-      return PackTyped<uint32_t, float>(source, depth_begin, depth, column_begin, columns, least, value,
-                                        magnitude);
-  }
+  const auto pack = source.dtype == kernel::DType::kBf16  ? PackTyped<uint16_t, Bf16Bits>
+                    : source.dtype == kernel::DType::kF16 ? PackTyped<uint16_t, Fp16Bits>
+                                                          : PackTyped<uint32_t, float>;
+  pack(source, depth_begin, depth, column_begin, columns, least, value, magnitude);
 }
 
 template <class Typed>
@@ -216,14 +207,10 @@ void LoadTyped(const Matrix& source, int64_t i, int64_t columns, double least, d
 
 void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, double* value,
              double* magnitude) {
-  switch (source.dtype) {
-    case kernel::DType::kBf16:
-      return LoadTyped<Bf16Bits>(source, i, columns, least, value, magnitude);
-    case kernel::DType::kF16:
-      return LoadTyped<Fp16Bits>(source, i, columns, least, value, magnitude);
-    default:
-      return LoadTyped<float>(source, i, columns, least, value, magnitude);
-  }
+  const auto load = source.dtype == kernel::DType::kBf16  ? LoadTyped<Bf16Bits>
+                    : source.dtype == kernel::DType::kF16 ? LoadTyped<Fp16Bits>
+                                                          : LoadTyped<float>;
+  load(source, i, columns, least, value, magnitude);
 }
 
 // x minus x without its lowest set fraction bit is that bit, exactly. If no fraction bit is set, x is a

@@ -3,7 +3,6 @@
 #include "oracle/sweep/gradient_blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -47,31 +46,6 @@ struct GradientBlocks::Worker {
   std::vector<Expect> expect;
 };
 
-namespace {
-
-// b + gain (|dz| + b) for every d_logit of a block, where |dz| + b counts as at least `least` unless it
-// is 0.
-void Coefficients(const double* dz, const double* bound, double gain, double least, int64_t count,
-                  double* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const double mass = std::fabs(dz[i]) + bound[i];
-    out[i] = bound[i] + gain * (mass < least && mass > 0 ? least : mass);
-  }
-}
-
-double Gain(double dot, double chunks, const Arithmetic& target) {
-  return chunks > 0 ? (1 + dot) * (1 + Gamma(chunks + 1, target.accumulator.u)) - 1 : dot;
-}
-
-// Partial sums may be larger than Widest says, by the factor 1 / Shrink.
-double Shrink(const Row& row, const RowBudget& budget, const Arithmetic& target) {
-  return std::exp(-LargestExponent(row, budget, target));
-}
-
-bool Narrow(kernel::DType dtype) { return dtype != kernel::DType::kF32; }
-
-}  // namespace
-
 GradientBlocks::GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
                                const RadiusRatios& ratios, std::vector<ActiveRow> active,
                                const KeptLogits& kept)
@@ -81,7 +55,8 @@ GradientBlocks::GradientBlocks(const Operands& operands, const ArithmeticByTempe
       ratios_(ratios),
       active_(std::move(active)),
       kept_(kept),
-      width_(RoundUp(operands.hidden_size(), kPanel)) {}
+      width_(RoundUp(operands.hidden_size(), kPanel)),
+      weight_limit_(target_.accumulator.largest) {}
 
 void GradientBlocks::WantWeight(kernel::DType dtype) {
   weight_dtype_ = dtype;
@@ -99,7 +74,7 @@ void GradientBlocks::WantWeight(kernel::DType dtype) {
       std::memcpy(panels_.data() + to, value + d, kPanel * sizeof(double));
       std::memcpy(panel_magnitudes_.data() + to, magnitude + d, kPanel * sizeof(double));
     }
-    weight_shrink_ = std::min(weight_shrink_, Shrink(*a.row, *a.budget, Of(a)));
+    weight_limit_ = std::min(weight_limit_, PartialSumLimit(*a.row, *a.budget, Of(a)));
     const double mass = Widest(*a.row, *a.budget, Of(a), a.upstream);
     for (int64_t d = 0; d < width_; ++d) weight_range_.data()[d] += mass * magnitude[d];
   }
@@ -146,9 +121,8 @@ void GradientBlocks::DLogits(Worker* w, int64_t first, int64_t count) const {
 
 void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
   const auto rows = static_cast<int64_t>(active_.size());
-  Coefficients(w->dz.data(), w->bound.data(),
-               Gain(target_.dot_grad_hidden, target_.chunks_hidden, target_), operands_.least(),
-               rows * kColumns, w->coefficient.data());
+  BudgetTerms(w->dz.data(), w->bound.data(), GradientGain(Output::kGradHidden, target_),
+              operands_.least(), rows * kColumns, w->coefficient.data());
   for (int64_t d = 0; d < width_; d += kPanel) {
     const int64_t columns = std::min(kPanel, operands_.hidden_size() - d);
     PackPanel(operands_.weight(), first, count, d, columns, operands_.least(), w->scratch.value.data(),
@@ -168,9 +142,8 @@ void GradientBlocks::AddHidden(Worker* w, int64_t first, int64_t count) const {
 
 void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   const auto rows = static_cast<int64_t>(active_.size());
-  Coefficients(w->dz.data(), w->bound.data(),
-               Gain(target_.dot_grad_weight, target_.chunks_weight, target_), operands_.least(),
-               rows * kColumns, w->coefficient.data());
+  BudgetTerms(w->dz.data(), w->bound.data(), GradientGain(Output::kGradWeight, target_),
+              operands_.least(), rows * kColumns, w->coefficient.data());
   for (int64_t r = 0; r < rows; r += PanelScratch::kDepth) {
     const int64_t depth = std::min(PanelScratch::kDepth, rows - r);
     for (int64_t d = 0; d < width_; d += kPanel) {
@@ -186,33 +159,29 @@ void GradientBlocks::PutWeight(Worker* w, int64_t first, int64_t count, ElementS
       }
     }
   }
-  const double underflow =
-      static_cast<double>(rows + 1) * target_.eta + 2 * target_.chunks_weight * target_.accumulator.eta;
+  const GradientSum sum = GradientSumOf(Output::kGradWeight, *weight_dtype_, rows, target_, ratios_);
   const int64_t h = operands_.hidden_size();
   for (int64_t v = 0; v < count; ++v) {
     double* const value = w->weight_value.data() + v * width_;
     double* const bound = w->weight_bound.data() + v * width_;
-    FinishGradient({value, bound, weight_range_.data(), w->expect.data(), h},
-                   target_.accumulator.largest * weight_shrink_, underflow, ratios_.grad_weight,
-                   RoundingOf(*weight_dtype_), Narrow(*weight_dtype_));
-    sink->Take(
-        {Output::kGradWeight, first + v, h, value, bound, w->expect.data(), ratios_.grad_weight});
+    FinishGradient({value, bound, weight_range_.data(), w->expect.data(), h}, weight_limit_, sum);
+    sink->Take({Output::kGradWeight, first + v, h, value, bound, w->expect.data(), sum.radius_ratio});
   }
 }
 
 void GradientBlocks::Block(Worker* w, int64_t first, int64_t count, ElementSink* sink) const {
   DLogits(w, first, count);
   if (target_.flush_operands) {  // a lost term may be as large as |dz| + 2 b
-    Coefficients(w->dz.data(), w->bound.data(), 1, 0, static_cast<int64_t>(active_.size()) * kColumns,
-                 w->whole.data());
+    BudgetTerms(w->dz.data(), w->bound.data(), 1, 0, static_cast<int64_t>(active_.size()) * kColumns,
+                w->whole.data());
   }
   if (hidden_dtype_) AddHidden(w, first, count);
   if (weight_dtype_) PutWeight(w, first, count, sink);
 }
 
 void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
-  const double underflow = static_cast<double>(operands_.vocab() + 1) * target_.eta +
-                           2 * target_.chunks_hidden * target_.accumulator.eta;
+  const GradientSum sum =
+      GradientSumOf(Output::kGradHidden, *hidden_dtype_, operands_.vocab(), target_, ratios_);
   const Buffer range(width_);
   std::vector<Expect> expect(static_cast<size_t>(width_));
   const int64_t h = operands_.hidden_size();
@@ -225,10 +194,9 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;
     double* const bound = w.hidden_bound.data() + static_cast<int64_t>(r) * width_;
     FinishGradient({value, bound, range.data(), expect.data(), h},
-                   target_.accumulator.largest * Shrink(*a.row, *a.budget, Of(a)), underflow,
-                   ratios_.grad_hidden, RoundingOf(*hidden_dtype_), Narrow(*hidden_dtype_));
+                   PartialSumLimit(*a.row, *a.budget, Of(a)), sum);
     sink->Take({Output::kGradHidden, operands_.problem_row(a.place), h, value, bound, expect.data(),
-                ratios_.grad_hidden});
+                sum.radius_ratio});
   }
 }
 

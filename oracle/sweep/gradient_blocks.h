@@ -73,7 +73,7 @@ class GradientBlocks {
   std::optional<kernel::DType> hidden_dtype_, weight_dtype_;
   Buffer panels_, panel_magnitudes_;  // [width / kPanel][active rows][kPanel] of hidden
   Buffer weight_range_;               // [width]
-  double weight_shrink_ = 1;          // the least Shrink of the rows that take part
+  double weight_limit_;               // the least PartialSumLimit of the rows that take part
 };
 
 }  // namespace plumbline::oracle

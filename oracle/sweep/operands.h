@@ -16,8 +16,6 @@
 
 namespace plumbline::oracle {
 
-constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
 // Memory for one packed panel. Each thread has its own.
 struct PanelScratch {
   // Deep enough to hide the loads and stores of an accumulator, shallow enough for the innermost cache.

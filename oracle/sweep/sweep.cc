@@ -3,9 +3,7 @@
 #include "oracle/sweep/sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +17,7 @@
 #include "oracle/numeric/threads.h"
 #include "oracle/sweep/gradient_blocks.h"
 #include "oracle/sweep/operands.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::oracle {
 namespace {
@@ -36,7 +35,6 @@ class Sweeper {
 
  private:
   bool Gradients() const { return wanted_.grad_hidden || wanted_.grad_weight; }
-  bool Wanted(Output output) const;
   void Put(Output output, int64_t row, const Element& e) const;
   void PutRow(Output output, int64_t row, const Element& e) const;
 
@@ -80,32 +78,14 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
       budgets_(rows_.size()),
       overflows_(rows_.size(), 0) {}
 
-bool Sweeper::Wanted(Output output) const {
-  switch (output) {
-    case Output::kLogprob:
-      return wanted_.logprob.has_value();
-    case Output::kLoss:
-      return wanted_.loss.has_value();
-    case Output::kEntropy:
-      return wanted_.entropy.has_value();
-    case Output::kLse:
-      return wanted_.lse.has_value();
-    case Output::kGradHidden:
-      return wanted_.grad_hidden.has_value();
-    case Output::kGradWeight:
-      break;
-  }
-  return wanted_.grad_weight.has_value();
-}
-
 void Sweeper::Put(Output output, int64_t row, const Element& e) const {
-  if (!Wanted(output)) return;
+  if (!Find(wanted_, output)) return;
   // Only an element with a bound has a radius, since the radius is a share of the bound.
   sink_->Take({output, row, 1, &e.value, &e.bound, &e.expect, ratios_.forward});
 }
 
 void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
-  if (!Wanted(output) || in_.h == 0) return;
+  if (!Find(wanted_, output) || in_.h == 0) return;
   const auto h = static_cast<size_t>(in_.h);
   const std::vector<double> value(h, e.value), bound(h, e.bound);
   const std::vector<Expect> expect(h, e.expect);
@@ -127,8 +107,7 @@ void Sweeper::ForwardRow(int64_t r, const Columns& all) {
   const auto at = static_cast<size_t>(r), i = static_cast<size_t>(operands_.problem_row(r));
   rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i]);
   if (rows_[at].row_class != RowClass::kFinite) return;
-  // A tile's rounded maximum may be off by more than the range of exp.
-  if (target_.shift_rounding * rows_[at].max_abs_x > 40) {
+  if (ShiftsTooFar(rows_[at], target_)) {
     rows_[at].row_class = RowClass::kUnspecified;
     return;
   }
@@ -180,15 +159,9 @@ bool Sweeper::Backward(const KeptLogits& kept) {
     const int64_t i = operands_.problem_row(r);
     const auto at = static_cast<size_t>(i);
     const Row& row = rows_[static_cast<size_t>(r)];
-    if (in_.LeftOut(i)) {
-      PutRow(Output::kGradHidden, i, PlusZero());
-      continue;
-    }
-    const bool known = row.row_class == RowClass::kFinite && std::isfinite(in_.g[at]) &&
-                       std::isfinite(in_.k[at]) && overflows_[static_cast<size_t>(r)] == 0;
-    if (!known) {
-      PutRow(Output::kGradHidden, i, row.row_class == RowClass::kNaN ? NotANumber() : Unspecified());
-      weight_unspecified_ = true;  // "grad_weight may be NaN"
+    if (const auto e = ConstantGradient(in_, i, row, overflows_[static_cast<size_t>(r)] != 0)) {
+      PutRow(Output::kGradHidden, i, *e);
+      if (e->expect != Expect::kPlusZero) weight_unspecified_ = true;  // "grad_weight may be NaN"
       continue;
     }
     const double g_error = reduction_ == Reduction::kMean ? target_.u : 0;

@@ -68,5 +68,5 @@ class Scratch(unittest.TestCase):
         """(exit status, stdout, stderr)."""
         done = subprocess.run([sys.executable, "-B", BENCH / script, *map(str, words)], capture_output=True,
                               text=True, check=False,
-                              env={**os.environ, "PYTHONUTF8": "1", "MPLCONFIGDIR": str(self.root)})
+                              env={**os.environ, "PYTHONUTF8": "1"})
         return done.returncode, done.stdout, done.stderr

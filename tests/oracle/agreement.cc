@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "oracle/arbiter.h"
-#include "oracle/judge/expectation.h"
+#include "oracle/judge/judge.h"
 
 namespace plumbline::oracle {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "oracle/judge/expectation.h"
+#include "oracle/judge/judge.h"
 #include "tests/oracle/agreement.h"
 #include "tests/oracle/small_problem.h"
 #include "tests/oracle/wide_objective.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/judge/expectation.h"
+#include "oracle/judge/judge.h"
 #include "tests/oracle/agreement.h"
 #include "tests/oracle/small_problem.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/oracle/machine.h"
 
 namespace plumbline::oracle {

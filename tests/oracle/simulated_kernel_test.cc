@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "oracle/judge/expectation.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/judge/judge.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/oracle/agreement.h"
 #include "tests/oracle/small_problem.h"
 

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "fuzz/base/mix.h"
+#include "fuzz/builtin/mutants/table.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
-#include "tests/fuzz/builtin/mutant_exhibits.h"
 
 namespace plumbline::same_bits {
 namespace {
@@ -78,15 +78,15 @@ std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Siz
   segments.push_back(OfDraws(Group::kHost, "host", fuzz::Mix(sizes.seed, 0), sizes.host));
   segments.push_back(OfDraws(Group::kHopper, "host-hopper", fuzz::Mix(sizes.seed, 1), sizes.hopper));
   uint64_t seed = 2;  // each mutant has recipes of its own
-  for (const fuzz::testing::Exhibit& exhibit : fuzz::testing::Exhibits()) {
+  for (const fuzz::MutantRow& mutant : fuzz::kHostMutants) {
     Corpus own;
     for (const auto& one : stored) {
-      if (one->mutant == exhibit.mutant) own.push_back(one);
+      if (one->mutant == mutant.name) own.push_back(one);
     }
     for (const auto& [group, prefix] :
          {std::pair{Group::kMutants, kPrefixes[0]}, std::pair{Group::kHopperMutants, kPrefixes[1]}}) {
-      const std::string target = std::string(prefix) + exhibit.mutant;
-      segments.push_back(OfLine(group, target, exhibit.line));
+      const std::string target = std::string(prefix) + std::string(mutant.name);
+      segments.push_back(OfLine(group, target, std::string(mutant.recipe)));
       segments.push_back(OfCorpus(group, target, own));
       segments.push_back(OfDraws(group, target, fuzz::Mix(sizes.seed, seed++), sizes.mutant));
     }

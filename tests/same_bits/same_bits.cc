@@ -29,10 +29,10 @@
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/base/json.h"
 #include "fuzz/base/text.h"
-#include "fuzz/builtin/catalogue.h"
+#include "fuzz/builtin/mutants/table.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
-#include "tests/fuzz/builtin/mutant_exhibits.h"
+#include "fuzz/target/catalogue.h"
 #include "tests/same_bits/cases.h"
 #include "tests/same_bits/compare.h"
 #include "tests/same_bits/loaded_targets.h"
@@ -86,27 +86,28 @@ int SelfCheck(const std::filesystem::path& library) {
   for (const auto& [host, prefix] :
        {std::pair{"host", "mutant:"}, std::pair{"host-hopper", "hopper-mutant:"}}) {
     int apart = 0;
-    for (const fuzz::testing::Exhibit& exhibit : fuzz::testing::Exhibits()) {
-      const std::string mutant = std::string(prefix) + exhibit.mutant;
+    for (const fuzz::MutantRow& row : fuzz::kHostMutants) {
+      const std::string mutant = prefix + std::string(row.name);
+      const std::string line(row.recipe);
       fuzz::Recipe recipe;
       std::string error;
-      if (!fuzz::Parse(exhibit.line, &recipe, &error)) throw std::runtime_error(error);
+      if (!fuzz::Parse(line, &recipe, &error)) throw std::runtime_error(error);
       const fuzz::OwnedProblem problem = fuzz::Expand(recipe);
       Counts counts;
       if (const std::string same = Compare(problem, pairs.Old(host), pairs.New(host), &counts);
           !same.empty()) {
-        std::printf("%s differs on %s: %s\n", host, exhibit.line, same.c_str());
+        std::printf("%s differs on %s: %s\n", host, line.c_str(), same.c_str());
         ++wrong;
       }
       if (!Compare(problem, pairs.Old(host), pairs.New(mutant), &counts).empty()) {
         ++apart;
       } else if (deterministic[mutant]) {
-        std::printf("not told apart: old %s, new %s on %s\n", host, mutant.c_str(), exhibit.line);
+        std::printf("not told apart: old %s, new %s on %s\n", host, mutant.c_str(), line.c_str());
         ++wrong;
       }
     }
-    std::printf("self-check: %d of %zu mutants told apart from %s\n", apart,
-                fuzz::testing::Exhibits().size(), host);
+    std::printf("self-check: %d of %zu mutants told apart from %s\n", apart, fuzz::kHostMutants.size(),
+                host);
   }
   return wrong == 0 ? 0 : 1;
 }

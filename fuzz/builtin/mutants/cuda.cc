@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <array>
 #include <cstddef>
-#include <iterator>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "fuzz/builtin/adapter.h"
 #include "fuzz/builtin/cuda.h"
 #include "fuzz/builtin/cuda_forward_backward.h"
-#include "fuzz/builtin/mutants/cuda_call.h"
+#include "fuzz/builtin/mutants/cuda_paths.h"
 #include "fuzz/builtin/mutants/mutants.h"
-#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/operator.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using kernel::CudaPath, kernel::Problem, kernel::Results, kernel::Status;
-using kernel::cuda::kDefects;
+using kernel::cuda::Path;
 
-template <size_t kIndex>
+thread_local CudaMutantCall current;
+
+// Calls `run` with the problem as the mutant reads it, and with the path that has the defect.
+template <class Run>
+Status Call(size_t row, const Problem& problem, const Results& results, void* workspace, Run run) {
+  const Path* path = nullptr;
+  const Status found = FindPath(kMutants[row], &path);
+  if (!found.ok()) return found;
+  Problem seen = problem;
+  current = {static_cast<int>(row), &seen, &results, static_cast<std::byte*>(workspace)};
+  if (current.Is("strides-32-bit")) {
+    for (kernel::ConstTensor* matrix : {&seen.hidden, &seen.weight}) {
+      for (int64_t& stride : matrix->stride) stride = static_cast<int32_t>(stride);
+    }
+  }
+  const Status ran = run(seen, path);
+  current = {};
+  return ran;
+}
+
+template <size_t kRow>
 struct CudaMutantOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
   static Status Run(const Problem& problem, const Results& results, void* stream) {
@@ -31,51 +50,52 @@ struct CudaMutantOperator {
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
-    return ForwardPlanted(problem, results, workspace, saved, stream, kDefects[kIndex]);
+    return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
+      return kernel::cuda::Forward(seen, results, OnCuda(stream, CudaPath::kBest), workspace, saved,
+                                   path);
+    });
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
                          const void* saved, void* stream) {
-    return BackwardPlanted(problem, results, workspace, saved, stream, kDefects[kIndex]);
+    return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
+      return kernel::cuda::Backward(seen, results, OnCuda(stream, CudaPath::kBest), workspace, saved,
+                                    path);
+    });
   }
-  static const char* Describe() {
-    static const std::string description =
-        CudaDescription("cuda-mutant:" + std::string(kDefects[kIndex].name));
-    return description.c_str();
+  static std::string Describe() {
+    return CudaDescription("cuda-mutant:" + std::string(kMutants[kRow].name));
   }
 };
 
 // The mutants of gradients in forward.
-template <size_t kIndex>
-struct PlantedForwardBackward {
+template <size_t kRow>
+struct ForwardBackwardCall {
   static constexpr CudaPath kPath = CudaPath::kBest;
   static Status Enqueue(const Problem& problem, const Results& results,
                         const kernel::Execution& execution, const kernel::UpstreamGradients& upstream,
                         void* workspace) {
-    return ForwardBackwardPlanted(problem, results, execution, upstream, workspace, kDefects[kIndex]);
+    return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
+      return kernel::cuda::ForwardBackward(seen, results, execution, upstream, workspace, path);
+    });
   }
 };
 
-template <size_t kIndex>
-struct ForwardBackwardMutant : ForwardBackwardOperator<PlantedForwardBackward<kIndex>> {
-  static const char* Describe() { return CudaMutantOperator<kIndex>::Describe(); }
+template <size_t kRow>
+struct ForwardBackwardMutant : ForwardBackwardOperator<ForwardBackwardCall<kRow>> {
+  static std::string Describe() { return CudaMutantOperator<kRow>::Describe(); }
 };
 
-template <size_t kIndex>
-using MutantOperator = std::conditional_t<kDefects[kIndex].in_forward, ForwardBackwardMutant<kIndex>,
-                                          CudaMutantOperator<kIndex>>;
-
-template <size_t... kIndices>
-auto MakeMutants(std::index_sequence<kIndices...>) {
-  return std::array{Mutant{kDefects[kIndices].name, kDefects[kIndices].what,
-                           Entry<MutantOperator<kIndices>>::Table(),
-                           kDefects[kIndices].deterministic}...};
-}
+template <size_t kRow>
+using MutantOperator = std::conditional_t<kMutants[kRow].path == MutantPath::kCudaForwardBackward,
+                                          ForwardBackwardMutant<kRow>, CudaMutantOperator<kRow>>;
 
 }  // namespace
 
-std::span<const Mutant> CudaMutants() {
-  static const auto mutants = MakeMutants(std::make_index_sequence<std::size(kDefects)>());
-  return mutants;
+const CudaMutantCall& CurrentCall() { return current; }
+
+std::vector<BuiltIn> CudaMutants() {
+  return MakeMutants<MutantOperator, kHostMutants.size()>(
+      "cuda-mutant:", "", std::make_index_sequence<kMutants.size() - kHostMutants.size()>());
 }
 
 }  // namespace plumbline::fuzz

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second instantiation of the Hopper path, for bf16 and so for fp32 in planes, with every defect that
-// its main loop can have. The defects of epilogues are on the portable path. d_logits have none: their
-// main loop is forward's, and they are the kernel that takes longest to compile. Two parts of them are
-// thus without mutants: fetching the rows' numbers while the products run, and d_logits made beside the
-// gradients' products, which only problems larger than the harness's small ones have.
+// The Hopper path with every defect that its main loop can have. Those of epilogues are on the portable
+// path. d_logits have none: their main loop is forward's, and they are the kernel that takes longest to
+// compile. Two parts of them are thus without mutants: fetching the rows' numbers while the products
+// run, and d_logits made beside the gradients' products, which only problems larger than the harness's
+// small ones have.
 
+#include "fuzz/builtin/mutants/cuda_hooks.cuh"
 #include "fuzz/builtin/mutants/cuda_paths.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
-#include "kernel/cuda/pass/pass.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -20,12 +20,12 @@ using kernel::Status;
 template <class Tile, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   return hopper::LaunchProduct<__nv_bfloat16, Tile>(product, epilogue, stream,
-                                                    CurrentPlantedCall().plan());
+                                                    CudaMutantHooks{CurrentCall().active});
 }
 
 }  // namespace
 
-const Path kPlantedHopperPath = {
+const Path kMutantHopperPath = {
     hopper::kSoftmaxColumns,
     {&Launch<hopper::ForwardTile, ForwardEpilogue>, &hopper::DLogits<__nv_bfloat16>,
      &Launch<hopper::GradHiddenTile, AccumulateEpilogue>,

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths (kernel/cuda/stages/path.h) whose kernels, and the steps of a pass around them, ask at run time
-// which defect is active. The functions of a path are only given their product. The rest is looked up
-// in the call that the thread is in.
+// Paths of the CUDA operator (kernel/cuda/stages/path.h) with the defects of the mutants. Kernels for
+// bf16, and so for fp32 in planes, ask at run time which defect is active, as do the steps of a pass
+// around them. In fp16 only the steps do. The functions of a path are given their product alone. The
+// rest is looked up in the call that the thread is in.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
 
 #include <cstddef>
 
-#include "kernel/cuda/support/defects.h"
+#include "fuzz/builtin/mutants/table.h"
 #include "kernel/problem.h"
+#include "kernel/status.h"
 
 namespace plumbline::kernel::cuda {
 struct Path;
@@ -18,20 +20,24 @@ struct Path;
 
 namespace plumbline::fuzz {
 
-extern const kernel::cuda::Path kPlantedPortablePath;
-extern const kernel::cuda::Path kPlantedHopperPath;
+extern const kernel::cuda::Path kMutantPortablePath;
+extern const kernel::cuda::Path kMutantHopperPath;
 
-struct PlantedCall {
-  kernel::cuda::Defect defect = kernel::cuda::Defect::kNone;
+// Sets *path to the one that has a mutant's defect. kUnsupported if the device has no such path: 8.0 is
+// the least, and Hopper's defects need 9.0.
+kernel::Status FindPath(const MutantRow& mutant, const kernel::cuda::Path** path);
+
+struct CudaMutantCall {
+  int active = kNoMutant;
   const kernel::Problem* problem = nullptr;
   const kernel::Results* results = nullptr;
   std::byte* workspace = nullptr;
 
-  kernel::cuda::PlantedDefect plan() const { return {static_cast<int>(defect)}; }
+  bool Is(CudaMutantName name) const { return active == name.row; }
 };
 
-// The call that this thread is in. Valid inside ForwardPlanted and BackwardPlanted.
-const PlantedCall& CurrentPlantedCall();
+// The call that this thread is in.
+const CudaMutantCall& CurrentCall();
 
 }  // namespace plumbline::fuzz
 

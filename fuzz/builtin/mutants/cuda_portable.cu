@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second instantiation of the portable path, for bf16 and so for fp32 in planes, with every defect
-// that its main loop and its epilogues can have. For every dtype it also has the passes' defects, by
-// changing the arguments of products and of the last steps.
+// The portable path with every defect that its main loop, its epilogues and FinishRows can have. For
+// every dtype it also has the defects of the passes, by changing the arguments of products and of the
+// last steps.
 
 #include <optional>
 #include <type_traits>
 
+#include "fuzz/builtin/mutants/cuda_hooks.cuh"
 #include "fuzz/builtin/mutants/cuda_paths.h"
 #include "kernel/cuda/layout/workspace.h"
-#include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/portable/launch.cuh"
 #include "kernel/cuda/stages/finish_rows.cuh"
 #include "kernel/cuda/stages/operands.h"
-#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/paths.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using namespace kernel::cuda;  // NOLINT: a path of kernel/cuda, defined outside of it
 using kernel::Status;
-using portable::kTile;
 
-// Forward epilogues whose defects come from changed arguments rather than from changed code.
-struct PlantedSoftmax : ForwardEpilogue {
-  int active = 0;
+CudaMutantHooks Hooks() { return {CurrentCall().active}; }
+
+// Forward's epilogue, told of changed columns and logits.
+struct MutantSoftmax : ForwardEpilogue {
+  CudaMutantHooks hooks;
 
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
-    const PlantedDefect plan{active};
     const bool ragged = column + BN > columns;
-    if (ragged && plan.Has(Defect::kPartialUnwritten)) return;
+    if (ragged && hooks.Is("partial-unwritten")) return;
     ForwardEpilogue told = *this;
-    if (ragged && (plan.Has(Defect::kTailUnmasked) || plan.Has(Defect::kTailSentinel))) {
+    if (ragged && (hooks.Is("tail-columns-counted") || hooks.Is("tail-sentinel"))) {
       const int last = static_cast<int>(columns - column) - static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) {
-        if (plan.Has(Defect::kTailSentinel) && i / 4 * 8 + i % 2 >= last) d[i] = -1e4f;
+        if (hooks.Is("tail-sentinel") && i / 4 * 8 + i % 2 >= last) d[i] = -1e4f;
       }
       told.columns = column + BN;
     }
@@ -45,15 +45,15 @@ struct PlantedSoftmax : ForwardEpilogue {
   }
 };
 
-// The defect: rows past the last live one keep what the workspace held.
-struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
-  int active = 0;
+// Rows past the last live one keep what the workspace held.
+struct MutantDLogits : DLogitsEpilogue<__nv_bfloat16> {
+  CudaMutantHooks hooks;
 
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
     DLogitsStore<__nv_bfloat16> told = *this;
-    if (PlantedDefect{active}.Has(Defect::kDeadRowsKept)) told.allocated_rows = live_rows;
+    if (hooks.Is("dead-rows-kept")) told.allocated_rows = live_rows;
     if (told.plane_stride == 0) {
       DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
     } else {
@@ -62,33 +62,24 @@ struct PlantedDLogits : DLogitsEpilogue<__nv_bfloat16> {
   }
 };
 
-template <class Planted, class Epilogue>
-Planted Plant(const Epilogue& epilogue, int active) {
-  Planted planted;
-  static_cast<Epilogue&>(planted) = epilogue;
-  planted.active = active;
-  return planted;
-}
-
 template <bool kTransposedA, bool kTransposedB, class Epilogue>
 Status Launch(const char* name, const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   return portable::Launch<portable::TensorCore<__nv_bfloat16>, kTransposedA, kTransposedB>(
-      name, product, epilogue, stream, CurrentPlantedCall().plan());
+      name, product, epilogue, stream, Hooks());
 }
 
 Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
-  const int active = CurrentPlantedCall().plan().active;
-  return Launch<false, false>("forward", product, Plant<PlantedSoftmax>(epilogue, active), stream);
+  return Launch<false, false>("forward", product, MutantSoftmax{epilogue, Hooks()}, stream);
 }
 
 Status DLogits(const Product& product, const DLogitsEpilogue<__nv_bfloat16>& epilogue,
                cudaStream_t stream) {
-  const int active = CurrentPlantedCall().plan().active;
-  return Launch<false, false>("d_logits", product, Plant<PlantedDLogits>(epilogue, active), stream);
+  return Launch<false, false>("d_logits", product, MutantDLogits{epilogue, Hooks()}, stream);
 }
 
-// The defect: the chunk's columns of d_logits are multiplied by the first columns of the vocabulary.
-Status StaleWeight(const PlantedCall& call, const Product& product, cudaStream_t stream, Operand* b) {
+// The chunk's columns of d_logits are multiplied by the first columns of the vocabulary.
+Status StaleWeight(const CudaMutantCall& call, const Product& product, cudaStream_t stream,
+                   Operand* b) {
   const std::optional<Layout> layout = MakeLayout(*call.problem, *call.results);
   const BackwardLayout& backward = layout->backward;
   return MakeWeight(call.problem->weight, 0, product.k, backward.packed_chunk, layout->packed_ld,
@@ -97,9 +88,9 @@ Status StaleWeight(const PlantedCall& call, const Product& product, cudaStream_t
 
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
-  const PlantedCall& call = CurrentPlantedCall();
+  const CudaMutantCall& call = CurrentCall();
   Product told = product;
-  if (call.defect == Defect::kStaleChunk) {
+  if (call.Is("stale-chunk")) {
     const Status status = StaleWeight(call, product, stream, &told.b);
     if (!status.ok()) return status;
   }
@@ -107,7 +98,7 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
     return kPortablePath.f16.grad_hidden(told, epilogue, stream);
   } else {
     AccumulateEpilogue onto = epilogue;
-    if (call.defect == Defect::kAccumulatorNotCleared) onto.first = false;
+    if (call.Is("accumulator-not-cleared")) onto.first = false;
     return Launch<false, true>("grad_hidden", told, onto, stream);
   }
 }
@@ -115,7 +106,7 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
   Product told = product;
-  if (CurrentPlantedCall().defect == Defect::kForwardListInBackward) told.use_alternative = nullptr;
+  if (CurrentCall().Is("rows-left-behind")) told.use_alternative = nullptr;
   if constexpr (std::is_same_v<Element, __half>) {
     return kPortablePath.f16.grad_weight(told, epilogue, stream);
   } else {
@@ -124,12 +115,12 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
 }
 
 template <class Element>
-Status PlantedKept(const Kept& kept, const BackwardList& list, int64_t rows,
-                   const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  Kept told = kept;
-  if (CurrentPlantedCall().defect == Defect::kKeptByBackwardPlace) told.slot = list.slot;
+Status Kept(const kernel::cuda::Kept& kept, const BackwardList& list, int64_t rows,
+            const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
+  kernel::cuda::Kept told = kept;
+  if (CurrentCall().Is("kept-by-backward-place")) told.slot = list.slot;
   // An offset of 64 columns stays inside the workspace, which continues after the kept logits.
-  if (CurrentPlantedCall().defect == Defect::kKeptColumnsOff) told.logits += 64;
+  if (CurrentCall().Is("kept-columns-off")) told.logits += 64;
   return KeptDLogits(told, list, rows, epilogue, stream);
 }
 
@@ -142,28 +133,27 @@ Status DLogitsOfHalf(const Product& product, const DLogitsEpilogue<__half>& epil
   return kPortablePath.f16.d_logits(product, epilogue, stream);
 }
 
-Status PlantedRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
-                   SavedRow* saved, cudaStream_t stream) {
-  return LaunchFinishRows(partial, list, outputs, saved, stream, CurrentPlantedCall().plan());
+Status Rows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
+            SavedRow* saved, cudaStream_t stream) {
+  return LaunchFinishRows(partial, list, outputs, saved, stream, Hooks());
 }
 
-Status PlantedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
-                         const GradHiddenOutput& output, cudaStream_t stream) {
+Status FinishedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
+                          const GradHiddenOutput& output, cudaStream_t stream) {
   // The per-thread stream is used, or the legacy stream (nullptr) if the call is on the former. Nothing
   // orders it after the call's stream.
-  if (CurrentPlantedCall().defect == Defect::kStreamNotWaited)
+  if (CurrentCall().Is("stream-not-waited"))
     stream = stream == cudaStreamPerThread ? nullptr : cudaStreamPerThread;
   return FinishGradHidden(sums, ld, slot, output, stream);
 }
 
 }  // namespace
 
-const Path kPlantedPortablePath = {
-    kTile,
-    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>,
-     &PlantedKept<__nv_bfloat16>},
-    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, &PlantedKept<__half>},
-    &PlantedRows,
-    &PlantedGradHidden};
+const Path kMutantPortablePath = {
+    portable::kTile,
+    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>, &Kept<__nv_bfloat16>},
+    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, &Kept<__half>},
+    &Rows,
+    &FinishedGradHidden};
 
 }  // namespace plumbline::fuzz

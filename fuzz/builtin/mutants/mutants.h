@@ -4,28 +4,39 @@
 // of this kind have had. A harness that does not find the mutants proves nothing by finding nothing.
 // Each host mutant exists twice, on the dot products of host and on those of host-hopper, and claims
 // the contract of that target. The mutants of the CUDA operator are others, which only a GPU kernel can
-// have (kernel/cuda/support/defects.h).
+// have. Each is a row of fuzz/builtin/mutants/table.txt.
 
 #ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
 #define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
 
-#include <span>
-#include <string_view>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "fuzz/target_abi.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/mutants/table.h"
+#include "fuzz/target/catalogue.h"
 
 namespace plumbline::fuzz {
 
-struct Mutant {
-  std::string_view name;  // "tail-unmasked"
-  std::string_view what;  // one line: the defect, and the bug it is modelled on
-  const plumbline_target_v1* table;
-  bool deterministic = true;  // the same wrong bits every time
-};
+std::vector<BuiltIn> Mutants();
+std::vector<BuiltIn> HopperMutants();  // the same defects in the same order
+std::vector<BuiltIn> CudaMutants();
 
-std::span<const Mutant> Mutants();
-std::span<const Mutant> HopperMutants();  // the same names in the same order
-std::span<const Mutant> CudaMutants();
+// The mutants of the table's rows from kFirst on. Operator<row> is an Operator of
+// fuzz/builtin/adapter.h.
+template <template <size_t> class Operator, size_t kFirst, size_t... kRows>
+std::vector<BuiltIn> MakeMutants(const std::string& prefix, const std::string& before,
+                                 std::index_sequence<kRows...>) {
+  std::vector<BuiltIn> mutants;
+  const auto add = [&](const MutantRow& row, const plumbline_target_v1* table) {
+    mutants.push_back(
+        {prefix + std::string(row.name), before + std::string(row.what), table, row.deterministic});
+  };
+  (add(kMutants[kFirst + kRows], Entry<Operator<kFirst + kRows>>::Table()), ...);
+  return mutants;
+}
 
 }  // namespace plumbline::fuzz
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fuzz/base/units.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -18,6 +19,12 @@ struct CaseOptions {
   std::string recipe;  // not empty: this one case on each target, whatever the budget
   Shard shard;
   bool blind = false;  // draws alone: no level one, and no use of earlier results
+  // Cases of production size, placed on the device (fuzz/gpu/production/). There is no level one, no
+  // corpus and no use of earlier results.
+  bool production = false;
+
+  // The most elements that a recipe may have.
+  int64_t MaxElements() const { return production ? kMaxDeviceElements : kMaxElements; }
 };
 
 }  // namespace plumbline::fuzz

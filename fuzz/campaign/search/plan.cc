@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fuzz/base/mix.h"
+#include "fuzz/gpu/production/recipe.h"
 #include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
@@ -45,11 +46,12 @@ std::vector<Recipe> LevelOneInRounds(uint64_t seed, const std::string& only) {
   return all;
 }
 
-// Returns every shards-th element of a list, from `shard` on.
+// Returns the shard's elements of a list.
 template <class T>
-std::vector<T> ShareOf(const std::vector<T>& list, int64_t shard, int64_t shards) {
+std::vector<T> ShareOf(const std::vector<T>& list, const Shard& shard) {
   std::vector<T> share;
-  for (auto i = static_cast<size_t>(shard); i < list.size(); i += static_cast<size_t>(shards)) {
+  for (auto i = static_cast<size_t>(shard.number); i < list.size();
+       i += static_cast<size_t>(shard.of)) {
     share.push_back(list[i]);
   }
   return share;
@@ -69,21 +71,26 @@ std::vector<std::string> RegimesOf(const CaseOptions& options) {
   return names;
 }
 
+std::string WhyOf(std::string_view name) {
+  if (name == kCorpusRegime) return "a case that was kept";
+  if (name == kProductionRegime) return "as large as the operator is used";
+  for (const Regime& regime : Regimes()) {
+    if (regime.name == name) return std::string(regime.why);
+  }
+  return {};
+}
+
 Plan::Plan(const CaseOptions& options, const std::vector<std::filesystem::path>& corpus)
-    : seed_(options.seed),
-      regime_(options.regime),
-      shard_(options.shard.number),
-      shards_(options.shard.of),
-      search_(!options.blind) {
+    : options_(options), search_(!options.blind && !options.production) {
   if (!options.recipe.empty()) {
     std::string unused;  // Objection() has parsed it before
     Recipe recipe;
-    Parse(options.recipe, &recipe, &unused);
+    Parse(options.recipe, &recipe, &unused, options.MaxElements());
     recipe_ = std::move(recipe);
     return;
   }
-  corpus_ = ShareOf(corpus, shard_, shards_);
-  if (search_) level_one_ = ShareOf(LevelOneInRounds(seed_, regime_), shard_, shards_);
+  corpus_ = ShareOf(corpus, options.shard);
+  if (search_) level_one_ = ShareOf(LevelOneInRounds(options.seed, options.regime), options.shard);
 }
 
 Plan::Place Plan::At(int64_t index) const {
@@ -102,15 +109,18 @@ Plan::Place Plan::At(int64_t index) const {
 
 Recipe Plan::Blind(int64_t number) const {
   if (recipe_) return *recipe_;
+  if (options_.production) return DrawProduction(options_.seed, number);
   // Draws go through the regimes in turn, so shards take whole rounds in turn.
-  const auto walk = regime_.empty() ? static_cast<int64_t>(Regimes().size()) : 1;
-  const int64_t index = (number / walk * shards_ + shard_) * walk + number % walk;
-  return DrawRecipe(seed_, static_cast<uint64_t>(index), regime_);
+  const auto walk = options_.regime.empty() ? static_cast<int64_t>(Regimes().size()) : 1;
+  const Shard& shard = options_.shard;
+  const int64_t index = (number / walk * shard.of + shard.number) * walk + number % walk;
+  return DrawRecipe(options_.seed, static_cast<uint64_t>(index), options_.regime);
 }
 
 uint64_t Plan::GuidedSeed(int64_t number) const {
   constexpr uint64_t kGuided = 0x67756964;  // "guid": keeps these seeds apart from other draws
-  return Mix(Mix(seed_, kGuided), static_cast<uint64_t>(number * shards_ + shard_));
+  const Shard& shard = options_.shard;
+  return Mix(Mix(options_.seed, kGuided), static_cast<uint64_t>(number * shard.of + shard.number));
 }
 
 }  // namespace plumbline::fuzz

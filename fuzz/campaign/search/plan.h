@@ -7,6 +7,8 @@
 //
 // Shard i of n (0 <= i < n) has every n-th case of each phase, and its own blind draws: no two shards
 // share one. Indices count the cases of one shard.
+//
+// A campaign of production size has blind draws alone, those of fuzz/gpu/production/recipe.h.
 
 #ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
 #define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +33,7 @@ std::string_view Name(Phase phase);  // "recipe", "corpus", "level one", "search
 inline constexpr int64_t kGeneration = 512;
 
 inline constexpr std::string_view kCorpusRegime = "corpus";
+inline constexpr std::string_view kProductionRegime = "production";  // DrawProduction's
 
 class Plan {
  public:
@@ -53,17 +57,18 @@ class Plan {
   uint64_t GuidedSeed(int64_t number) const;
 
  private:
-  uint64_t seed_;
-  std::string regime_;
+  const CaseOptions options_;
+  const bool search_;
   std::optional<Recipe> recipe_;
-  int64_t shard_, shards_;
-  bool search_;
   std::vector<std::filesystem::path> corpus_;  // this shard's
   std::vector<Recipe> level_one_;              // this shard's
 };
 
 // Returns the regimes that a campaign draws from: all, or the one that was asked for.
 std::vector<std::string> RegimesOf(const CaseOptions& options);
+
+// Returns the one line that the user sees for a regime; "" if there is none of that name.
+std::string WhyOf(std::string_view regime);
 
 }  // namespace plumbline::fuzz
 

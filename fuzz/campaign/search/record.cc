@@ -29,14 +29,6 @@ std::string_view OutputOf(std::string_view letter) {
   return index != std::string_view::npos ? Name(oracle::kOutputs[index]) : std::string_view();
 }
 
-std::optional<oracle::Verdict> VerdictFromName(std::string_view name) {
-  for (const auto verdict : {oracle::Verdict::kPass, oracle::Verdict::kFail, oracle::Verdict::kVacuous,
-                             oracle::Verdict::kUnspecified, oracle::Verdict::kSkipped}) {
-    if (oracle::Name(verdict) == name) return verdict;
-  }
-  return std::nullopt;
-}
-
 // The forms are [pass], [pass, tightness] and [pass, fail, vacuous, unspecified(, tightness)].
 Json OutputJson(const ElementCounts& counts, const double* tightness) {
   Json json;
@@ -60,6 +52,26 @@ bool ReadOutput(const Json& json, const std::string& output, CaseRecord* record)
   const std::optional<double> tightness = parts->back().as_number();
   if (tightness) record->tightness[output] = *tightness;
   return tightness.has_value();
+}
+
+Json OutputsJson(const CaseRecord& record) {
+  Json json;
+  for (const auto& [output, counts] : record.by_output) {
+    const auto tightness = record.tightness.find(output);
+    json[LetterOf(output)] =
+        OutputJson(counts, tightness != record.tightness.end() ? &tightness->second : nullptr);
+  }
+  return json;
+}
+
+bool ReadOutputs(const Json& json, CaseRecord* record) {
+  const Json::Object* outputs = json.as_object();
+  if (outputs == nullptr) return false;
+  for (const auto& [letter, counts] : *outputs) {
+    const std::string output(OutputOf(letter));
+    if (output.empty() || !ReadOutput(counts, output, record)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -117,56 +129,19 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
   return record;
 }
 
-Json ToJson(const CaseRecord& record) {
-  Json json = Json(Json::Object{});
-  if (record.verdict != oracle::Verdict::kPass) json["v"] = Name(record.verdict);
-  if (!record.skip_reason.empty()) json["skip"] = record.skip_reason;
-  if (record.retried) json["retried"] = true;
-  if (record.fault) json["bad"] = true;
-  for (const std::string& signature : record.signatures) json["f"].Append(signature);
-  for (const auto& [output, counts] : record.by_output) {
-    const auto tightness = record.tightness.find(output);
-    json["o"][LetterOf(output)] =
-        OutputJson(counts, tightness != record.tightness.end() ? &tightness->second : nullptr);
+void Fields(FieldVisitor& io, CaseRecord& record) {
+  io.AllowUnknown();
+  if (io.Has("v", record.verdict != oracle::Verdict::kPass)) io("v", record.verdict, VerdictNames());
+  io.IfSet("skip", record.skip_reason);
+  io.IfSet("retried", record.retried);
+  io.IfSet("bad", record.fault);
+  io.IfSet("f", record.signatures);
+  if (io.Has("o", !record.by_output.empty())) {
+    Json outputs = OutputsJson(record);
+    io.Verbatim("o", outputs);
+    if (io.reading() && !ReadOutputs(outputs, &record)) io.Wrong("o", "counts by output");
   }
-  if (record.arbitrated > 0) json["a"] = record.arbitrated;
-  return json;
-}
-
-std::optional<CaseRecord> CaseRecordFromJson(const Json& json) {
-  CaseRecord record;
-  if (json.as_object() == nullptr) return std::nullopt;
-  if (const Json* verdict = json.Find("v")) {
-    const std::optional<oracle::Verdict> parsed =
-        verdict->as_string() != nullptr ? VerdictFromName(*verdict->as_string()) : std::nullopt;
-    if (!parsed) return std::nullopt;
-    record.verdict = *parsed;
-  }
-  if (const Json* skip = json.Find("skip")) {
-    if (skip->as_string() == nullptr) return std::nullopt;
-    record.skip_reason = *skip->as_string();
-  }
-  record.retried = json.Find("retried") != nullptr;
-  record.fault = json.Find("bad") != nullptr;
-  if (const Json* signatures = json.Find("f")) {
-    if (signatures->as_array() == nullptr) return std::nullopt;
-    for (const Json& signature : *signatures->as_array()) {
-      if (signature.as_string() == nullptr) return std::nullopt;
-      record.signatures.push_back(*signature.as_string());
-    }
-  }
-  if (const Json* outputs = json.Find("o")) {
-    if (outputs->as_object() == nullptr) return std::nullopt;
-    for (const auto& [letter, counts] : *outputs->as_object()) {
-      const std::string output(OutputOf(letter));
-      if (output.empty() || !ReadOutput(counts, output, &record)) return std::nullopt;
-    }
-  }
-  if (const Json* arbitrated = json.Find("a")) {
-    if (arbitrated->as_int() == nullptr) return std::nullopt;
-    record.arbitrated = *arbitrated->as_int();
-  }
-  return record;
+  io.IfSet("a", record.arbitrated);
 }
 
 }  // namespace plumbline::fuzz

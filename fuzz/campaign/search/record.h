@@ -9,11 +9,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "fuzz/base/json.h"
+#include "fuzz/base/fields.h"
 #include "fuzz/examine/result.h"
 #include "fuzz/recipe/class.h"
 
@@ -50,12 +49,10 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
 // there.
 double RoundTightness(double tightness);
 
-// Writes an object without regime, case_class and us. It leaves out or shortens a verdict of pass, an
-// output without failing, vacuous and unspecified elements, and values that are 0 or empty. An output's
-// key is its letter in kOutputLetters.
-Json ToJson(const CaseRecord& record);
-// Returns nullopt for anything that ToJson does not write; unknown members are ignored.
-std::optional<CaseRecord> CaseRecordFromJson(const Json& json);
+// All but regime, case_class and us. A verdict of pass and values that are 0 or empty are left out, and
+// an output without failing, vacuous and unspecified elements is shortened. An output's key is its
+// letter in kOutputLetters.
+void Fields(FieldVisitor& io, CaseRecord& record);
 
 }  // namespace plumbline::fuzz
 

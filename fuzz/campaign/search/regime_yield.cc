@@ -24,15 +24,15 @@ void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t n
 Json ToJson(const RegimeYields& yields, const std::map<std::string, int64_t>& findings) {
   Json json = Json(Json::Object{});
   for (const auto& [regime, yield] : yields) {
-    Json& row = json[regime];
-    row["cases"] = yield.cases;
-    row["seconds"] = yield.seconds;
-    row["fail"] = yield.fail;
     const auto found = findings.find(regime);
-    row["findings"] = found != findings.end() ? found->second : int64_t{0};
-    row["new_cells"] = yield.new_cells;
-    row["tightness"] = yield.tightness;
-    row["blind"] = yield.blind;
+    Json& row = json[regime] =
+        Json::Object{{"cases", yield.cases},
+                     {"seconds", yield.seconds},
+                     {"fail", yield.fail},
+                     {"findings", found != findings.end() ? found->second : int64_t{0}},
+                     {"new_cells", yield.new_cells},
+                     {"tightness", yield.tightness},
+                     {"blind", yield.blind}};
     if (yield.blind > 0 && yield.blind_fail == 0) row["fails_below"] = RuleOfThree(yield.blind);
   }
   return json;

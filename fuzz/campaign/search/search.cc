@@ -23,7 +23,13 @@ Search::Search(const Plan& plan, const std::vector<std::string>& regimes, size_t
   snapshots_ = {nothing, nothing};
 }
 
-Recipe Search::Draw(int64_t index) const {
+Recipe Search::Draw(int64_t index) {
+  const auto [entry, fresh] = drawn_.try_emplace(index);
+  if (fresh) entry->second = DrawAfresh(index);
+  return entry->second;
+}
+
+Recipe Search::DrawAfresh(int64_t index) const {
   const Plan::Place place = plan_.At(index);
   if (place.phase == Phase::kLevelOne) return plan_.LevelOne(place.number);
   if (!place.guided) return plan_.Blind(place.number);
@@ -70,6 +76,7 @@ void Search::Finish() {
 void Search::TakeIn(const Generation& generation) {
   auto next = std::make_shared<Snapshot>(*snapshots_.back());
   for (const auto& [item, entry] : generation) Reckon(item, entry, next.get());
+  drawn_.erase(drawn_.begin(), drawn_.lower_bound((taken_ + 1) * kGeneration));
   next->Sort();
   next->bandit.Age();
   snapshots_.pop_front();

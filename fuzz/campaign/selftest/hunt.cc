@@ -44,20 +44,13 @@ std::string ReplayBoth(const Case& c, const Sighting& sighting, bool race, CaseR
 
 }  // namespace
 
-Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
+Kill Hunt(CampaignOptions options, bool race, const std::atomic<bool>& interrupt) {
   Kill kill;
-  kill.target = spec.target;
-  kill.seed = spec.seed;
-  CampaignOptions options;
-  options.targets = {spec.target};
-  options.seed = spec.seed;
-  options.budget = spec.budget;
+  kill.target = options.targets.front();
+  kill.seed = options.seed;
   options.stop_after = 1;
   options.jobs = 1;
-  options.out = spec.out;
-  options.program = spec.program;
-  CampaignObserver silent;
-  const CampaignSummary summary = RunCampaign(options, interrupt, &silent);
+  const CampaignSummary summary = RunCampaign(options, interrupt);
   kill.campaign = summary.status;
   for (const auto& [name, tally] : summary.targets) kill.cases = tally.cases;
   kill.seconds = std::chrono::duration<double>(summary.elapsed).count();
@@ -80,28 +73,22 @@ Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt) {
     return kill;
   }
   kill.bucket = c->bucket;
-  WorkerSpec worker;
-  worker.target = spec.target;
-  worker.program = spec.program;
-  CaseRunner runner(std::move(worker), options.GetCaseTimeout(), &interrupt);
-  kill.trouble = ReplayBoth(*c, kill.sighting, spec.race, &runner);
+  CaseRunner runner({.target = kill.target, .program = options.program}, options.GetCaseTimeout(),
+                    &interrupt);
+  kill.trouble = ReplayBoth(*c, kill.sighting, race, &runner);
   return kill;
 }
 
 Json ToJson(const Kill& kill) {
-  Json json;
-  json["target"] = kill.target;
-  // A seed is a string, since it has 64 bits.
-  json["seed"] = std::to_string(kill.seed);
-  json["killed"] = kill.killed();
-  json["cases"] = kill.cases;
-  json["seconds"] = kill.seconds;
+  Json json = Json::Object{{"target", kill.target},
+                           // A seed is a string, since it has 64 bits.
+                           {"seed", std::to_string(kill.seed)},
+                           {"killed", kill.killed()},
+                           {"cases", kill.cases},
+                           {"seconds", kill.seconds}};
   if (!kill.killed()) json["trouble"] = kill.trouble;
   if (kill.found()) json["sighting"] = ToJson(kill.sighting);
-  if (!kill.bucket.id.empty()) {
-    json["bucket"]["id"] = kill.bucket.id;
-    json["bucket"]["key"] = kill.bucket.key;
-  }
+  if (!kill.bucket.id.empty()) json["bucket"] = ToJson(kill.bucket);
   return json;
 }
 

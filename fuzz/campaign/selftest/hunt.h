@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 #include "fuzz/base/exit_status.h"
@@ -22,15 +21,6 @@
 #include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
-
-struct HuntSpec {
-  std::string target;
-  uint64_t seed = 1;
-  Budget budget;
-  bool race = false;
-  std::filesystem::path out;  // the campaign's folder
-  std::filesystem::path program = "/proc/self/exe";
-};
 
 struct Kill {
   std::string target;
@@ -46,7 +36,9 @@ struct Kill {
   bool found() const { return !sighting.signature.empty(); }
 };
 
-Kill Hunt(const HuntSpec& spec, const std::atomic<bool>& interrupt);
+// `options`: of the campaign, with one target; jobs and stop_after are set here. `race`: the defect is
+// one.
+Kill Hunt(CampaignOptions options, bool race, const std::atomic<bool>& interrupt);
 
 Json ToJson(const Kill& kill);
 

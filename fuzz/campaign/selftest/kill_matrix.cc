@@ -19,10 +19,8 @@ MatrixRow TryRegimes(const std::string& target, uint64_t seed, int64_t cases,
                      const std::filesystem::path& program, const std::atomic<bool>& interrupt) {
   MatrixRow row;
   row.target = target;
-  WorkerSpec spec;
-  spec.target = target;
-  spec.program = program;
-  CaseRunner runner(std::move(spec), CampaignOptions().GetCaseTimeout(), &interrupt);
+  CaseRunner runner({.target = target, .program = program}, CampaignOptions().GetCaseTimeout(),
+                    &interrupt);
   for (const Regime& regime : Regimes()) {
     int64_t after = 0;
     for (int64_t i = 0; i < cases && after == 0 && !interrupt.load(); ++i) {
@@ -74,14 +72,10 @@ std::string MatrixText(const std::vector<MatrixRow>& rows, int64_t cases) {
 }
 
 Json MatrixJson(const std::vector<MatrixRow>& rows, int64_t cases) {
-  Json json;
-  json["cases"] = cases;
+  Json json = Json::Object{{"cases", cases}, {"mutants", Json::Array{}}};
   for (const Regime& regime : Regimes()) json["regimes"].Append(regime.name);
-  json["mutants"] = Json(Json::Array{});
   for (const MatrixRow& row : rows) {
-    Json entry;
-    entry["target"] = row.target;
-    entry["killed_after"] = Json(Json::Object{});
+    Json entry = Json::Object{{"target", row.target}, {"killed_after", Json::Object{}}};
     for (size_t r = 0; r < row.killed_after.size(); ++r) {
       if (row.killed_after[r] > 0) entry["killed_after"][Regimes()[r].name] = row.killed_after[r];
     }

@@ -17,18 +17,24 @@
 
 namespace plumbline::fuzz {
 
-// Returns the smallest value that at least `percent` of all values do not exceed; values must not be
-// empty.
+// Returns the smallest value that at least `percent` of all values do not exceed; 0 if there are none.
 double Percentile(std::vector<double> values, int percent);
+
+// The samples of the statistics, a value for each hunt; the last two of those that stored a case alone.
+struct Samples {
+  std::vector<double> cases;
+  std::vector<double> values;     // after shrinking
+  std::vector<double> shrinking;  // seconds
+
+  void Add(const Kill& kill);
+};
 
 // Statistics of one mutant's hunts. A hunt that failed counts as longer than any that did not: it is
 // last in the order, and its number is the cases that were tried.
 struct MutantStatistics {
   std::string target;
   int64_t hunts = 0, killed = 0;
-  double cases_median = 0, cases_p90 = 0;
-  double values_median = 0;     // after shrinking, of the hunts that stored a case
-  double shrinking_median = 0;  // seconds
+  Samples samples;
   std::map<std::string, int64_t> signatures, regimes;  // numbers of kills
   std::set<std::string> buckets;                       // ids
 };
@@ -40,9 +46,7 @@ struct SharedBucket {
 
 struct KillStatistics {
   std::vector<MutantStatistics> mutants;  // in the order in which they come first
-  double cases_median = 0;                // over all hunts
-  double values_median = 0;
-  double shrinking_median = 0, shrinking_max = 0;
+  Samples samples;                        // of all hunts
   int64_t buckets = 0;
   std::vector<SharedBucket> shared;  // those that hold findings of more than one mutant
 

@@ -8,9 +8,9 @@
 
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/gpu/probe/operands.h"
 #include "fuzz/gpu/probe/probe.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {

@@ -53,12 +53,10 @@ Status RunOnDevice(CudaPath path, const Problem& problem, float* lse) {
 
 ProbeLine Skipped(const std::string& what, const std::string& claim, const ProbedDevice& device,
                   const char* why) {
-  ProbeLine line;
-  line.what = what;
-  line.claim = claim;
-  line.measured = Text("compute capability %d.%d %s", device.major, device.minor, why);
-  line.kept = Kept::kSkipped;
-  return line;
+  return {.what = what,
+          .claim = claim,
+          .measured = Text("compute capability %d.%d %s", device.major, device.minor, why),
+          .kept = Kept::kSkipped};
 }
 
 }  // namespace
@@ -137,8 +135,7 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
   for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest}) {
     const std::string target = path == CudaPath::kBest ? "cuda" : "cuda-portable";
     for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
-      const char* const name = dtype == DType::kBf16 ? "bf16" : dtype == DType::kF16 ? "fp16" : "fp32";
-      const std::string what = target + " logits, " + name;
+      const std::string what = target + " logits, " + std::string(kernel::Name(dtype));
       if (device.major < 8) {
         add(Skipped(what, "host-hopper's bits", device, "takes fused multiply-adds instead"));
         continue;

@@ -8,8 +8,9 @@
 #include <thread>
 
 #include "fuzz/base/json.h"
-#include "oracle/judge/expectation.h"
-#include "oracle/judge/verdict.h"
+#include "fuzz/base/mix.h"
+#include "oracle/judge/judge.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -77,11 +78,13 @@ std::string Differ(Output output, int64_t row, int64_t column, const Element& de
 }  // namespace
 
 std::vector<WatchedRow> AuditedRows(const DeviceCase& device_case, const kernel::Results& results,
-                                    int64_t index) {
+                                    uint64_t seed) {
   std::vector<WatchedRow> watched;
   const int64_t n = device_case.problem().rows();
-  if (index % 10 != 0 || n == 0 || device_case.problem().weight.size() > kMostAudited) return watched;
-  for (const int64_t row : {int64_t{0}, index * 7919 % n}) {
+  const bool drawn = Mix(seed, 55) % 10 == 0;
+  if (!drawn || n == 0 || device_case.problem().weight.size() > kMostAudited) return watched;
+  const auto other = static_cast<int64_t>(Mix(seed, 56) % static_cast<uint64_t>(n));
+  for (const int64_t row : {int64_t{0}, other}) {
     for (const Output output :
          {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
       if (Find(results, output)) watched.push_back({output, row, {}});

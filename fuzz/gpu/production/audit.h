@@ -13,15 +13,15 @@
 #include "fuzz/gpu/production/device_case.h"
 #include "oracle/contract.h"
 #include "oracle/cuda/device_oracle.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 
-// Two rows of the outputs that `results` has are audited, of one case in ten. Weights above
-// kMostAudited elements are left out: they take minutes to read.
+// Returns two rows of the outputs that `results` has, for one seed in ten; none for the others. Weights
+// above kMostAudited elements are left out: they take minutes to read.
 inline constexpr int64_t kMostAudited = int64_t{1} << 30;
 std::vector<oracle::cuda::WatchedRow> AuditedRows(const DeviceCase& device_case,
-                                                  const kernel::Results& results, int64_t index);
+                                                  const kernel::Results& results, uint64_t seed);
 
 // Returns an empty text, or the first element in which the two disagree: in the required value, by more
 // than both radii, or in its bound by more than 2^-19 of it.

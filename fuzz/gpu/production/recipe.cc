@@ -56,30 +56,18 @@ void DrawShape(Dice* dice, double most, Recipe* r) {
 }
 
 void DrawValues(Dice* dice, Recipe* r) {
-  constexpr Values kKinds[] = {Values::kGaussian,   Values::kGaussian, Values::kSmallLse,
-                               Values::kSmallLse,   Values::kLattice,  Values::kOffset,
-                               Values::kConfident,  Values::kTies,     Values::kMassive,
-                               Values::kAllNegative};
-  r->values = dice->Of(kKinds);
-  const auto range = [&](int low, int high) {
-    r->exp = low + static_cast<int>(dice->Below(high - low + 1));
+  struct Kind {
+    Values values;
+    int least, most;  // exp
   };
-  switch (r->values) {
-    case Values::kSmallLse:
-      return range(2, 7);
-    case Values::kLattice:
-      return range(-2, 5);
-    case Values::kOffset:
-      return range(6, 20);
-    case Values::kConfident:
-      return range(4, 50);
-    case Values::kTies:
-      return range(0, 12);
-    case Values::kAllNegative:
-      return range(4, 13);
-    default:
-      return range(-2, 3);
-  }
+  constexpr Kind kKinds[] = {{Values::kGaussian, -2, 3},  {Values::kGaussian, -2, 3},
+                             {Values::kSmallLse, 2, 7},   {Values::kSmallLse, 2, 7},
+                             {Values::kLattice, -2, 5},   {Values::kOffset, 6, 20},
+                             {Values::kConfident, 4, 50}, {Values::kTies, 0, 12},
+                             {Values::kMassive, -2, 3},   {Values::kAllNegative, 4, 13}};
+  const Kind kind = dice->Of(kKinds);
+  r->values = kind.values;
+  r->exp = kind.least + static_cast<int>(dice->Below(kind.most - kind.least + 1));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -60,18 +61,9 @@ std::vector<bool> IgnoredRows(const Recipe& r) {
 int64_t IgnoreIndex(const Recipe& r) {
   if (r.labels == Labels::kFarIgnored) return (int64_t{1} << 32) + FarColumn(r);
   if (!Ignores(r.labels) || r.v < 2) return kUsualIgnoreIndex;
-  switch (Below(StreamOf(r, Purpose::kIgnored).At(0)[0], 8)) {
-    case 0:
-      return 0;
-    case 1:
-      return r.v - 1;
-    case 2:
-      return -1;
-    case 3:
-      return r.v;
-    default:
-      return kUsualIgnoreIndex;
-  }
+  const int64_t choices[] = {0, r.v - 1, -1, r.v};
+  const int64_t which = Below(StreamOf(r, Purpose::kIgnored).At(0)[0], 2 * std::ssize(choices));
+  return which < std::ssize(choices) ? choices[which] : kUsualIgnoreIndex;
 }
 
 // True for half of the rows, and at least for one.

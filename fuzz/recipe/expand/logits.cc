@@ -14,70 +14,16 @@ namespace plumbline::fuzz {
 
 namespace {
 
-constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-
-// Dot products that carry integers of up to 24 bits: 7 bits a dimension, which every dtype holds. If
-// there are too few dimensions, only the highest digits are carried. Powers of two move from weight to
-// hidden where fp16 would not hold them.
-class Digits {
- public:
-  // Logits are k 2^least with |k| < 2^bits.
-  Digits(const Recipe& r, int least, int bits)
-      : fp16_(r.dtype == kernel::DType::kF16), least_(least), all_((bits + 6) / 7) {
-    dims_ = std::min<int64_t>(all_, r.h);
-  }
-  int64_t dims() const { return dims_; }
-  double Hidden(int64_t d) const { return Scale(1.0, Share(d)); }
-  double Weight(int64_t k, int64_t d) const {
-    const int64_t digit = (std::abs(k) >> (7 * Place(d))) & 127;
-    return Scale(static_cast<double>(k < 0 ? -digit : digit), Exponent(d) - Share(d));
-  }
-
- private:
-  int64_t Place(int64_t d) const { return all_ - 1 - d; }  // highest first
-  int Exponent(int64_t d) const { return least_ + 7 * static_cast<int>(Place(d)); }
-  int Share(int64_t d) const {
-    if (!fp16_) return 0;
-    return Exponent(d) > 8 ? Exponent(d) - 8 : Exponent(d) < -24 ? Exponent(d) + 24 : 0;
-  }
-
-  bool fp16_;
-  int least_;
-  int64_t all_, dims_;
-};
-
 enum class Rest { kZero, kNoise };  // the contents of weight in the dimensions beyond the digits
 
-// Makes logit v about integer_of(v) 2^least; if `scaled`, times 2^-1, 1 or 2 by row. Noise is multiples
-// of 1/64 up to 1/2, left out if it would not be exact beside the rest.
+// Fills with Integers (fuzz/recipe/expand/kinds.h). Noise is left out if it would not be exact beside
+// the rest.
 template <class IntegerOf>
-void FillIntegers(const Recipe& r, int least, int bits, bool scaled, Rest rest, IntegerOf integer_of,
+void FillIntegers(const Recipe& r, int least, int bits, Rest rest, IntegerOf integer_of,
                   HostTensor* hidden, HostTensor* weight) {
-  const Digits digits(r, least, bits);
   const bool noise = rest == Rest::kNoise && least + bits <= 15 && least >= -8;
-  Fill(hidden, [&](int64_t i) {
-    const int scale =
-        scaled ? static_cast<int>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) - 1 : 0;
-    return [=, bits_of = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      if (d < digits.dims()) return Scale(digits.Hidden(d), scale);
-      // Without noise hidden holds integers: finer values would make the products' lattice finer than
-      // the logits'.
-      return static_cast<double>(Below(bits_of.Word(d), 17) - 8) / (noise ? 8 : 1);
-    };
-  });
-  const int64_t rest_dims = r.h - digits.dims();
-  Fill(weight, [&](int64_t v) {
-    const int64_t k = integer_of(v);
-    const PhiloxBlock plan = StreamOf(r, Purpose::kWeightPlan).At(v);
-    const int64_t first = digits.dims() + (rest_dims > 0 ? Below(plan[0], rest_dims) : 0);
-    const int64_t second = digits.dims() + (rest_dims > 0 ? Below(plan[1], rest_dims) : 0);
-    const int64_t first_noise = Below(plan[2], 5) - 2, second_noise = Below(plan[3], 5) - 2;
-    return [=](int64_t d) {
-      if (d < digits.dims()) return digits.Weight(k, d);
-      if (!noise) return 0.0;
-      return static_cast<double>((d == first ? first_noise : 0) + (d == second ? second_noise : 0)) / 8;
-    };
-  });
+  FillKind(Integers<IntegerOf>{{r.seed}, Digits(r, least, bits), r.h, false, noise, integer_of}, hidden,
+           weight);
 }
 
 int BitWidth(int64_t n) { return n == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(n)); }
@@ -117,27 +63,26 @@ void FillStaircase(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     return number * tile / 4 + v % tile / 4 + (number % 2 == 0 ? tile : 0);
   };
   // Noise of up to 1/2 must not hide the gain of a tile.
-  FillIntegers(r, exp - 6, BitWidth(r.v + tile) + 1, false, exp < 4 ? Rest::kZero : Rest::kNoise,
-               height, hidden, weight);
+  FillIntegers(r, exp - 6, BitWidth(r.v + tile) + 1, exp < 4 ? Rest::kZero : Rest::kNoise, height,
+               hidden, weight);
 }
 
-// Several columns share the largest logit, +-2^exp, to the bit: a pair beside a tile edge, all columns
-// beside edges, or half of all. The others are 1/8 to 8 below.
-void FillTies(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const int exp = HoldExp(r, 0, 14, 14);
-  const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
-  const int64_t tile = std::min(Tile(plan[0]), std::max<int64_t>(r.v / 2, 1));
-  const int64_t edge = tile * (1 + Below(plan[1], std::max<int64_t>((r.v - 1) / tile, 1)));
-  const int64_t style = Below(plan[2], 3);
-  const int64_t top = ((plan[3] & 1) != 0 ? -8 : 8) * (int64_t{1} << exp);
-  const auto is_tied = [&](int64_t v) {
-    if (style == 0) return v == edge || v == edge - 1;
-    if (style == 1) return v % tile == 0 || v % tile == tile - 1;
-    return (WordOf(r, v) & 1) != 0;
-  };
-  FillIntegers(
-      r, -3, exp + 5, true, Rest::kZero,
-      [&](int64_t v) { return is_tied(v) ? top : top - 1 - Below(WordOf(r, v), 64); }, hidden, weight);
+Digits::Digits(const Recipe& r, int least, int bits)
+    : fp16_(r.dtype == kernel::DType::kF16),
+      least_(least),
+      all_((bits + 6) / 7),
+      dims_(std::min<int64_t>(all_, r.h)) {}
+
+TiedInteger::TiedInteger(const Recipe& r) : Kind{r.seed} {
+  const PhiloxBlock plan = Of(Purpose::kPlan).At(0);
+  tile = std::min(Tile(plan[0]), std::max<int64_t>(r.v / 2, 1));
+  edge = tile * (1 + Below(plan[1], std::max<int64_t>((r.v - 1) / tile, 1)));
+  style = Below(plan[2], 3);
+  top = ((plan[3] & 1) != 0 ? -8 : 8) * (int64_t{1} << HoldExp(r, 0, 14, 14));
+}
+
+Ties TiesOf(const Recipe& r) {
+  return {{r.seed}, Digits(r, -3, HoldExp(r, 0, 14, 14) + 5), r.h, true, false, TiedInteger(r)};
 }
 
 // One logit of 0 and the others far below: between -87 and -104, where fp32 weights turn subnormal and
@@ -154,8 +99,7 @@ void FillOutlier(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     return static_cast<int64_t>(edge * 0x1p17) + Below(bits, 9) - 4;
   };
   FillIntegers(
-      r, -17, 24, false, Rest::kZero, [&](int64_t v) { return v == place ? 0 : -gap(v); }, hidden,
-      weight);
+      r, -17, 24, Rest::kZero, [&](int64_t v) { return v == place ? 0 : -gap(v); }, hidden, weight);
 }
 
 // The two largest logits, about +-2^exp, differ by the last bit of fp32; the others lie 1 to 8 below,
@@ -170,7 +114,7 @@ void FillUlpApart(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t top = sign * ((int64_t{3} << 22) + Below(plan[3], int64_t{1} << 20));
   const int64_t one = int64_t{1} << (23 - exp);
   FillIntegers(
-      r, exp - 23, 24, false, Rest::kZero,
+      r, exp - 23, 24, Rest::kZero,
       [&](int64_t v) {
         if (v == upper) return top + 1;
         if (v == lower) return top;
@@ -188,7 +132,7 @@ void FillLseZero(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t spread = int64_t{1} << Below(plan[0], 15);
   const auto level = static_cast<int64_t>(NaturalLog(std::max<int64_t>(r.v, 1)) * 0x1p16);
   FillIntegers(
-      r, -16, 21, false, Rest::kZero,
+      r, -16, 21, Rest::kZero,
       [&](int64_t v) { return -level - spread / 2 + Below(WordOf(r, v), spread); }, hidden, weight);
 }
 
@@ -200,7 +144,7 @@ void FillEntropyTrap(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t leader = Below(plan[0], std::max<int64_t>(r.v, 1)), lead = 8 + Below(plan[1], 17);
   const int64_t offset = ((plan[2] & 1) != 0 ? -1 : 1) * (int64_t{1} << exp);
   FillIntegers(
-      r, 0, exp + 2, false, Rest::kNoise,
+      r, 0, exp + 2, Rest::kNoise,
       [&](int64_t v) { return offset + (v == leader ? lead : Below(WordOf(r, v), 3)); }, hidden,
       weight);
 }
@@ -212,7 +156,7 @@ void FillFar(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
   const int64_t top = ((plan[0] & 1) != 0 ? -1 : 1) * (int64_t{1} << exp);
   FillIntegers(
-      r, 0, exp + 2, false, Rest::kZero,
+      r, 0, exp + 2, Rest::kZero,
       [&](int64_t v) {
         const uint32_t bits = WordOf(r, v);
         if ((bits & 3) == 0) return top - std::abs(top) / 2 - Below(bits, int64_t{1} << (exp - 1));

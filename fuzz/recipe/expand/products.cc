@@ -15,9 +15,6 @@ namespace plumbline::fuzz {
 
 namespace {
 
-// floor(log2 n), n >= 1.
-int FloorLog2(int64_t n) { return static_cast<int>(std::bit_width(static_cast<uint64_t>(n))) - 1; }
-
 int64_t Depth(const Recipe& r) { return std::max<int64_t>(r.h, 1); }
 
 double SignOf(uint32_t bit) { return (bit & 1) != 0 ? -1 : 1; }
@@ -28,9 +25,6 @@ int HighestExponent(const Recipe& r) {
   if (r.dtype == kernel::DType::kF16) return 14;
   return (121 - FloorLog2(Depth(r))) / 2;
 }
-int LowestExponent(kernel::DType dtype) {  // the exponent of a subnormal's last bit
-  return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
-}
 
 // One of TestFloat's significands (genCases_f32.c), `bits` bits long: all zeros, all ones, one bit, a
 // run of ones, or all but one bit.
@@ -38,23 +32,9 @@ int64_t Pattern(uint32_t word, int bits) {
   const int64_t all = (int64_t{1} << bits) - 1;
   const auto at = static_cast<int>(Below(word << 3, bits)),
              to = static_cast<int>(Below(word << 13, bits));
-  switch (word >> 29) {
-    case 0:
-      return 0;
-    case 1:
-      return all;
-    case 2:
-    case 3:
-      return int64_t{1} << at;
-    case 4:
-      return all ^ (int64_t{1} << at);
-    case 5:
-      return all >> at;
-    case 6:
-      return all ^ (all >> at);
-    default:
-      return (all >> std::min(at, to)) ^ (all >> std::max(at, to));
-  }
+  const int64_t one = int64_t{1} << at, run = (all >> std::min(at, to)) ^ (all >> std::max(at, to));
+  const int64_t patterns[8] = {0, all, one, one, all ^ one, all >> at, all ^ (all >> at), run};
+  return patterns[word >> 29];
 }
 
 }  // namespace
@@ -82,15 +62,9 @@ void FillTruncate(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 // Every product positive, logits about 2^exp: truncation adds up along H instead of averaging out.
 void FillPositive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -20, 30, 10) - FloorLog2(Depth(r));
-  const auto fill = [&](HostTensor* tensor, Purpose purpose, int scale) {
-    Fill(tensor, [&r, purpose, scale](int64_t i) {
-      return [=, bits = BitsOf(r, purpose, i)](int64_t d) mutable {
-        return Scale(1 + Unit(bits.Word(d)), scale);
-      };
-    });
-  };
-  fill(hidden, Purpose::kHidden, -1);
-  fill(weight, Purpose::kWeight, exp);
+  FillBoth(r, hidden, weight, [&](Purpose purpose, RowBits& bits, int64_t d) {
+    return Scale(1 + Unit(bits.Word(d)), purpose == Purpose::kHidden ? -1 : exp);
+  });
 }
 
 // Half of the elements are zeros of either sign, and one row in four of hidden and of weight has only
@@ -116,45 +90,20 @@ void FillSignedZeros(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 void FillFullBits(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, -10, 10, 8) - FloorLog2(Depth(r)) / 2 - 1;
   const int precision = PrecisionOf(r.dtype);
-  const auto fill = [&](HostTensor* tensor, Purpose purpose, int scale) {
-    Fill(tensor, [&r, purpose, scale, precision](int64_t i) {
-      return [=, bits = BitsOf(r, purpose, i)](int64_t d) mutable {
-        const uint64_t pair = bits.Pair(d);
-        const int64_t half = int64_t{1} << (precision - 1);
-        const int64_t odd = half + (Below(static_cast<uint32_t>(pair), half) | 1);
-        return SignOf(static_cast<uint32_t>(pair >> 32)) *
-               Scale(static_cast<double>(odd), scale - precision + 1);
-      };
-    });
-  };
-  fill(hidden, Purpose::kHidden, 0);
-  fill(weight, Purpose::kWeight, exp);
+  FillBoth(r, hidden, weight, [&](Purpose purpose, RowBits& bits, int64_t d) {
+    const uint64_t pair = bits.Pair(d);
+    const int64_t half = int64_t{1} << (precision - 1);
+    const int64_t odd = half + (Below(static_cast<uint32_t>(pair), half) | 1);
+    const int scale = purpose == Purpose::kHidden ? 0 : exp;
+    return SignOf(static_cast<uint32_t>(pair >> 32)) *
+           Scale(static_cast<double>(odd), scale - precision + 1);
+  });
 }
 
-// One to three channels of hidden hold 1 000 to 8 000 in every row, as the residual streams of large
-// models do. The others hold 2^-6, yet their share of a logit is of order 2^exp too.
-void FillMassive(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const int exp = HoldExp(r, -4, 6, 4);
-  const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
+Massive::Massive(const Recipe& r) : Kind{r.seed}, exp(HoldExp(r, -4, 6, 4)) {
+  const PhiloxBlock plan = Of(Purpose::kPlan).At(0);
   const int64_t count = 1 + Below(plan[3], 3);
-  int64_t massive[3];
-  for (size_t k = 0; k < 3; ++k) massive[k] = Below(plan[k % static_cast<size_t>(count)], Depth(r));
-  const auto is_massive = [=](int64_t d) {
-    return d == massive[0] || d == massive[1] || d == massive[2];
-  };
-  Fill(hidden, [&](int64_t i) {
-    return [=, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      const uint64_t pair = bits.Pair(d);
-      if (!is_massive(d)) return 0x1p-6 * Bell(pair);
-      return SignOf(static_cast<uint32_t>(d)) * (1000 + 7000 * Unit(static_cast<uint32_t>(pair)));
-    };
-  });
-  Fill(weight, [&](int64_t v) {
-    return [=, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
-      const double bell = Bell(bits.Pair(d));
-      return Scale(bell, is_massive(d) ? exp - 12 : 0);
-    };
-  });
+  for (size_t k = 0; k < 3; ++k) channels[k] = Below(plan[k % static_cast<size_t>(count)], Depth(r));
 }
 
 // Rows of weight are copies of four rows, times 0, 1, -1 or 1/2, and rows of hidden are copies of two.
@@ -183,23 +132,17 @@ void FillLowRank(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 void FillBitPatterns(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int limit = std::clamp(r.exp, 0, HighestExponent(r)), precision = PrecisionOf(r.dtype);
   const int lowest = r.dtype == kernel::DType::kF16 ? -14 : -126;
-  const auto fill = [&](HostTensor* tensor, Purpose purpose) {
-    Fill(tensor, [&, purpose](int64_t i) {
-      return [&, row = BitsOf(r, purpose, i)](int64_t d) mutable {
-        const uint64_t bits = row.Pair(d);
-        const auto word = static_cast<uint32_t>(bits), place = static_cast<uint32_t>(bits >> 32);
-        int exponent = static_cast<int>(Below(place << 3, 2 * limit + 1)) - limit;
-        if ((place >> 30) == 0) exponent = 0;
-        if ((place >> 30) == 1) exponent = static_cast<int>(Below(place << 3, 5)) - 2;
-        exponent = std::clamp(exponent, lowest, limit);
-        const int64_t significand = (int64_t{1} << (precision - 1)) + Pattern(word, precision - 1);
-        const double value = Scale(static_cast<double>(significand), exponent - precision + 1);
-        return (place & 1) != 0 ? -value : value;
-      };
-    });
-  };
-  fill(hidden, Purpose::kHidden);
-  fill(weight, Purpose::kWeight);
+  FillBoth(r, hidden, weight, [&](Purpose, RowBits& row, int64_t d) {
+    const uint64_t bits = row.Pair(d);
+    const auto word = static_cast<uint32_t>(bits), place = static_cast<uint32_t>(bits >> 32);
+    int exponent = static_cast<int>(Below(place << 3, 2 * limit + 1)) - limit;
+    if ((place >> 30) == 0) exponent = 0;
+    if ((place >> 30) == 1) exponent = static_cast<int>(Below(place << 3, 5)) - 2;
+    exponent = std::clamp(exponent, lowest, limit);
+    const int64_t significand = (int64_t{1} << (precision - 1)) + Pattern(word, precision - 1);
+    const double value = Scale(static_cast<double>(significand), exponent - precision + 1);
+    return (place & 1) != 0 ? -value : value;
+  });
 }
 
 // Every exponent is equally likely. In one problem of four each element has its own exponent, from the
@@ -222,22 +165,16 @@ void FillAllExponents(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     const int whole = of_dimension[static_cast<size_t>(d)];
     return purpose == Purpose::kHidden ? whole : share - whole;
   };
-  const auto fill = [&](HostTensor* tensor, Purpose purpose) {
-    Fill(tensor, [&, purpose](int64_t i) {
-      return [&, purpose, row = BitsOf(r, purpose, i)](int64_t d) mutable {
-        const uint64_t bits = row.Pair(d);
-        const auto place = static_cast<uint32_t>(bits >> 32);
-        const int exponent = exponent_of(purpose, d, place);
-        const int kept = std::min(precision - 1, exponent - lowest);  // fewer bits below the normals
-        const int64_t significand =
-            (int64_t{1} << kept) + Below(static_cast<uint32_t>(bits), int64_t{1} << kept);
-        const double value = Scale(static_cast<double>(significand), exponent - kept);
-        return (place & 1) != 0 ? -value : value;
-      };
-    });
-  };
-  fill(hidden, Purpose::kHidden);
-  fill(weight, Purpose::kWeight);
+  FillBoth(r, hidden, weight, [&](Purpose purpose, RowBits& row, int64_t d) {
+    const uint64_t bits = row.Pair(d);
+    const auto place = static_cast<uint32_t>(bits >> 32);
+    const int exponent = exponent_of(purpose, d, place);
+    const int kept = std::min(precision - 1, exponent - lowest);  // fewer bits below the normals
+    const int64_t significand =
+        (int64_t{1} << kept) + Below(static_cast<uint32_t>(bits), int64_t{1} << kept);
+    const double value = Scale(static_cast<double>(significand), exponent - kept);
+    return (place & 1) != 0 ? -value : value;
+  });
 }
 
 }  // namespace plumbline::fuzz

@@ -12,34 +12,21 @@
 
 namespace plumbline::fuzz {
 
-namespace {
-
-int LeastExponent(kernel::DType dtype) {  // the exponent of a subnormal's last bit
-  return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
-}
-
-}  // namespace
-
 // Subnormals j 2^least against (1 + k/128) 2^e, with e such that logits are of order 1; either factor
 // may be the subnormal one. Or both are small, so that products are subnormal themselves or vanish.
 void FillSubnormal(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int64_t style = Below(StreamOf(r, Purpose::kPlan).At(0)[0], 3);
-  const int least = LeastExponent(r.dtype), precision = PrecisionOf(r.dtype);
+  const int least = LowestExponent(r.dtype), precision = PrecisionOf(r.dtype);
   const int64_t limit = int64_t{1} << (precision - 1);
-  const auto fill = [&](HostTensor* tensor, Purpose purpose, bool subnormal) {
-    Fill(tensor, [&, purpose, subnormal](int64_t i) {
-      return [&, subnormal, row = BitsOf(r, purpose, i)](int64_t d) mutable {
-        const uint64_t bits = row.Pair(d);
-        const double sign = (bits & 1) != 0 ? -1 : 1;
-        const auto word = static_cast<uint32_t>(bits >> 32);
-        if (subnormal) return sign * Scale(static_cast<double>(Below(word, limit)), least);
-        const double mantissa = 1 + static_cast<double>(Below(word, 128)) / 128;
-        return sign * Scale(mantissa, style == 2 ? least / 2 : -(least + precision - 1));
-      };
-    });
-  };
-  fill(hidden, Purpose::kHidden, style != 1);
-  fill(weight, Purpose::kWeight, style != 0);
+  FillBoth(r, hidden, weight, [&](Purpose purpose, RowBits& row, int64_t d) {
+    const bool subnormal = style != (purpose == Purpose::kHidden ? 1 : 0);
+    const uint64_t bits = row.Pair(d);
+    const double sign = (bits & 1) != 0 ? -1 : 1;
+    const auto word = static_cast<uint32_t>(bits >> 32);
+    if (subnormal) return sign * Scale(static_cast<double>(Below(word, limit)), least);
+    const double mantissa = 1 + static_cast<double>(Below(word, 128)) / 128;
+    return sign * Scale(mantissa, style == 2 ? least / 2 : -(least + precision - 1));
+  });
 }
 
 // Columns are copies of three, so that many logits are equal to the bit and no single one decides the

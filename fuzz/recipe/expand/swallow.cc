@@ -15,8 +15,6 @@ namespace plumbline::fuzz {
 
 namespace {
 
-constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-
 // Picks the columns whose exact logits lie above the large product alone; the others' lie below. They
 // are all or none (which lse shows), the larger ones (entropy), or the first (its logprob and its
 // gradient).

@@ -7,75 +7,21 @@
 
 namespace plumbline::fuzz {
 
-namespace {
+Gaussian::Gaussian(const Recipe& r) : Gaussian(r, HoldExp(r, -100, 100, 10)) {}
+Gaussian::Gaussian(const Recipe& r, int exp)
+    : Kind{r.seed}, scale(Scale(1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.h, 1))), exp)) {}
 
-void FillGaussian(const Recipe& r, int exp, HostTensor* hidden, HostTensor* weight) {
-  const double scale = Scale(1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.h, 1))), exp);
-  Fill(hidden, [&](int64_t i) {
-    return [bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable { return Bell(bits.Pair(d)); };
-  });
-  Fill(weight, [&](int64_t v) {
-    return [scale, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
-      return scale * Bell(bits.Pair(d));
-    };
-  });
-}
-
-// A non-negative spread of mean 0.64 * scale over `dims` dimensions, split into its two factors.
-double SpreadHidden(uint64_t bits) { return std::fabs(Bell(bits)); }
-double SpreadWeight(uint64_t bits, double scale, int64_t dims) {
-  return std::fabs(Bell(bits)) * scale / static_cast<double>(dims);
-}
-
-// Dimension 0 carries the logit times the row's scale of 1, 1.25 or 1.5: 0 to -2 for up to three
-// columns, -2^exp to -1.5 * 2^exp for the others. The other dimensions lower each by about 0.3. So the
-// maximum is near 0 but never above it, and columns beyond V, if read as 0, would weigh more than all
-// that exist.
-void FillSmallLse(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const double depth = Scale(1.0, HoldExp(r, 0, 60, 14));
-  const PhiloxBlock plan = StreamOf(r, Purpose::kPlan).At(0);
+SmallLse::SmallLse(const Recipe& r)
+    : PositiveHidden{{r.seed}, 3}, depth(Scale(1.0, HoldExp(r, 0, 60, 14))), h(r.h) {
+  const PhiloxBlock plan = Of(Purpose::kPlan).At(0);
   const int64_t near_count = 1 + Below(plan[3], 3);
-  int64_t near[3] = {-1, -1, -1};
   for (int64_t k = 0; k < near_count; ++k) near[k] = Below(plan[static_cast<size_t>(k)], r.v);
-  Fill(hidden, [&](int64_t i) {
-    const double scale =
-        1 + static_cast<double>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 3)) / 4;
-    return [scale, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      return d == 0 ? scale : SpreadHidden(bits.Pair(d));
-    };
-  });
-  Fill(weight, [&](int64_t v) {
-    const double unit = Unit(StreamOf(r, Purpose::kWeightPlan).At(v)[0]);
-    const bool is_near = v == near[0] || v == near[1] || v == near[2];
-    const double logit = is_near ? -2 * unit : -depth * (1 + unit / 2);
-    return [&, logit, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
-      return d == 0 ? logit : -SpreadWeight(bits.Pair(d), 0.5, r.h - 1);
-    };
-  });
 }
 
-// Dimension 0 is -2^exp in every column, dimension 1 is a gap of 0 to -4, and the rest lower each by
-// about 0.2. If there is only dimension 0, it carries gaps of multiples of 2^(exp-7), which every dtype
-// represents.
-void FillAllNegative(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
-  const double depth = Scale(1.0, HoldExp(r, -20, 100, 14));
-  Fill(hidden, [&](int64_t i) {
-    const double scale =
-        1 + static_cast<double>(Below(StreamOf(r, Purpose::kHiddenPlan).At(i)[0], 4)) / 4;
-    return [scale, bits = BitsOf(r, Purpose::kHidden, i)](int64_t d) mutable {
-      return d == 0 ? scale : SpreadHidden(bits.Pair(d));
-    };
-  });
-  Fill(weight, [&](int64_t v) {
-    const uint32_t gap = StreamOf(r, Purpose::kWeightPlan).At(v)[0];
-    return [&, gap, bits = BitsOf(r, Purpose::kWeight, v)](int64_t d) mutable {
-      if (r.h == 1) return -depth * (1 + static_cast<double>(Below(gap, 8)) / 128);
-      if (d == 0) return -depth;
-      if (d == 1) return -4 * Unit(gap);
-      return -SpreadWeight(bits.Pair(d), 0.25, r.h - 2);
-    };
-  });
-}
+AllNegative::AllNegative(const Recipe& r)
+    : PositiveHidden{{r.seed}, 4}, depth(Scale(1.0, HoldExp(r, -20, 100, 14))), h(r.h) {}
+
+namespace {
 
 // Two dimensions: w = (m, -(m + k)) 2^(exp-p) under equal h, with m of p - 1 bits, so that the sum of
 // the pair is k of its last bits.
@@ -99,7 +45,7 @@ void FillCancelTwo(const Recipe& r, int exp, HostTensor* hidden, HostTensor* wei
 // 2^exp and cancel exactly. The last dimensions carry bell-shaped logits of standard deviation 1.
 void FillCancel(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   const int exp = HoldExp(r, 0, 60, 15);
-  if (r.h < 2) return FillGaussian(r, 0, hidden, weight);  // nothing to cancel against
+  if (r.h < 2) return FillKind(Gaussian(r, 0), hidden, weight);  // nothing to cancel against
   if (r.h == 2) return FillCancelTwo(r, exp, hidden, weight);
   const int64_t pairs = (r.h - std::max<int64_t>(1, r.h / 4)) / 2, rest = r.h - 2 * pairs;
   const double large = Scale(1 / (4.0 * static_cast<double>(pairs)), exp);
@@ -149,17 +95,17 @@ void FillSwallow(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
 void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
   switch (r.values) {
     case Values::kGaussian:
-      return FillGaussian(r, HoldExp(r, -100, 100, 10), hidden, weight);
     case Values::kSmallLse:
-      return FillSmallLse(r, hidden, weight);
     case Values::kAllNegative:
-      return FillAllNegative(r, hidden, weight);
+    case Values::kLattice:
+    case Values::kTies:
+    case Values::kMassive:
+      break;
     case Values::kOffset:
-      return FillOffset(r, hidden, weight);
+      if (r.h == 1) return FillLoneOffset(r, hidden, weight);
+      break;
     case Values::kConfident:
       return FillConfident(r, hidden, weight);
-    case Values::kLattice:
-      return FillLattice(r, hidden, weight);
     case Values::kCancel:
       return FillCancel(r, hidden, weight);
     case Values::kSwallow:
@@ -182,8 +128,6 @@ void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     case Values::kFalling:
     case Values::kZigzag:
       return FillStaircase(r, hidden, weight);
-    case Values::kTies:
-      return FillTies(r, hidden, weight);
     case Values::kOutlier:
       return FillOutlier(r, hidden, weight);
     case Values::kUlpApart:
@@ -202,8 +146,6 @@ void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
       return FillSignedZeros(r, hidden, weight);
     case Values::kFullBits:
       return FillFullBits(r, hidden, weight);
-    case Values::kMassive:
-      return FillMassive(r, hidden, weight);
     case Values::kLowRank:
       return FillLowRank(r, hidden, weight);
     case Values::kBitPatterns:
@@ -211,6 +153,7 @@ void FillValues(const Recipe& r, HostTensor* hidden, HostTensor* weight) {
     case Values::kAllExponents:
       return FillAllExponents(r, hidden, weight);
   }
+  VisitKind(r, [&](const auto& kind) { FillKind(kind, hidden, weight); });
 }
 
 }  // namespace plumbline::fuzz

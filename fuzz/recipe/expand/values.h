@@ -19,7 +19,7 @@
 #include "fuzz/base/philox.h"
 #include "fuzz/problem/narrow.h"
 #include "fuzz/problem/owned_problem.h"
-#include "fuzz/recipe/expand/purpose.h"
+#include "fuzz/recipe/expand/kinds.h"
 #include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
@@ -32,21 +32,21 @@ inline RowBits BitsOf(const Recipe& recipe, Purpose purpose, int64_t row) {
   return {StreamOf(recipe, purpose), row};
 }
 
-// The significant bits of a dtype, and its largest finite value as a double.
+// The significant bits of a dtype.
 inline int PrecisionOf(kernel::DType dtype) {
   return dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
 }
-inline double LargestOf(kernel::DType dtype) {
-  return dtype == kernel::DType::kBf16  ? 0x1.fep127
-         : dtype == kernel::DType::kF16 ? 65504.0
-                                        : 0x1.fffffep127;
+
+// The exponent of the last bit of a subnormal.
+inline int LowestExponent(kernel::DType dtype) {
+  return dtype == kernel::DType::kBf16 ? -133 : dtype == kernel::DType::kF16 ? -24 : -149;
 }
 
-// Computes x * 2^exp, rounded once, like std::ldexp but inline: a call for each element is slow.
-inline double Scale(double x, int64_t exp) {
-  if (exp < -1022 || exp > 1023)
-    return std::ldexp(x, static_cast<int>(std::clamp<int64_t>(exp, -5000, 5000)));
-  return x * std::bit_cast<double>(static_cast<uint64_t>(exp + 1023) << 52);
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+
+// floor(log2 n), n >= 1.
+inline int FloorLog2(int64_t n) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(n))) - 1;
 }
 
 // Clamps recipe.exp to the range that the kind of values can express; fp16 has an upper end of its own.
@@ -80,44 +80,44 @@ void Fill(HostTensor* tensor, RowOf row_of) {
   flush();
 }
 
+// Fills both: element d of a row is element(purpose, bits, d), with the bits of that row. Purpose is
+// kHidden or kWeight.
+template <class Element>
+void FillBoth(const Recipe& r, HostTensor* hidden, HostTensor* weight, const Element& element) {
+  for (const Purpose purpose : {Purpose::kHidden, Purpose::kWeight}) {
+    Fill(purpose == Purpose::kHidden ? hidden : weight, [&](int64_t i) {
+      return [&, bits = BitsOf(r, purpose, i)](int64_t d) mutable { return element(purpose, bits, d); };
+    });
+  }
+}
+
+// Fills both with the elements of a kind of fuzz/recipe/expand/kinds.h.
+template <class Kind>
+void FillKind(const Kind& kind, HostTensor* hidden, HostTensor* weight) {
+  Fill(hidden, [&](int64_t i) { return kind.template Hidden<RowBits>(i); });
+  Fill(weight, [&](int64_t v) { return kind.template Weight<RowBits>(v); });
+}
+
 // Fills hidden [N, H] and weight [V, H], of the recipe's shape and dtype, which are all zero on entry.
-void FillValues(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+using FillFunction = void(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillValues;
 
 // Kinds whose dot products are exact in fp32 whatever the order of summation: every product is a
 // multiple of some 2^q and the sum of magnitudes is at most 2^(q+24).
-void FillOffset(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillConfident(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillLattice(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillConstant(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillConfident, FillLoneOffset, FillConstant;
 
 // Kinds that lose their small terms one by one: fuzz/recipe/expand/swallow.cc.
-void FillSwallowFma(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillSwallowTensor(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillSwallowSum(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillSwallowGrads(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillSwallowFma, FillSwallowTensor, FillSwallowSum, FillSwallowGrads;
 
 // Kinds at the ends of the range: fuzz/recipe/expand/range.cc.
-void FillSubnormal(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillHuge(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillSubnormal, FillHuge;
 
 // Kinds defined by the logits along the vocabulary: fuzz/recipe/expand/logits.cc.
-void FillStaircase(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillTies(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillOutlier(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillUlpApart(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillLseZero(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillEntropyTrap(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillFar(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillStaircase, FillOutlier, FillUlpApart, FillLseZero, FillEntropyTrap, FillFar;
 
 // Kinds defined by the products: fuzz/recipe/expand/products.cc.
-void FillTruncate(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillPositive(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillSignedZeros(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillFullBits(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillMassive(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillLowRank(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillBitPatterns(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
-void FillAllExponents(const Recipe& recipe, HostTensor* hidden, HostTensor* weight);
+FillFunction FillTruncate, FillPositive, FillSignedZeros, FillFullBits, FillLowRank, FillBitPatterns,
+    FillAllExponents;
 
 // The bits of a NaN and of +infinity.
 uint64_t NaNBits(kernel::DType dtype);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/delete.h"
-
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "fuzz/triage/shrink/fold.h"
+#include "fuzz/problem/values.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -18,12 +16,6 @@ using Indices = std::vector<int64_t>;
 // Multiples of the tile sizes in use; a larger one has the residues of the smaller ones.
 constexpr int64_t kTiles[] = {16, 32, 64, 128, 256};
 constexpr int64_t kRowsTriedAlone = 16;
-
-Indices Iota(int64_t count) {
-  Indices indices(static_cast<size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
 
 Indices FirstSorted(const Indices& order, int64_t count) {
   Indices indices(order.begin(), order.begin() + count);
@@ -61,37 +53,23 @@ std::set<int64_t> Residues(int64_t extent) {
   return counts;
 }
 
-std::vector<bool> LabelledEntries(const OwnedProblem& p) {
-  std::vector<bool> labelled(static_cast<size_t>(p.vocab()));
+// Deletes [begin, end), or, in the vocabulary, those of them that are no labels.
+bool DeleteRange(ShrinkSession& session, Axis axis, int64_t begin, int64_t end) {
+  const OwnedProblem& p = session.best();
+  Indices kept = Iota(Extent(p, axis));
+  kept.erase(kept.begin() + begin, kept.begin() + end);
+  if (TryKeep(session, axis, kept)) return true;
+  if (axis != Axis::kVocab) return false;
+  std::set<int64_t> labels;
   for (int64_t i = 0; i < p.rows(); ++i) {
     const int64_t label = p.labels.GetInt(i);
-    if (label != p.ignore_index && label >= 0 && label < p.vocab()) {
-      labelled[static_cast<size_t>(label)] = true;
-    }
+    if (p.IsClass(label) && label >= begin && label < end) labels.insert(label);
   }
-  return labelled;
-}
-
-// Deletes [begin, end), in the vocabulary except for entries that are labels. Returns the number of
-// indices deleted.
-int64_t DeleteRange(ShrinkSession& session, Axis axis, int64_t begin, int64_t end) {
-  const int64_t extent = Extent(session.best(), axis);
-  Indices kept;
-  for (int64_t i = 0; i < extent; ++i) {
-    if (i < begin || i >= end) kept.push_back(i);
-  }
-  if (TryKeep(session, axis, kept)) return end - begin;
-  if (axis != Axis::kVocab) return 0;
-  const std::vector<bool> labelled = LabelledEntries(session.best());
-  kept.clear();
-  for (int64_t i = 0; i < extent; ++i) {
-    if (i < begin || i >= end || labelled[static_cast<size_t>(i)]) kept.push_back(i);
-  }
-  const int64_t deleted = extent - static_cast<int64_t>(kept.size());
   // The range is all labels, or has none: the candidate would be the whole problem, or the one just
   // judged.
-  if (deleted == 0 || deleted == end - begin) return 0;
-  return TryKeep(session, axis, kept) ? deleted : 0;
+  if (labels.empty() || static_cast<int64_t>(labels.size()) == end - begin) return false;
+  kept.insert(kept.begin() + begin, labels.begin(), labels.end());
+  return TryKeep(session, axis, kept);
 }
 
 struct Corner {
@@ -118,15 +96,11 @@ std::vector<Corner> Corners(const OwnedProblem& p, const Focus& focus) {
     if (n > 2) continue;
     for (const int64_t v : counts(p.vocab(), vocab_counts)) {
       for (const int64_t h : counts(p.hidden_size(), {1, 2, 4, 16})) {
-        Corner corner{(n + v) * h, FirstSorted(rows, n), FirstSorted(vocab, v), FirstSorted(columns, h),
-                      false};
-        if (h == p.hidden_size() && n == 1) {
-          Corner folded = corner;
-          folded.values = v + 1;
-          folded.fold = true;
-          corners.push_back(std::move(folded));
+        for (const bool fold : {true, false}) {
+          if (fold && (h < p.hidden_size() || n > 1)) continue;
+          corners.push_back({fold ? v + 1 : (n + v) * h, FirstSorted(rows, n), FirstSorted(vocab, v),
+                             FirstSorted(columns, h), fold});
         }
-        corners.push_back(std::move(corner));
       }
     }
   }
@@ -137,9 +111,7 @@ std::vector<Corner> Corners(const OwnedProblem& p, const Focus& focus) {
 
 }  // namespace
 
-bool KeepCorner(ShrinkSession& session) { return KeepCornerOf(session, session.best()); }
-
-bool KeepCornerOf(ShrinkSession& session, const OwnedProblem& p) {
+bool KeepCorner(ShrinkSession& session, const OwnedProblem& p) {
   if (p.rows() == 0 || p.vocab() == 0 || p.hidden_size() == 0) return false;
   for (const Corner& corner : Corners(p, session.focus())) {
     if (session.Exhausted()) return false;
@@ -191,7 +163,7 @@ bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest) {
     for (int64_t end = Extent(session.best(), axis); end > 0 && !session.Exhausted();) {
       const int64_t begin = std::max<int64_t>(0, end - step);
       if (persistence.Ends()) break;
-      if (persistence.Note(DeleteRange(session, axis, begin, end) > 0)) {
+      if (persistence.Note(DeleteRange(session, axis, begin, end))) {
         changed = true;
         end = std::min(begin, Extent(session.best(), axis));
         step *= 2;

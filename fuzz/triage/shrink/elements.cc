@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/elements.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +9,7 @@
 
 #include "fuzz/problem/values.h"
 #include "fuzz/triage/shrink/order.h"
-#include "fuzz/triage/shrink/tensors.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -23,8 +21,6 @@ struct Element {
 
 // Elements of one magnitude; their signs stay as they are relative to the first one's.
 using Group = std::vector<Element>;
-
-constexpr int kTemperature = 2;
 
 float Get(const OwnedProblem& p, const Element& e) {
   return FloatTensor(p, e.tensor)->GetFloat(e.index);
@@ -107,8 +103,9 @@ bool SimplifyGroup(ShrinkSession& session, const Group& group) {
   return TryPlain(session, group) || Reduce(session, group);
 }
 
-// Returns groups of two or more, those with the largest sum of ranks first.
-std::vector<Group> Duplicates(const OwnedProblem& p, const std::vector<int>& tensors) {
+// Returns groups of two or more with the sums of their ranks, those with the largest sum first.
+std::vector<std::pair<uint64_t, Group>> Duplicates(const OwnedProblem& p,
+                                                   const std::vector<int>& tensors) {
   std::map<uint32_t, Group> groups;
   for (const int tensor : tensors) {
     const HostTensor* t = FloatTensor(p, tensor);
@@ -125,9 +122,7 @@ std::vector<Group> Duplicates(const OwnedProblem& p, const std::vector<int>& ten
   }
   std::stable_sort(weighed.begin(), weighed.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<Group> sorted;
-  for (auto& [weight, group] : weighed) sorted.push_back(std::move(group));
-  return sorted;
+  return weighed;
 }
 
 // Tries other pairs with the same sum, one of the two simpler.
@@ -173,7 +168,7 @@ bool SimplifyDuplicates(ShrinkSession& session) {
   const std::vector<int> scopes[] = {{0, 1}, {0}, {1}, {2}, {3}, {4}};
   for (const std::vector<int>& tensors : scopes) {
     // Groups stay together while others change: values may become equal, but never differ again.
-    for (const Group& group : Duplicates(session.best(), tensors)) {
+    for (const auto& [weight, group] : Duplicates(session.best(), tensors)) {
       if (session.Exhausted()) return changed;
       changed |= SimplifyGroup(session, group);
     }

@@ -14,9 +14,7 @@
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
 #include "fuzz/problem/values.h"
-#include "fuzz/triage/shrink/options.h"
-#include "fuzz/triage/shrink/select.h"
-#include "fuzz/triage/shrink/tensors.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -28,7 +26,6 @@ constexpr int kDraws = 20;
 constexpr int64_t kMostValues = 1 << 16;  // for a problem that grows
 constexpr const char* kTensorNames[kFloatTensors] = {"hidden", "weight", "temperature", "grad_logprob",
                                                      "grad_entropy"};
-constexpr int kTemperature = 2;
 
 std::string List(const std::vector<std::string>& words) {
   std::string text;
@@ -47,6 +44,21 @@ std::string Join(const Tried& tried, bool failed) {
     words.push_back("...");
   }
   return List(words);
+}
+
+// Returns the matrix with so many columns, those that it does not have filled with `rest`.
+HostTensor WithColumns(const HostTensor& from, int64_t columns, float rest) {
+  HostTensor to = HostTensor::Zeros(from.dtype, {from.shape[0], columns});
+  for (int64_t i = 0; i < from.shape[0]; ++i) {
+    for (int64_t d = 0; d < columns; ++d) {
+      if (d < from.shape[1]) {
+        to.SetBits(i * columns + d, from.GetBits(i * from.shape[1] + d));
+      } else {
+        to.SetFloat(i * columns + d, rest);
+      }
+    }
+  }
+  return to;
 }
 
 class Explainer {
@@ -107,8 +119,7 @@ class Explainer {
                 [&](int64_t n) {
                   std::vector<int64_t> rows;
                   for (int64_t i = 0; i < n; ++i) rows.push_back(i % p_.rows());
-                  OwnedProblem grown = SelectRows(p_, rows);
-                  return std::vector<OwnedProblem>{std::move(grown)};
+                  return std::vector{SelectRows(p_, rows)};
                 });
   }
 
@@ -116,15 +127,16 @@ class Explainer {
   Rule Vocabulary() {
     const int64_t v = p_.vocab(), h = p_.hidden_size();
     if (v == 0) return {};
+    // An index of V takes a row of zeros.
+    HostTensor and_zeros = p_.weight;
+    and_zeros.shape[0] = v + 1;
+    and_zeros.bytes.resize(p_.weight.bytes.size() / static_cast<size_t>(v) *
+                           static_cast<size_t>(v + 1));
     const auto grown = [&](int64_t extent, const std::function<int64_t(int64_t)>& source) {
+      std::vector<int64_t> rows = Iota(extent);
+      for (int64_t& row : rows) row = source(row);
       OwnedProblem q = p_;
-      q.weight = HostTensor::Zeros(p_.weight.dtype, {extent, h});
-      for (int64_t i = 0; i < extent; ++i) {
-        const int64_t from = source(i);
-        for (int64_t d = 0; d < h && from >= 0; ++d) {
-          q.weight.SetBits(i * h + d, p_.weight.GetBits(from * h + d));
-        }
-      }
+      q.weight = GatherRows(and_zeros.View(), rows);
       return q;
     };
     return Axis("V", v, {1,  2,  3,  4,  5,   8,   9,   15,  16,  17,  31,  32, 33,
@@ -133,7 +145,7 @@ class Explainer {
                   std::vector<OwnedProblem> some;
                   some.push_back(grown(extent, [&](int64_t i) { return i % v; }));
                   if (extent <= v) return some;
-                  some.push_back(grown(extent, [&](int64_t i) { return i < v ? i : -1; }));
+                  some.push_back(grown(extent, [&](int64_t i) { return std::min(i, v); }));
                   some.push_back(grown(extent, [&](int64_t i) { return std::min(i, v - 1); }));
                   return some;
                 });
@@ -144,16 +156,8 @@ class Explainer {
     if (h == 0) return {};
     const auto grown = [&](int64_t extent, bool fill) {
       OwnedProblem q = p_;
-      for (HostTensor* matrix : {&q.hidden, &q.weight}) {
-        const HostTensor from = *matrix;
-        *matrix = HostTensor::Zeros(from.dtype, {from.shape[0], extent});
-        for (int64_t i = 0; i < from.shape[0]; ++i) {
-          for (int64_t d = 0; d < extent; ++d) {
-            if (d < h) matrix->SetBits(i * extent + d, from.GetBits(i * h + d));
-            if (d >= h && fill && matrix == &q.hidden) matrix->SetFloat(i * extent + d, 1);
-          }
-        }
-      }
+      q.hidden = WithColumns(p_.hidden, extent, fill ? 1 : 0);
+      q.weight = WithColumns(p_.weight, extent, 0);
       return q;
     };
     return Axis("H", h, {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129},
@@ -165,11 +169,8 @@ class Explainer {
   Rule Labels() {
     constexpr int64_t kMostLabels = 20;
     const int64_t v = p_.vocab();
-    const auto is_valid = [&](int64_t label) {
-      return label != p_.ignore_index && label >= 0 && label < v;
-    };
     bool any = false;
-    for (int64_t i = 0; i < p_.rows(); ++i) any = any || is_valid(p_.labels.GetInt(i));
+    for (int64_t i = 0; i < p_.rows(); ++i) any = any || p_.IsClass(p_.labels.GetInt(i));
     if (!any || v < 2) return {};
     Tried tried;
     std::set<int64_t> labels = {0, 1, v / 2, v - 2, v - 1};
@@ -178,7 +179,7 @@ class Explainer {
     for (const int64_t label : labels) {
       OwnedProblem q = p_;
       for (int64_t i = 0; i < q.rows(); ++i) {
-        if (is_valid(q.labels.GetInt(i))) q.labels.SetInt(i, label);
+        if (p_.IsClass(q.labels.GetInt(i))) q.labels.SetInt(i, label);
       }
       tried.emplace_back(label, q == p_ || Fails(q));
       one_fails = one_fails || tried.back().second;
@@ -199,26 +200,25 @@ class Explainer {
     const HostTensor* tensor = FloatTensor(p_, number);
     if (tensor == nullptr || tensor->size() == 0) return {};
     const auto fraction = [&] { return 1 + static_cast<float>(Draw() % 8) / 8; };
-    int any = 0, like = 0;
-    for (int draw = 0; draw < kDraws; ++draw) {
-      OwnedProblem q = p_;
-      HostTensor& t = *FloatTensor(q, number);
-      for (int64_t i = 0; i < t.size(); ++i) {
-        const float size = std::ldexp(fraction(), static_cast<int>(Draw() % 7) - 3);
-        t.SetFloat(i, number != kTemperature && Draw() % 2 == 0 ? -size : size);
+    const auto count = [&](const auto& draw_instead_of) {
+      int failed = 0;
+      for (int draw = 0; draw < kDraws; ++draw) {
+        OwnedProblem q = p_;
+        HostTensor& t = *FloatTensor(q, number);
+        for (int64_t i = 0; i < t.size(); ++i) t.SetFloat(i, draw_instead_of(t.GetFloat(i)));
+        failed += Fails(q) ? 1 : 0;
       }
-      any += Fails(q) ? 1 : 0;
-    }
+      return failed;
+    };
+    const int any = count([&](float) {
+      const float size = std::ldexp(fraction(), static_cast<int>(Draw() % 7) - 3);
+      return number != kTemperature && Draw() % 2 == 0 ? -size : size;
+    });
     const std::string name = kTensorNames[number];
     if (any == kDraws) {
       return {name + Text(": any finite values (%d of %d at random)", any, kDraws), name + ":any"};
     }
-    for (int draw = 0; draw < kDraws; ++draw) {
-      OwnedProblem q = p_;
-      HostTensor& t = *FloatTensor(q, number);
-      for (int64_t i = 0; i < t.size(); ++i) t.SetFloat(i, t.GetFloat(i) * fraction());
-      like += Fails(q) ? 1 : 0;
-    }
+    const int like = count([&](float value) { return value * fraction(); });
     if (any == 0 && like == 0) return {name + ": these values, or few others", name + ":these"};
     return {name + Text(": %d of %d at random, %d of %d of the same sign and size", any, kDraws, like,
                         kDraws),
@@ -251,16 +251,8 @@ class Explainer {
     if (p_.vocab() == 0 || p_.rows() == 0) return {};
     const auto fails_at = [&](int step) {
       OwnedProblem q = p_;
-      for (HostTensor* matrix : {&q.hidden, &q.weight}) {
-        const HostTensor from = *matrix;
-        *matrix = HostTensor::Zeros(from.dtype, {from.shape[0], h + 1});
-        for (int64_t i = 0; i < from.shape[0]; ++i) {
-          for (int64_t d = 0; d < h; ++d) {
-            matrix->SetBits(i * (h + 1) + d, from.GetBits(i * h + d));
-          }
-          matrix->SetFloat(i * (h + 1) + h, matrix == &q.hidden ? 1 : offset(step));
-        }
-      }
+      q.hidden = WithColumns(p_.hidden, h + 1, 1);
+      q.weight = WithColumns(p_.weight, h + 1, offset(step));
       return Fails(q);
     };
     if (!fails_at(0)) return {};  // the finding does not allow a further column
@@ -317,11 +309,7 @@ class Explainer {
               q.layout.hidden_padding = 3;
               q.layout.weight_padding = 3;
             }));
-    attempt("int32 labels", with([](OwnedProblem& q) {
-              HostTensor labels = HostTensor::Zeros(DType::kI32, q.labels.shape);
-              for (int64_t i = 0; i < labels.size(); ++i) labels.SetInt(i, q.labels.GetInt(i));
-              q.labels = std::move(labels);
-            }));
+    attempt("int32 labels", with([](OwnedProblem& q) { q.labels = LabelsAs(DType::kI32, q.labels); }));
     if (!p_.temperature) {
       attempt("temperature 2", with([](OwnedProblem& q) {
                 q.temperature = HostTensor::Zeros(DType::kF32, {});

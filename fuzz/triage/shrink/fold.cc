@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/fold.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +9,7 @@
 
 #include "fuzz/problem/values.h"
 #include "fuzz/triage/shrink/order.h"
-#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -53,10 +51,6 @@ void SwapRows(HostTensor& matrix, int64_t a, int64_t b) {
       static_cast<std::ptrdiff_t>(matrix.shape[1] * static_cast<int64_t>(kernel::SizeOf(matrix.dtype)));
   std::swap_ranges(matrix.bytes.begin() + a * bytes, matrix.bytes.begin() + (a + 1) * bytes,
                    matrix.bytes.begin() + b * bytes);
-}
-
-bool IsValid(const OwnedProblem& p, int64_t label) {
-  return label != p.ignore_index && label >= 0 && label < p.vocab();
 }
 
 }  // namespace
@@ -131,7 +125,7 @@ bool LowerLabels(ShrinkSession& session) {
   bool changed = false;
   OwnedProblem all = session.best();
   for (int64_t i = 0; i < all.rows(); ++i) {
-    if (IsValid(all, all.labels.GetInt(i))) all.labels.SetInt(i, 0);
+    if (all.IsClass(all.labels.GetInt(i))) all.labels.SetInt(i, 0);
   }
   if (session.Try(std::move(all))) changed = true;
   for (int64_t i = 0; i < session.best().rows() && !session.Exhausted(); ++i) {
@@ -140,17 +134,17 @@ bool LowerLabels(ShrinkSession& session) {
     if (LabelRank(label, p.ignore_index) <= 1) continue;
     OwnedProblem lower = p;
     // The smallest invalid label stays invalid.
-    lower.labels.SetInt(i, IsValid(p, label) ? 0 : p.vocab());
+    lower.labels.SetInt(i, p.IsClass(label) ? 0 : p.vocab());
     if (session.Try(std::move(lower))) {
       changed = true;
       continue;
     }
-    if (!IsValid(p, label)) continue;
+    if (!p.IsClass(label)) continue;
     OwnedProblem swapped = p;
     SwapRows(swapped.weight, 0, label);
     for (int64_t k = 0; k < swapped.rows(); ++k) {
       const int64_t other = swapped.labels.GetInt(k);
-      if (!IsValid(p, other)) continue;
+      if (!p.IsClass(other)) continue;
       if (other == label) swapped.labels.SetInt(k, 0);
       if (other == 0) swapped.labels.SetInt(k, label);
     }

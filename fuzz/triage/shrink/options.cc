@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/options.h"
-
 #include <cmath>
 #include <utility>
 
-#include "fuzz/triage/shrink/order.h"
+#include "fuzz/problem/values.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -14,21 +13,7 @@ using kernel::DType;
 using kernel::Reduction;
 
 // A tensor that was read with stride 0 keeps the value that every row read.
-void MaterialiseBroadcast(OwnedProblem& p) {
-  const int64_t h = p.hidden_size();
-  for (int64_t k = h; p.layout.hidden_broadcast && k < p.hidden.size(); ++k) {
-    p.hidden.SetBits(k, p.hidden.GetBits(k % h));
-  }
-  for (int64_t i = 1; p.layout.label_stride == 0 && i < p.rows(); ++i) {
-    p.labels.SetInt(i, p.labels.GetInt(0));
-  }
-  if (p.layout.grad_stride != 0) return;
-  for (auto* gradient : {&p.grad_logprob, &p.grad_entropy}) {
-    if (!*gradient || (*gradient)->shape.empty()) continue;
-    HostTensor& g = **gradient;
-    for (int64_t i = 1; i < g.size(); ++i) g.SetBits(i, g.GetBits(0));
-  }
-}
+void MaterialiseBroadcast(OwnedProblem& p) { p = SelectRows(p, Iota(p.rows())); }
 
 void DefaultLayout(OwnedProblem& p) {
   MaterialiseBroadcast(p);
@@ -58,12 +43,7 @@ void ScalarTemperature(OwnedProblem& p) {
   p.temperature->SetFloat(0, first);
 }
 
-void WideLabels(OwnedProblem& p) {
-  if (p.labels.dtype == DType::kI64) return;
-  HostTensor wide = HostTensor::Zeros(DType::kI64, p.labels.shape);
-  for (int64_t i = 0; i < wide.size(); ++i) wide.SetInt(i, p.labels.GetInt(i));
-  p.labels = std::move(wide);
-}
+void WideLabels(OwnedProblem& p) { p.labels = LabelsAs(DType::kI64, p.labels); }
 
 void DefaultIgnoreIndex(OwnedProblem& p) {
   constexpr int64_t kDefault = -100;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <string_view>
 
 #include "fuzz/problem/values.h"
 
@@ -31,12 +32,6 @@ int64_t DTypeScore(DType dtype) { return dtype == DType::kBf16 ? 0 : dtype == DT
 
 // std::bit_width returns the type of its argument in some standard libraries, int in others.
 int Width(uint32_t bits) { return static_cast<int>(std::bit_width(bits)); }
-
-uint64_t RankSum(const HostTensor& tensor) {
-  uint64_t sum = 0;
-  for (int64_t i = 0, n = tensor.size(); i < n; ++i) sum += FloatRank(tensor.GetFloat(i));
-  return sum;
-}
 
 }  // namespace
 
@@ -80,11 +75,13 @@ int64_t OptionsScore(const OwnedProblem& p) {
 int64_t Cost(const OwnedProblem& p) { return ValueCount(p) + kValuesPerOption * OptionsScore(p); }
 
 uint64_t RankSum(const OwnedProblem& p) {
-  uint64_t sum = RankSum(p.hidden) + RankSum(p.weight);
-  for (const auto* tensor : {&p.temperature, &p.grad_logprob, &p.grad_entropy}) {
-    if (tensor->has_value()) sum += RankSum(**tensor);
-  }
-  for (int64_t i = 0; i < p.labels.size(); ++i) sum += LabelRank(p.labels.GetInt(i), p.ignore_index);
+  uint64_t sum = 0;
+  ForEachTensor(p, [&](std::string_view, const HostTensor* tensor) {
+    for (int64_t i = 0, n = tensor != nullptr ? tensor->size() : 0; i < n; ++i) {
+      sum += kernel::IsFloat(tensor->dtype) ? FloatRank(tensor->GetFloat(i))
+                                            : LabelRank(tensor->GetInt(i), p.ignore_index);
+    }
+  });
   return sum;
 }
 

@@ -4,32 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "fuzz/problem/values.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-// Copies some rows of a matrix, or some columns.
-HostTensor Gather(const HostTensor& from, const std::vector<int64_t>& indices, bool columns) {
-  const auto count = static_cast<int64_t>(indices.size());
-  const int64_t rows = columns ? from.shape[0] : count, width = from.shape[1];
-  HostTensor to = HostTensor::Zeros(from.dtype, {rows, columns ? count : width});
-  const size_t element = kernel::SizeOf(from.dtype);
-  const auto at = [&](int64_t i) { return static_cast<size_t>(i) * element; };
-  if (to.bytes.empty()) return to;
-  for (int64_t i = 0; i < rows; ++i) {
-    if (!columns) {
-      std::memcpy(&to.bytes[at(i * width)], &from.bytes[at(indices[static_cast<size_t>(i)] * width)],
-                  at(width));
-      continue;
-    }
+HostTensor GatherColumns(const HostTensor& from, const std::vector<int64_t>& columns) {
+  const auto count = static_cast<int64_t>(columns.size());
+  HostTensor to = HostTensor::Zeros(from.dtype, {from.shape[0], count});
+  for (int64_t i = 0; i < from.shape[0]; ++i) {
     for (int64_t j = 0; j < count; ++j) {
-      std::memcpy(&to.bytes[at(i * count + j)],
-                  &from.bytes[at(i * width + indices[static_cast<size_t>(j)])], element);
+      to.SetBits(i * count + j, from.GetBits(i * from.shape[1] + columns[static_cast<size_t>(j)]));
     }
   }
   return to;
@@ -37,11 +24,11 @@ HostTensor Gather(const HostTensor& from, const std::vector<int64_t>& indices, b
 
 OwnedProblem KeepVocab(const OwnedProblem& problem, const std::vector<int64_t>& indices) {
   OwnedProblem kept = problem;
-  kept.weight = Gather(problem.weight, indices, false);
+  kept.weight = GatherRows(problem.weight.View(), indices);
   const auto count = static_cast<int64_t>(indices.size());
   for (int64_t i = 0; i < problem.rows(); ++i) {
     const int64_t label = problem.labels.GetInt(i);
-    if (label == problem.ignore_index || label < 0 || label >= problem.vocab()) continue;
+    if (!problem.IsClass(label)) continue;
     const int64_t next = std::lower_bound(indices.begin(), indices.end(), label) - indices.begin();
     kept.labels.SetInt(i, std::min(next, count - 1));
   }
@@ -68,8 +55,7 @@ class Order {
   }
   // Adds the remaining indices, those with the largest score first, equal ones in their order.
   std::vector<int64_t> Finish(const std::vector<double>& score) {
-    std::vector<int64_t> rest(seen_.size());
-    std::iota(rest.begin(), rest.end(), 0);
+    std::vector<int64_t> rest = Iota(static_cast<int64_t>(seen_.size()));
     std::stable_sort(rest.begin(), rest.end(), [&](int64_t a, int64_t b) {
       return score[static_cast<size_t>(a)] > score[static_cast<size_t>(b)];
     });
@@ -130,23 +116,17 @@ std::vector<int64_t> HiddenByImportance(const OwnedProblem& p, const Focus& focu
 }  // namespace
 
 int64_t Extent(const OwnedProblem& problem, Axis axis) {
-  switch (axis) {
-    case Axis::kRows:
-      return problem.rows();
-    case Axis::kVocab:
-      return problem.vocab();
-    case Axis::kHidden:
-      return problem.hidden_size();
-  }
-  return 0;
+  return axis == Axis::kRows    ? problem.rows()
+         : axis == Axis::kVocab ? problem.vocab()
+                                : problem.hidden_size();
 }
 
 OwnedProblem Keep(const OwnedProblem& problem, Axis axis, const std::vector<int64_t>& indices) {
   if (axis == Axis::kRows) return SelectRows(problem, indices);
   if (axis == Axis::kVocab) return KeepVocab(problem, indices);
   OwnedProblem kept = problem;
-  kept.hidden = Gather(problem.hidden, indices, true);
-  kept.weight = Gather(problem.weight, indices, true);
+  kept.hidden = GatherColumns(problem.hidden, indices);
+  kept.weight = GatherColumns(problem.weight, indices);
   return kept;
 }
 
@@ -161,15 +141,9 @@ Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices)
 
 std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const Focus& focus) {
   const int64_t row = std::max<int64_t>(focus.row, 0);
-  switch (axis) {
-    case Axis::kRows:
-      return RowsByImportance(problem, focus);
-    case Axis::kVocab:
-      return VocabByImportance(problem, focus, row);
-    case Axis::kHidden:
-      return HiddenByImportance(problem, focus, row);
-  }
-  return {};
+  if (axis == Axis::kRows) return RowsByImportance(problem, focus);
+  return axis == Axis::kVocab ? VocabByImportance(problem, focus, row)
+                              : HiddenByImportance(problem, focus, row);
 }
 
 }  // namespace plumbline::fuzz

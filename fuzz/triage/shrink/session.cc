@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
@@ -18,24 +19,21 @@ class Hash {
  public:
   void Add(uint64_t value) { state_ = Mix(state_, value); }
 
-  void Add(const HostTensor& tensor) {
-    Add(static_cast<uint64_t>(tensor.dtype));
-    Add(tensor.shape.size());
-    for (const int64_t extent : tensor.shape) Add(static_cast<uint64_t>(extent));
-    const size_t size = tensor.bytes.size();
-    for (size_t i = 0; i < size; i += 8) {
+  void Add(std::span<const std::byte> bytes) {
+    for (size_t i = 0; i < bytes.size(); i += 8) {
       uint64_t word = 0;
-      std::memcpy(&word, tensor.bytes.data() + i, std::min<size_t>(8, size - i));
+      std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
       // One multiplication a word keeps this fast: large problems are hashed for every candidate.
       state_ = (state_ ^ word) * 0x9e37'79b9'7f4a'7c15u;
       state_ ^= state_ >> 29;
     }
-    Add(size);
+    Add(bytes.size());
   }
 
-  void Add(const std::optional<HostTensor>& tensor) {
-    Add(tensor.has_value() ? 1u : 0u);
-    if (tensor) Add(*tensor);
+  void Add(const HostTensor& tensor) {
+    Add(static_cast<uint64_t>(tensor.dtype));
+    Add(std::as_bytes(std::span(tensor.shape)));
+    Add(std::span(tensor.bytes));
   }
 
   uint64_t state() const { return state_; }
@@ -48,20 +46,11 @@ class Hash {
 
 uint64_t Fingerprint(const OwnedProblem& p) {
   Hash hash;
-  hash.Add(p.hidden);
-  hash.Add(p.weight);
-  hash.Add(p.labels);
-  hash.Add(p.temperature);
-  hash.Add(p.grad_logprob);
-  hash.Add(p.grad_entropy);
-  for (const int64_t value :
-       {p.ignore_index, static_cast<int64_t>(p.reduction), int64_t{p.layout.weight_hidden_major},
-        p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_offset, p.layout.grad_stride,
-        p.layout.label_stride, p.layout.offset, int64_t{p.layout.reversed},
-        int64_t{p.layout.hidden_broadcast}, int64_t{p.wanted.entropy}, int64_t{p.wanted.lse},
-        int64_t{p.wanted.grad_hidden}, int64_t{p.wanted.grad_weight}, int64_t{p.wanted.fp32_grads}}) {
-    hash.Add(static_cast<uint64_t>(value));
-  }
+  ForEachTensor(p, [&](std::string_view, const HostTensor* tensor) {
+    hash.Add(tensor != nullptr ? 1u : 0u);
+    if (tensor != nullptr) hash.Add(*tensor);
+  });
+  hash.Add(std::span<const std::byte>(ToBytes(p)));
   return hash.state();
 }
 
@@ -81,7 +70,7 @@ Focus FocusOf(const ShrinkHint& hint, const OwnedProblem& problem) {
 
 ShrinkSession::ShrinkSession(const OwnedProblem& problem, const Focus& focus,
                              const StillFails& still_fails, const ShrinkOptions& options)
-    : best_(problem),
+    : result_{.problem = problem},
       focus_(focus),
       still_fails_(still_fails),
       options_(options),
@@ -90,20 +79,17 @@ ShrinkSession::ShrinkSession(const OwnedProblem& problem, const Focus& focus,
       options_score_(OptionsScore(problem)),
       rank_sum_(RankSum(problem)) {}
 
-double ShrinkSession::Seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
 bool ShrinkSession::Exhausted() const {
-  return accepted_ >= options_.max_accepted || (options_.should_stop && options_.should_stop()) ||
+  return result_.accepted >= options_.max_accepted ||
+         (options_.should_stop && options_.should_stop()) ||
          (std::chrono::steady_clock::now() - start_ >= options_.time_limit &&
           !Planted(HarnessDefect::kTimeLimitIgnored));
 }
 
 bool ShrinkSession::Confirm() {
-  ++tried_;
-  judged_.insert(Fingerprint(best_));
-  return still_fails_(best_);
+  ++result_.tried;
+  judged_.insert(Fingerprint(result_.problem));
+  return still_fails_(result_.problem);
 }
 
 bool ShrinkSession::IsSimpler(const OwnedProblem& candidate) const {
@@ -117,17 +103,17 @@ bool ShrinkSession::IsSimpler(const OwnedProblem& candidate) const {
 bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
   if (Exhausted() || !IsSimpler(candidate) || Inconsistency(candidate)) return false;
   if (!judged_.insert(Fingerprint(candidate)).second) return false;
-  ++tried_;
+  ++result_.tried;
   if (!still_fails_(candidate) && !Planted(HarnessDefect::kPassingIsTaken)) return false;
-  const bool audited = options_.audit && (accepted_ + 1) % kAuditEvery == 0;
+  const bool audited = options_.audit && (result_.accepted + 1) % kAuditEvery == 0;
   if (audited && !options_.audit(candidate)) return false;
-  ++accepted_;
-  best_ = std::move(candidate);
+  ++result_.accepted;
+  result_.problem = std::move(candidate);
   if (focus != nullptr) focus_ = *focus;
-  cost_ = Cost(best_);
-  options_score_ = OptionsScore(best_);
-  rank_sum_ = RankSum(best_);
-  if (options_.on_accept) options_.on_accept(best_);
+  cost_ = Cost(result_.problem);
+  options_score_ = OptionsScore(result_.problem);
+  rank_sum_ = RankSum(result_.problem);
+  if (options_.on_accept) options_.on_accept(result_.problem);
   return true;
 }
 

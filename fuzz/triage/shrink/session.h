@@ -37,24 +37,23 @@ class ShrinkSession {
   // finding in it; null if that has not changed.
   bool Try(OwnedProblem candidate, const Focus* focus = nullptr);
 
-  const OwnedProblem& best() const { return best_; }
+  const OwnedProblem& best() const { return result_.problem; }
+  const ShrinkResult& result() const { return result_; }
   const Focus& focus() const { return focus_; }
   void Forget() { focus_ = {}; }  // shrinking continues without a hint
-  int64_t tried() const { return tried_; }
-  int64_t accepted() const { return accepted_; }
-  double Seconds() const;
-  bool Exhausted() const;  // true if a limit is reached; no further candidate is judged
+  bool Exhausted() const;         // true if a limit is reached; no further candidate is judged
+  // States that nothing more was found. A pass that ran out of time found nothing; that is no fixpoint.
+  void Complete() { result_.complete = !Exhausted(); }
 
  private:
   bool IsSimpler(const OwnedProblem& candidate) const;
 
-  OwnedProblem best_;
+  ShrinkResult result_;
   Focus focus_;
   const StillFails& still_fails_;
   const ShrinkOptions& options_;
   const std::chrono::steady_clock::time_point start_;
   std::unordered_set<uint64_t> judged_;
-  int64_t tried_ = 0, accepted_ = 0;
   int64_t cost_ = 0, options_score_ = 0;
   uint64_t rank_sum_ = 0;
 };

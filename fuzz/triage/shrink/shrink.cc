@@ -5,14 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "fuzz/triage/shrink/delete.h"
-#include "fuzz/triage/shrink/elements.h"
-#include "fuzz/triage/shrink/fold.h"
-#include "fuzz/triage/shrink/options.h"
-#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/passes.h"
 #include "fuzz/triage/shrink/session.h"
-#include "fuzz/triage/shrink/tensors.h"
-#include "fuzz/triage/shrink/trade.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -55,9 +49,8 @@ bool Finely(ShrinkSession& session) {
 ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const StillFails& still_fails,
                     const ShrinkOptions& options) {
   ShrinkSession session(problem, FocusOf(hint, problem), still_fails, options);
-  ShrinkResult result;
   if (session.Confirm()) {
-    KeepCorner(session);
+    KeepCorner(session, session.best());
     bool focused = true;
     while (!session.Exhausted()) {
       // Fine passes run only when coarse ones find nothing more.
@@ -67,17 +60,12 @@ ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const S
         session.Forget();
         continue;
       }
-      if (KeepCorner(session)) continue;
-      // A pass that ran out of time found nothing; that is no fixpoint.
-      result.complete = !session.Exhausted();
+      if (KeepCorner(session, session.best())) continue;
+      session.Complete();
       break;
     }
   }
-  result.problem = session.best();
-  result.tried = session.tried();
-  result.accepted = session.accepted();
-  result.seconds = session.Seconds();
-  return result;
+  return session.result();
 }
 
 }  // namespace plumbline::fuzz

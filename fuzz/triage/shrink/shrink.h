@@ -46,7 +46,6 @@ struct ShrinkResult {
   OwnedProblem problem;
   int64_t tried = 0, accepted = 0;
   bool complete = false;  // a fixpoint was reached, not a limit
-  double seconds = 0;
 };
 
 // The predicate must hold for `problem`; if it does not, the problem is returned unchanged, with tried

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/tensors.h"
-
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -13,11 +10,10 @@
 #include <vector>
 
 #include "fuzz/triage/shrink/order.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
-
-constexpr int kTemperature = 2;
 
 // Tries one candidate: the best problem with tensor `number` mapped element by element. A positive
 // temperature stays positive: zero would be another finding, invalid data.
@@ -162,21 +158,9 @@ HostTensor* FloatTensor(OwnedProblem& p, int number) {
 }
 
 const HostTensor* FloatTensor(const OwnedProblem& p, int number) {
-  const auto pointer = [](const std::optional<HostTensor>& tensor) {
-    return tensor ? &*tensor : nullptr;
-  };
-  switch (number) {
-    case 0:
-      return &p.hidden;
-    case 1:
-      return &p.weight;
-    case 2:
-      return pointer(p.temperature);
-    case 3:
-      return pointer(p.grad_logprob);
-    default:
-      return pointer(p.grad_entropy);
-  }
+  if (number < kTemperature) return number == 0 ? &p.hidden : &p.weight;
+  const auto& tensor = p.*kOptionalTensors[static_cast<size_t>(number - kTemperature)].tensor;
+  return tensor ? &*tensor : nullptr;
 }
 
 float RoundToBits(float value, int bits, bool toward_zero) {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/trade.h"
-
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "fuzz/triage/shrink/delete.h"
-#include "fuzz/triage/shrink/options.h"
+#include "fuzz/problem/values.h"
 #include "fuzz/triage/shrink/order.h"
-#include "fuzz/triage/shrink/select.h"
+#include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -22,14 +19,11 @@ constexpr int64_t kFewValues = 2 * kValuesPerOption;
 // Returns the problem unchanged, then with one or two options that show more of an error.
 std::vector<OwnedProblem> Dearer(const OwnedProblem& p) {
   std::vector<OwnedProblem> some = {p};
-  const auto add_fp32_grads = [&] {
-    for (size_t i = 0, count = some.size(); i < count; ++i) {
-      if (!some[i].wanted.grad_hidden && !some[i].wanted.grad_weight) return;
-      some.push_back(some[i]);
-      some.back().wanted.fp32_grads = true;
-    }
-  };
-  if (!p.wanted.fp32_grads && p.hidden.dtype != DType::kF32) add_fp32_grads();
+  const bool gradients = p.wanted.grad_hidden || p.wanted.grad_weight;
+  if (gradients && !p.wanted.fp32_grads && p.hidden.dtype != DType::kF32) {
+    some.push_back(p);
+    some.back().wanted.fp32_grads = true;
+  }
   for (const DType dtype : {DType::kF16, DType::kF32}) {
     if (p.hidden.dtype == DType::kF32 || p.hidden.dtype == dtype) continue;
     if (auto wider = Convert(p, dtype, /*exact=*/true)) some.push_back(std::move(*wider));
@@ -43,14 +37,9 @@ bool TryPlainest(ShrinkSession& session, const OwnedProblem& p) {
   for (const int64_t rows : {1, 2}) {
     for (const int64_t entries : {2, 3}) {
       if (p.rows() < rows || p.vocab() < entries || p.hidden_size() < 1) continue;
-      const auto first = [](int64_t count) {
-        return count == 1   ? std::vector<int64_t>{0}
-               : count == 2 ? std::vector<int64_t>{0, 1}
-                            : std::vector<int64_t>{0, 1, 2};
-      };
-      OwnedProblem small = Keep(p, Axis::kRows, first(rows));
-      small = Keep(small, Axis::kVocab, first(entries));
-      small = Keep(small, Axis::kHidden, first(1));
+      OwnedProblem small = Keep(p, Axis::kRows, Iota(rows));
+      small = Keep(small, Axis::kVocab, Iota(entries));
+      small = Keep(small, Axis::kHidden, Iota(1));
       for (int64_t i = 0; i < rows; ++i) small.hidden.SetFloat(i, 1);
       const int64_t label = small.labels.GetInt(0);
       for (const int64_t distance : {0, 1}) {
@@ -69,7 +58,7 @@ bool TryPlainest(ShrinkSession& session, const OwnedProblem& p) {
 bool Trade(ShrinkSession& session) {
   if (ValueCount(session.best()) <= kFewValues) return false;
   for (const OwnedProblem& dearer : Dearer(session.best())) {
-    if (KeepCornerOf(session, dearer) || TryPlainest(session, dearer)) return true;
+    if (KeepCorner(session, dearer) || TryPlainest(session, dearer)) return true;
   }
   return false;
 }

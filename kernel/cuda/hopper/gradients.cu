@@ -4,14 +4,16 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-constexpr int64_t kManyTiles = 132;  // multiprocessors of an H100 or H200
-
 namespace {
 
-bool OfFewRows(int64_t rows, int64_t hidden_size) {
+// Sets *few to whether grad_hidden has fewer large tiles than the device has multiprocessors.
+Status AreFewRows(int64_t rows, int64_t hidden_size, bool* few) {
+  int multiprocessors = 0;
+  const Status status = CountMultiprocessors(&multiprocessors);
   const int64_t tiles =
       ((rows - 1) / GradHiddenTile::kRows + 1) * ((hidden_size - 1) / GradHiddenTile::kColumns + 1);
-  return tiles < kManyTiles;
+  *few = tiles < multiprocessors;
+  return status;
 }
 
 }  // namespace
@@ -19,18 +21,23 @@ bool OfFewRows(int64_t rows, int64_t hidden_size) {
 // Both shapes give the same bits.
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
-  if (OfFewRows(product.m, product.n))
-    return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, stream);
+  bool few = false;
+  const Status status = AreFewRows(product.m, product.n, &few);
+  if (!status.ok()) return status;
+  if (few) return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, stream);
   return LaunchProduct<Element, GradHiddenTile>(product, epilogue, stream);
 }
 
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
   Transposed grad_hidden;
-  if (product.beside_previous && !OfFewRows(product.k, product.n))
+  bool few = false;
+  const Status status = AreFewRows(product.k, product.n, &few);
+  if (!status.ok()) return status;
+  if (product.beside_previous && !few)
     grad_hidden = {GradHiddenTile::kUnitRows, GradHiddenTile::kUnitColumns};
   return KnowingLines<Element>(epilogue, GradWeightTile::kColumns, [&](const auto& known) {
-    return LaunchProduct<Element, GradWeightTile>(product, known, stream, NoDefects(), grad_hidden);
+    return LaunchProduct<Element, GradWeightTile>(product, known, stream, NoHooks(), grad_hidden);
   });
 }
 

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <string>
 
+#include "kernel/cuda/hopper/cluster_count.h"
 #include "kernel/cuda/hopper/product_kernel.cuh"
+#include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/launch.h"
 #include "kernel/status.h"
 
@@ -40,17 +42,14 @@ int64_t Units(int64_t m, int64_t n) {
          ((n + Tile::kUnitColumns - 1) / Tile::kUnitColumns);
 }
 
-template <class Element, class Tile, class Epilogue, class Plan = NoDefects>
+template <class Element, class Tile, class Epilogue, class Hooks = NoHooks>
 Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStream_t stream,
-                     const Plan& plan = {}, const Transposed& before = {}) {
+                     const Hooks& hooks = {}, const Transposed& before = {}) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
   Maps maps = {};
   Status mapped =
       MakeMaps(product, Tile::kA, Tile::kB, Tile::ShareA::kBoxRows, Tile::ShareB::kBoxRows, &maps);
   if (!mapped.ok()) return mapped;
-  int multiprocessors = 0;
-  Status counted = CountMultiprocessors(&multiprocessors);
-  if (!counted.ok()) return counted;
   const int64_t tiles = Units<Tile>(product.m, product.n);
   if (tiles > int64_t{1} << 30) {
     return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) +
@@ -61,11 +60,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   constexpr int kSharedBytes = Tile::SharedBytes(RowBytes<Epilogue>()) +
                                (IsGradient<Epilogue>() ? kKeptWarps * kKeptRingBytes : 0);
   static_assert(kSharedBytes <= 227 * 1024);
-  const auto kernel = ProductKernel<Element, Tile, Epilogue, Plan>;
-  Status allowed =
-      FromCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "shared memory of a matrix product");
-  if (!allowed.ok()) return allowed;
+  const auto kernel = ProductKernel<Element, Tile, Epilogue, Hooks>;
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {Tile::kClusterBlocks, 1, 1};
@@ -78,12 +73,15 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  // A defect of a block's second tile shows on small problems too where there is one cluster alone.
-  const int64_t most =
-      plan.Has(Defect::kHopperAccumulatorCarried) ? 1 : multiprocessors / Tile::kClusterBlocks;
+  config.gridDim = dim3(Tile::kClusterBlocks);
+  static constinit ClusterCounts known{};
+  int32_t fit = 0;
+  Status counted = CountClusters(reinterpret_cast<const void*>(kernel), config, &known, &fit);
+  if (!counted.ok()) return counted;
+  const int64_t most = hooks.Clusters(fit);
   const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
   config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
-  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, before, epilogue, plan),
+  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, before, epilogue, hooks),
                   "launch of a matrix product");
 }
 

@@ -6,13 +6,23 @@
 
 namespace plumbline::kernel::cuda {
 
-Kept SavedLayout::At(std::byte* saved) const {
+Kept SavedLayout::KeptAt(std::byte* saved) const {
   Kept kept = {.first_column = first_column, .ld = ld};
   if (KeepsLogits()) {
     kept.logits = reinterpret_cast<float*>(saved + logits);
     kept.slot = reinterpret_cast<int32_t*>(saved + slot);
   }
   return kept;
+}
+
+SavedState SavedLayout::StateAt(std::byte* saved, const SavedHeader& of_problem) const {
+  SavedState state = {.expected = of_problem};
+  state.expected.first_column = first_column;
+  state.expected.ld = ld;
+  if (bytes == 0) return state;
+  state.header = reinterpret_cast<SavedHeader*>(saved);
+  state.rows = reinterpret_cast<SavedRow*>(saved + sizeof(SavedHeader));
+  return state;
 }
 
 std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state that forward leaves for backward: a row's numbers and, where the caller has memory for
-// them, the logits of the last columns of the vocabulary, as many as a limit allows, so that backward
-// need not compute them again. Gradients in forward keep it in the workspace, with the rows' results as
-// the function of upstream gradients sees them.
+// The state that forward leaves for backward: a header, a row's numbers and, where the caller has
+// memory for them, the logits of the last columns of the vocabulary, as many as a limit allows, so that
+// backward need not compute them again. Gradients in forward keep it in the workspace, with the rows'
+// results as the function of upstream gradients sees them.
 //
 // Logits are fp32, from forward's accumulators. Backward's product would give the same bits, because
 // its chains are the same. They lie in [place][ld], where a place is the index of a row on forward's
@@ -18,12 +18,20 @@
 
 #include "kernel/cuda/layout/workspace.h"
 #include "kernel/problem.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::cuda {
 
 struct SavedRow;
 
-// Device pointers into the saved state, as one pass uses them.
+// Where a pass finds header and rows, and which header its arguments make. Only a forward pass writes.
+struct SavedState {
+  SavedHeader expected;
+  SavedHeader* header = nullptr;  // device; null: there is no state
+  SavedRow* rows = nullptr;       // device
+};
+
+// Device pointers to kept logits, as one pass uses them.
 struct Kept {
   int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
   int64_t ld = 0;            // floats from row to row, a multiple of kKeptGroup
@@ -33,15 +41,16 @@ struct Kept {
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
 };
 
-// Offsets in the saved state, which begins with the rows' numbers.
+// Offsets in the saved state, which begins with header and rows' numbers.
 struct SavedLayout {
   int64_t first_column = 0, ld = 0;
   size_t slot = 0, logits = 0;  // where columns are kept
   size_t bytes = 0;
 
   bool KeepsLogits() const { return ld > 0; }
-  // Returns the pointers into the state at `saved`; only a forward pass writes through them.
-  Kept At(std::byte* saved) const;
+  // These return the pointers into the state at `saved`; only a forward pass writes through them.
+  Kept KeptAt(std::byte* saved) const;
+  SavedState StateAt(std::byte* saved, const SavedHeader& of_problem) const;
 };
 
 // Makes the layout; nullopt where the state would pass 2^62 bytes.

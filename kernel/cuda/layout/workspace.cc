@@ -3,10 +3,11 @@
 #include "kernel/cuda/layout/workspace.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernel/cuda/product/product.h"
-#include "kernel/cuda/product/schedule.h"
 #include "kernel/cuda/support/regions.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -18,137 +19,14 @@ constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a 
 // With more rows the limit is three times a packed hidden, up to this: short chunks read and write the
 // sums of grad_hidden more often.
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
-constexpr int64_t kColumnStep = 384;     // a multiple of the tiles 128 and 192
-constexpr int64_t kKeptStep = 768;       // also of the 256 columns that idle warps copy at a time
 constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem, whatever its rows
 constexpr int64_t kRowStep = 256;
-
-int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // Returns the size of as few pieces as `most` allows, equal up to `step`.
 int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   most = std::max(most / step * step, step);
   const int64_t pieces = std::max<int64_t>(CeilDiv(whole, most), 1);
   return std::min(most, std::max(RoundUp(CeilDiv(whole, pieces), step), step));
-}
-
-// Estimated times of backward, in cycles of a multiprocessor. They choose the chunks and change no bit.
-//
-// A tile of 128 x 192 (d_logits) or 192 x 128 (the gradients) takes 768 cycles for 64 of the depth. 66
-// clusters of two blocks compute tiles at the same time. The launches of a chunk take 12000.
-constexpr int kClusters = 66;
-constexpr double kBlock = 768, kLaunches = 12000;
-
-// Cost of a chunk's two gradients, where the second product begins during the last round of the first.
-double GradientsCost(int64_t n, int64_t h, int64_t columns) {
-  constexpr int64_t kMostTiles = int64_t{1} << 30;
-  const int64_t hidden = CeilDiv(n, 192) * CeilDiv(h, 256),
-                weight = CeilDiv(columns, 192) * CeilDiv(h, 256);
-  const double of_hidden = kBlock * static_cast<double>(CeilDiv(columns, 64));
-  const double of_weight = kBlock * static_cast<double>(CeilDiv(n, 64));
-  const hopper::Head head = hopper::HeadBeside(
-      kClusters, {static_cast<int>(hidden % kClusters), static_cast<float>(of_hidden)},
-      {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
-  const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
-  const auto tiles = [](int64_t count) { return static_cast<double>(count); };
-  // The end of a cluster of the head, and of a cluster that grad_hidden occupies longest.
-  const double short_end =
-      of_hidden * tiles(hidden / kClusters) + of_weight * tiles(head.rounds + CeilDiv(rest, kClusters));
-  const double long_end =
-      of_hidden * tiles(CeilDiv(hidden, kClusters)) +
-      of_weight * tiles(rest / kClusters + (rest % kClusters > head.clusters ? 1 : 0));
-  return std::max(short_end, long_end) + kLaunches;
-}
-
-// Cost of v columns in chunks whose d_logits are a product of their own, which overlaps with no other.
-double BackwardCost(int64_t n, int64_t h, int64_t v, int64_t columns) {
-  const auto chunk = [&](int64_t c) {
-    const int64_t logits = CeilDiv(n, 256) * CeilDiv(c, 192);
-    return kBlock * static_cast<double>(CeilDiv(logits, kClusters) * CeilDiv(h, 64)) +
-           GradientsCost(n, h, c);
-  };
-  const int64_t whole = v / columns, rest = v % columns;
-  return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
-}
-
-// Returns the chunk of at most `most` columns that costs least.
-int64_t BestChunk(int64_t n, int64_t h, int64_t v, int64_t most) {
-  most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
-  if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
-  int64_t best = most;
-  double least = BackwardCost(n, h, v, most);
-  for (int64_t c = most - kColumnStep; c >= most / 2; c -= kColumnStep) {
-    const double cost = BackwardCost(n, h, v, c);
-    if (cost < least) {
-      least = cost;
-      best = c;
-    }
-  }
-  return std::max(best, kColumnStep);
-}
-
-// Cost of computing d_logits of `columns` columns on the warps left idle by the two gradient products
-// of another chunk, which has `beside` columns: half of them during each product. Only multiprocessors
-// that have a tile have such warps. On all of them 8192 x 151936 took 6 ms, measured.
-double BesideCost(int64_t n, int64_t h, int64_t beside, int64_t columns) {
-  constexpr double kIdleWarps = 0.0065;  // cycles an element
-  const auto slower = [](int64_t tiles) {
-    return static_cast<double>(kClusters) /
-           static_cast<double>(std::clamp<int64_t>(tiles, 1, kClusters));
-  };
-  const int64_t few_rows = CeilDiv(n, 128) * CeilDiv(h, 64), many = CeilDiv(n, 192) * CeilDiv(h, 256);
-  return kIdleWarps / 2 * static_cast<double>(n) * static_cast<double>(columns) *
-         (slower(many < kClusters ? few_rows : many) + slower(CeilDiv(beside, 192) * CeilDiv(h, 256)));
-}
-
-// Cost of the backward pass over `columns` columns whose logits were kept. With one buffer every
-// chunk's d_logits are memory-bound; with two, only the first chunk's are, and the others overlap with
-// products.
-double KeptCost(int64_t n, int64_t h, int64_t columns, const KeptChunks& chunks) {
-  constexpr double kMemory = 0.0019;  // cycles an element: 6 bytes at 4.2 TB/s
-  const auto chunk = [&](int64_t own, int64_t next) {
-    const double gradients = GradientsCost(n, h, own);
-    return chunks.two ? std::max(gradients, BesideCost(n, h, own, next)) : gradients;
-  };
-  double cost = kMemory * static_cast<double>(n) *
-                static_cast<double>(chunks.two ? std::min(chunks.first, columns) : columns);
-  int64_t left = columns, length = chunks.first;
-  while (left > 0 && length < chunks.most) {
-    const int64_t own = std::min(length, left);
-    left -= own;
-    length = std::min(2 * length, chunks.most);
-    cost += chunk(own, std::min(length, left));
-  }
-  const int64_t whole = left / chunks.most, rest = left % chunks.most;
-  if (whole > 0) {
-    cost += static_cast<double>(whole - 1) * chunk(chunks.most, chunks.most) + chunk(chunks.most, rest);
-  }
-  return rest > 0 ? cost + chunk(rest, 0) : cost;
-}
-
-// Returns the chunks of kept columns that cost least, with one buffer for d_logits of at most `single`
-// columns or two for at most `each`.
-KeptChunks BestKeptChunks(int64_t n, int64_t h, int64_t columns, int64_t single, int64_t each) {
-  KeptChunks best;
-  double least = 0;
-  const auto consider = [&](const KeptChunks& chunks) {
-    const double cost = KeptCost(n, h, columns, chunks);
-    if (best.most == 0 || cost < least) {
-      least = cost;
-      best = chunks;
-    }
-  };
-  // Tries some 32 lengths, from `most` down to three quarters of it.
-  const auto lengths = [&](int64_t most, int64_t step, auto&& take) {
-    most = std::min(most / step * step, RoundUp(columns, step));
-    const int64_t stride = RoundUp(most / 128 + 1, step);
-    for (int64_t c = most; c >= std::max(most / 4 * 3, step); c -= stride) take(c);
-  };
-  lengths(single, kColumnStep, [&](int64_t c) { consider({c, c, false}); });
-  lengths(each, kKeptStep, [&](int64_t c) {
-    for (const int64_t part : {1, 2, 4}) consider({RoundUp(CeilDiv(c, part), kKeptStep), c, true});
-  });
-  return best;
 }
 
 constexpr size_t kCensusBytes = 64, kRowGradientBytes = 32, kSavedRowBytes = 16;
@@ -205,7 +83,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (layout.planes > 1) return PlaneChunk(layout);
-    return BestChunk(layout.n, layout.h, layout.v, most / column_bytes);
+    return BestChunk(kH200Costs, layout.n, layout.h, layout.v, most / column_bytes);
   };
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
@@ -215,12 +93,14 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
     // d_logits of kept columns take at most a quarter of what is kept and at most 1 GiB, but no less
     // than d_logits of other columns.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
-    b.kept = BestKeptChunks(layout.n, layout.h, columns, std::max(single, b.direct_chunk), single / 2);
+    b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, std::max(single, b.direct_chunk),
+                            single / 2);
   }
   RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);
   b.source = direct.Take(layout.n, 4);
   b.slot = direct.Take(layout.n, 4);
+  b.kept_slot = direct.Take(columns > 0 ? layout.n : 0, 4);
   b.rows = direct.Take(layout.n, kRowGradientBytes);
   if (sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
@@ -239,23 +119,42 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   return b;
 }
 
-}  // namespace
-
-const ForwardLayout& Layout::ForwardOf(int columns) const {
-  return *std::ranges::find(forward, columns, &ForwardLayout::columns);
+// Chooses chunks for a device with another number of clusters. The regions stay where they are, so that
+// sizes are the same for every device; a chunk takes at most the memory that it had.
+void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
+  if (layout.n == 0 || layout.planes > 1) return;
+  DeviceCosts costs = kH200Costs;
+  costs.clusters = clusters;
+  const int64_t kept_memory = b->kept.two ? 2 * b->kept.most : b->kept.most;
+  for (int64_t* const chunk : {&b->direct_chunk, &b->packed_chunk})
+    *chunk = BestChunk(costs, layout.n, layout.h, layout.v, *chunk);
+  b->kept = {b->direct_chunk, b->direct_chunk, false};
+  const int64_t columns = layout.v - layout.first_kept;
+  if (columns > 0)
+    b->kept = BestKeptChunks(costs, layout.n, layout.h, columns, kept_memory, kept_memory / 2);
+  const int64_t other = b->kept.two ? b->padded_rows * b->kept.most * 2 : 0;
+  b->other_kept = b->d_logits + static_cast<size_t>(other);
 }
 
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes) {
-  const bool wide = problem.hidden.dtype == DType::kF32;
+// Everything that a layout depends on.
+struct LayoutKey {
+  int64_t n, h, v;
+  bool planes, sums, has_backward;
+  size_t kept_logits_bytes;
+  int clusters;
+
+  bool operator==(const LayoutKey&) const = default;
+};
+
+std::optional<Layout> LayoutOf(const LayoutKey& key) {
   Layout layout;
-  layout.n = problem.rows();
-  layout.h = problem.hidden_size();
-  layout.v = problem.vocab();
-  layout.planes = wide ? kPlanes : 1;
-  layout.passes = wide ? kPlanePasses : 1;
+  layout.n = key.n;
+  layout.h = key.h;
+  layout.v = key.v;
+  layout.planes = key.planes ? kPlanes : 1;
+  layout.passes = key.planes ? kPlanePasses : 1;
   layout.first_kept = layout.v;
-  layout.has_backward = results.grad_hidden.has_value() || results.grad_weight.has_value();
+  layout.has_backward = key.has_backward;
   layout.packed_ld = RoundUp(layout.h, 8);
   const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row
   for (size_t i = 0; i < std::size(kPartialColumns); ++i) {
@@ -263,12 +162,47 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.forward[i].bytes);
   }
   if (layout.has_backward) {
-    layout.first_kept = FirstKept(layout, kept_logits_bytes);
-    layout.backward = MakeBackward(layout, row_bytes, results.grad_hidden.has_value());
+    layout.first_kept = FirstKept(layout, key.kept_logits_bytes);
+    layout.backward = MakeBackward(layout, row_bytes, key.sums);
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
-    layout.saved_bytes = static_cast<size_t>(layout.n) * kSavedRowBytes;
+    if (layout.n > 0)
+      layout.saved_bytes = sizeof(SavedHeader) + static_cast<size_t>(layout.n) * kSavedRowBytes;
+    if (key.clusters != kH200Costs.clusters) DivideFor(key.clusters, layout, &layout.backward);
   }
   if (layout.workspace_bytes > kMostBytes) return std::nullopt;
+  return layout;
+}
+
+}  // namespace
+
+const ForwardLayout& Layout::ForwardOf(int columns) const {
+  return *std::ranges::find(forward, columns, &ForwardLayout::columns);
+}
+
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
+                                 size_t kept_logits_bytes, int clusters) {
+  struct Remembered {
+    LayoutKey key{};
+    std::optional<Layout> layout;
+  };
+  thread_local std::array<Remembered, 8> last;  // layouts of the last shapes; `next` is the oldest
+  thread_local size_t next = 0;
+  const LayoutKey key = {.n = problem.rows(),
+                         .h = problem.hidden_size(),
+                         .v = problem.vocab(),
+                         .planes = problem.hidden.dtype == DType::kF32,
+                         .sums = results.grad_hidden.has_value(),
+                         .has_backward = results.grad_hidden || results.grad_weight,
+                         .kept_logits_bytes = kept_logits_bytes,
+                         .clusters = clusters};
+  for (const Remembered& one : last) {
+    if (one.layout && one.key == key) return one.layout;
+  }
+  const std::optional<Layout> layout = LayoutOf(key);
+  if (layout) {
+    last[next] = {key, layout};
+    next = (next + 1) % last.size();
+  }
   return layout;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Divides a problem into pieces and lays out the workspace. This is host arithmetic on shapes and
-// dtypes, for every tile width that a path may have; no device is asked.
+// dtypes, for every tile width that a path may have; no device is asked. Sizes are those of an H200's
+// chunks on every device.
 //
 // Forward takes blocks of rows, so that partial sums and packed rows stay bounded; backward takes
 // chunks of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: FinishRows
@@ -11,13 +12,12 @@
 #ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
 #define PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <utility>
 
+#include "kernel/cuda/layout/cost_model.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
@@ -44,23 +44,6 @@ struct ForwardLayout {
   size_t bytes = 0;
 };
 
-// Chunks of kept columns, whose d_logits need no product. Where there is memory for d_logits of two
-// chunks, those of the next one are computed while the gradients' products of the current one run
-// (Product::kept). Nothing runs beside the first chunk's d_logits, so that chunk may be shorter; each
-// is up to twice as long as the one before.
-struct KeptChunks {
-  int64_t first = 0, most = 0;  // columns, multiples of every tile's
-  bool two = false;             // d_logits of two chunks have memory
-
-  // Returns the width of the chunk that starts at kept column `before`.
-  int64_t Columns(int64_t before) const {
-    int64_t columns = first;
-    for (; before > 0; before -= std::exchange(columns, std::min(2 * columns, most))) {
-    }
-    return columns;
-  }
-};
-
 struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
@@ -69,8 +52,8 @@ struct BackwardLayout {
   KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
   int64_t padded_rows = 0;  // n up to a multiple of 256
   // Offsets.
-  size_t census = 0, source = 0, slot = 0, rows = 0, sums = 0, packed_hidden = 0, d_logits = 0,
-         other_kept = 0, packed_weight = 0;
+  size_t census = 0, source = 0, slot = 0, kept_slot = 0, rows = 0, sums = 0, packed_hidden = 0,
+         d_logits = 0, other_kept = 0, packed_weight = 0;
   size_t bytes = 0;
 };
 
@@ -91,9 +74,11 @@ struct Layout {
 inline constexpr int kKeptGroup = 32;
 
 // Makes the layout; logits are kept in at most kept_logits_bytes. nullopt where workspace_bytes would
-// pass 2^62.
+// pass 2^62. `clusters` is how many clusters of two blocks the device runs at the same time; it decides
+// the chunks of backward alone, and no size or offset outside of d_logits. A layout is made once: each
+// thread remembers its last eight.
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes = 0);
+                                 size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters);
 
 }  // namespace plumbline::kernel::cuda
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/stages/finish.h"
 #include "kernel/cuda/stages/list_rows.h"
@@ -23,7 +22,8 @@ Memory MemoryOf(const Call& call) {
   const BackwardLayout& r = call.layout.backward;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
-           static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows))},
+           static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows)),
+           call.kept != nullptr ? call.kept->slot : nullptr, static_cast<int32_t*>(at(r.kept_slot))},
           static_cast<float*>(at(r.sums)),
           at(r.d_logits),
           at(r.other_kept),
@@ -218,11 +218,20 @@ Status StoreGradHidden(const Call& call, const Memory& memory) {
 
 }  // namespace
 
-Status RunBackward(const Call& call, const SavedRow* saved) {
-  const Layout& layout = call.layout;
-  const Memory memory = MemoryOf(call);
-  Status status = ListBackward(RowInputsOf(call.problem), saved, memory.list, call.stream);
+Status RunBackward(const Call& given) {
+  const Layout& layout = given.layout;
+  const Memory memory = MemoryOf(given);
+  Status status = ListBackward(RowInputsOf(given.problem), given.saved, memory.list, given.stream);
   if (!status.ok()) return status;
+  // Later launches look up forward's places in the list's copy, which has none of a state that does not
+  // fit.
+  Call call = given;
+  Kept kept;
+  if (given.kept != nullptr) {
+    kept = *given.kept;
+    kept.slot = memory.list.kept_slot;
+    call.kept = &kept;
+  }
   HiddenOperand hidden;
   status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
                       layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream,

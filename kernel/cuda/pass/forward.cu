@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/stages/finish.h"
 #include "kernel/cuda/stages/list_rows.h"
@@ -104,13 +103,13 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
 
 }  // namespace
 
-Status RunForward(const Call& call, SavedRow* saved) {
+Status RunForward(const Call& call) {
   const int64_t n = call.layout.n;
   const ForwardLayout& own = LayoutOf(call);
   const Memory memory = MemoryOf(call);
   const ForwardOutputs outputs =
       OutputsOf(call.results, memory.row_logprob, call.kept != nullptr ? *call.kept : Kept());
-  Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.stream);
+  Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.saved, call.stream);
   for (int64_t first = 0; status.ok() && first < n; first += own.row_block) {
     const int64_t rows = std::min(own.row_block, n - first);
     status = call.problem.hidden.dtype == DType::kF16
@@ -119,7 +118,7 @@ Status RunForward(const Call& call, SavedRow* saved) {
     if (!status.ok()) return status;
     const PartialSums partial = {memory.max,   memory.sum, memory.moment, own.row_block,
                                  own.partials, first,      rows,          memory.label_logit};
-    status = call.path.finish_rows(partial, memory.list, outputs, saved, call.stream);
+    status = call.path.finish_rows(partial, memory.list, outputs, call.saved.rows, call.stream);
   }
   if (status.ok() && call.results.loss) {
     status = FinishLoss(memory.row_logprob, n, memory.list.census,

@@ -10,14 +10,14 @@
 
 #include "kernel/cuda/portable/main_loop.cuh"
 #include "kernel/cuda/stages/path.h"
+#include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda::portable {
 
-template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue,
-          class Plan = NoDefects>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Hooks = NoHooks>
 Status Launch(const char* name, const Product& product, const Epilogue& epilogue, cudaStream_t stream,
-              const Plan& plan = {}) {
+              const Hooks& hooks = {}) {
   static_assert(kSharedBytes <= 48 << 10, "more needs the kernel's leave");
   constexpr int kBlocksAMultiprocessor = 2;
   int multiprocessors = 0;
@@ -27,8 +27,8 @@ Status Launch(const char* name, const Product& product, const Epilogue& epilogue
   const int64_t blocks =
       std::min(tiles(product.m) * tiles(product.n), int64_t{kBlocksAMultiprocessor} * multiprocessors);
   if (blocks == 0) return Status::Ok();
-  return LaunchKernel(name, ProductKernel<Arithmetic, kTransposedA, kTransposedB, Epilogue, Plan>,
-                      blocks, kThreads, kSharedBytes, stream, product, epilogue, plan);
+  return LaunchKernel(name, ProductKernel<Arithmetic, kTransposedA, kTransposedB, Epilogue, Hooks>,
+                      blocks, kThreads, kSharedBytes, stream, product, epilogue, hooks);
 }
 
 // A path's kernels in one arithmetic, TensorCore or Simt.

@@ -8,13 +8,11 @@
 #define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernel/cuda/portable/staging.cuh"
 #include "kernel/cuda/product/fragment.cuh"
 #include "kernel/cuda/product/product.h"
 #include "kernel/cuda/product/wide_store.cuh"
-#include "kernel/cuda/support/defects.h"
 
 namespace plumbline::kernel::cuda::portable {
 
@@ -41,38 +39,30 @@ __device__ inline Source SourceOf(const Operand& operand, int plane, int64_t row
           columns < operand.columns ? columns : operand.columns};
 }
 
-template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Hooks>
 class MainLoop {
  public:
-  __device__ MainLoop(const Product& product, const Epilogue& epilogue, const Plan& plan,
+  __device__ MainLoop(const Product& product, const Epilogue& epilogue, const Hooks& hooks,
                       uint32_t shared)
-      : product_(product), epilogue_(epilogue), plan_(plan), shared_(shared) {
+      : product_(product), epilogue_(epilogue), hooks_(hooks), shared_(shared) {
     live_ = LiveRows(product);
     m_ = product.live_is_depth ? product.m : live_;
-    depth_ = product.live_is_depth ? live_ : product.k;
+    depth_ = hooks_.Depth(product.live_is_depth ? live_ : product.k, int64_t{kDepth}, product.k);
     const bool alternative = product.use_alternative != nullptr && *product.use_alternative != 0;
     a_ = alternative && product.a_alternative.data != nullptr ? product.a_alternative : product.a;
     b_ = alternative && product.b_alternative.data != nullptr ? product.b_alternative : product.b;
-    if (plan_.Has(Defect::kDeadRowsKept) && product.live_is_depth) {
-      const int64_t whole = (live_ + kDepth - 1) / kDepth * kDepth;
-      depth_ = whole < product.k ? whole : product.k;
-    }
-    if (plan_.Has(Defect::kDepthTailDropped)) depth_ = depth_ / kDepth * kDepth;
     blocks_ = (depth_ + kDepth - 1) / kDepth;
   }
 
   __device__ void Run() {
     const int64_t row_tiles = (m_ + kTile - 1) / kTile, column_tiles = (product_.n + kTile - 1) / kTile;
-    int64_t tiles = row_tiles * column_tiles;
-    if (plan_.Has(Defect::kGridLimit)) tiles = tiles < kGridLimit ? tiles : kGridLimit;
+    const int64_t tiles = hooks_.Tiles(row_tiles * column_tiles);
     for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
       RunTile(TileAt(index, row_tiles, column_tiles));
     }
   }
 
  private:
-  static constexpr int64_t kGridLimit = 8;  // the planted one: small enough for a small case
-
   // The next block of the depth to be staged.
   struct Cursor {
     int pass = 0;
@@ -95,14 +85,6 @@ class MainLoop {
     CommitCopies();
   }
 
-  // What a kernel before this one may have left, but the same every time.
-  __device__ void FillStages() const {
-    constexpr uint32_t kLeft = 0x3c3c3c3c;  // 0.0115 in bf16, 1.06 in fp16
-    for (uint32_t at = 4 * threadIdx.x; at < kSharedBytes; at += 4 * kThreads)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared_ + at), "r"(kLeft) : "memory");
-    __syncthreads();
-  }
-
   __device__ void RunTile(const TileIndex& tile) {
     const int warp = static_cast<int>(threadIdx.x / 32);
     const int64_t row = tile.row * kTile + warp * 32, column = tile.column * kTile;
@@ -117,33 +99,19 @@ class MainLoop {
       }
     }
     Cursor next;
-    // With this defect the copies of a stage come once it has been read, which is as late as those that
-    // nobody waits for can be: the same wrong bits on any machine, where a race may be won.
-    const bool late = plan_.Has(Defect::kCopyNotWaited);
-    if (late) {
-      FillStages();
-    } else {
-      for (int s = 0; s < kStages - 1; ++s) Stage(s, tile, &next);
-    }
+    for (int s = 0; s < kStages - 1; ++s) Stage(s, tile, &next);
     const int64_t steps = blocks_ * product_.passes;
     int stage = 0, ahead = kStages - 1;
     for (int64_t i = 0; i < steps; ++i) {
+      const uint32_t tiles = shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes);
       // The oldest of the kStages - 1 groups under way is this step's.
-      if (!late) WaitCopies<kStages - 2>();
+      WaitCopies<kStages - 2>();
+      hooks_.StageArrived(stage, tiles, 2 * kTileBytes);
       // Behind this barrier the copies of all threads have arrived, and all threads have read the stage
       // that is filled next.
-      if (!plan_.Has(Defect::kBarrierMissing)) __syncthreads();
-      if (!late) Stage(plan_.Has(Defect::kStageReleasedEarly) ? stage : ahead, tile, &next);
-      if constexpr (!std::is_same_v<Plan, NoDefects>) {  // a slow warp loses the race on any machine
-        if (plan_.Has(Defect::kBarrierMissing) && threadIdx.x >= kThreads - 32) __nanosleep(3000);
-        __syncwarp();
-      }
-      Multiply32(c, shared_ + static_cast<uint32_t>(stage * 2 * kTileBytes), warp * 32);
-      if (late) {
-        __syncthreads();
-        Stage(stage, tile, &next);
-        WaitCopies<0>();
-      }
+      hooks_.Barrier();
+      Stage(hooks_.StageToFill(ahead, stage), tile, &next);
+      Multiply32(c, tiles, warp * 32);
       stage = stage + 1 == kStages ? 0 : stage + 1;
       ahead = ahead + 1 == kStages ? 0 : ahead + 1;
     }
@@ -176,19 +144,19 @@ class MainLoop {
 
   const Product& product_;
   const Epilogue& epilogue_;
-  const Plan plan_;
+  const Hooks hooks_;
   const uint32_t shared_;
   Operand a_, b_;
   int64_t live_, m_, depth_, blocks_;
 };
 
-template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Plan>
+template <class Arithmetic, bool kTransposedA, bool kTransposedB, class Epilogue, class Hooks>
 __global__ void __launch_bounds__(kThreads, 2)
     ProductKernel(const __grid_constant__ Product product, const __grid_constant__ Epilogue epilogue,
-                  const Plan plan) {
+                  const Hooks hooks) {
   extern __shared__ __align__(128) unsigned char shared[];
-  MainLoop<Arithmetic, kTransposedA, kTransposedB, Epilogue, Plan>(product, epilogue, plan,
-                                                                   SharedAddress(shared))
+  MainLoop<Arithmetic, kTransposedA, kTransposedB, Epilogue, Hooks>(product, epilogue, hooks,
+                                                                    SharedAddress(shared))
       .Run();
 }
 

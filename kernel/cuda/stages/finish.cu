@@ -7,7 +7,7 @@
 #include "kernel/cuda/product/fragment.cuh"
 #include "kernel/cuda/product/wide_store.cuh"
 #include "kernel/cuda/stages/finish_rows.cuh"
-#include "kernel/cuda/support/defects.h"
+#include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/launch.h"
 
 namespace plumbline::kernel::cuda {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kStoreThreads)
 
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
                   SavedRow* saved, cudaStream_t stream) {
-  return LaunchFinishRows(partial, list, outputs, saved, stream, NoDefects());
+  return LaunchFinishRows(partial, list, outputs, saved, stream, NoHooks());
 }
 
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FinishRows of kernel/cuda/stages/finish.h as a template over a plan of defects
-// (kernel/cuda/support/defects.h). finish.cu instantiates NoDefects, which is the operator.
+// FinishRows of kernel/cuda/stages/finish.h as a template over hooks (kernel/cuda/support/hooks.cuh).
 
 #ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
 #define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
@@ -11,7 +10,6 @@
 
 #include "kernel/cuda/product/fragment.cuh"
 #include "kernel/cuda/stages/finish.h"
-#include "kernel/cuda/support/defects.h"
 #include "kernel/cuda/support/launch.h"
 #include "kernel/cuda/support/overlap.cuh"
 
@@ -47,10 +45,10 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
   if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, label_logit};
 }
 
-template <class Plan>
+template <class Hooks>
 __global__ void __launch_bounds__(kRows* kChains)
     FinishRowsKernel(const PartialSums partial, const ForwardList list, const ForwardOutputs outputs,
-                     SavedRow* saved, const Plan plan) {
+                     SavedRow* saved, const Hooks hooks) {
   // The rows are padded by one column: a chain writes along rows, the tree reads along chains.
   __shared__ float a[kChains][kRows + 1], b[kChains][kRows + 1];
   const int lane = static_cast<int>(threadIdx.x % kRows), chain = static_cast<int>(threadIdx.x / kRows);
@@ -79,18 +77,11 @@ __global__ void __launch_bounds__(kRows* kChains)
       moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
     }
     __syncthreads();
-    if (plan.Has(Defect::kAtomicSums)) {
-      a[chain][lane] = b[chain][lane] = 0;
-      __syncthreads();
-      atomicAdd(&a[0][lane], sum);
-      atomicAdd(&b[0][lane], moment);
-    } else {
-      a[chain][lane] = sum;
-      b[chain][lane] = moment;
-    }
+    hooks.StoreChain(sum, &a[chain][lane], &a[0][lane]);
+    hooks.StoreChain(moment, &b[chain][lane], &b[0][lane]);
     __syncthreads();
     for (int half = kChains / 2; half > 0; half /= 2) {
-      if (chain < half && !plan.Has(Defect::kAtomicSums)) {
+      if (chain < half) {
         a[chain][lane] += a[chain + half][lane];
         b[chain][lane] += b[chain + half][lane];
       }
@@ -105,15 +96,15 @@ __global__ void __launch_bounds__(kRows* kChains)
 
 }  // namespace finish_rows
 
-template <class Plan>
+template <class Hooks>
 Status LaunchFinishRows(const PartialSums& partial, const ForwardList& list,
                         const ForwardOutputs& outputs, SavedRow* saved, cudaStream_t stream,
-                        const Plan& plan) {
+                        const Hooks& hooks) {
   using finish_rows::kRows, finish_rows::kChains;
   const int64_t blocks = std::min((partial.rows + kRows - 1) / kRows, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
-  return LaunchKernelEarly("FinishRows", finish_rows::FinishRowsKernel<Plan>, blocks, kRows * kChains,
-                           0, stream, partial, list, outputs, saved, plan);
+  return LaunchKernelEarly("FinishRows", finish_rows::FinishRowsKernel<Hooks>, blocks, kRows * kChains,
+                           0, stream, partial, list, outputs, saved, hooks);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -173,11 +173,12 @@ struct ForwardRows {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs) {
+    ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs,
+                      const SavedState saved) {
   const Counts counts = ListRows(inputs, ForwardRows{list, outputs}, list.census);
-  if (blockIdx.x == 0 && threadIdx.x == 0 && outputs.first_invalid_row != nullptr) {
-    *outputs.first_invalid_row = counts.first_invalid;
-  }
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  if (outputs.first_invalid_row != nullptr) *outputs.first_invalid_row = counts.first_invalid;
+  if (saved.header != nullptr) *saved.header = saved.expected;
 }
 
 // Returns g of a row. Under a reduction it is the negated share of the loss's gradient (OPERATION.md,
@@ -220,17 +221,22 @@ __device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float
 
 struct BackwardRows {
   const RowInputs& inputs;
-  const SavedRow* saved;
+  const SavedRow* saved;  // null: the state does not fit
   const BackwardList& list;
   float g = 0, k = 0;  // of the row of the last call of Takes
+
+  __device__ bool IsInvalid(const RowView& row) const {
+    return saved == nullptr || row.kind == Kind::kInvalid;
+  }
 
   __device__ bool Takes(int64_t i, const RowView& row, const Counts& counts) {
     g = GradLogprob(inputs, i, counts.counted);
     k = FloatAt(inputs.grad_entropy, i, 0);
-    return row.kind == Kind::kInvalid || (row.kind == Kind::kNormal && !(g == 0 && k == 0));
+    return IsInvalid(row) || (row.kind == Kind::kNormal && !(g == 0 && k == 0));
   }
   __device__ void Put(int64_t i, const RowView& row, int64_t place) const {
-    const bool invalid = row.kind == Kind::kInvalid;
+    const bool invalid = IsInvalid(row);
+    if (list.forward_slot != nullptr) list.kept_slot[i] = saved != nullptr ? list.forward_slot[i] : -1;
     list.slot[i] = invalid ? kInvalidRow : place >= 0 ? static_cast<int32_t>(place) : kZeroRow;
     if (place < 0) return;
     list.source[place] = static_cast<int32_t>(i);
@@ -240,8 +246,9 @@ struct BackwardRows {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    ListBackwardKernel(const RowInputs inputs, const SavedRow* saved, const BackwardList list) {
-  ListRows(inputs, BackwardRows{inputs, saved, list}, list.census);
+    ListBackwardKernel(const RowInputs inputs, const SavedState saved, const BackwardList list) {
+  const bool fits = saved.header != nullptr && *saved.header == saved.expected;
+  ListRows(inputs, BackwardRows{inputs, fits ? saved.rows : nullptr, list}, list.census);
 }
 
 }  // namespace
@@ -251,26 +258,24 @@ RowInputs RowInputsOf(const Problem& problem) {
     if (!tensor) return VectorView{};
     return VectorView{tensor->data, tensor->rank == 0 ? 0 : tensor->stride[0]};
   };
-  RowInputs inputs;
-  inputs.rows = problem.rows();
-  inputs.vocab = problem.vocab();
-  inputs.ignore_index = problem.ignore_index;
-  inputs.labels = {problem.labels.data, problem.labels.stride[0]};
-  inputs.labels_64 = problem.labels.dtype == DType::kI64;
-  inputs.temperature = view(problem.temperature);
-  inputs.grad_logprob = view(problem.grad_logprob);
-  inputs.grad_entropy = view(problem.grad_entropy);
-  inputs.reduction = problem.reduction;
-  return inputs;
+  return {.rows = problem.rows(),
+          .vocab = problem.vocab(),
+          .ignore_index = problem.ignore_index,
+          .labels = {problem.labels.data, problem.labels.stride[0]},
+          .labels_64 = problem.labels.dtype == DType::kI64,
+          .temperature = view(problem.temperature),
+          .grad_logprob = view(problem.grad_logprob),
+          .grad_entropy = view(problem.grad_entropy),
+          .reduction = problem.reduction};
 }
 
 Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
-                   cudaStream_t stream) {
+                   const SavedState& saved, cudaStream_t stream) {
   return LaunchKernel("ListForward", ListForwardKernel, Blocks(inputs.rows), kThreads, 0, stream,
-                      inputs, list, outputs);
+                      inputs, list, outputs, saved);
 }
 
-Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const BackwardList& list,
+Status ListBackward(const RowInputs& inputs, const SavedState& saved, const BackwardList& list,
                     cudaStream_t stream) {
   return LaunchKernel("ListBackward", ListBackwardKernel, Blocks(inputs.rows), kThreads, 0, stream,
                       inputs, saved, list);

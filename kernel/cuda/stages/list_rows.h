@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernel/cuda/epilogue/d_logits.cuh"
+#include "kernel/cuda/layout/saved_state.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
 
@@ -64,8 +65,9 @@ struct ForwardOutputs {
   int64_t* first_invalid_row = nullptr;
 };
 
+// Writes the saved state's header too.
 Status ListForward(const RowInputs& inputs, const ForwardList& list, const ForwardOutputs& outputs,
-                   cudaStream_t stream);
+                   const SavedState& saved, cudaStream_t stream);
 
 // The numbers of a row that forward leaves for backward. A row without a softmax has a NaN sum.
 struct SavedRow {
@@ -81,9 +83,14 @@ struct BackwardList {
   int32_t* source;    // [live]
   int32_t* slot;      // [rows] the place on the list; kZeroRow or kInvalidRow
   RowGradient* rows;  // [live]
+  // [rows] forward's places, in the saved state and copied; null: no logits are kept.
+  const int32_t* forward_slot;
+  int32_t* kept_slot;
 };
 
-Status ListBackward(const RowInputs& inputs, const SavedRow* saved, const BackwardList& list,
+// Where the saved state's header is not the expected one, every row is listed as invalid and none has a
+// place of forward's, so that every gradient is NaN and nothing else of the state is read.
+Status ListBackward(const RowInputs& inputs, const SavedState& saved, const BackwardList& list,
                     cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda

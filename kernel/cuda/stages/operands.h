@@ -7,7 +7,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernel/cuda/layout/workspace.h"

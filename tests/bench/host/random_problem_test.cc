@@ -11,9 +11,10 @@
 namespace plumbline::bench {
 namespace {
 
-std::span<const float> Row(const kernel::ConstTensor& tensor, int64_t row) {
+std::span<const float> Row(const fuzz::HostTensor& tensor, int64_t row) {
   const auto width = static_cast<size_t>(tensor.shape[1]);
-  return {static_cast<const float*>(tensor.data) + static_cast<size_t>(row) * width, width};
+  return {reinterpret_cast<const float*>(tensor.bytes.data()) + static_cast<size_t>(row) * width,
+          width};
 }
 
 double Correlation(std::span<const float> x, std::span<const float> y) {
@@ -30,8 +31,8 @@ double Correlation(std::span<const float> x, std::span<const float> y) {
 // element, which no benchmark is about. 256 elements correlate by 1/16 in the mean; 0.4 is more than
 // six of those, over some 4 000 pairs.
 TEST(RandomProblem, NoRowRepeatsAnother) {
-  const RandomProblem p({"", kernel::DType::kF32, 64, 64, 256, false}, false);
-  const kernel::ConstTensor &hidden = p.problem().hidden, &weight = p.problem().weight;
+  const fuzz::OwnedProblem p = RandomProblem({"", kernel::DType::kF32, 64, 64, 256, false}, false);
+  const fuzz::HostTensor &hidden = p.hidden, &weight = p.weight;
   for (int64_t i = 0; i < 64; ++i) {
     for (int64_t j = 0; j < 64; ++j)
       EXPECT_LT(std::abs(Correlation(Row(hidden, i), Row(weight, j))), 0.4) << i << ", " << j;
@@ -43,8 +44,8 @@ TEST(RandomProblem, NoRowRepeatsAnother) {
 }
 
 TEST(RandomProblem, ValuesSpreadOverTheirRange) {
-  const RandomProblem p({"", kernel::DType::kF32, 64, 64, 256, false}, false);
-  const float* const hidden = static_cast<const float*>(p.problem().hidden.data);
+  const fuzz::OwnedProblem p = RandomProblem({"", kernel::DType::kF32, 64, 64, 256, false}, false);
+  const float* const hidden = reinterpret_cast<const float*>(p.hidden.bytes.data());
   const auto [low, high] = std::minmax_element(hidden, hidden + 64 * 256);
   EXPECT_GE(*low, -1.f);
   EXPECT_LT(*low, -0.99f);

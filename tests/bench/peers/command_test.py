@@ -26,7 +26,7 @@ class Arguments(Scratch):
     def test_refusals(self):
         for words, named in [(["--shapes", "8x8"], "'8x8'"), (["--rounds", "5"], "--rounds 5"),
                              (["--shapes", "8x8x8,8x8x9,8x8x8"], "8x8x8 stands there 2 times"),
-                             (["--peers", "("], "--peers '('"), (["--context", "x"], "--context 'x'"),
+                             (["--peers", "("], "--peers: '('"), (["--context", "x"], "--context 'x'"),
                              (["--context", "shapes=1"], "--context 'shapes=1'"), (["--devices", "0,"], "--devices '0,'"),
                              (["--devices", "x"], "--devices 'x'")]:
             status, _, err = self.run_script("peers", *words)

@@ -20,6 +20,14 @@ class Measure(Measured):
         self.measure(done, device="3")
         self.assertEqual(self.environments, [{"CUDA_VISIBLE_DEVICES": "3"}])
 
+    # Fails if a device stays taken by a shape that is measured, or whose measurement raises.
+    def test_a_device_is_free_again(self):
+        self.measure(([measured("plumbline"), {"done": True}], ""), device="3")
+        self.assertEqual(self.free.get_nowait(), "3")
+        with self.assertRaises(IndexError):  # no run is scripted
+            self.measure(device="3")
+        self.assertEqual(self.free.get_nowait(), "3")
+
     def test_a_peer_that_kills_the_process_costs_no_other(self):
         found = self.measure(
             ([{"starts": "plumbline"}, measured("plumbline"), {"starts": "bad"}], "ended with status -6: abort"),

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the processes in which peers are measured: what is heard of one that fails, and who is timed when."""
+"""Tests the processes in which peers are measured: what is heard of one that fails."""
 
-import contextlib
 import os
 import signal
 import sys
-import threading
 import time
 import unittest
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -90,67 +87,6 @@ class Listen(Scratch):
         self.assertEqual(process.arrived(reader), b"x")
         os.close(writer)
         self.assertEqual(process.arrived(reader), b"")
-
-    def test_one_that_ends_before_its_turn(self):
-        messages, fault = process.listen(
-            ["sh", "-c", f"exec <&-; echo '{process.MARK}{{\"ready\": true}}'; exit 3"], 20)
-        self.assertEqual((messages, fault), ([], "ended with status 3: no word"))
-
-    def test_a_worker_waits_for_its_turn(self):
-        told = []
-        messages, fault = process.listen(
-            ["sh", "-c", f"echo '{process.MARK}{{\"ready\": true}}'; read line; echo '{process.MARK}{{\"at\": "
-             "\"'$line'\"}'; echo '" + process.MARK + "{\"done\": true}'"], 20, lambda: told.append(1))
-        self.assertEqual((messages, fault, told), ([{"at": "go"}, {"done": True}], "", [1]))
-
-
-class TurnsTest(unittest.TestCase):
-    def test_none_is_timed_while_another_prepares_or_is_timed(self):
-        turns, log, both = process.Turns(), [], threading.Barrier(2)
-
-        def shape(name, preparing, timing):
-            turns.prepare(name)
-            if name != "c":
-                both.wait(20)
-            time.sleep(preparing)
-            log.append((name, "ready"))
-            turns.begin(name)
-            log.append((name, "timed"))
-            time.sleep(timing)
-            log.append((name, "end"))
-            turns.end(name)
-        with ThreadPoolExecutor(2) as pool:  # c may prepare only when a or b has ended
-            running = [pool.submit(shape, *what) for what in (("a", 0, 0.1), ("b", 0.2, 0.1), ("c", 0.1, 0))]
-        for future in running:
-            future.result()
-        places = {entry: i for i, entry in enumerate(log)}
-        self.assertEqual(len(places), 9)
-        for name in "ab":  # next to each other: nothing between the begin and the end of a timing
-            self.assertEqual(places[name, "end"], places[name, "timed"] + 1)
-        self.assertLess(places["b", "ready"], places["a", "timed"])
-
-    def test_one_that_died_keeps_nobody_waiting(self):
-        turns = process.Turns()
-        turns.prepare("a")
-        turns.prepare("b")
-        turns.end("a")
-        turns.begin("b")
-        self.assertEqual(turns.timing, "b")
-
-
-class SlotsTest(unittest.TestCase):
-    def test_each_device_as_often_as_allowed_and_its_turns_its_own(self):
-        slots = process.Slots(["a", "b"], 2)
-        with contextlib.ExitStack() as held:
-            taken = [held.enter_context(slots.take()) for _ in range(slots.count)]
-            self.assertTrue(slots.free.empty())
-        self.assertEqual([device for device, _ in taken], ["a", "b", "a", "b"])  # spread before it is shared
-        turns = [turn for _, turn in taken]
-        self.assertIs(turns[0], turns[2])
-        self.assertIsNot(turns[0], turns[1])
-        with self.assertRaises(OSError), slots.take():
-            raise OSError
-        self.assertEqual(slots.free.qsize(), 4)  # free again, whatever happened
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives tests of `bench/peers` a worker that says what the test scripts, in place of one that measures."""
 
+import re
 import sys
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 from peers import measure
-from peers.process import Slots
 from results import Scratch
 
 ERRORS = {name: {"max": 1e-4, "rms": 2e-3} for name in ("logprob", "entropy", "grad_hidden", "grad_weight")}
@@ -32,11 +33,12 @@ class Measured(Scratch):
         its environment had to be in self.environments."""
         self.skipped, self.environments, runs = [], [], list(runs)
 
-        def listen(command, _, __, environment):
+        def listen(command, _, environment):
             self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
             self.environments.append(environment)
             return runs.pop(0)
-        arguments = SimpleNamespace(rounds=6, peers="", library="x.so", limit=1.0)
+        arguments = SimpleNamespace(rounds=6, peers=re.compile(""), library="x.so", limit=1.0)
+        self.free = SimpleQueue()
+        self.free.put(device)
         with mock.patch.object(measure, "listen", listen):
-            return {result["name"]: result
-                    for result in measure.measure("8x8x8", arguments, Slots([device], 1))}
+            return {result["name"]: result for result in measure.measure("8x8x8", arguments, self.free)}

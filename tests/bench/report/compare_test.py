@@ -84,7 +84,7 @@ class Compare(Scratch):
         self.assertIn("FAILED", out)
 
     def test_a_wrong_filter_is_named(self):
-        for words, named in [(["--filter", "("], "--filter '('"), (["--filter"], "--filter needs a value")]:
+        for words, named in [(["--filter", "("], "--filter: '('"), (["--filter"], "--filter: expected one argument")]:
             status, _, err = self.compare(result(pair("a", 1.0)), result(pair("a", 1.0)), *words)
             self.assertEqual(status, 2)
             self.assertIn(named, err)

@@ -7,6 +7,8 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report import found_page, mutant_table
 from results import Scratch
 
 DEFECT = {"target": "mutant:tail-dropped", "regimes": {"mean": 2, "huge": 5, "exact-dot": 5}, "cases_median": 2.0,
@@ -27,6 +29,24 @@ class Mutants(Scratch):
             status, _, err = self.run_script("report", "mutants", self.store("x.json", text))
             self.assertEqual(status, 2)
             self.assertIn("x.json: no stored selftest", err)
+
+    # Fails if a row of the table of mutants is left out, or cut off.
+    def test_rows(self):
+        rows = mutant_table.read()
+        self.assertEqual([sum(row.path == "host" for row in rows), len(rows)], [80, 104])
+        self.assertEqual(rows[0].name, "hidden-tail-dropped")
+        self.assertTrue(rows[0].what.endswith("refuses H that is no multiple of 128)"), rows[0].what)
+
+    # Fails if a row that lacks a cell, or the line that says what is wrong, is passed over.
+    def test_a_row_that_is_not_complete(self):
+        for row in ("a | host | ReadRow\n    what\n", "a | host | ReadRow | same bits\nb"):
+            with self.assertRaisesRegex(ValueError, "no row: a"):
+                mutant_table.read(self.store("table.txt", 'R"(#\n' + row + ')"\n'))
+
+    # Fails if a result of other mutants than the table's is shown beside it.
+    def test_a_result_of_other_mutants(self):
+        with self.assertRaisesRegex(ValueError, "other mutants"):
+            found_page.of_the_table([DEFECT], mutant_table.read())
 
 
 if __name__ == "__main__":

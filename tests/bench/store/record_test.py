@@ -200,7 +200,7 @@ class Split(Recording):
     # Fails if the status or the reason of a campaign that did not run is lost.
     def test_why_a_campaign_did_not_run_is_said(self):
         self.tell("fuzz", 4)
-        self.assertEqual(self.run_store("split")[::2], (4, "bench/store record: status 4, nothing stored\n"))
+        self.assertEqual(self.run_store("split")[::2], (4, "bench/store split: status 4, nothing stored\n"))
         self.assertEqual(len(self.calls()), 1)
 
     # Fails if the table is not of the results, or the stored command names a folder.
@@ -209,7 +209,7 @@ class Split(Recording):
             "jobs": 2, "wall": 2.0, "target": 1.0, "oracle": 0.4, "arbiter": 0.2, "shrinking": 0.4, "expansion": 1.0}}))
         status, out, err = self.run_store("split", "--seconds", 2)
         self.assertEqual((status, err), (0, ""))
-        self.assertEqual(out.splitlines()[-1].split(), ["t", "300", "25.0%", "10.0%", "5.0%", "50.0%", "25.0%"])
+        self.assertEqual(out.splitlines()[-1], "| `t` | 300 | 25 % | 10 % | 5 % | 50 % | 25 % |")
         self.assertEqual(self.names(), ["split-host-hopper.json", "split-host.json"])
         self.assertEqual(self.stored("split-host")["command"],
                          "plumb fuzz --target host --budget 2s --jobs 2 --seed 1 --out host")

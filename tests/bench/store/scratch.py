@@ -14,11 +14,11 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 class Tree(Scratch):
-    """A git checkout of three rooms with a source each, and bench/store."""
+    """A git checkout of three rooms with a source each, and bench/store with what it imports."""
 
     def setUp(self):
         super().setUp()
-        self.copy(*(f"bench/store/{path.name}" for path in (BENCH / "store").glob("*.py")))
+        self.copy(*(f"bench/{room}/{path.name}" for room in ("report", "store") for path in (BENCH / room).glob("*.py")))
         (self.root / "bench/results").mkdir()
         for room in ROOMS:
             self.write(f"{room}/file.cc", room)

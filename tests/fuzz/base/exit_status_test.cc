@@ -16,9 +16,8 @@ TEST(ExitStatus, OfSeveralTheGravestCounts) {
                                      ExitStatus::kFindings,    ExitStatus::kClean};
   for (size_t i = 0; i < kFromWorst.size(); ++i) {
     for (size_t j = i; j < kFromWorst.size(); ++j) {
-      EXPECT_EQ(Gravest({{kFromWorst[i], true}, {kFromWorst[j], true}}), kFromWorst[i]);
-      EXPECT_EQ(Gravest({{kFromWorst[j], true}, {kFromWorst[i], true}}), kFromWorst[i]);
-      EXPECT_EQ(Gravest({{kFromWorst[i], false}, {kFromWorst[j], true}}), kFromWorst[j]);
+      EXPECT_EQ(Gravest({kFromWorst[i], kFromWorst[j]}), kFromWorst[i]);
+      EXPECT_EQ(Gravest({kFromWorst[j], kFromWorst[i]}), kFromWorst[i]);
     }
   }
   EXPECT_EQ(Gravest({}), ExitStatus::kClean);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "fuzz/base/units.h"
-#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/interface/cuda_device.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
 #include "tests/fuzz/support/located.h"

@@ -4,8 +4,8 @@
 // plain sums of magnitudes would be too small, and they are not many times the error that can occur.
 
 #include "fuzz/builtin/host_hopper.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gtest/gtest.h>
 

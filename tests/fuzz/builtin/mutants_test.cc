@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/builtin/mutants/mutants.h"
-#include "fuzz/builtin/catalogue.h"
+#include "fuzz/builtin/mutants/table.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +14,9 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/builtin/host.h"
@@ -21,14 +24,11 @@
 #include "fuzz/examine/placement.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/target.h"
-#include "tests/fuzz/builtin/mutant_exhibits.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using ::testing::Contains;
-using testing::Exhibit;
-using testing::Exhibits;
 
 Recipe Parsed(const std::string& line) {
   Recipe recipe;
@@ -85,26 +85,50 @@ std::vector<uint64_t> BitsOf(const Target& target, const Recipe& recipe) {
   return bits;
 }
 
-// Fails if a mutant is added without an exhibit that shows it.
+// Fails if a mutant of the host is added without an exhibit that shows it.
 TEST(Mutants, EachHasAnExhibit) {
-  std::vector<std::string> mutants, exhibited;
-  for (const Mutant& mutant : Mutants()) mutants.emplace_back(mutant.name);
-  for (const Exhibit& exhibit : Exhibits()) exhibited.emplace_back(exhibit.mutant);
-  EXPECT_EQ(exhibited, mutants);
+  for (const MutantRow& mutant : kHostMutants) {
+    EXPECT_FALSE(mutant.recipe.empty() || mutant.signature.empty() || mutant.twin.empty())
+        << mutant.name;
+  }
+}
+
+// Fails if a name stands for two mutants of a device, so that one of them is never run.
+TEST(Mutants, NoTwoHaveAName) {
+  for (size_t i = 0; i < kMutants.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const bool one_device = (i < kHostMutants.size()) == (j < kHostMutants.size());
+      EXPECT_FALSE(one_device && kMutants[i].name == kMutants[j].name) << kMutants[i].name;
+    }
+  }
+}
+
+// Fails if a list holds other mutants than the table, or in another order.
+TEST(Mutants, ListsAreThoseOfTheTable) {
+  const auto names = [](const auto& mutants, const std::string& prefix = "") {
+    std::vector<std::string> all;
+    for (const auto& mutant : mutants) all.push_back(prefix + std::string(mutant.name));
+    return all;
+  };
+  const auto on_cuda = std::span(kMutants).subspan(kHostMutants.size());
+  EXPECT_EQ(names(Mutants()), names(kHostMutants, "mutant:"));
+  EXPECT_EQ(names(HopperMutants()), names(kHostMutants, "hopper-mutant:"));
+  EXPECT_EQ(names(CudaMutants()), names(on_cuda, "cuda-mutant:"));
 }
 
 // Fails if a defect is missing, or a check of the harness no longer sees what it is there for: each
-// mutant fails on one case, with a finding that its line names.
+// mutant fails on one case, with a finding that its row names.
 TEST(Mutants, EachDiesOfOneCase) {
-  for (const Exhibit& exhibit : Exhibits()) {
-    const Recipe recipe = Parsed(exhibit.line);
+  for (const MutantRow& mutant : kHostMutants) {
+    const Recipe recipe = Parsed(std::string(mutant.recipe));
     for (const char* prefix : {"mutant:", "hopper-mutant:"}) {
-      const auto target = Load(std::string(prefix) + exhibit.mutant);
+      const auto target = Load(prefix + std::string(mutant.name));
       std::vector<std::string> signatures;
       const CaseResult result =
           Examine(Expand(recipe), *target, {.seed = recipe.seed, .arbiter = false});
       for (const Finding& finding : result.findings) signatures.push_back(finding.Signature());
-      EXPECT_THAT(signatures, Contains(exhibit.signature)) << target->name() << " on " << exhibit.line;
+      EXPECT_THAT(signatures, Contains(std::string(mutant.signature)))
+          << target->name() << " on " << mutant.recipe;
     }
   }
 }
@@ -114,24 +138,25 @@ TEST(Mutants, EachDiesOfOneCase) {
 // operator either.
 TEST(Mutants, EachComputesTheTwinAsTheOperatorDoes) {
   const auto host = Load("host"), hopper = Load("host-hopper");
-  for (const Exhibit& exhibit : Exhibits()) {
-    const std::string twin = WithKey(exhibit.line, exhibit.twin);
+  for (const MutantRow& mutant : kHostMutants) {
+    const std::string line(mutant.recipe);
+    const std::string twin = WithKey(line, std::string(mutant.twin));
     const Recipe recipe = Parsed(twin);
-    ASSERT_NE(recipe, Parsed(exhibit.line)) << exhibit.mutant << ": the twin is the line itself";
-    const std::string name = exhibit.mutant;
+    ASSERT_NE(recipe, Parsed(line)) << mutant.name << ": the twin is the line itself";
+    const std::string name(mutant.name);
     EXPECT_EQ(BitsOf(*Load("mutant:" + name), recipe), BitsOf(*host, recipe)) << name << " on " << twin;
     EXPECT_EQ(BitsOf(*Load("hopper-mutant:" + name), recipe), BitsOf(*hopper, recipe))
         << name << " on host-hopper, on " << twin;
     const CaseResult sound =
-        Examine(Expand(Parsed(exhibit.line)), *host, {.seed = recipe.seed, .arbiter = false});
-    EXPECT_TRUE(sound.findings.empty()) << "host on " << exhibit.line;
+        Examine(Expand(Parsed(line)), *host, {.seed = recipe.seed, .arbiter = false});
+    EXPECT_TRUE(sound.findings.empty()) << "host on " << line;
   }
 }
 
 // Fails if a mutant's line does not say which bug it is modelled on, or what class of bug.
 TEST(Mutants, EachNamesItsBug) {
-  EXPECT_GE(Mutants().size(), 44u);
-  for (const Mutant& mutant : Mutants()) {
+  EXPECT_GE(kHostMutants.size(), 44u);
+  for (const MutantRow& mutant : kHostMutants) {
     EXPECT_NE(mutant.what.find('('), std::string_view::npos) << mutant.name;
     EXPECT_EQ(mutant.what.back(), ')') << mutant.name;
   }

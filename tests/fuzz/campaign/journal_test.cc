@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -69,6 +70,21 @@ class JournalTest : public ::testing::Test {
     EXPECT_TRUE(journal) << error_;
     return journal;
   }
+  // Opens the journal again and reads it into `state_`. Null, with `error_`, if that is impossible.
+  std::unique_ptr<Journal> Open(const std::function<void(DoneItem)>& take = [](const DoneItem&) {}) {
+    std::unique_ptr<Journal> journal = Journal::Open(work_.path(), &error_);
+    const auto reader = journal ? JournalReader::Open(work_.path(), &error_) : nullptr;
+    if (!reader) return nullptr;
+    while (std::optional<DoneItem> done = reader->Next(&error_)) take(*std::move(done));
+    if (!error_.empty()) return nullptr;
+    state_ = reader->Finish();
+    return journal->Continue(*reader, state_, &error_) ? std::move(journal) : nullptr;
+  }
+  void ReadAll() {
+    std::optional<JournalState> read = ReadJournal(work_.path(), &error_);
+    ASSERT_TRUE(read) << error_;
+    state_ = *std::move(read);
+  }
   std::filesystem::path File() const { return work_ / kJournalName; }
 
   testing::Workplace work_;
@@ -104,7 +120,7 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
     journal->Clock(400ms);
     EXPECT_EQ(journal->Failure(), "");
   }
-  ASSERT_TRUE(Journal::Read(work_.path(), &state_, &error_)) << error_;
+  ReadAll();
   EXPECT_EQ(state_.options.targets, Options().targets);
   EXPECT_EQ(state_.options.seed, Options().seed);
   EXPECT_EQ(state_.options.regime, "ragged-tail");
@@ -157,20 +173,18 @@ TEST_F(JournalTest, ATornLastLineIsDroppedAndCutOff) {
   const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
   for (size_t size = last + 1; size < whole.size(); ++size) {
     std::ofstream(File(), std::ios::trunc) << whole.substr(0, size);
-    JournalState state;
     {
-      auto journal = Journal::Open(work_.path(), &state, &error_);
+      auto journal = Open();
       ASSERT_TRUE(journal) << error_;
-      EXPECT_TRUE(state.Done(0));
-      EXPECT_FALSE(state.Done(2)) << size;
-      EXPECT_NE(state.note.find("torn"), std::string::npos);
+      EXPECT_TRUE(state_.Done(0));
+      EXPECT_FALSE(state_.Done(2)) << size;
+      EXPECT_NE(state_.note.find("torn"), std::string::npos);
       journal->Done(2, 30ms, CaseRecord{});
     }
-    JournalState again;
-    ASSERT_TRUE(Journal::Read(work_.path(), &again, &error_)) << error_;
-    EXPECT_EQ(again.note, "");
-    EXPECT_EQ(again.tallies.at("host").cases, 2);
-    EXPECT_EQ(again.tallies.at("host").fail, 0);
+    ReadAll();
+    EXPECT_EQ(state_.note, "");
+    EXPECT_EQ(state_.tallies.at("host").cases, 2);
+    EXPECT_EQ(state_.tallies.at("host").fail, 0);
   }
 }
 
@@ -184,13 +198,13 @@ TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   std::string damaged = whole;
   damaged[whole.find('\n') + 3] = '}';
   std::ofstream(File(), std::ios::trunc) << damaged;
-  EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_));
+  EXPECT_FALSE(Open());
   EXPECT_NE(error_.find("line 2"), std::string::npos) << error_;
 
   for (const std::string& text :
        {std::string(), std::string("{\"journal\":1}\n"), whole.substr(0, 40)}) {
     std::ofstream(File(), std::ios::trunc) << text;
-    EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_)) << text;
+    EXPECT_FALSE(Open()) << text;
   }
 }
 
@@ -199,10 +213,10 @@ TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
   auto journal = Create();
   EXPECT_FALSE(Journal::Create(work_.path(), Options(), &error_));
   EXPECT_NE(error_.find("--resume"), std::string::npos) << error_;
-  EXPECT_FALSE(Journal::Open(work_.path(), &state_, &error_));
+  EXPECT_FALSE(Open());
   EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
   journal.reset();
-  EXPECT_TRUE(Journal::Open(work_.path(), &state_, &error_)) << error_;
+  EXPECT_TRUE(Open()) << error_;
 }
 
 // Fails if a case with two "done" lines is counted twice.
@@ -211,7 +225,7 @@ TEST_F(JournalTest, AnItemCountsOnce) {
     auto journal = Create();
     for (int i = 0; i < 2; ++i) journal->Done(4, 10ms, Failing());
   }
-  ASSERT_TRUE(Journal::Read(work_.path(), &state_, &error_));
+  ReadAll();
   EXPECT_EQ(state_.tallies.at("host").cases, 1);
 }
 
@@ -228,17 +242,13 @@ class CampaignStateTest : public JournalTest {
  protected:
   // Opens the state again: begins the journal, or resumes from it.
   std::unique_ptr<CampaignState> Reopen() {
-    JournalState state;
     plan_ = std::make_unique<Plan>(options_, std::vector<std::filesystem::path>{});
     search_ = std::make_unique<Search>(*plan_, RegimesOf(options_), options_.targets.size());
-    const auto on_done = [this](const JournalState&, int64_t item, const CaseRecord& record,
-                                std::chrono::milliseconds elapsed) {
-      search_->Take(item, record, elapsed);
-    };
-    auto journal = std::filesystem::exists(File())
-                       ? Journal::Open(work_.path(), &state, &error_, on_done)
-                       : Create();
-    return std::make_unique<CampaignState>(options_, *plan_, search_.get(), std::move(state),
+    state_ = {};
+    auto journal = !std::filesystem::exists(File()) ? Create() : Open([this](DoneItem done) {
+      search_->Take(done.item, std::move(done.record), done.elapsed);
+    });
+    return std::make_unique<CampaignState>(options_, *plan_, search_.get(), std::move(state_),
                                            std::move(journal));
   }
   std::unique_ptr<Plan> plan_;

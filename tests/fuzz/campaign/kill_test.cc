@@ -193,10 +193,10 @@ class Kill : public testing::Program {
     }
     EXPECT_EQ(done.size(), 60U);
     for (const auto& [item, times] : done) EXPECT_EQ(times, 1) << item;
-    JournalState state;
     std::string error;
-    EXPECT_TRUE(Journal::Read(work_ / folder, &state, &error)) << error;
-    EXPECT_EQ(state.note, "");
+    const std::optional<JournalState> state = ReadJournal(work_ / folder, &error);
+    ASSERT_TRUE(state) << error;
+    EXPECT_EQ(state->note, "");
   }
 
   void Torture(uint64_t seed, int kills) {

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/cases/name.h"
 #include "fuzz/examine/examine.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 #include "fuzz/triage/pursuit.h"
 

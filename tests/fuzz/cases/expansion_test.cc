@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/cases/expansion.h"
+#include "fuzz/base/hash.h"
 #include "fuzz/recipe/expand/expand.h"
 
 #include <gmock/gmock.h>
@@ -146,7 +147,7 @@ TEST(CaseExpansion, Refusals) {
       {"another generator wrote it", [](S, Json& j) { j["absent"] = Json::Array(); }},
       {"no \"hidden\" to leave out", [](S, Json& j) { j["absent"].Append("hidden"); }},
       {"no \"temperature\" to leave out", [](S, Json& j) { j["absent"].Append("temperature"); }},
-      {"expansion.absent is 3", [](S, Json& j) { j["absent"].Append(3); }},
+      {"expansion.absent[1] is 3", [](S, Json& j) { j["absent"].Append(3); }},
       {"expansion.overrides: 7", [](S, Json& j) { j["overrides"].Append(7); }},
       {"no tensor \"bias\"", override("bias", 0, "0")},
       {"no tensor \"temperature\"", override("temperature", 0, "0")},
@@ -203,7 +204,7 @@ TEST(CaseExpansion, TheHashSeesEverything) {
   expect_new([](OwnedProblem& q) { std::swap(q.temperature, q.grad_entropy); });
   // FNV-1a of "a", from the definition's table of test vectors.
   const std::byte a{0x61};
-  EXPECT_EQ(Fnv1a({&a, 1}), 0xaf63dc4c8601ec8cU);
+  EXPECT_EQ(Fnv1a(std::span(&a, 1)).value(), 0xaf63dc4c8601ec8cU);
 }
 
 }  // namespace

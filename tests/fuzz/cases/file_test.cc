@@ -171,7 +171,7 @@ TEST(CaseFile, Refusals) {
       {"case.target is 3, not a string", [](S, Json& j) { j["target"] = 3; }},
       {"case.note is an unknown key", [](S, Json& j) { j["note"] = "x"; }},
       {"case.extra is [], not an object", [](S, Json& j) { j["extra"] = Json::Array(); }},
-      {"case.finding is {}", [](S, Json& j) { j["finding"] = Json::Object(); }},
+      {"case.finding.kind is missing", [](S, Json& j) { j["finding"] = Json::Object(); }},
       {"problem is null", [](S, Json& j) { j["problem"] = Json(); }},
       {"problem.reduction is \"max\"", [](S, Json& j) { j["problem"]["reduction"] = "max"; }},
       {"problem.ignore_index is 1.5", [](S, Json& j) { j["problem"]["ignore_index"] = 1.5; }},

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/examine/device_run.h"
-#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/catalogue.h"
+#include "fuzz/target/interface/cuda_device.h"
 #include "fuzz/target/target.h"
 #include "tests/fuzz/support/real_input.h"
 

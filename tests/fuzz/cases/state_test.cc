@@ -53,12 +53,12 @@ TEST(CaseState, ARegressionIsForever) {
 TEST(CaseState, NamesAreDistinctAndReadBack) {
   std::set<std::string_view> names;
   for (const CaseState state : kStates) {
-    EXPECT_EQ(CaseStateFromName(Name(state)), state);
+    EXPECT_EQ(ValueOf<CaseState>(Name(state), kCaseStateNames), state);
     names.insert(Name(state));
   }
   EXPECT_EQ(names.size(), 4U);
-  EXPECT_FALSE(CaseStateFromName("done"));
-  EXPECT_FALSE(CaseStateFromName(""));
+  EXPECT_FALSE(ValueOf<CaseState>("done", kCaseStateNames));
+  EXPECT_FALSE(ValueOf<CaseState>("", kCaseStateNames));
 }
 
 // Fails for a move without its entry, a history that grows for ever or loses its newest entry.

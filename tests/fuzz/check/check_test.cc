@@ -19,7 +19,7 @@
 #include "fuzz/base/json.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
-#include "fuzz/cli/commands.h"
+#include "fuzz/cli/check.h"
 #include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 

@@ -4,7 +4,7 @@
 // diagnosis must name each mistake and no other.
 
 #include "fuzz/check/diagnosis.h"
-#include "fuzz/builtin/catalogue.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fuzz/target/target.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/fuzz/support/real_input.h"
 
 namespace plumbline::fuzz {
@@ -40,7 +40,7 @@ class Diagnosis : public ::testing::Test {
     options.arbiter_cost = 0;
     const DumpVerdict verdict = JudgeDump(sample_, answers_.results(), contract_, options);
     wrong_ = verdict.wrong;
-    return Diagnose(*dump_, sample_, answers_.results(), contract_, verdict, options);
+    return Diagnose(sample_, answers_.results(), contract_, verdict, options);
   }
 
   std::unique_ptr<Dump> dump_ = testing::OpenRealInput();

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fuzz/cases/file.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/judge/verdict.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/fuzz/check/dump_file.h"
 #include "tests/fuzz/support/workplace.h"
 

@@ -3,7 +3,7 @@
 // A target on a device, where the device is a fake in host memory. The harness must find there what it
 // finds on the host, and also the errors that only a device has.
 #include "fuzz/examine/device_run.h"
-#include "fuzz/builtin/catalogue.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 // wrong output or row, and one that reports a fault that is not there.
 
 #include "fuzz/examine/examine.h"
-#include "fuzz/builtin/catalogue.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gtest/gtest.h>
 
@@ -176,11 +176,14 @@ TEST_F(Examined, ResultsSurviveTheirJson) {
     std::string error;
     const auto parsed = Json::Parse(json.Dump(), &error);
     ASSERT_TRUE(parsed) << error;
-    const auto back = CaseResultFromJson(*parsed);
-    ASSERT_TRUE(back);
+    const auto back = FromJson<CaseResult>(*parsed, "result", &error);
+    ASSERT_TRUE(back) << error;
     EXPECT_EQ(ToJson(*back).Dump(), json.Dump());
   }
-  EXPECT_FALSE(CaseResultFromJson(Json(Json::Object{{"verdict", Json("maybe")}})));
+  std::string error;
+  const Json wrong(Json::Object{{"verdict", Json("maybe")}});
+  EXPECT_FALSE(FromJson<CaseResult>(wrong, "result", &error));
+  EXPECT_EQ(error, "result.verdict is \"maybe\", not one of pass, fail, vacuous, unspecified, skipped");
 }
 
 }  // namespace

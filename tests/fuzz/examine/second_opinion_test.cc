@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/examine/second_opinion.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

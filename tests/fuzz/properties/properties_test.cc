@@ -17,11 +17,11 @@
 #include <string>
 #include <tuple>
 
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/generate.h"
 #include "fuzz/recipe/regimes.h"
+#include "fuzz/target/catalogue.h"
 #include "tests/fuzz/properties/property.h"
 #include "tests/fuzz/properties/relation.h"
 

@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "fuzz/base/text.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/judge/judge.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz::testing {
 Measured::Measured(const OwnedProblem& asked, const Subject& subject, int poison)

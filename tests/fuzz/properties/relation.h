@@ -24,8 +24,8 @@
 #include "fuzz/examine/placement.h"
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/target/target.h"
-#include "oracle/judge/expectation.h"
 #include "oracle/output.h"
+#include "oracle/verdict/expectation.h"
 
 namespace plumbline::fuzz::testing {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fuzz/base/mix.h"
-#include "fuzz/target/views.h"
+#include "fuzz/target/interface/views.h"
 #include "tests/fuzz/properties/relation.h"
 
 namespace plumbline::fuzz::testing {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/recipe/regimes.h"
+#include "fuzz/base/hash.h"
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/expand/expand.h"
 
@@ -25,18 +26,6 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr uint64_t kFnvBasis = 0xcbf29ce484222325u;
-
-// FNV-1a, 64 bits (Fowler, Noll, Vo).
-template <class Bytes>
-uint64_t Fnv1a(const Bytes& bytes, uint64_t hash) {
-  for (const auto byte : bytes) {
-    hash ^= static_cast<uint64_t>(static_cast<unsigned char>(byte));
-    hash *= 0x100000001b3u;
-  }
-  return hash;
-}
-
 // A recipe line in a report, a corpus or somebody's notebook must mean the same tensors tomorrow and on
 // another machine, so:
 //   kGoldenBytes, of fixed lines with every kind of values, labels, gradients and special values, may
@@ -51,15 +40,16 @@ constexpr uint64_t kGoldenLines = 0xe119b2ac326cea5fu;
 constexpr uint64_t kGoldenBytes = 0xd69a1fe97d2f1731u;
 
 TEST(RegimesTest, GoldenLines) {
-  uint64_t lines = kFnvBasis;
+  Fnv1a hash;
   for (uint64_t index = 0; index < 1000; ++index) {
-    lines = Fnv1a(Format(DrawRecipe(1, index)) + "\n", lines);
+    hash.Add(Format(DrawRecipe(1, index)) + "\n");
   }
+  const uint64_t lines = hash.value();
   EXPECT_EQ(lines, kGoldenLines) << std::hex << "0x" << lines;
 }
 
 TEST(RegimesTest, GoldenBytes) {
-  uint64_t bytes = kFnvBasis;
+  Fnv1a hash;
   const auto add = [&](const std::string& keys) {
     for (const char* dtype : {"bf16", "fp16", "fp32"}) {
       Recipe recipe;
@@ -67,11 +57,11 @@ TEST(RegimesTest, GoldenBytes) {
       ASSERT_TRUE(Parse("v1 n=5 v=67 h=19 exp=3 dtype=" + std::string(dtype) + keys, &recipe, &error))
           << error;
       const OwnedProblem problem = Expand(recipe);
-      bytes = Fnv1a(problem.hidden.bytes, bytes);
-      bytes = Fnv1a(problem.weight.bytes, bytes);
-      bytes = Fnv1a(problem.labels.bytes, bytes);
+      hash.Add(problem.hidden.bytes);
+      hash.Add(problem.weight.bytes);
+      hash.Add(problem.labels.bytes);
       for (const auto* tensor : {&problem.temperature, &problem.grad_logprob, &problem.grad_entropy}) {
-        if (tensor->has_value()) bytes = Fnv1a((*tensor)->bytes, bytes);
+        if (tensor->has_value()) hash.Add((*tensor)->bytes);
       }
     }
   };
@@ -103,6 +93,7 @@ TEST(RegimesTest, GoldenBytes) {
     add(" special=" + std::string(special));
   }
   add(" temperature_per_row=1 temperature_spread=8 rows=broadcast label_stride=0");
+  const uint64_t bytes = hash.value();
   EXPECT_EQ(bytes, kGoldenBytes) << std::hex << "0x" << bytes;
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/target/device.h"
+#include "fuzz/target/interface/device.h"
 
 namespace plumbline::fuzz::testing {
 
@@ -39,7 +39,7 @@ class FakeDevice final : public Device {
 
   // The calls that it has seen.
   int64_t copied_in = 0, copied_out = 0, delays = 0, waits = 0;
-  std::vector<std::string> violations;  // broken rules of fuzz/target/device.h
+  std::vector<std::string> violations;  // broken rules of fuzz/target/interface/device.h
 
  private:
   struct Arrival {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fuzz/target/target.h"
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 #include "fuzz/builtin/mutants/mutants.h"
 #include "fuzz/examine/examine.h"
 #include "fuzz/recipe/regimes.h"
-#include "fuzz/target/cuda_device.h"
+#include "fuzz/target/interface/cuda_device.h"
 #include "kernel/host/tensor_core.h"
 #include "kernel/host/tiling.h"
 #include "tests/fuzz/support/workplace.h"
@@ -172,7 +172,7 @@ TEST(Target, DeviceTargetsNeedTheirDevice) {
   std::string contract;
   std::vector<const plumbline_target_v1*> tables = {CudaTarget(), CudaPortableTarget(),
                                                     CudaForwardBackwardTarget()};
-  for (const Mutant& mutant : CudaMutants()) tables.push_back(mutant.table);
+  for (const BuiltIn& mutant : CudaMutants()) tables.push_back(mutant.table);
   for (const plumbline_target_v1* table : tables) {
     std::string error;
     const auto description = ParseDescription(table->describe(), &error);

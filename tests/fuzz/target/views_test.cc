@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/target/views.h"
+#include "fuzz/target/interface/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -40,7 +40,7 @@ TEST(Pursuit, KeepsToTheFindingThatItBeganWith) {
   options.shrink_time = 10min;
   options.explain_time = 0ms;
   const Pursued pursued = Pursue(start, &runner, options);
-  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
   EXPECT_EQ(pursued.harness_fault, "");
   EXPECT_EQ(pursued.stored.finding.Signature(), "bound:lse");
   EXPECT_EQ(pursued.stored.problem.vocab(), 4);

@@ -72,7 +72,7 @@ TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   CaseRunner runner = Runner(work_.Plugin("fickle.c", "sometimes", "-DSOMETIMES"));
   const FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
   const Pursued pursued = Pursue(start, &runner, Unhurried());
-  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
   EXPECT_EQ(pursued.stored.finding.Signature(), "status");
   EXPECT_LE(ValueCount(pursued.stored.problem), 12);
   EXPECT_EQ(pursued.stored.problem.vocab() % 4, 1);
@@ -88,7 +88,7 @@ TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   PursuitOptions options = Unhurried();
   options.explain_time = milliseconds(0);
   const Pursued pursued = Pursue(start, &runner, options);
-  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
   EXPECT_EQ(pursued.stored.finding.Signature(), "status");
   EXPECT_EQ(pursued.stored.problem.vocab(), 9);
   ASSERT_EQ(pursued.other_findings.size(), 1u);
@@ -104,7 +104,7 @@ TEST_F(Pursuits, TheFileSaysWhatMayVaryAndWhatElseFails) {
   const FailingProblem start =
       Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &runner);
   const Pursued pursued = Pursue(start, &runner, Unhurried());
-  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
   EXPECT_EQ(pursued.kept.note, "");
   EXPECT_LE(ValueCount(pursued.stored.problem), 5);
   const Json& extra = pursued.stored.extra;
@@ -127,7 +127,7 @@ TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
   const FailingProblem start =
       Failing("v1 regime=all-negative values=all-negative exp=4 n=2 v=65 h=3 seed=3", &mutant);
   const Pursued pursued = Pursue(start, &host, Unhurried());
-  ASSERT_EQ(pursued.kind, Pursued::Kind::kCase) << pursued.error;
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
   EXPECT_TRUE(pursued.stored.problem == start.problem);
   EXPECT_THAT(pursued.kept.note, StartsWith("fails 0 of 5; not seen again"));
   EXPECT_EQ(pursued.kept.accepted, 0);
@@ -146,7 +146,7 @@ TEST_F(Pursuits, ShrinkingAShrunkCaseTakesNoStep) {
     PursuitOptions options = Unhurried();
     options.explain_time = milliseconds(0);
     const Pursued once = Pursue(start, &runner, options);
-    ASSERT_EQ(once.kind, Pursued::Kind::kCase) << once.error;
+    ASSERT_EQ(once.kind, Judged::Kind::kJudged) << once.error;
     ASSERT_EQ(once.kept.note, "") << mutant;
     start.problem = once.stored.problem;
     start.finding = once.stored.finding;

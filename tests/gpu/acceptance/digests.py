@@ -23,7 +23,7 @@ def probe(_: Path | None, output: str) -> dict[str, Any]:
 
 
 def campaign(_: Path | None, output: str) -> dict[str, Any]:
-    """Totals, and the largest error over bound of each output by dtype."""
+    """Totals, the largest error over bound of each output by dtype, and what the device is where the program says it."""
     result = last_json(None, output)
     targets = []
     for tally in result.get("targets", []):
@@ -36,9 +36,12 @@ def campaign(_: Path | None, output: str) -> dict[str, Any]:
                         key += f" to {entry.get('grads', '')}"
                     largest[key] = max(largest.get(key, 0), counts["tightness"])
         targets.append({"target": tally.get("target"), "cases": tally.get("cases"), "largest": largest,
-                        "arbitrated": tally.get("arbitrated"), "skipped": tally.get("skipped")})
-    return {"cases": result.get("cases"), "findings": result.get("findings"),
-            "seconds": result.get("elapsed_seconds"), "sightings": result.get("sightings"), "targets": targets}
+                        "arbitrated": tally.get("arbitrated"), "skipped": tally.get("skipped"),
+                        "faults": tally.get("faults"), "elements": tally.get("elements")})
+    device = {key: result[key] for key in ("device", "compute_capability", "cuda_driver", "cuda_runtime") if key in result}
+    return {"cases": result.get("cases"), "findings": result.get("findings"), "seconds": result.get("elapsed_seconds"),
+            "oracle_seconds": result.get("time", {}).get("oracle"), "sightings": result.get("sightings"),
+            "targets": targets, **device}
 
 
 def replay(_: Path | None, output: str) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def stages() -> dict[str, list[Step]]:
         "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
                            "--jobs", jobs, digest=digests.campaign, shared=True)],
         "production": [campaign("production", "production-campaign", "--production", *targets,
-                                "--budget", "60cases")],
+                                "--budget", "60cases", digest=digests.campaign)],
         "mutants": [plumb("selftest", "selftest", "--cuda", "--jobs", jobs, digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
                       sanitizer("synccheck", 64 << 20, 100), sanitizer("racecheck", 1 << 20, 180)],

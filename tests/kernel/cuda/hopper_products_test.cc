@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/cuda/support/defects.h"
+#include "fuzz/builtin/mutants/table.h"
 #include "kernel/dtype.h"
 #include "kernel/host/simd.h"
 #include "kernel/host/tensor_core.h"
@@ -182,26 +182,22 @@ ProductCase Sized(Loop loop, int64_t m, int64_t n, int64_t k) {
   return c;
 }
 
-// Fails if these tests could not see one of the defects of a main loop, with operands of either major
+// Fails if these tests could not see one of the mutants of a main loop, with operands of either major
 // order.
-TEST_F(GpuHopperProducts, EveryPlantedDefectShows) {
-  const std::array plantings = {
-      Defect::kHopperStageReleasedEarly,   Defect::kHopperFullBarrierNotAwaited,
-      Defect::kHopperPeerNotAwaited,       Defect::kHopperDepthTailDropped,
-      Defect::kHopperMulticastRankIgnored, Defect::kHopperAccumulatorCarried,
-      Defect::kHopperRowCoordinate16,
-  };
-  for (const Defect defect : plantings) {
+TEST_F(GpuHopperProducts, EveryMutantShows) {
+  for (size_t row = 0; row < fuzz::kMutants.size(); ++row) {
+    const fuzz::MutantRow& mutant = fuzz::kMutants[row];
+    if (mutant.path != fuzz::MutantPath::kCudaHopper) continue;
     for (const Loop loop : {Loop::kLogits, Loop::kGradWeight}) {
       ProductCase c = Sized(loop, 256 * 26, 192 * 16, 777);
-      if (defect == Defect::kHopperRowCoordinate16) {
+      if (mutant.hook == "RowCoordinate") {
         if (loop != Loop::kLogits) continue;
         c = Sized(loop, 70000, 8, 64);
       }
-      c.planted = int(defect);
+      c.mutant = static_cast<int>(row);
       const Outcome outcome = RunProduct(c);
-      EXPECT_EQ(outcome.error, "") << Describe(c);
-      EXPECT_GT(outcome.wrong, 0) << Describe(c);
+      EXPECT_EQ(outcome.error, "") << mutant.name << " " << Describe(c);
+      EXPECT_GT(outcome.wrong, 0) << mutant.name << " " << Describe(c);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/kernel/cuda/support/device_problem.h"
@@ -200,6 +201,23 @@ TEST_P(GpuStreams, TwoAtOnceDoNotDisturbEachOther) {
     EXPECT_TRUE(placed_a.Outputs() == Once(a, {}, On()));
     EXPECT_TRUE(placed_b.Outputs() == Once(b, {}, On()));
   }
+}
+
+// Fails if threads whose first calls come at once disturb each other in what a process or a thread
+// remembers of devices, kernels and shapes.
+TEST_P(GpuStreams, SeveralThreadsGetTheSameBits) {
+  const TestValues values = Ragged(DType::kBf16, 14);
+  std::array<TestOutputs, 8> found;
+  std::array<std::thread, 8> threads;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    threads[i] = std::thread([&values, &found, i] {
+      const Stream stream;
+      found[i] = Once(values, {}, On(stream.get()));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const TestOutputs want = Once(values, {}, On());
+  for (const TestOutputs& outputs : found) EXPECT_TRUE(outputs == want);
 }
 
 using GpuArguments = OnEachPath;

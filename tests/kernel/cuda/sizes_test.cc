@@ -138,7 +138,8 @@ size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool g
 // GiB. Fails if the limit is exceeded, or if nothing is kept where something fits.
 TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
   constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
-  constexpr size_t kColumn = kRows * 4, kPlaces = kRows * 4, kLongest = size_t{1} << 30;
+  // Forward's places of rows, in the saved state and in backward's copy.
+  constexpr size_t kColumn = kRows * 4, kPlaces = 2 * kRows * 4, kLongest = size_t{1} << 30;
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
     const size_t step = dtype == DType::kF32 ? 1536 : 64;
@@ -163,15 +164,16 @@ size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients) {
   return sizes.saved;
 }
 
-// Saved state takes 16 bytes a row; with logits 4 more, and 4 a logit. Fails if a caller who gives no
+// Saved state takes a header of 64 bytes and 16 bytes a row; with logits 4 more, and 4 a logit, and the
+// header a region of 256. Fails if a caller who gives no
 // memory for logits, or one who wants no gradient, is asked for some.
 TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
   constexpr size_t kRows = 8192, kVocab = 151936;
   for (const size_t limit : {size_t{0}, size_t{kRows * 64 * 4 - 1}}) {
-    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), kRows * 16);
+    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), 64 + kRows * 16);
   }
-  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), kRows * (20 + 64 * 4));
-  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), kRows * (20 + kVocab * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), 256 + kRows * (20 + 64 * 4));
+  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), 256 + kRows * (20 + kVocab * 4));
   EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, false), 0u);
   EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
 }

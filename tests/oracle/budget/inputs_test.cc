@@ -15,11 +15,11 @@ namespace {
 
 // Fails for a wrong bias, a subnormal treated as normal, or a lost sign. The kernel's decoder was
 // written separately, so each is checked against the other over all patterns.
-TEST(LoadFloat, AgreesWithTheKernelOnEveryPattern) {
+TEST(ReadElement, AgreesWithTheKernelOnEveryPattern) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto pattern = static_cast<uint16_t>(bits);
     for (kernel::DType dtype : {kernel::DType::kBf16, kernel::DType::kF16}) {
-      const double ours = LoadFloat({&pattern, dtype, 0, {}, {}}, 0, 0);
+      const double ours = ReadElement({&pattern, dtype, 0, {}, {}}, 0, 0);
       const float theirs = dtype == kernel::DType::kBf16 ? kernel::ToFloat(kernel::BFloat16{pattern})
                                                          : kernel::ToFloat(kernel::Float16{pattern});
       ASSERT_TRUE(std::isnan(ours) ? std::isnan(theirs)

@@ -5,7 +5,7 @@
 // that it states, if a radius is left out, or if the two disagree about which elements are zero, NaN or
 // infinite.
 
-#include "oracle/judge/expectation.h"
+#include "oracle/judge/judge.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "oracle/judge/row.h"
+#include "oracle/verdict/row.h"
 
 namespace plumbline::oracle {
 namespace {

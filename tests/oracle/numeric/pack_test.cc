@@ -26,10 +26,10 @@ bool SameBits(double a, double b) {
 constexpr double kLeast = 0x1p-20;
 double Raised(double x) { return x != 0 && std::fabs(x) < kLeast ? kLeast : std::fabs(x); }
 
-// LoadFloat decodes by the definition, one element at a time; the packed forms are vectorised. Fails
+// ReadElement decodes by the definition, one element at a time; the packed forms are vectorised. Fails
 // for a transposed tile, a wrong remainder row or column, padding that is not 0, a subnormal or an
 // infinity that is widened wrongly, and a zero that is raised.
-TEST(PackPanel, HoldsWhatLoadFloatReads) {
+TEST(PackPanel, HoldsWhatReadElementReads) {
   std::mt19937 rng(1);
   std::vector<uint32_t> bits(200 * 200);
   for (uint32_t& b : bits) b = static_cast<uint32_t>(rng());
@@ -44,7 +44,7 @@ TEST(PackPanel, HoldsWhatLoadFloatReads) {
           PackPanel(Matrix::Of(t), 11, depth, 9, columns, kLeast, value.data(), magnitude.data());
           for (int64_t k = 0; k < depth; ++k) {
             for (int64_t j = 0; j < kPanel; ++j) {
-              const double want = j < columns ? LoadFloat(t, 11 + k, 9 + j) : 0;
+              const double want = j < columns ? ReadElement(t, 11 + k, 9 + j) : 0;
               const double got = value.data()[k * kPanel + j];
               ASSERT_TRUE(SameBits(got, want)) << kernel::Name(dtype) << " " << k << " " << j;
               ASSERT_TRUE(SameBits(magnitude.data()[k * kPanel + j], Raised(want)));
@@ -55,8 +55,8 @@ TEST(PackPanel, HoldsWhatLoadFloatReads) {
       std::vector<double> row(37), magnitude(37);
       LoadRow(Matrix::Of(t), 5, 37, kLeast, row.data(), magnitude.data());
       for (int64_t j = 0; j < 37; ++j) {
-        ASSERT_TRUE(SameBits(row[static_cast<size_t>(j)], LoadFloat(t, 5, j)));
-        ASSERT_TRUE(SameBits(magnitude[static_cast<size_t>(j)], Raised(LoadFloat(t, 5, j))));
+        ASSERT_TRUE(SameBits(row[static_cast<size_t>(j)], ReadElement(t, 5, j)));
+        ASSERT_TRUE(SameBits(magnitude[static_cast<size_t>(j)], Raised(ReadElement(t, 5, j))));
       }
     }
   }

@@ -7,7 +7,10 @@
 #include <memory>
 #include <string>
 
-#if __has_include("fuzz/builtin/catalogue.h")
+#if __has_include("fuzz/target/catalogue.h")
+#include "fuzz/target/catalogue.h"
+using plumbline::fuzz::LoadTarget;
+#elif __has_include("fuzz/builtin/catalogue.h")
 #include "fuzz/builtin/catalogue.h"
 using plumbline::fuzz::LoadTarget;
 #else  // Target::Load, in whichever folder

@@ -14,8 +14,8 @@ CaseRecord There(const CaseRecord& record) {
   std::string error;
   const auto json = Json::Parse(ToJson(record).Dump(), &error);
   EXPECT_TRUE(json) << error;
-  const auto back = CaseRecordFromJson(*json);
-  EXPECT_TRUE(back) << ToJson(record).Dump();
+  const auto back = FromJson<CaseRecord>(*json, "record", &error);
+  EXPECT_TRUE(back) << error;
   return back.value_or(CaseRecord{});
 }
 
@@ -55,7 +55,7 @@ TEST(CaseRecordTest, WhatIsNoRecordIsRefused) {
     std::string error;
     const auto json = Json::Parse(text, &error);
     ASSERT_TRUE(json) << text;
-    EXPECT_FALSE(CaseRecordFromJson(*json)) << text;
+    EXPECT_FALSE(FromJson<CaseRecord>(*json, "record", &error)) << text;
   }
 }
 

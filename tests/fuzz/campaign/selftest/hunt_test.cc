@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <utility>
 
 #include "fuzz/cases/file.h"
 #include "tests/fuzz/support/workplace.h"
@@ -14,19 +15,20 @@ namespace {
 
 const std::atomic<bool> kNoInterrupt{false};
 
-HuntSpec SpecOf(const std::string& target, int64_t cases, const std::filesystem::path& out) {
-  HuntSpec spec;
-  spec.target = target;
-  spec.budget = {.time = {}, .cases = cases};
-  spec.out = out;
-  spec.program = PLUMB_PROGRAM;
-  return spec;
+Kill HuntFor(const std::string& target, int64_t cases, const std::filesystem::path& out) {
+  CampaignOptions options;
+  options.targets = {target};
+  options.seed = 1;
+  options.budget = {.time = {}, .cases = cases};
+  options.out = out;
+  options.program = PLUMB_PROGRAM;
+  return Hunt(std::move(options), false, kNoInterrupt);
 }
 
 // Fails if a defect without effect counts as killed: host is a mutant without a defect.
 TEST(Hunt, NothingIsFoundWhereThereIsNothing) {
   testing::Workplace work;
-  const Kill kill = Hunt(SpecOf("host", 5, work / "h"), kNoInterrupt);
+  const Kill kill = HuntFor("host", 5, work / "h");
   EXPECT_FALSE(kill.killed());
   EXPECT_FALSE(kill.found());
   EXPECT_EQ(kill.trouble, "not found (clean)");
@@ -38,7 +40,7 @@ TEST(Hunt, NothingIsFoundWhereThereIsNothing) {
 // Fails if the kill is not what the campaign stored, or its bucket not that of the stored case.
 TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
   testing::Workplace work;
-  const Kill kill = Hunt(SpecOf("mutant:logprob-rounded", 50, work / "m"), kNoInterrupt);
+  const Kill kill = HuntFor("mutant:logprob-rounded", 50, work / "m");
   ASSERT_TRUE(kill.killed()) << kill.trouble;
   EXPECT_EQ(kill.cases, kill.sighting.item + 1);
   std::string error;
@@ -49,7 +51,7 @@ TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
   EXPECT_EQ(*ToJson(kill).Find("bucket")->Find("id")->as_string(), kill.bucket.id);
 
   // The same hunt kills by the same case: it depends on seed and target alone.
-  const Kill again = Hunt(SpecOf("mutant:logprob-rounded", 50, work / "n"), kNoInterrupt);
+  const Kill again = HuntFor("mutant:logprob-rounded", 50, work / "n");
   EXPECT_EQ(again.cases, kill.cases);
   EXPECT_EQ(again.sighting.recipe, kill.sighting.recipe);
 }
@@ -57,7 +59,7 @@ TEST(Hunt, AKillIsStoredReplayedAndBucketed) {
 // Fails if a target that does not exist looks like a mutant that survives for lack of cases.
 TEST(Hunt, WhatDoesNotLoadSaysSo) {
   testing::Workplace work;
-  const Kill kill = Hunt(SpecOf("mutant:nope", 5, work / "m"), kNoInterrupt);
+  const Kill kill = HuntFor("mutant:nope", 5, work / "m");
   EXPECT_FALSE(kill.killed());
   EXPECT_THAT(kill.trouble, ::testing::HasSubstr("nope"));
 }

@@ -54,11 +54,11 @@ TEST(KillStatistics, OneThatLivesIsTheSlowest) {
   ASSERT_EQ(statistics.mutants.size(), 2u);
   EXPECT_EQ(statistics.mutants[0].hunts, 2);
   EXPECT_EQ(statistics.mutants[0].killed, 1);
-  EXPECT_EQ(statistics.mutants[0].cases_median, 2);
-  EXPECT_EQ(statistics.mutants[0].cases_p90, 300);
-  EXPECT_EQ(statistics.cases_median, 300);
+  EXPECT_EQ(Percentile(statistics.mutants[0].samples.cases, 50), 2);
+  EXPECT_EQ(Percentile(statistics.mutants[0].samples.cases, 90), 300);
+  EXPECT_EQ(Percentile(statistics.samples.cases, 50), 300);
   // Sizes are known only of stored cases.
-  EXPECT_EQ(statistics.mutants[0].values_median, 4);
+  EXPECT_EQ(Percentile(statistics.mutants[0].samples.values, 50), 4);
 }
 
 // Fails if two findings of one mutant make a bucket impure, if two mutants do not, or if a bucket

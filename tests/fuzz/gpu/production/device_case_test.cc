@@ -24,8 +24,8 @@
 #include "fuzz/target/description.h"
 #include "kernel/linear_cross_entropy.h"
 #include "oracle/cuda/device_oracle.h"
-#include "oracle/judge/expectation.h"
-#include "oracle/judge/verdict.h"
+#include "oracle/judge/judge.h"
+#include "oracle/verdict/verdict.h"
 #include "tests/fuzz/support/device_memory.h"
 
 namespace plumbline::fuzz {
@@ -82,20 +82,18 @@ TEST(GpuDeviceCase, SameBitsAsExpand) {
         r.grad_stride = static_cast<int64_t>(seed % 3);
         ASSERT_EQ(WhyNotOnDevice(r), "") << Format(r);
         const OwnedProblem expected = Expand(r);
-        std::string error;
-        const auto made = DeviceCase::FromRecipe(r, &error);
-        ASSERT_NE(made, nullptr) << error;
-        const HostTensor hidden = made->ReadRows(made->problem().hidden, 0, r.n);
-        const HostTensor weight = made->ReadRows(made->problem().weight, 0, r.v);
+        const DeviceCase made(r);
+        const HostTensor hidden = made.ReadRows(made.problem().hidden, 0, r.n);
+        const HostTensor weight = made.ReadRows(made.problem().weight, 0, r.v);
         ASSERT_EQ(hidden, expected.hidden) << Format(r);
         ASSERT_EQ(weight, expected.weight) << Format(r);
-        ASSERT_EQ(made->rows().labels, expected.labels) << Format(r);
-        ASSERT_EQ(made->rows().temperature, expected.temperature) << Format(r);
-        ASSERT_EQ(made->rows().grad_logprob, expected.grad_logprob) << Format(r);
-        ASSERT_EQ(made->rows().grad_entropy, expected.grad_entropy) << Format(r);
-        ASSERT_EQ(made->rows().wanted, expected.wanted) << Format(r);
+        ASSERT_EQ(made.rows().labels, expected.labels) << Format(r);
+        ASSERT_EQ(made.rows().temperature, expected.temperature) << Format(r);
+        ASSERT_EQ(made.rows().grad_logprob, expected.grad_logprob) << Format(r);
+        ASSERT_EQ(made.rows().grad_entropy, expected.grad_entropy) << Format(r);
+        ASSERT_EQ(made.rows().wanted, expected.wanted) << Format(r);
         // The values as the device holds them.
-        const auto labels = ReadVector(made->problem().labels, r.n);
+        const auto labels = ReadVector(made.problem().labels, r.n);
         for (int64_t i = 0; i < r.n; ++i) {
           ASSERT_EQ(oracle::ReadInt(labels.view, i), expected.labels.GetInt(i)) << Format(r);
         }
@@ -143,14 +141,11 @@ TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
     if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 4'000'000) continue;
     OwnedProblem problem = Expand(r);
     problem.layout.reversed = problem.layout.hidden_broadcast = false;
-    std::string error;
-    const auto made = DeviceCase::FromProblem(problem, &error);
-    ASSERT_NE(made, nullptr) << Format(r) << ": " << error;
-    const auto outputs = DeviceOutputs::For(*made, &error);
-    ASSERT_NE(outputs, nullptr) << error;
+    const DeviceCase made(problem);
+    DeviceOutputs outputs(made);
     const auto& [name, contract] = contracts[index % 3];
     const oracle::Expectation expected =
-        oracle::Expected(DenseView(problem), outputs->results(), contract);
+        oracle::Expected(DenseView(problem), outputs.results(), contract);
     std::vector<WatchedRow> watched;
     for (const Output output : oracle::kOutputs) {
       for (int64_t i = 0; i < expected[output].rows && expected[output].columns > 0; ++i) {
@@ -161,7 +156,7 @@ TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
     for (const size_t memory : {size_t{0}, size_t{1} << 21, size_t{1} << 20, size_t{3} << 18,
                                 size_t{1} << 19, size_t{3} << 17, size_t{1} << 18, size_t{1} << 17}) {
       const auto verdicts =
-          oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, memory, &watched);
+          oracle->Judge(made.problem(), {&outputs.results(), 1}, contract, memory, &watched);
       if (memory > 0 && verdicts.error.find("needs") != std::string::npos) break;
       if (memory > 0 && verdicts.row_blocks < 2) continue;
       if (std::exchange(in_blocks, memory > 0)) break;
@@ -204,17 +199,14 @@ TEST(GpuDeviceOracle, VerdictsAgreeWithTheHosts) {
     if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 1'000'000) continue;
     OwnedProblem problem = Expand(r);
     problem.layout.reversed = problem.layout.hidden_broadcast = false;
-    std::string error;
-    const auto made = DeviceCase::FromProblem(problem, &error);
-    ASSERT_NE(made, nullptr) << error;
-    const auto outputs = DeviceOutputs::For(*made, &error);
-    ASSERT_NE(outputs, nullptr) << error;
-    HostResults host(outputs->results());
+    const DeviceCase made(problem);
+    DeviceOutputs outputs(made);
+    HostResults host(outputs.results());
     static_cast<void>(kernel::Run(DenseView(problem), host.results()));
     if (index % 2 == 0) host.Damage(index);
-    host.CopyTo(outputs->results());
+    host.CopyTo(outputs.results());
     const oracle::Judgement here = oracle::JudgeProblem(DenseView(problem), host.results(), contract);
-    const auto there = oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, 0, nullptr);
+    const auto there = oracle->Judge(made.problem(), {&outputs.results(), 1}, contract, 0, nullptr);
     ASSERT_EQ(there.error, "") << Format(r);
     ASSERT_EQ(there.judged[0].outputs.size(), here.outputs.size());
     for (size_t k = 0; k < here.outputs.size(); ++k) {
@@ -248,18 +240,15 @@ TEST(GpuDeviceCase, GuardBandsSeeOneByte) {
   r.v = 7;
   r.h = 3;
   r.pad = 2;
-  std::string error;
   for (const bool hidden_major : {false, true}) {
     r.hidden_major = hidden_major;
-    const auto made = DeviceCase::FromProblem(Expand(r), &error);
-    ASSERT_NE(made, nullptr) << error;
-    const auto outputs = DeviceOutputs::For(*made, &error);
-    ASSERT_NE(outputs, nullptr) << error;
+    const DeviceCase made(Expand(r));
+    DeviceOutputs outputs(made);
     const auto write = [&](int64_t element) {
-      outputs->Poison(0x11);
-      auto* const first = static_cast<char*>(outputs->results().grad_weight->data);
+      outputs.Poison(0x11);
+      auto* const first = static_cast<char*>(outputs.results().grad_weight->data);
       oracle::cuda::Check(cudaMemset(first + 2 * element, 0x12, 1), "a test");
-      return outputs->Damage();
+      return outputs.Damage();
     };
     const int64_t length = hidden_major ? r.v : r.h, lines = hidden_major ? r.h : r.v;
     EXPECT_EQ(write(0), "");
@@ -269,13 +258,12 @@ TEST(GpuDeviceCase, GuardBandsSeeOneByte) {
       EXPECT_TRUE(write(outside).starts_with("grad_weight: 1 bytes")) << outside;
     }
   }
-  const auto scratch = DeviceScratch::Of(1000, &error);
-  ASSERT_NE(scratch, nullptr) << error;
-  scratch->Poison(0x11);
-  oracle::cuda::Check(cudaMemset(static_cast<char*>(scratch->data()) + 999, 0, 1), "a test");
-  EXPECT_EQ(scratch->Damage(), "");
-  oracle::cuda::Check(cudaMemset(static_cast<char*>(scratch->data()) + 1000, 0, 1), "a test");
-  EXPECT_NE(scratch->Damage(), "");
+  DeviceRegion scratch(1000, "scratch");
+  scratch.Poison(0x11);
+  oracle::cuda::Check(cudaMemset(static_cast<char*>(scratch.data()) + 999, 0, 1), "a test");
+  EXPECT_EQ(scratch.Damage(), "");
+  oracle::cuda::Check(cudaMemset(static_cast<char*>(scratch.data()) + 1000, 0, 1), "a test");
+  EXPECT_NE(scratch.Damage(), "");
 }
 
 // Fails if a hash misses one bit, or two exchanged elements.
@@ -289,8 +277,8 @@ TEST(GpuDeviceOracle, HashesSeeOneBitAndOrder) {
   std::set<uint64_t> hashes;
   std::string error;
   const auto hash = [&] {
-    const auto made = DeviceCase::FromProblem(problem, &error);
-    hashes.insert(oracle->Hash(made->problem().weight, &error));
+    const DeviceCase made(problem);
+    hashes.insert(oracle->Hash(made.problem().weight, &error));
   };
   hash();
   hash();
@@ -316,10 +304,8 @@ TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
             "entropy_grads=random labels=random temperature_per_row=1",
             &r, &error, kMaxDeviceElements))
       << error;
-  const auto made = DeviceCase::FromRecipe(r, &error);
-  ASSERT_NE(made, nullptr) << error;
-  const auto outputs = DeviceOutputs::For(*made, &error);
-  ASSERT_NE(outputs, nullptr) << error;
+  const DeviceCase made(r);
+  DeviceOutputs outputs(made);
   const oracle::Contract contract = ContractOf(CudaDescription("cuda", kernel::CudaPath::kBest, 90));
   const std::vector<int64_t> rows = {0, 1234, 4711, 8191};
   std::vector<WatchedRow> watched;
@@ -327,22 +313,21 @@ TEST(GpuDeviceOracle, RowsOfAProductionCaseAgreeWithTheSweep) {
     for (const int64_t row : rows) watched.push_back({output, row, {}});
   }
   for (int run = 0; run < 2; ++run) {
-    const auto verdicts =
-        oracle->Judge(made->problem(), {&outputs->results(), 1}, contract, 0, &watched);
+    const auto verdicts = oracle->Judge(made.problem(), {&outputs.results(), 1}, contract, 0, &watched);
     ASSERT_EQ(verdicts.error, "");
     RecordProperty("seconds" + std::to_string(run), std::to_string(verdicts.seconds));
     std::printf("8192 x 4096 x 151936, forward and backward: %.3f s of oracle\n", verdicts.seconds);
   }
 
-  OwnedProblem part = made->rows();
+  OwnedProblem part = made.rows();
   part.hidden = HostTensor::Zeros(r.dtype, {r.n, r.h});
   for (const int64_t row : rows) {
-    const HostTensor one = made->ReadRows(made->problem().hidden, row, 1);
+    const HostTensor one = made.ReadRows(made.problem().hidden, row, 1);
     std::copy(one.bytes.begin(), one.bytes.end(), part.hidden.bytes.begin() + row * r.h * 2);
   }
   part = SelectRows(part, rows);
-  part.weight = made->ReadRows(made->problem().weight, 0, r.v);
-  kernel::Results wanted = outputs->results();
+  part.weight = made.ReadRows(made.problem().weight, 0, r.v);
+  kernel::Results wanted = outputs.results();
   wanted.grad_weight.reset();
   oracle::SweepOptions options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of production size: the draws, the journal, and the program from outside, on a device if there
+// Cases of production size: the draws, the campaign, and the program from outside, on a device if there
 // is one.
 
-#include "fuzz/builtin/catalogue.h"
-#include "fuzz/gpu/production/worker.h"
+#include "fuzz/gpu/production/recipe.h"
+#include "fuzz/target/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 
-#include "fuzz/gpu/production/recipe.h"
+#include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/search/plan.h"
+#include "fuzz/cli/report_text.h"
 #include "fuzz/recipe/expand/device_values.h"
 #include "fuzz/target/target.h"
 #include "oracle/cuda/device_oracle.h"
@@ -68,37 +72,97 @@ TEST(Production, DrawsAreCheapEnoughAndOfEveryKind) {
   EXPECT_NE(DrawProduction(7, 1), DrawProduction(8, 1));
 }
 
-// Fails if a torn last line is taken for a whole one or the next line is appended to it, if the case
-// that was in progress is not told from a finished one, or if another kind of journal is taken for this
-// kind.
-TEST(Production, JournalKnowsWhereItsProcessEnded) {
-  const testing::Workplace work;
+// Fails if a case of the campaign is not the next draw of production size, or if a recipe that only a
+// device can hold is refused there, or taken elsewhere.
+TEST(Production, TheCampaignHasTheseDrawsAlone) {
+  CampaignOptions options;
+  options.targets = {"cuda"};
+  options.seed = 7;
+  options.production = true;
+  const Plan plan(options, {});
+  for (const int64_t index : {0, 1, 513, 2000}) {
+    const Plan::Place place = plan.At(index);
+    EXPECT_EQ(place.phase, Phase::kSearch);
+    EXPECT_FALSE(place.guided);
+    EXPECT_EQ(plan.Blind(place.number), DrawProduction(7, index));
+  }
+  options.recipe = "v1 seed=1 n=8192 v=262144 h=4096 dtype=bf16 values=gaussian";
+  EXPECT_EQ(Objection(options), "");
+  EXPECT_EQ(Plan(options, {}).Blind(0).v, 262144);
+  options.production = false;
+  EXPECT_THAT(Objection(options), HasSubstr("recipe"));
+  options.production = true;
+  options.recipe = "v1 seed=1 n=8 v=9 h=10 values=swallow";
+  EXPECT_THAT(Objection(options), HasSubstr("values=swallow"));
+}
+
+// Fails if the first line of a journal forgets that the cases are of production size, or says anything
+// else of campaigns that are not.
+TEST(Production, TheJournalKeepsTheKindOfCampaign) {
+  CampaignOptions options;
+  options.targets = {"cuda"};
+  EXPECT_EQ(ToJson(options).Find("production"), nullptr);
   std::string error;
-  const auto line = [&](const char* text) {
-    return AppendLine(work.path(), *Json::Parse(text, &error), &error);
-  };
-  EXPECT_FALSE(IsProductionCampaign(work.path()));
-  ASSERT_TRUE(line(R"({"journal":"plumb-production-1","seed":"1"})")) << error;
-  EXPECT_TRUE(IsProductionCampaign(work.path()));
-  ASSERT_TRUE(line(R"({"event":"begin","case":0,"recipe":"v1"})"));
-  ASSERT_TRUE(line(R"({"event":"case","case":0,"recipe":"v1"})"));
-  ASSERT_TRUE(line(R"({"event":"begin","case":1,"recipe":"v1 n=2"})"));
-  ASSERT_TRUE(line(R"({"event":"stage","case":1,"stage":"cuda"})"));
-  std::ofstream(work / "journal.jsonl", std::ios::app) << R"({"event":"ca)";
-  auto journal = ReadProductionJournal(work.path(), &error);
-  ASSERT_TRUE(journal) << error;
-  EXPECT_EQ(journal->cases.size(), 1u);
-  EXPECT_EQ(journal->open_case, 1);
-  EXPECT_EQ(journal->open_stage, "cuda");
-  EXPECT_EQ(journal->open_recipe, "v1 n=2");
-  ASSERT_TRUE(line(R"({"event":"lost","case":1})"));
-  journal = ReadProductionJournal(work.path(), &error);
-  ASSERT_TRUE(journal) << error;
-  EXPECT_FALSE(journal->open_case);
-  EXPECT_EQ(journal->next, 2);
-  std::ofstream(work / "journal.jsonl", std::ios::app) << "{\"event\":\"dance\",\"case\":1}\n";
-  EXPECT_FALSE(ReadProductionJournal(work.path(), &error));
-  EXPECT_THAT(error, HasSubstr("journal.jsonl"));
+  EXPECT_FALSE(FromJson<CampaignOptions>(ToJson(options), "campaign", &error)->production);
+  options.production = true;
+  const auto read = FromJson<CampaignOptions>(ToJson(options), "campaign", &error);
+  ASSERT_TRUE(read) << error;
+  EXPECT_TRUE(read->production);
+  EXPECT_EQ(read->GetCaseTimeout(), std::chrono::seconds(120));
+}
+
+// The supervisor's side without a device: the worker judges the recipe on the CPU. Fails if a finding
+// is shrunk, written to a file or not kept at all, if the line that reproduces it is another command's,
+// if it is lost when the campaign is resumed, or if a resumed campaign is of another kind.
+TEST(Production, AFindingIsKeptAsItsRecipe) {
+  const testing::Workplace work;
+  const std::filesystem::path program = work / "worker";
+  std::ofstream(program) << "#!/bin/sh\nfor word; do shift\n"
+                            "[ \"$word\" = --production ] || set -- \"$@\" \"$word\"\n"
+                            "done\nexec '"
+                         << PLUMB_PROGRAM << "' \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  CampaignOptions options;
+  options.targets = {"mutant:label-off-by-one"};
+  options.recipe = "v1 regime=production seed=3 n=5 v=301 h=29 values=gaussian exp=1 labels=random";
+  options.production = true;
+  options.out = work / "out";
+  options.program = program;
+  options.case_timeout = std::chrono::minutes(10);
+  const std::atomic<bool> interrupt{false};
+  std::string text;
+  CampaignSummary summary;
+  {
+    Campaign campaign(options, interrupt);
+    std::vector<CampaignEvent> events;
+    while (campaign.Next(std::chrono::milliseconds(100), &events)) {
+      for (const CampaignEvent& event : events) {
+        if (event.kind != CampaignEvent::Kind::kStored) continue;
+        text += FindingBlock(event.sighting, 1, WhyOf(event.sighting.regime), "plumb", "out", true);
+      }
+    }
+    EXPECT_TRUE(campaign.options().production);
+    summary = campaign.Finish();
+  }
+  EXPECT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_FALSE(summary.sightings.empty());
+  for (const Sighting& sighting : summary.sightings) {
+    ASSERT_TRUE(sighting.kept);
+    EXPECT_EQ(sighting.kept->file, "");
+    EXPECT_THAT(sighting.kept->note, HasSubstr("recipe"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(work / "out/findings"));
+  EXPECT_THAT(text, HasSubstr("plumb fuzz --production --target mutant:label-off-by-one --recipe "
+                              "'v1 regime=production"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("shrunk   ")));
+  const size_t found = summary.sightings.size();
+  options.resume = true;
+  options.production = false;
+  // What prints a resumed campaign's findings asks the campaign what kind it is.
+  EXPECT_TRUE(Campaign(options, interrupt).options().production);
+  summary = RunCampaign(options, interrupt);
+  EXPECT_EQ(summary.sightings.size(), found);
+  EXPECT_TRUE(summary.options.production);
 }
 
 class ProductionProgram : public testing::Program {};
@@ -112,6 +176,24 @@ TEST_F(ProductionProgram, RefusalsHaveTheirStatus) {
   o = Run("fuzz --production --target host --budget 1cases --seed 1 --out host");
   EXPECT_EQ(o.status, 4) << o.out << Err();
   EXPECT_THAT(o.last, HasSubstr("verdict=unavailable"));
+  EXPECT_THAT(Err(), HasSubstr("runs on the CPU"));
+}
+
+// Fails if a folder with another campaign is taken for one that could go on, or if the format of a
+// journal of an earlier version is not named.
+TEST_F(ProductionProgram, OtherFoldersAreRefused) {
+  std::filesystem::create_directory(work_ / "old");
+  std::ofstream(work_ / "old/journal.jsonl") << "{\"journal\":\"plumb-production-1\",\"seed\":\"1\"}\n";
+  for (const char* command :
+       {"fuzz --resume old", "fuzz --production --target cuda --seed 1 --out old"}) {
+    EXPECT_EQ(Run(command).status, 2);
+    EXPECT_THAT(Err(), HasSubstr("plumb-production-1"));
+  }
+  ASSERT_EQ(Run("fuzz --target host --budget 1cases --seed 1 --out small").status, 0);
+  EXPECT_EQ(Run("fuzz --production --target host --seed 1 --out small").status, 2);
+  EXPECT_THAT(Err(), HasSubstr("another kind"));
+  EXPECT_EQ(Run("fuzz --production --resume small").status, 2);
+  EXPECT_THAT(Err(), HasSubstr("no campaign of cases of production size"));
 }
 
 class GpuProductionProgram : public testing::Program {
@@ -137,8 +219,8 @@ TEST_F(GpuProductionProgram, CleanAndResumed) {
   std::string error;
   const auto summary = Json::Parse(testing::Slurp(work_ / "campaign/summary.json"), &error);
   ASSERT_TRUE(summary) << error;
-  EXPECT_NE(summary->Find("tightness"), nullptr);
-  EXPECT_NE(summary->Find("device"), nullptr);
+  EXPECT_NE(summary->Find("targets"), nullptr);
+  EXPECT_THAT(o.last, HasSubstr("\"device\":"));
 }
 
 // Fails if a target's defect is no finding, or if a finding has no line that reproduces it.
@@ -150,8 +232,7 @@ TEST_F(GpuProductionProgram, MutantsAreFound) {
     const Outcome o = Run(again + " --out " + std::to_string(mutants));
     EXPECT_TRUE(o.status == 0 || o.status == 1) << target.name << " " << o.out << Err();
     if (o.status == 1) {
-      EXPECT_THAT(o.out, HasSubstr("FINDING " + target.name));
-      EXPECT_THAT(o.out, HasSubstr("--recipe"));
+      EXPECT_THAT(o.out, HasSubstr("fuzz --production --target " + target.name + " --recipe"));
     }
   }
 }
@@ -161,10 +242,10 @@ TEST_F(GpuProductionProgram, MutantsAreFound) {
 TEST_F(GpuProductionProgram, BadDeedsAreFoundAndSurvived) {
   const std::pair<const char*, const char*> deeds[] = {{"nothing", ""},
                                                        {"illegal-address", "illegal memory access"},
-                                                       {"endless", "hangs"},
+                                                       {"endless", "no answer within"},
                                                        {"write-outside", "no element's were written"},
                                                        {"write-input", "inputs were written"},
-                                                       {"bad-launch", "FINDING"}};
+                                                       {"bad-launch", "seen bound:"}};
   for (const auto& [deed, words] : deeds) {
     const char* const limit = std::string(deed) == "endless" ? " --case-timeout 5s" : "";
     const Outcome o = Run(std::string("fuzz --production --target plugin:") +

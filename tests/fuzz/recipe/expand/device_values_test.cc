@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the part of a device's expansion that needs no device. The values themselves are tested in
-// device_case_test.cc.
+// Tests the part of a device's expansion that needs no device. device_case_test.cc compares the values
+// that a device makes.
 
 #include "fuzz/recipe/expand/device_values.h"
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/recipe/expand/values.h"
 
 #include <gtest/gtest.h>
 
@@ -55,6 +56,42 @@ TEST(DeviceValues, LeadingColumnsAreTheLargestLogits) {
     ++checked;
   }
   EXPECT_GT(checked, 10);
+}
+
+// Fails if an element that a thread makes alone differs from the one that a walk along its row makes,
+// or if the columns that a device draws one by one are not those of the host's table.
+TEST(DeviceValues, ElementsMadeAloneAreThoseOfTheRow) {
+  int kinds = 0;
+  for (const Values values :
+       {Values::kGaussian, Values::kSmallLse, Values::kAllNegative, Values::kOffset, Values::kConfident,
+        Values::kLattice, Values::kTies, Values::kMassive}) {
+    for (const kernel::DType dtype : {kernel::DType::kBf16, kernel::DType::kF16, kernel::DType::kF32}) {
+      Recipe r;
+      r.seed = 77 + static_cast<uint64_t>(values);
+      r.dtype = dtype;
+      r.n = 7;
+      r.v = 90;
+      r.h = 71;
+      r.values = values;
+      r.exp = 5;
+      ASSERT_EQ(WhyNotOnDevice(r), "");
+      const OwnedProblem expanded = Expand(r);
+      HostTensor hidden = HostTensor::Zeros(dtype, {r.n, r.h});
+      HostTensor weight = HostTensor::Zeros(dtype, {r.v, r.h});
+      VisitKind(r, [&](const auto& kind) {
+        ++kinds;
+        Fill(&hidden, [&](int64_t i) {
+          return [&, i](int64_t d) { return kind.template Hidden<BitsOfOneElement>(i)(d); };
+        });
+        Fill(&weight, [&](int64_t v) {
+          return [&, v](int64_t d) { return kind.template Weight<BitsOfOneElement>(v)(d); };
+        });
+      });
+      EXPECT_EQ(hidden, expanded.hidden) << Format(r);
+      EXPECT_EQ(weight, expanded.weight) << Format(r);
+    }
+  }
+  EXPECT_EQ(kinds, 8 * 3);
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/examine.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/builtin/catalogue.h"
 #include "fuzz/examine/placement.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/expand/values.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 #include "oracle/judge/judge.h"
 

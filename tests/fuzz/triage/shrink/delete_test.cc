@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "fuzz/triage/shrink/delete.h"
+#include "fuzz/triage/shrink/passes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "fuzz/triage/shrink/passes.h"
 #include "fuzz/triage/shrink/session.h"
-#include "fuzz/triage/shrink/tensors.h"
 #include "tests/fuzz/triage/shrink/shrinking.h"
 
 namespace plumbline::fuzz {

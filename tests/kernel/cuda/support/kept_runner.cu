@@ -7,132 +7,121 @@
 #include <algorithm>
 
 #include "kernel/cuda/hopper/launch.h"
+#include "tests/kernel/cuda/support/device_memory.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
-// The memory of one run. It keeps the first error.
-class Memory {
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+// A case in device memory, and where its products store.
+template <class Element>
+class KeptRun {
  public:
-  ~Memory() {
-    for (void* p : all_) cudaFree(p);
+  explicit KeptRun(const KeptCase& c)
+      : c_(c),
+        rows_(RoundUp(c.rows, 64)),
+        sums_ld_(RoundUp(c.hidden_size, 8)),
+        d_logits_(memory_.Copy(std::vector<uint16_t>(size_t(rows_ * c.ld), KeptOutcome::kMark))),
+        sums_(memory_.Copy(std::vector<float>(size_t(rows_ * sums_ld_), -1.0f))),
+        grads_(memory_.Copy(std::vector<float>(size_t(c.depth * c.hidden_size), -1.0f))) {
+    std::vector<RowGradient> rows;
+    for (const KeptTestRow& row : c.list) {
+      rows.push_back({.max = 0,
+                      .scale = 1,
+                      .weight = row.weight,
+                      .level = 1,
+                      .slope = 0,
+                      .label_gradient = row.label_gradient,
+                      .label = row.label});
+    }
+    both_.live_rows = memory_.Copy(std::vector<int32_t>{int32_t(c.live)});
+    both_.kept = {.logits = memory_.Copy(c.logits),
+                  .logits_ld = c.logits_ld,
+                  .slot = memory_.Copy(c.slot),
+                  .source = memory_.Copy(c.source),
+                  .live = both_.live_rows,
+                  .rows = memory_.Copy(rows),
+                  .d_logits = d_logits_,
+                  .ld = c.ld,
+                  .first_column = c.first_column,
+                  .columns = int32_t(c.columns)};
+    both_.kept_parts = c.hidden && c.weight ? 2 : 1;
+    both_.a = Ones(rows_, c.live, c.depth);
   }
-  template <class T>
-  T* Copy(const std::vector<T>& from) {
-    void* p = nullptr;
-    Note(cudaMalloc(&p, std::max<size_t>(from.size(), 1) * sizeof(T)), "cudaMalloc");
-    all_.push_back(p);
-    Note(cudaMemcpy(p, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice), "copy");
-    return static_cast<T*>(p);
+
+  KeptOutcome Run() {
+    if (c_.hidden && memory_.error().empty()) GradHidden();
+    if (c_.weight && memory_.error().empty()) GradWeight();
+    memory_.Note(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    KeptOutcome outcome;
+    outcome.d_logits = memory_.Fetch(d_logits_, size_t(rows_ * c_.ld));
+    if (c_.hidden) outcome.wrong_sums += WrongSums(sums_, c_.live, sums_ld_, float(c_.depth));
+    if (c_.weight) outcome.wrong_sums += WrongSums(grads_, c_.depth, c_.hidden_size, float(c_.live));
+    outcome.error = memory_.error();
+    return outcome;
   }
-  template <class T>
-  std::vector<T> Fetch(const T* from, size_t count) {
-    std::vector<T> found(count);
-    Note(cudaMemcpy(found.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost), "result");
-    return found;
-  }
-  void Note(cudaError_t error, const char* what) {
-    if (error != cudaSuccess && error_.empty())
-      error_ = std::string(what) + ": " + cudaGetErrorString(error);
-  }
-  void Note(const Status& status) {
-    if (!status.ok() && error_.empty()) error_ = status.message;
-  }
-  const std::string& error() const { return error_; }
 
  private:
-  std::vector<void*> all_;
-  std::string error_;
-};
-
-template <class Element>
-KeptOutcome Run(const KeptCase& c) {
-  Memory memory;
-  const auto up = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
   // Rows of ones, followed by rows of zeros up to `rows`, because those are part of a depth.
-  const auto ones = [&](int64_t rows, int64_t of_ones, int64_t columns) {
-    const int64_t ld = up(columns, 8);
+  Operand Ones(int64_t rows, int64_t of_ones, int64_t columns) {
+    const int64_t ld = RoundUp(columns, 8);
     std::vector<Element> values(size_t(rows * ld), Element(0.0f));
     std::fill_n(values.begin(), of_ones * ld, Element(1.0f));
-    return Operand{memory.Copy(values), rows, columns, ld, rows * ld, 1};
-  };
-  std::vector<RowGradient> rows;
-  for (const KeptTestRow& row : c.list) {
-    rows.push_back({.max = 0,
-                    .scale = 1,
-                    .weight = row.weight,
-                    .level = 1,
-                    .slope = 0,
-                    .label_gradient = row.label_gradient,
-                    .label = row.label});
+    return {memory_.Copy(values), rows, columns, ld, rows * ld, 1};
   }
-  const size_t made = size_t(up(c.rows, 64) * c.ld);
-  uint16_t* const d_logits = memory.Copy(std::vector<uint16_t>(made, KeptOutcome::kMark));
-  Product both;
-  both.live_rows = memory.Copy(std::vector<int32_t>{int32_t(c.live)});
-  both.kept = {.logits = memory.Copy(c.logits),
-               .logits_ld = c.logits_ld,
-               .slot = memory.Copy(c.slot),
-               .source = memory.Copy(c.source),
-               .live = both.live_rows,
-               .rows = memory.Copy(rows),
-               .d_logits = d_logits,
-               .ld = c.ld,
-               .first_column = c.first_column,
-               .columns = int32_t(c.columns)};
-  both.kept_parts = c.hidden && c.weight ? 2 : 1;
-  both.a = ones(up(c.rows, 64), c.live, c.depth);
-  const size_t of_hidden = size_t(up(c.rows, 64) * up(c.hidden_size, 8)),
-               of_weight = size_t(c.depth * c.hidden_size);
-  float* const sums = memory.Copy(std::vector<float>(of_hidden, -1.0f));
-  float* const grads = memory.Copy(std::vector<float>(of_weight, -1.0f));
-  if (c.hidden && memory.error().empty()) {
-    Product product = both;
-    product.b = ones(c.depth, c.depth, c.hidden_size);
-    product.m = c.rows;
-    product.n = c.hidden_size;
-    product.k = c.depth;
-    memory.Note(hopper::GradHidden<Element>(
-        product, {.sums = sums, .ld = up(c.hidden_size, 8), .columns = c.hidden_size, .first = true},
-        nullptr));
+
+  void GradHidden() {
+    Product product = both_;
+    product.b = Ones(c_.depth, c_.depth, c_.hidden_size);
+    product.m = c_.rows;
+    product.n = c_.hidden_size;
+    product.k = c_.depth;
+    memory_.Note(hopper::GradHidden<Element>(
+        product, {.sums = sums_, .ld = sums_ld_, .columns = c_.hidden_size, .first = true}, nullptr));
   }
-  if (c.weight && memory.error().empty()) {
-    Product product = both;
-    product.b = ones(up(c.rows, 64), c.live, c.hidden_size);
-    product.m = c.depth;
-    product.n = c.hidden_size;
-    product.k = c.rows;
+
+  void GradWeight() {
+    Product product = both_;
+    product.b = Ones(rows_, c_.live, c_.hidden_size);
+    product.m = c_.depth;
+    product.n = c_.hidden_size;
+    product.k = c_.rows;
     product.live_is_depth = true;
-    product.beside_previous = c.hidden;
-    product.kept_part = both.kept_parts - 1;
-    memory.Note(hopper::GradWeight<Element>(product,
-                                            {.grad_weight = grads,
-                                             .stored = Stored::kF32,
-                                             .row_stride = c.hidden_size,
-                                             .column_stride = 1,
-                                             .rows = c.depth,
-                                             .columns = c.hidden_size},
-                                            nullptr));
+    product.beside_previous = c_.hidden;
+    product.kept_part = both_.kept_parts - 1;
+    memory_.Note(hopper::GradWeight<Element>(product,
+                                             {.grad_weight = grads_,
+                                              .stored = Stored::kF32,
+                                              .row_stride = c_.hidden_size,
+                                              .column_stride = 1,
+                                              .rows = c_.depth,
+                                              .columns = c_.hidden_size},
+                                             nullptr));
   }
-  memory.Note(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  KeptOutcome outcome;
-  outcome.d_logits = memory.Fetch(d_logits, made);
-  const auto count_wrong = [&](const std::vector<float>& found, int64_t rows_of, int64_t ld,
-                               float want) {
-    for (int64_t i = 0; i < rows_of; ++i) {
-      for (int64_t j = 0; j < c.hidden_size; ++j)
-        outcome.wrong_sums += found[size_t(i * ld + j)] == want ? 0 : 1;
+
+  int64_t WrongSums(const float* sums, int64_t rows, int64_t ld, float want) {
+    const std::vector<float> found = memory_.Fetch(sums, size_t(rows * ld));
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < c_.hidden_size; ++j) wrong += found[size_t(i * ld + j)] == want ? 0 : 1;
     }
-  };
-  if (c.hidden)
-    count_wrong(memory.Fetch(sums, of_hidden), c.live, up(c.hidden_size, 8), float(c.depth));
-  if (c.weight) count_wrong(memory.Fetch(grads, of_weight), c.depth, c.hidden_size, float(c.live));
-  outcome.error = memory.error();
-  return outcome;
-}
+    return wrong;
+  }
+
+  const KeptCase& c_;
+  const int64_t rows_, sums_ld_;  // rows_: allocated
+  DeviceMemory memory_;
+  uint16_t* const d_logits_;
+  float* const sums_;
+  float* const grads_;
+  Product both_;  // what both products have
+};
 
 }  // namespace
 
-KeptOutcome RunKept(const KeptCase& c) { return c.half ? Run<__half>(c) : Run<__nv_bfloat16>(c); }
+KeptOutcome RunKept(const KeptCase& c) {
+  return c.half ? KeptRun<__half>(c).Run() : KeptRun<__nv_bfloat16>(c).Run();
+}
 
 }  // namespace plumbline::kernel::cuda

@@ -5,11 +5,13 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <bit>
 
+#include "fuzz/builtin/mutants/cuda_hooks.cuh"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
-#include "kernel/cuda/support/defects.h"
 #include "kernel/cuda/support/device.h"
+#include "tests/kernel/cuda/support/device_memory.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -129,90 +131,173 @@ __global__ void Compare(const uint32_t* got, const uint32_t* want, int64_t count
   }
 }
 
-// The memory of one run. It is freed at once, also after errors of the device.
-class Memory {
- public:
-  ~Memory() {
-    for (void* p : all_) cudaFree(p);
-  }
-  template <class T>
-  T* New(int64_t count) {
-    void* p = nullptr;
-    Note(cudaMalloc(&p, size_t(std::max<int64_t>(count, 1)) * sizeof(T)), "cudaMalloc");
-    all_.push_back(p);
-    return static_cast<T*>(p);
-  }
-  void Note(cudaError_t error, const char* what) {
-    if (error != cudaSuccess && error_.empty())
-      error_ = std::string(what) + ": " + cudaGetErrorString(error);
-  }
-  void Note(const Status& status) {
-    if (!status.ok() && error_.empty()) error_ = status.message;
-  }
-  void NoteLaunch(const char* what) { Note(cudaGetLastError(), what); }
-  const std::string& error() const { return error_; }
-
- private:
-  std::vector<void*> all_;
-  std::string error_;
-};
-
 bool ADepthOuter(Loop loop) { return loop == Loop::kGradWeight; }
 bool BDepthOuter(Loop loop) { return loop != Loop::kLogits && loop != Loop::kFewRowsLogits; }
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 // Allocates a matrix with a few rows, and gaps between planes, that no product may read.
-Matrix NewMatrix(Memory* memory, int64_t rows, int64_t columns, int64_t pad, int planes) {
+Matrix NewMatrix(DeviceMemory* memory, int64_t rows, int64_t columns, int64_t pad, int planes) {
   const int64_t ld = RoundUp(columns + pad, 8);
   const int64_t plane = (rows + 3) * ld;
-  return {memory->New<uint16_t>(plane * planes), rows, columns, ld, plane, planes};
+  return {memory->New<uint16_t>(size_t(plane * planes)), rows, columns, ld, plane, planes};
 }
 
 Operand ToOperand(const Matrix& a, int64_t rows, int64_t columns) {
   return {a.data, rows, columns, a.ld, a.plane, a.planes};
 }
 
-// Each combination is a kernel to compile, so the loops of grad_hidden, whose epilogue loads, are never
-// planted.
-template <class Element, class Plan>
+// Each combination is a kernel to compile, so the loops of grad_hidden, whose epilogue loads, have no
+// mutants.
+template <class Element, class Hooks>
 Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, int64_t ld,
-                  const Plan& plan, const hopper::Transposed& beside = {}) {
+                  const Hooks& hooks, const hopper::Transposed& beside = {}) {
   switch (loop) {
     case Loop::kLogits:
       return hopper::LaunchProduct<Element, hopper::ForwardTile>(
-          product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
+          product, StoreSums<false>{c, ld, product.n}, nullptr, hooks);
     case Loop::kFewRowsLogits:
-      if constexpr (std::is_same_v<Plan, NoDefects>) {
+      if constexpr (std::is_same_v<Hooks, NoHooks>) {
         return hopper::LaunchProduct<Element, hopper::FewRowsTile>(
-            product, StoreSums<false>{c, ld, product.n}, nullptr, plan);
+            product, StoreSums<false>{c, ld, product.n}, nullptr, hooks);
       }
       break;
     case Loop::kGradHidden:
     case Loop::kFewRowsGradHidden:
-      if constexpr (std::is_same_v<Plan, NoDefects>) {
+      if constexpr (std::is_same_v<Hooks, NoHooks>) {
         if (!accumulate)
           cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
         if (loop == Loop::kFewRowsGradHidden) {
           return hopper::LaunchProduct<Element, hopper::FewRowsGradHiddenTile>(
-              product, StoreSums<true>{c, ld, product.n}, nullptr, plan);
+              product, StoreSums<true>{c, ld, product.n}, nullptr, hooks);
         }
         return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
-            product, StoreSums<true>{c, ld, product.n}, nullptr, plan);
+            product, StoreSums<true>{c, ld, product.n}, nullptr, hooks);
       }
       break;
     case Loop::kGradWeight:
       return hopper::LaunchProduct<Element, hopper::GradWeightTile>(
-          product, StoreSums<false>{c, ld, product.n}, nullptr, plan, beside);
+          product, StoreSums<false>{c, ld, product.n}, nullptr, hooks, beside);
   }
   return Status::Error(Code::kFailed, "no such loop");
 }
 
 Status Launch(const ProductCase& c, const Product& product, float* sums, int64_t ld) {
   const hopper::Transposed beside = {c.unit_rows, c.unit_columns};
-  if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoDefects(), beside);
-  if (c.planted == 0)
-    return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoDefects(), beside);
-  return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, PlantedDefect{c.planted});
+  if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoHooks(), beside);
+  if (c.mutant == fuzz::kNoMutant)
+    return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoHooks(), beside);
+  return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld,
+                                   fuzz::CudaMutantHooks{c.mutant});
+}
+
+// How far a case's operands reach: rows that the result has, and the depth.
+struct Extent {
+  explicit Extent(const ProductCase& c) {
+    const int64_t bound = live_is_depth(c) ? c.k : c.m;
+    const int64_t live = c.live < 0 ? bound : std::clamp<int64_t>(c.live - c.live_first, 0, bound);
+    depth = live_is_depth(c) ? live : c.k;
+    rows = live_is_depth(c) ? c.m : live;
+  }
+  static bool live_is_depth(const ProductCase& c) { return c.loop == Loop::kGradWeight; }
+  int64_t depth, rows;
+};
+
+// Makes the operands of a case, and of them those that the product is to read: a and b.
+Product MakeProduct(const ProductCase& c, DeviceMemory* memory, Matrix* a, Matrix* b) {
+  const Extent extent(c);
+  const bool a_outer = ADepthOuter(c.loop), b_outer = BDepthOuter(c.loop);
+  // The rows of an operand in memory are those of the result, or the depth, which ends in zeros.
+  const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed,
+                        bool poison) {
+    const Matrix x =
+        NewMatrix(memory, outer ? c.k : mn, outer ? mn : c.k, pad, c.passes == 1 ? 1 : kPlanes);
+    const int64_t filled = outer ? extent.depth : mn_live;
+    const int64_t zeros = outer ? std::min(c.k, RoundUp(extent.depth, 64)) : filled;
+    Fill<<<256, 256>>>(x, poison ? 0 : filled, poison ? 0 : zeros, c.half, seed);
+    memory->NoteLaunch("fill");
+    return x;
+  };
+  const auto operand = [&](const Matrix& x, bool outer, int64_t mn) {
+    return ToOperand(x, outer ? c.k : mn, outer ? mn : c.k);
+  };
+  const auto word = [&](uint32_t value) {
+    int32_t* const made = memory->New<int32_t>(1);
+    FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(made), 1, value);
+    return made;
+  };
+  const bool used = c.alternative == ProductCase::kUsed;
+  *a = make(a_outer, c.m, extent.rows, c.a_pad, c.seed * 2, used && c.a_has_alternative);
+  *b = make(b_outer, c.n, c.n, c.b_pad, c.seed * 2 + 1, used && c.b_has_alternative);
+  Product product;
+  product.a = operand(*a, a_outer, c.m);
+  product.b = operand(*b, b_outer, c.n);
+  if (c.alternative != ProductCase::kNone) {
+    // The alternative has other padding than the operand that it replaces, as compacted rows have.
+    if (c.a_has_alternative) {
+      const Matrix other = make(a_outer, c.m, extent.rows, c.a_pad + 8, c.seed * 2, !used);
+      product.a_alternative = operand(other, a_outer, c.m);
+      if (used) *a = other;
+    }
+    if (c.b_has_alternative) {
+      const Matrix other = make(b_outer, c.n, c.n, c.b_pad + 16, c.seed * 2 + 1, !used);
+      product.b_alternative = operand(other, b_outer, c.n);
+      if (used) *b = other;
+    }
+    product.use_alternative = word(used ? 1 : 0);
+  }
+  product.m = c.m;
+  product.n = c.n;
+  product.k = c.k;
+  product.passes = c.passes;
+  product.live_is_depth = Extent::live_is_depth(c);
+  product.live_first = c.live_first;
+  if (c.live >= 0) product.live_rows = word(uint32_t(c.live));
+  return product;
+}
+
+// The sums of a case, with rows and columns around them that must not be written: [m + 2, ld].
+struct Sums {
+  float *got, *want, *before;  // before: null, or what grad_hidden starts from
+  int64_t ld, count;
+};
+
+Sums MakeSums(const ProductCase& c, DeviceMemory* memory) {
+  const int64_t ld = c.n + 5, count = (c.m + 2) * ld;
+  Sums sums = {memory->New<float>(size_t(count)), memory->New<float>(size_t(count)), nullptr, ld,
+               count};
+  for (float* to : {sums.want, sums.got})
+    FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(to), count, kMark);
+  if (!IsGradHidden(c.loop)) return sums;
+  sums.before = memory->New<float>(size_t(count));
+  FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(sums.before), count,
+                          std::bit_cast<uint32_t>(c.accumulate ? 3.0f : 0.0f));
+  for (float* to : {sums.want, sums.got}) {
+    memory->Note(cudaMemcpy2DAsync(to, size_t(ld) * 4, sums.before, size_t(ld) * 4, size_t(c.n) * 4,
+                                   size_t(c.m), cudaMemcpyDeviceToDevice, nullptr),
+                 "sums before");
+  }
+  return sums;
+}
+
+Outcome CompareSums(const Sums& sums, DeviceMemory* memory) {
+  Difference* const difference = memory->New<Difference>(1);
+  Difference found = {0, ~0ull};
+  memory->Note(cudaMemcpyAsync(difference, &found, sizeof found, cudaMemcpyHostToDevice, nullptr),
+               "copy");
+  Compare<<<256, 256>>>(reinterpret_cast<uint32_t*>(sums.got), reinterpret_cast<uint32_t*>(sums.want),
+                        sums.count, difference);
+  memory->NoteLaunch("compare");
+  memory->Note(cudaMemcpy(&found, difference, sizeof found, cudaMemcpyDeviceToHost), "result");
+  Outcome outcome;
+  if (found.wrong != 0) {
+    outcome.wrong = int64_t(found.wrong);
+    outcome.row = int64_t(found.first) / sums.ld;
+    outcome.column = int64_t(found.first) % sums.ld;
+    memory->Note(cudaMemcpy(&outcome.got, sums.got + found.first, 4, cudaMemcpyDeviceToHost), "got");
+    memory->Note(cudaMemcpy(&outcome.want, sums.want + found.first, 4, cudaMemcpyDeviceToHost), "want");
+  }
+  outcome.error = memory->error();
+  return outcome;
 }
 
 }  // namespace
@@ -245,121 +330,30 @@ std::string Describe(const ProductCase& c) {
   add("alternative", c.alternative);
   add("of_a", c.a_has_alternative);
   add("of_b", c.b_has_alternative);
-  add("planted", c.planted);
+  add("mutant", c.mutant);
   add("seed", int64_t(c.seed));
   return text;
 }
 
 Outcome RunProduct(const ProductCase& c) {
-  Memory memory;
-  const bool a_outer = ADepthOuter(c.loop), b_outer = BDepthOuter(c.loop);
-  const bool live_is_depth = c.loop == Loop::kGradWeight;
-  const int64_t bound = live_is_depth ? c.k : c.m;
-  const int64_t live = c.live < 0 ? bound : std::clamp<int64_t>(c.live - c.live_first, 0, bound);
-  const int64_t depth = live_is_depth ? live : c.k;
-  const int64_t rows = live_is_depth ? c.m : live;
-  const int planes = c.passes == 1 ? 1 : kPlanes;
-  Outcome outcome;
-
-  // The rows of an operand in memory are those of the result, or the depth, which ends in zeros.
-  const auto make = [&](bool outer, int64_t mn, int64_t mn_live, int64_t pad, uint64_t seed,
-                        bool poison) {
-    const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, pad, planes);
-    const int64_t filled = outer ? depth : mn_live;
-    const int64_t zeros = outer ? std::min(c.k, RoundUp(depth, 64)) : filled;
-    Fill<<<256, 256>>>(x, poison ? 0 : filled, poison ? 0 : zeros, c.half, seed);
-    memory.NoteLaunch("fill");
-    return x;
-  };
-  const bool used = c.alternative == ProductCase::kUsed;
-  const bool has = c.alternative != ProductCase::kNone;
-  Matrix a = make(a_outer, c.m, rows, c.a_pad, c.seed * 2, used && c.a_has_alternative);
-  Matrix b = make(b_outer, c.n, c.n, c.b_pad, c.seed * 2 + 1, used && c.b_has_alternative);
-
-  Product product;
-  const auto operand = [&](const Matrix& x, bool outer, int64_t mn) {
-    return ToOperand(x, outer ? c.k : mn, outer ? mn : c.k);
-  };
-  product.a = operand(a, a_outer, c.m);
-  product.b = operand(b, b_outer, c.n);
-  if (has) {
-    // The alternative has other padding than the operand that it replaces, as compacted rows have.
-    if (c.a_has_alternative) {
-      const Matrix other = make(a_outer, c.m, rows, c.a_pad + 8, c.seed * 2, !used);
-      product.a_alternative = operand(other, a_outer, c.m);
-      if (used) a = other;
-    }
-    if (c.b_has_alternative) {
-      const Matrix other = make(b_outer, c.n, c.n, c.b_pad + 16, c.seed * 2 + 1, !used);
-      product.b_alternative = operand(other, b_outer, c.n);
-      if (used) b = other;
-    }
-    int32_t* flag = memory.New<int32_t>(1);
-    FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(flag), 1, used ? 1 : 0);
-    product.use_alternative = flag;
-  }
-  product.m = c.m;
-  product.n = c.n;
-  product.k = c.k;
-  product.passes = c.passes;
-  product.live_is_depth = live_is_depth;
-  product.live_first = c.live_first;
-  if (c.live >= 0) {
-    int32_t* count = memory.New<int32_t>(1);
-    FillWords<<<1, 1>>>(reinterpret_cast<uint32_t*>(count), 1, uint32_t(c.live));
-    product.live_rows = count;
-  }
-
-  // C has rows and columns around it that must not be written.
-  const int64_t ld = c.n + 5, count = (c.m + 2) * ld;
-  float* got = memory.New<float>(count);
-  float* want = memory.New<float>(count);
-  float* before = nullptr;
-  FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(want), count, kMark);
-  FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), count, kMark);
-  if (IsGradHidden(c.loop)) {
-    before = memory.New<float>(count);
-    const float start = c.accumulate ? 3.0f : 0.0f;
-    uint32_t bits = 0;
-    static_assert(sizeof bits == sizeof start);
-    std::copy_n(reinterpret_cast<const char*>(&start), sizeof bits, reinterpret_cast<char*>(&bits));
-    FillWords<<<256, 256>>>(reinterpret_cast<uint32_t*>(before), count, bits);
-    memory.Note(cudaMemcpy2DAsync(got, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4,
-                                  size_t(c.m), cudaMemcpyDeviceToDevice, nullptr),
-                "sums before");
-    memory.Note(cudaMemcpy2DAsync(want, size_t(ld) * 4, before, size_t(ld) * 4, size_t(c.n) * 4,
-                                  size_t(c.m), cudaMemcpyDeviceToDevice, nullptr),
-                "sums before");
-  }
-  if (rows > 0) {
-    Reference<<<dim3(unsigned(rows), unsigned((c.n + 127) / 128)), 128>>>(
-        a, b, c.half, a_outer, b_outer, c.passes, rows, c.n, depth, before, ld, want);
+  DeviceMemory memory;
+  Matrix a, b;
+  const Product product = MakeProduct(c, &memory, &a, &b);
+  const Sums sums = MakeSums(c, &memory);
+  if (const Extent extent(c); extent.rows > 0) {
+    Reference<<<dim3(unsigned(extent.rows), unsigned((c.n + 127) / 128)), 128>>>(
+        a, b, c.half, ADepthOuter(c.loop), BDepthOuter(c.loop), c.passes, extent.rows, c.n,
+        extent.depth, sums.before, sums.ld, sums.want);
     memory.NoteLaunch("reference");
   }
-  if (memory.error().empty()) memory.Note(Launch(c, product, got, ld));
-  Difference* difference = memory.New<Difference>(1);
-  Difference found = {0, ~0ull};
-  memory.Note(cudaMemcpyAsync(difference, &found, sizeof found, cudaMemcpyHostToDevice, nullptr),
-              "copy");
-  Compare<<<256, 256>>>(reinterpret_cast<uint32_t*>(got), reinterpret_cast<uint32_t*>(want), count,
-                        difference);
-  memory.NoteLaunch("compare");
-  memory.Note(cudaMemcpy(&found, difference, sizeof found, cudaMemcpyDeviceToHost), "result");
-  if (found.wrong != 0) {
-    outcome.wrong = int64_t(found.wrong);
-    outcome.row = int64_t(found.first) / ld;
-    outcome.column = int64_t(found.first) % ld;
-    memory.Note(cudaMemcpy(&outcome.got, got + found.first, 4, cudaMemcpyDeviceToHost), "got");
-    memory.Note(cudaMemcpy(&outcome.want, want + found.first, 4, cudaMemcpyDeviceToHost), "want");
-  }
-  outcome.error = memory.error();
-  return outcome;
+  if (memory.error().empty()) memory.Note(Launch(c, product, sums.got, sums.ld));
+  return CompareSums(sums, &memory);
 }
 
 std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
                      const std::vector<uint16_t>& b, const std::vector<float>& before,
                      std::vector<float>* sums) {
-  Memory memory;
+  DeviceMemory memory;
   const int planes = c.passes == 1 ? 1 : kPlanes;
   const auto place = [&](bool outer, int64_t mn, const std::vector<uint16_t>& from) {
     const Matrix x = NewMatrix(&memory, outer ? c.k : mn, outer ? mn : c.k, 0, planes);
@@ -383,7 +377,7 @@ std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
   product.k = c.k;
   product.passes = c.passes;
   product.live_is_depth = c.loop == Loop::kGradWeight;
-  float* got = memory.New<float>(c.m * c.n);
+  float* got = memory.New<float>(size_t(c.m * c.n));
   sums->assign(size_t(c.m * c.n), 0.0f);
   if (!before.empty()) {
     memory.Note(cudaMemcpy(got, before.data(), before.size() * 4, cudaMemcpyHostToDevice),

@@ -35,7 +35,7 @@ struct ProductCase {
   int unit_rows = 0, unit_columns = 0;
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // operands that have the alternative
-  int planted = 0;                                          // bf16 only, kLogits and kGradWeight
+  int mutant = -1;  // a row of the table of mutants; bf16 only, kLogits and kGradWeight
   uint64_t seed = 1;
 };
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a command prints, for a person or as one JSON object, and how it ends.
+
+#ifndef PLUMBLINE_FUZZ_CLI_CONSOLE_H_
+#define PLUMBLINE_FUZZ_CLI_CONSOLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "fuzz/base/exit_status.h"
+#include "fuzz/base/json.h"
+
+namespace plumbline::fuzz {
+
+// Common to all commands: where output goes, how the program was called, and the flag that a signal
+// sets.
+struct Console {
+  std::string program = "plumb";
+  bool json = false;                   // one JSON object as the last line of stdout, the rest to stderr
+  const std::atomic<bool>* interrupt;  // never null
+  std::filesystem::path worker_program = "/proc/self/exe";
+
+  std::FILE* human() const { return json ? stderr : stdout; }
+  void Say(std::string_view text) const;       // prints the text unchanged, flushed
+  void Complain(std::string_view text) const;  // "plumb: TEXT" on stderr
+  // Every command ends with this: it prints the verdict line, or `result` with verdict, status, cases
+  // and findings added.
+  ExitStatus Finish(ExitStatus status, int64_t cases, int64_t findings, Json result = {}) const;
+};
+
+}  // namespace plumbline::fuzz
+
+#endif  // PLUMBLINE_FUZZ_CLI_CONSOLE_H_

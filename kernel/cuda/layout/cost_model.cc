@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernel/cuda/layout/cost_model.h"
+
+#include "kernel/cuda/product/schedule.h"
+#include "kernel/cuda/support/regions.h"
+
+namespace plumbline::kernel::cuda {
+namespace {
+
+// Costs, in cycles, of backward of n rows and a hidden size of h.
+class CostModel {
+ public:
+  CostModel(const DeviceCosts& costs, int64_t n, int64_t h) : costs_(costs), n_(n), h_(h) {}
+
+  // Returns the cost of v columns in chunks whose d_logits are a product of their own, which overlaps
+  // with no other.
+  double Computed(int64_t v, int64_t columns) const {
+    const auto chunk = [&](int64_t c) {
+      const int64_t rounds = CeilDiv(CeilDiv(n_, 256) * CeilDiv(c, 192), costs_.clusters);
+      return costs_.tile_cycles_per_depth_block * static_cast<double>(rounds * CeilDiv(h_, 64)) +
+             Gradients(c);
+    };
+    const int64_t whole = v / columns, rest = v % columns;
+    return static_cast<double>(whole) * chunk(columns) + (rest > 0 ? chunk(rest) : 0);
+  }
+
+  // Returns the cost of columns whose logits were kept. With one buffer every chunk's d_logits are
+  // bound by memory; with two, only the first chunk's are, and the others overlap with products.
+  double Kept(int64_t columns, const KeptChunks& chunks) const {
+    const auto chunk = [&](int64_t own, int64_t next) {
+      const double gradients = Gradients(own);
+      return chunks.two ? std::max(gradients, Beside(own, next)) : gradients;
+    };
+    double cost = costs_.memory_cycles_per_element * static_cast<double>(n_) *
+                  static_cast<double>(chunks.two ? std::min(chunks.first, columns) : columns);
+    int64_t left = columns, length = chunks.first;
+    while (left > 0 && length < chunks.most) {
+      const int64_t own = std::min(length, left);
+      left -= own;
+      length = std::min(2 * length, chunks.most);
+      cost += chunk(own, std::min(length, left));
+    }
+    const int64_t whole = left / chunks.most, rest = left % chunks.most;
+    if (whole > 0) {
+      cost +=
+          static_cast<double>(whole - 1) * chunk(chunks.most, chunks.most) + chunk(chunks.most, rest);
+    }
+    return rest > 0 ? cost + chunk(rest, 0) : cost;
+  }
+
+ private:
+  // Returns the cost of a chunk's two gradients, where the second product begins during the last round
+  // of the first.
+  double Gradients(int64_t columns) const {
+    constexpr int64_t kMostTiles = int64_t{1} << 30;
+    const int64_t clusters = costs_.clusters, hidden = CeilDiv(n_, 192) * CeilDiv(h_, 256),
+                  weight = CeilDiv(columns, 192) * CeilDiv(h_, 256);
+    const auto tile = [&](int64_t depth) {
+      return costs_.tile_cycles_per_depth_block * static_cast<double>(CeilDiv(depth, 64));
+    };
+    const double of_hidden = tile(columns), of_weight = tile(n_);
+    const hopper::Head head = hopper::HeadBeside(
+        costs_.clusters, {static_cast<int>(hidden % clusters), static_cast<float>(of_hidden)},
+        {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
+    const int64_t rest = std::max<int64_t>(weight - int64_t{head.clusters} * head.rounds, 0);
+    const auto tiles = [](int64_t count) { return static_cast<double>(count); };
+    // The end of a cluster of the head, and of a cluster that grad_hidden occupies longest.
+    const double short_end =
+        of_hidden * tiles(hidden / clusters) + of_weight * tiles(head.rounds + CeilDiv(rest, clusters));
+    const double long_end =
+        of_hidden * tiles(CeilDiv(hidden, clusters)) +
+        of_weight * tiles(rest / clusters + (rest % clusters > head.clusters ? 1 : 0));
+    return std::max(short_end, long_end) + costs_.launch_cycles_per_chunk;
+  }
+
+  // Returns the cost of computing d_logits of `columns` columns on the warps left idle by the two
+  // gradient products of another chunk, which has `beside` columns: half of them during each product.
+  // Only multiprocessors that have a tile have such warps.
+  double Beside(int64_t beside, int64_t columns) const {
+    const auto slower = [&](int64_t tiles) {
+      return static_cast<double>(costs_.clusters) /
+             static_cast<double>(std::clamp<int64_t>(tiles, 1, costs_.clusters));
+    };
+    const int64_t few_rows = CeilDiv(n_, 128) * CeilDiv(h_, 64),
+                  many = CeilDiv(n_, 192) * CeilDiv(h_, 256);
+    return costs_.idle_warps_cycles_per_element / 2 * static_cast<double>(n_) *
+           static_cast<double>(columns) *
+           (slower(many < costs_.clusters ? few_rows : many) +
+            slower(CeilDiv(beside, 192) * CeilDiv(h_, 256)));
+  }
+
+  const DeviceCosts& costs_;
+  const int64_t n_, h_;
+};
+
+}  // namespace
+
+int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t most) {
+  const CostModel model(costs, n, h);
+  most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
+  if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
+  int64_t best = most;
+  double least = model.Computed(v, most);
+  for (int64_t c = most - kColumnStep; c >= std::max(most / 2, kColumnStep); c -= kColumnStep) {
+    const double cost = model.Computed(v, c);
+    if (cost < least) {
+      least = cost;
+      best = c;
+    }
+  }
+  return best;
+}
+
+KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                          int64_t single, int64_t each) {
+  const CostModel model(costs, n, h);
+  KeptChunks best;
+  double least = 0;
+  const auto consider = [&](const KeptChunks& chunks) {
+    const double cost = model.Kept(columns, chunks);
+    if (best.most == 0 || cost < least) {
+      least = cost;
+      best = chunks;
+    }
+  };
+  // Tries some 32 lengths, from `most` down to three quarters of it.
+  const auto lengths = [&](int64_t most, int64_t step, auto&& take) {
+    most = std::min(most / step * step, RoundUp(columns, step));
+    const int64_t stride = RoundUp(most / 128 + 1, step);
+    for (int64_t c = most; c >= std::max(most / 4 * 3, step); c -= stride) take(c);
+  };
+  lengths(single, kColumnStep, [&](int64_t c) { consider({c, c, false}); });
+  lengths(each, kKeptStep, [&](int64_t c) {
+    for (const int64_t part : {1, 2, 4}) consider({RoundUp(CeilDiv(c, part), kKeptStep), c, true});
+  });
+  return best;
+}
+
+}  // namespace plumbline::kernel::cuda

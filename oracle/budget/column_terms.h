@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers, beside a column's own, from which its bounds are made
+// (oracle/budget/forward_bound-inl.h, gradient_bound-inl.h). The host's vectors
+// (oracle/budget/budget.cc) and a device's threads (oracle/cuda) take the same ones. Plain data.
+
+#ifndef PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_
+#define PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_
+
+#include <cstdint>
+
+#include "oracle/budget/arithmetic.h"
+#include "oracle/budget/budget.h"
+#include "oracle/budget/row.h"
+
+namespace plumbline::oracle {
+
+// Numbers that all rows of a problem share.
+struct LogitTerms {
+  bool certificate = false;
+  double least_certified = 0, certificate_limit = 0;
+  double dot = 0, underflow = 0;
+};
+LogitTerms LogitTermsOf(const Arithmetic& arithmetic, int64_t hidden_size);
+
+// A row, whose entropy and sums are read only once it is finished.
+struct RowTerms {
+  Row row;
+  double hidden_lsb = 0;
+  double scale = 0, before = 0;  // delta = scale * B_z + before * |x|
+};
+RowTerms RowTermsOf(const Row& row, double hidden_lsb, const Arithmetic& arithmetic);
+
+// The numbers of a row that the budget of its d_logits uses (ERROR-BUDGET.md, "Gradients").
+struct GradientTerms {
+  Row row;
+  RowBudget budget;
+  Arithmetic target;
+  Upstream upstream;
+
+  // pi = P(v) + k_c |x| + pi_constant + k_a t' + pi_log |ln p|, and likewise for ln p.
+  double k_c = 0;
+  double pi_constant = 0, pi_log = 0, log_constant = 0;
+
+  // Backward's exponents may be positive unless it sees forward's very logits and maximum.
+  bool exponent_free = false;
+  double exponent_shift = 0;
+  double widest = 0;  // no dz is farther from 0 than this plus its bound
+};
+GradientTerms GradientTermsOf(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                              const Upstream& upstream);
+
+}  // namespace plumbline::oracle
+
+#endif  // PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bound of one d_logit, and the requirement of a gradient's element. The formulas are those of
+// ERROR-BUDGET.md, "Gradients" and "Vacuous and unspecified", quoted where they stand. Number is Lanes
+// or double (oracle/budget/lanes-inl.h).
+
+#if defined(PLUMBLINE_ORACLE_BUDGET_GRADIENT_BOUND_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLUMBLINE_ORACLE_BUDGET_GRADIENT_BOUND_INL_H_
+#undef PLUMBLINE_ORACLE_BUDGET_GRADIENT_BOUND_INL_H_
+#else
+#define PLUMBLINE_ORACLE_BUDGET_GRADIENT_BOUND_INL_H_
+#endif
+
+#include <cmath>
+
+#include "oracle/budget/column_terms.h"
+#include "oracle/budget/finish.h"
+#include "oracle/budget/forward_bound-inl.h"
+#include "oracle/budget/lanes-inl.h"
+#include "oracle/defect.h"
+
+PLUMBLINE_FORMULAS_BEGIN
+
+// P(v), the most that ln p_v moves.
+template <class Number>
+PLUMBLINE_FORMULA Number ChangeOf(const GradientTerms& c, const Column<Number>& s,
+                                  TruthOf<Number> is_max) {
+  // "A backward pass that does not see the forward's very logits has delta_v + L for P(v)."
+  if (!c.target.recompute_same_bits) return s.delta + c.budget.lse_change;
+  // "Propagation": P(v) = ln1p((E - p_v a_v)(1 + a_v) + a_v (1 - p_v))
+  const Number others = Max(0, c.budget.lse_growth - s.grown) + 0x1p-50 * c.budget.lse_growth;
+  const Number complement = Select(is_max, c.row.rest * c.row.inverse_s, 1 - s.p);
+  const Number moved = Fma(s.growth, complement, others * (1 + s.growth));
+  return Log1pAbove(Select(IsNaN(moved), kInfinite, moved));
+}
+
+// The error of a probability and of its logarithm.
+template <class Number>
+struct ProbabilityError {
+  Number p;    // E_p
+  Number log;  // lambda
+};
+template <class Number>
+PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerms& c,
+                                                              const Column<Number>& s, Number change,
+                                                              Number scaling) {
+  const Arithmetic& a = c.target;
+  const Number abs_log_p = Abs(s.log_p);
+  // k_a u t', where t' = t + delta + D + sigma
+  const Number argument = a.argument_roundings * (s.t + (s.delta + c.budget.shift_change));
+  // pi = P(v) + eps_exp + 2u + k_a u t'
+  //      + (e/s: rho_s/(1 - rho_s) + eps_div; exp(x - lse): B_l + u |ln p| + mu)
+  const Number pi = Fma(c.pi_log, abs_log_p, (change + scaling) + (c.pi_constant + argument));
+  // lambda = P(v) + B_l + mu + k_a u t' + 4u(|ln p| + P(v))
+  const Number lambda =
+      ((change + scaling) + (c.log_constant + argument)) + 4 * a.u * (abs_log_p + change);
+  return {Grown(s.p, s.log_p, pi), lambda};  // E_p = p (e^pi - 1)
+}
+
+template <class Number>
+struct DLogit {
+  Number value, bound;       // both +0 where z = -inf
+  TruthOf<Number> overflow;  // dz may be infinite
+};
+
+// Exact dz and B_dz. is_label and is_max name the row's two special columns.
+template <class Number>
+PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<Number>& s,
+                                          TruthOf<Number> is_label, TruthOf<Number> is_max) {
+  const Arithmetic& a = c.target;
+  const double u = a.u, g = c.upstream.g, k = c.upstream.k;
+  const double abs_g = std::fabs(g), abs_k = std::fabs(k);
+  const Number signed_tilt = s.log_p + c.row.entropy, tilt = Abs(signed_tilt);  // ln p + H
+  const Number scaling = c.k_c * Abs(s.x);                                      // k_c u |x|, part of mu
+  const ProbabilityError<Number> error = ProbabilityErrorOf(c, s, ChangeOf(c, s, is_max), scaling);
+  const Number p_error = error.p + a.exp_underflow;                    // E_p + phi
+  const Number slope = Select(is_label, c.row.label_complement, s.p);  // |[v=y] - p|
+
+  // B_dx = |g| ((E_p + phi)(1 + u) + (3u + eps_g) |[v=y] - p|)
+  Number total = 0, dx = 0, terms = 0;
+  if (abs_g > 0) {
+    total = abs_g * Fma(p_error, 1 + u, (3 * u + c.upstream.g_error) * slope);
+    dx = g * Select(is_label, slope, -slope);  // dx = g([v=y] - p) - k p (ln p + H)
+    if constexpr (kPlanted == OracleDefect::kLabelSign) dx = -g * slope;
+    terms = Abs(dx);
+  }
+  //      + |k| (|ln p + H| E_p + phi min(|ln p + H|, 88 + H)
+  //             + (p + E_p + phi)(lambda + B_H + u (|ln p + H| + H)) + 4u p |ln p + H|)
+  if (abs_k > 0) {
+    Number of_k = Fma(a.exp_underflow, Min(tilt, 88 + c.row.entropy), tilt * error.p);
+    of_k = Fma(s.p + p_error, (error.log + c.budget.entropy_error) + u * (tilt + c.row.entropy), of_k);
+    of_k = Fma(4 * u * s.p, tilt, of_k);
+    total = Fma(abs_k, of_k, total);
+    const double minus_k = kPlanted == OracleDefect::kEntropySign ? k : -k;
+    const Number second = ZeroUnless(s.p > 0, minus_k * (s.p * signed_tilt));
+    dx = dx + second;
+    terms = terms + Abs(second);
+  }
+  //      + 2u (|first| + |second|)
+  total = Fma(2 * u, terms, total);
+  //      + eta_f (2 + |g| + min(|ln p + H|, 104 + H) + |k| (2 + |ln p| + H))
+  // A kernel may form k p, which may underflow, before it multiplies by ln p + H, and likewise k / T.
+  const bool late_too = abs_k > 0 && kPlanted != OracleDefect::kNoLateUnderflow;
+  const Number late = late_too ? Min(tilt, 104 + c.row.entropy) : Number(0);
+  total =
+      Fma(a.result_underflow, late + Fma(abs_k, Abs(s.log_p) + (2 + c.row.entropy), 2 + abs_g), total);
+
+  // B_dz = B_dx/T (1 + 2u) + 2u |dz| + eta_f (1 + min(|ln p + H|, 104 + H)) + rho 2^-126
+  const Number dz = dx * c.row.inverse, abs_dz = Abs(dz);
+  total = Fma(total, c.row.inverse * (1 + 2 * u),
+              Fma(2 * u, abs_dz, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+  total = Select(IsNaN(total), kInfinite, total);
+  // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
+  // X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
+  TruthOf<Number> overflow = s.present & (abs_dz + Min(total, c.widest) > a.d_logits.largest);
+  if (c.exponent_free) {
+    const Number exponent = (s.delta - s.t) + (scaling + c.exponent_shift);
+    overflow = overflow | (s.present & (exponent > 88));
+  }
+  // "then the rounding to the dtype that d_logits are stored in"
+  if (a.d_logits.u > 0 && kPlanted != OracleDefect::kNoDLogitsRounding) {
+    total = total + Fma(a.d_logits.u, abs_dz + total, a.d_logits.eta);
+  }
+  // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
+  total = total * (1 + 0x1p-20);
+  constexpr bool kEverywhere = kPlanted == OracleDefect::kInfiniteLabelMoves;
+  return {kEverywhere ? dz : ZeroUnless(s.present, dz), ZeroUnless(s.present, total), overflow};
+}
+
+// The error of a term of a gradient for each unit of its operand:
+// B_dh = sum over v of (B_dz + gamma(A_V)(|dz| + B_dz)*) |w|*
+template <class Number>
+PLUMBLINE_FORMULA Number TermError(Number dz, Number bound, double gain, double least) {
+  return bound + gain * Raised(Abs(dz) + bound, least);
+}
+
+// The requirement of one element of a gradient, from its sums. It is unspecified where it does not fit,
+// and vacuous where the bound says nothing.
+template <class Number>
+struct GradientElement {
+  Number bound;
+  TruthOf<Number> fits, says;
+};
+
+// errors: the sum of the terms' errors, 0 where every product is exactly 0; range: the width of what
+// the element can be; limit: the largest that partial sums may become.
+template <class Number>
+PLUMBLINE_FORMULA GradientElement<Number> GradientElementOf(const GradientSum& sum, Number value,
+                                                            Number errors, Number range_of_operands,
+                                                            Number limit) {
+  // "never less than 4 resolutions of the dtype"
+  const Number range = Max(range_of_operands, 4 * (sum.underflow + sum.rounding.eta));
+  const Number magnitude = Abs(value);
+  // B_dh = sum of the terms' errors + (V + 1) eta, then the output's rounding
+  Number bound = errors + sum.underflow;
+  // 0 * infinity is NaN: the row's budget says nothing, so this bound says nothing either.
+  bound = Select(IsNaN(bound), kInfinite, bound);
+  // "Where the whole sum is 0, so is the bound, eta included."
+  const TruthOf<Number> exact = errors == 0;
+  // A value that may overflow its dtype may be infinite. Where the bound is infinite, the output's
+  // range decides.
+  const TruthOf<Number> fits =
+      exact | ((magnitude + Min(bound, range) <= sum.rounding.largest) & (range <= limit));
+  if (sum.rounded && kPlanted != OracleDefect::kNoOutputRounding) {
+    bound = bound + Fma(sum.rounding.u, magnitude + bound, sum.rounding.eta);
+  }
+  bound = Select(exact, 0, bound);
+  const TruthOf<Number> says = (bound < range) & (bound * sum.radius_ratio < range);
+  return {bound, fits, says};
+}
+
+PLUMBLINE_FORMULAS_END
+
+#endif  // PLUMBLINE_ORACLE_BUDGET_GRADIENT_BOUND_INL_H_
