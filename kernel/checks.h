@@ -5,8 +5,7 @@
 // names the argument and its value. kernel/OPERATION.md, "Faults", lists what is refused and what is
 // left to the caller.
 
-#ifndef PLUMBLINE_KERNEL_CHECKS_H_
-#define PLUMBLINE_KERNEL_CHECKS_H_
+#pragma once
 
 #include <cstddef>
 
@@ -52,5 +51,3 @@ Status CheckMemory(const char* name, const void* memory, size_t bytes);
 Status WorkspaceTooLarge(const Problem& problem);
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_CHECKS_H_

@@ -6,8 +6,7 @@
 // bits only: widening to float is exact for every one of the 65 536 patterns (a NaN keeps its payload
 // bits and becomes quiet), narrowing rounds to nearest, ties to even, and overflows to infinity.
 
-#ifndef PLUMBLINE_KERNEL_DTYPE_H_
-#define PLUMBLINE_KERNEL_DTYPE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ BFloat16 ToBFloat16(float value);
 Float16 ToFloat16(float value);
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_DTYPE_H_

@@ -18,8 +18,7 @@
 // On a CUDA device every tensor, workspace and saved are device memory. The device is the calling
 // thread's current one.
 
-#ifndef PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
-#define PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -119,5 +118,3 @@ Status ForwardBackward(const Problem& problem, const Results& results, const Exe
 Status Run(const Problem& problem, const Results& results, const Execution& execution = {});
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_LINEAR_CROSS_ENTROPY_H_

@@ -5,8 +5,7 @@
 //
 // The mathematics, the special rows and the promises are specified in kernel/OPERATION.md.
 
-#ifndef PLUMBLINE_KERNEL_PROBLEM_H_
-#define PLUMBLINE_KERNEL_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -71,5 +70,3 @@ struct Results {
 };
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_PROBLEM_H_

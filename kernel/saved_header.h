@@ -4,8 +4,7 @@
 // own arguments make. Where they differ, Backward reads nothing else of the state and makes every
 // element of every gradient NaN (kernel/OPERATION.md, "Faults").
 
-#ifndef PLUMBLINE_KERNEL_SAVED_HEADER_H_
-#define PLUMBLINE_KERNEL_SAVED_HEADER_H_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -39,5 +38,3 @@ inline SavedHeader SavedHeaderOf(const Problem& problem) {
 }
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_SAVED_HEADER_H_

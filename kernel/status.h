@@ -2,8 +2,7 @@
 //
 // Errors as values. A message names the argument and the value that was refused.
 
-#ifndef PLUMBLINE_KERNEL_STATUS_H_
-#define PLUMBLINE_KERNEL_STATUS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -30,5 +29,3 @@ struct [[nodiscard]] Status {
 };
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_KERNEL_STATUS_H_

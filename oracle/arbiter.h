@@ -12,8 +12,7 @@
 // of a sum would not do, however many digits it had: 1 - p_y of a confident row cancels down to 2^-1075
 // before fp64 takes it for zero, and the reference gets it right.
 
-#ifndef PLUMBLINE_ORACLE_ARBITER_H_
-#define PLUMBLINE_ORACLE_ARBITER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ class Arbiter {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_ARBITER_H_

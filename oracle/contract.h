@@ -9,8 +9,7 @@
 // 2^-24, except input_rounding, which is relative. block, split, tile and splits are at least 1,
 // input_planes is 1 or 3, and the other numbers are at least 0; nothing here checks that.
 
-#ifndef PLUMBLINE_ORACLE_CONTRACT_H_
-#define PLUMBLINE_ORACLE_CONTRACT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -79,5 +78,3 @@ struct Contract {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_CONTRACT_H_

@@ -4,8 +4,7 @@
 // tests/oracle/mutants.cmake compiles each into a program of its own, which must fail. A build that
 // defines nothing plants nothing, and the compiler leaves no trace of what is here.
 
-#ifndef PLUMBLINE_ORACLE_DEFECT_H_
-#define PLUMBLINE_ORACLE_DEFECT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ enum class OracleDefect : uint8_t {
 constexpr OracleDefect kPlanted = OracleDefect::PLUMBLINE_ORACLE_DEFECT;
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_DEFECT_H_

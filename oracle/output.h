@@ -3,8 +3,7 @@
 // Vocabulary of the oracle: the outputs that are judged, the requirement of an output element, and its
 // verdict.
 
-#ifndef PLUMBLINE_ORACLE_OUTPUT_H_
-#define PLUMBLINE_ORACLE_OUTPUT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -60,5 +59,3 @@ struct JudgedElement {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_OUTPUT_H_

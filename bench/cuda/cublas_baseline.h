@@ -4,8 +4,7 @@
 // are not ignored, moved together): logits; and for backward logits again, d_logits · weight and
 // d_logitsᵀ · hidden. Only the products are timed: no softmax, and no row is picked.
 
-#ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
-#define PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -53,5 +52,3 @@ class CublasBaseline {
 };
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_CUBLAS_BASELINE_H_

@@ -4,8 +4,7 @@
 // is done by the call that was fastest on these operands in this process (bench/timing/fastest.h):
 // cublasGemmEx, or one of cublasLt's first eight heuristics. Both may use the same 64 MiB of workspace.
 
-#ifndef PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_
-#define PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_
+#pragma once
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -64,5 +63,3 @@ class CublasProducts {
 std::string CublasVersion();
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_CUBLAS_PRODUCTS_H_

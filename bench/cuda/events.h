@@ -3,8 +3,7 @@
 // CUDA events for the length of a scope: they mark points of a stream and give the time between two of
 // them.
 
-#ifndef PLUMBLINE_BENCH_CUDA_EVENTS_H_
-#define PLUMBLINE_BENCH_CUDA_EVENTS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -40,5 +39,3 @@ class Events {
 };
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_EVENTS_H_

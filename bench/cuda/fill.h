@@ -5,8 +5,7 @@
 // elements, so that they depend on (seed, index) alone. Every function enqueues on `stream` and throws
 // on a launch error.
 
-#ifndef PLUMBLINE_BENCH_CUDA_FILL_H_
-#define PLUMBLINE_BENCH_CUDA_FILL_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -30,5 +29,3 @@ void PickRows(const T* in, const int64_t* rows, int64_t count, int64_t width, T*
 void AddSquares(const Bf16* in, int64_t count, double* sum, cudaStream_t stream);
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_FILL_H_

@@ -3,8 +3,7 @@
 // Memory of the current CUDA device for the length of a scope, and CUDA's errors as exceptions that
 // name the call. A benchmark turns them into SkipWithError.
 
-#ifndef PLUMBLINE_BENCH_CUDA_MEMORY_H_
-#define PLUMBLINE_BENCH_CUDA_MEMORY_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -64,5 +63,3 @@ class DeviceArray {
 };
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_MEMORY_H_

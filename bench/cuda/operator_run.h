@@ -4,8 +4,7 @@
 // none, both upstream gradients, both gradients asked for. hidden is N(0, 1) and weight N(0, 4/H), so
 // that logits have a standard deviation of 2; labels are uniform, the upstream gradients N(0, 1).
 
-#ifndef PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
-#define PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -88,5 +87,3 @@ class OperatorRun {
 double SumOfSquares(const DeviceArray<Bf16>& array, cudaStream_t stream);
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_OPERATOR_RUN_H_

@@ -4,8 +4,7 @@
 // T = 1, from logits that a GEMM rounded to bf16, itself rounded to bf16. It is a real one because a
 // product's power, and on a power-limited device its speed, depends on the data.
 
-#ifndef PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
-#define PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -31,5 +30,3 @@ struct SoftmaxGradient {
 };
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_CUDA_SOFTMAX_GRADIENT_H_

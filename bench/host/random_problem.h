@@ -3,8 +3,7 @@
 // A problem of a given shape with random data, for benchmarks. Logits have a spread of a few units, so
 // that exponentials get the arguments of a real softmax.
 
-#ifndef PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
-#define PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ struct Shape {
 fuzz::OwnedProblem RandomProblem(const Shape& shape, bool backward);
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_HOST_RANDOM_PROBLEM_H_

@@ -4,8 +4,7 @@
 // each of which every candidate runs once. With one measurement each, the candidate measured in the
 // quietest moment would win, and the choice is a reference that every later ratio is taken to.
 
-#ifndef PLUMBLINE_BENCH_TIMING_FASTEST_H_
-#define PLUMBLINE_BENCH_TIMING_FASTEST_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -27,5 +26,3 @@ inline constexpr double kFar = 1.15;
 size_t Fastest(size_t candidates, const Round& round);
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_TIMING_FASTEST_H_

@@ -3,8 +3,7 @@
 // The median of measurements, and its confidence interval; bench/report/median_interval.py has the
 // same.
 
-#ifndef PLUMBLINE_BENCH_TIMING_MEDIAN_H_
-#define PLUMBLINE_BENCH_TIMING_MEDIAN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -38,5 +37,3 @@ inline double Median(std::vector<double> values) {
 }
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_TIMING_MEDIAN_H_

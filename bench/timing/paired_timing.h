@@ -6,8 +6,7 @@
 // true median 95 times in 100, whatever their distribution. It is the median of the pairs of this
 // process, not of other runs or machines.
 
-#ifndef PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
-#define PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -29,5 +28,3 @@ PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()
                       cudaStream_t stream);
 
 }  // namespace plumbline::bench
-
-#endif  // PLUMBLINE_BENCH_TIMING_PAIRED_TIMING_H_

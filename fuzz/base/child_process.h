@@ -5,8 +5,7 @@
 // the target. And killing the group also kills the children that a target started. The child is made
 // by posix_spawn, so nothing is forked while threads run.
 
-#ifndef PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_
-#define PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -86,5 +85,3 @@ int AboveChildDescriptors(int descriptor);
 bool EndWithParent(pid_t parent);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_CHILD_PROCESS_H_

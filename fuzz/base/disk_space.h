@@ -2,8 +2,7 @@
 //
 // Checks that a folder has room for what a campaign still has to write.
 
-#ifndef PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
-#define PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -17,5 +16,3 @@ namespace plumbline::fuzz {
 std::string DiskShortage(const std::filesystem::path& folder, int64_t least);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_DISK_SPACE_H_

@@ -2,8 +2,7 @@
 //
 // The status that the program ends with: the process's exit status and the word in its last line.
 
-#ifndef PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
-#define PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -39,5 +38,3 @@ constexpr ExitStatus Gravest(std::initializer_list<ExitStatus> happened) {
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_EXIT_STATUS_H_

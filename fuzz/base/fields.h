@@ -16,8 +16,7 @@
 // string". The form in bytes is for the pipe between two processes of one program: the values alone, in
 // the order of the list.
 
-#ifndef PLUMBLINE_FUZZ_BASE_FIELDS_H_
-#define PLUMBLINE_FUZZ_BASE_FIELDS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -174,5 +173,3 @@ std::optional<R> FromBytes(std::span<const std::byte>* bytes) {
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_FIELDS_H_

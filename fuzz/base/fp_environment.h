@@ -4,8 +4,7 @@
 // A library linked with -ffast-math switches subnormals off for the thread that loads it (its start-up
 // code sets FTZ and DAZ), so a worker restores the environment after loading a target.
 
-#ifndef PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_
-#define PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ std::string FpEnvironmentFault();
 void RestoreFpEnvironment();
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_FP_ENVIRONMENT_H_

@@ -4,8 +4,7 @@
 // is compiled into a program of its own (tests/fuzz/mutants.cmake), which must fail. A build that
 // defines none has none, and the compiler leaves no trace of this file.
 
-#ifndef PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_
-#define PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -60,5 +59,3 @@ static constexpr bool Planted(HarnessDefect) { return false; }
 #endif
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_HARNESS_DEFECT_H_

@@ -2,8 +2,7 @@
 //
 // FNV-1a (Fowler, Noll, Vo), 64 bits, for names and checks that are stored: the same on every machine.
 
-#ifndef PLUMBLINE_FUZZ_BASE_HASH_H_
-#define PLUMBLINE_FUZZ_BASE_HASH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -31,5 +30,3 @@ class Fnv1a {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_HASH_H_

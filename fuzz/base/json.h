@@ -3,8 +3,7 @@
 // A JSON value. Only json.cc includes the JSON library, whose headers are slow to compile. Objects keep
 // their keys sorted: the same value always gives the same bytes.
 
-#ifndef PLUMBLINE_FUZZ_BASE_JSON_H_
-#define PLUMBLINE_FUZZ_BASE_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -62,5 +61,3 @@ class Json {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_JSON_H_

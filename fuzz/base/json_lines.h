@@ -4,8 +4,7 @@
 // written with one write(2), so that a process which dies tears at most the last line. A torn last line
 // counts as not written, and is cut off before the next one is appended.
 
-#ifndef PLUMBLINE_FUZZ_BASE_JSON_LINES_H_
-#define PLUMBLINE_FUZZ_BASE_JSON_LINES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -83,5 +82,3 @@ class JsonLinesWriter {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_JSON_LINES_H_

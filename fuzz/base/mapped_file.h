@@ -3,8 +3,7 @@
 // A file mapped for reading. Its bytes are paged in as they are read, so it may be larger than memory.
 // If another process shortens the file meanwhile, this process ends with SIGBUS, as with any mapping.
 
-#ifndef PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
-#define PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -30,5 +29,3 @@ class MappedFile {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_MAPPED_FILE_H_

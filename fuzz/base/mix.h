@@ -3,8 +3,7 @@
 // A 64-bit hash of two integers, for small choices (which row, which element). SplitMix64's finaliser
 // (Steele, Lea, Flood 2014). Expansion of recipes uses fuzz/base/philox.h instead.
 
-#ifndef PLUMBLINE_FUZZ_BASE_MIX_H_
-#define PLUMBLINE_FUZZ_BASE_MIX_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -25,5 +24,3 @@ constexpr uint64_t Mix(uint64_t state, std::string_view text) {
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_MIX_H_

@@ -2,8 +2,7 @@
 //
 // The names of an enumeration, as files and command lines spell them.
 
-#ifndef PLUMBLINE_FUZZ_BASE_NAMES_H_
-#define PLUMBLINE_FUZZ_BASE_NAMES_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -49,5 +48,3 @@ inline std::string Choices(Names names) {
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_NAMES_H_

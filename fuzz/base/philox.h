@@ -7,8 +7,7 @@
 // no shape and on no standard distribution (whose streams differ between libraries), so an element
 // keeps its value when the tensor around it grows or shrinks, and has the same bits on every machine.
 
-#ifndef PLUMBLINE_FUZZ_BASE_PHILOX_H_
-#define PLUMBLINE_FUZZ_BASE_PHILOX_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -112,5 +111,3 @@ class RowBits {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_PHILOX_H_

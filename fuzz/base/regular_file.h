@@ -3,8 +3,7 @@
 // Access to files that the harness did not write. A path may name a pipe that never ends, a device, a
 // folder or a loop of links. Only a regular file is opened, and opening never waits.
 
-#ifndef PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_
-#define PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ bool WriteWhole(const std::filesystem::path& path, std::span<const std::byte> by
 void RemoveTemporaries(const std::filesystem::path& folder);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_REGULAR_FILE_H_

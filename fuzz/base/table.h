@@ -2,8 +2,7 @@
 //
 // Text for a terminal: tables of aligned columns, and words quoted for a shell.
 
-#ifndef PLUMBLINE_FUZZ_BASE_TABLE_H_
-#define PLUMBLINE_FUZZ_BASE_TABLE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -18,5 +17,3 @@ std::string Table(const std::vector<std::vector<std::string>>& rows);
 std::string ShellQuote(std::string_view word);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_TABLE_H_

@@ -2,8 +2,7 @@
 //
 // Small pieces of text that several parts of the harness print.
 
-#ifndef PLUMBLINE_FUZZ_BASE_TEXT_H_
-#define PLUMBLINE_FUZZ_BASE_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ std::string Abridged(std::string text);
 std::string Place(std::string_view output, int64_t row, int64_t column);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_TEXT_H_

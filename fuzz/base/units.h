@@ -3,8 +3,7 @@
 // Values with a unit, as a command line takes them: budgets, seeds, shards, sizes; the time of day; how
 // many jobs.
 
-#ifndef PLUMBLINE_FUZZ_BASE_UNITS_H_
-#define PLUMBLINE_FUZZ_BASE_UNITS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -51,5 +50,3 @@ std::string UtcStamp();
 int DefaultJobs(bool on_device);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_UNITS_H_

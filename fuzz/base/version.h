@@ -3,8 +3,7 @@
 // The version that the program prints and writes into journals and cases. A test holds it to that of
 // project() in CMakeLists.txt.
 
-#ifndef PLUMBLINE_FUZZ_BASE_VERSION_H_
-#define PLUMBLINE_FUZZ_BASE_VERSION_H_
+#pragma once
 
 #include <string_view>
 
@@ -13,5 +12,3 @@ namespace plumbline::fuzz {
 inline constexpr std::string_view kVersion = "0.1.0";
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BASE_VERSION_H_

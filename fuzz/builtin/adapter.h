@@ -16,8 +16,7 @@
 //
 // No exception passes through a table: what is thrown becomes PLUMBLINE_FAILED.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_
-#define PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -111,5 +110,3 @@ class Entry {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_ADAPTER_H_

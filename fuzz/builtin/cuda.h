@@ -5,8 +5,7 @@
 // the device's tensor cores, although their bits differ, so that one evaluation of the oracle serves
 // both.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
-#define PLUMBLINE_FUZZ_BUILTIN_CUDA_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -63,5 +62,3 @@ kernel::Status RunInScratch(const kernel::Problem& problem, const kernel::Result
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_CUDA_H_

@@ -7,8 +7,7 @@
 // The shape alone decides how much of the logits is kept: all for every other shape; for the rest half,
 // if that is a whole block of columns.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
-#define PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_
+#pragma once
 
 #include "fuzz/builtin/cuda.h"
 #include "fuzz/builtin/upstream.h"
@@ -51,5 +50,3 @@ struct ForwardBackwardOperator {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_CUDA_FORWARD_BACKWARD_H_

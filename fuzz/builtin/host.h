@@ -2,8 +2,7 @@
 //
 // The operator on the host as a target, through its public API.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_HOST_H_
-#define PLUMBLINE_FUZZ_BUILTIN_HOST_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -25,5 +24,3 @@ Json HostSoftmaxContract();
 std::string DescribeTarget(std::string_view name, std::string_view device, const Json& contract);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_HOST_H_

@@ -4,8 +4,7 @@
 // matrix products (kernel/host/tensor_core.h). A machine without a GPU can so test the arithmetic of a
 // GPU kernel. The softmax is the host's.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
-#define PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -20,5 +19,3 @@ const plumbline_target_v1* HostHopperTarget();
 std::string HostHopperDescription(std::string_view name);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_HOST_HOPPER_H_

@@ -4,8 +4,7 @@
 // callback. It copies them into place on the device, row by row. A row whose forward results were not
 // handed to it with the bits that the outputs have gets NaN.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
-#define PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +53,3 @@ struct CopyUpstream {
 kernel::Status Enqueue(const CopyUpstream& copy, void* stream);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_UPSTREAM_H_

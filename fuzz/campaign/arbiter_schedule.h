@@ -12,8 +12,7 @@
 // The case alone decides which of its elements are asked about (fuzz/examine/second_opinion.h); time
 // decides which cases.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -47,5 +46,3 @@ class ArbiterSchedule {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_ARBITER_SCHEDULE_H_

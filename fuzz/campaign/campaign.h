@@ -16,8 +16,7 @@
 // `out` holds journal.jsonl (fuzz/campaign/journal.h), findings/*.safetensors, faults/, logs/ (what
 // workers print), shrinking/ (the best so far of each problem that is being shrunk), summary.json.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -118,5 +117,3 @@ Json ToJson(const CoverageReport& report);
 Json ToJson(const CampaignSummary& summary);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_H_

@@ -3,8 +3,7 @@
 // The state of a campaign that its threads share: finished items, totals, sightings and those still to
 // be shrunk. Every change is in the journal before it is visible here, and each method is atomic.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -100,5 +99,3 @@ class CampaignState {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_CAMPAIGN_STATE_H_

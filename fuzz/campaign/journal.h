@@ -21,8 +21,7 @@
 // crash of the supervisor tears at most the last line (fuzz/base/json_lines.h). So a resumed campaign
 // repeats unfinished cases, counts nothing twice, and pursues sightings that were not stored.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -151,5 +150,3 @@ class Journal {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_JOURNAL_H_

@@ -3,8 +3,7 @@
 // The options of a campaign: the cases (targets, seed, regime or one recipe), their number, and the
 // folder of the results. The first group decides what each case is, so a resumed campaign keeps it.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -62,5 +61,3 @@ struct CampaignOptions : CaseOptions {
 void Fields(FieldVisitor& io, CampaignOptions& options);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_OPTIONS_H_

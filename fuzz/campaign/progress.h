@@ -2,8 +2,7 @@
 //
 // What a running campaign tells: events, in their order, and its progress when it is asked.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_PROGRESS_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_PROGRESS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -46,5 +45,3 @@ struct Progress {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_PROGRESS_H_

@@ -2,8 +2,7 @@
 //
 // The stored cases that a campaign replays first.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -24,5 +23,3 @@ struct StoredCases {
 std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_STORED_CASES_H_

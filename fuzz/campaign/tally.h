@@ -2,8 +2,7 @@
 //
 // The totals of a campaign on one target, computed from the records of its cases alone.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -42,5 +41,3 @@ struct Tally {
 Json ToJson(const Tally& tally);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_TALLY_H_

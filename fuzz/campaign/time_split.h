@@ -3,8 +3,7 @@
 // The time of one run of a campaign, by purpose. `jobs` threads ran for `wall` seconds. The harness's
 // own share is the rest after target, oracle, arbiter and shrinking.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_
+#pragma once
 
 #include <string>
 
@@ -30,5 +29,3 @@ Json ToJson(const TimeSplit& time);
 std::string Describe(const TimeSplit& time);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_TIME_SPLIT_H_

@@ -3,8 +3,7 @@
 // The threads of one run of a campaign. Each has its own worker for every target, takes a sighting that
 // is to be shrunk before it takes a new case, and ends when there is neither.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -119,5 +118,3 @@ class WorkerPool {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_WORKER_POOL_H_

@@ -14,8 +14,7 @@
 //
 // `plumb selftest --seeds K` measures on the mutants how pure buckets are, and how many one cause has.
 
-#ifndef PLUMBLINE_FUZZ_CASES_BUCKET_H_
-#define PLUMBLINE_FUZZ_CASES_BUCKET_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -42,5 +41,3 @@ struct Behaviour {
 Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Behaviour& seen = {});
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_BUCKET_H_

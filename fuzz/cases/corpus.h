@@ -3,8 +3,7 @@
 // A corpus: the case files below a folder, and limits on their size. fuzz/cases/CASES.md says how they
 // are named and merged.
 
-#ifndef PLUMBLINE_FUZZ_CASES_CORPUS_H_
-#define PLUMBLINE_FUZZ_CASES_CORPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -34,5 +33,3 @@ struct CaseListing {
 CaseListing ListCases(const std::filesystem::path& path);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_CORPUS_H_

@@ -11,8 +11,7 @@
 // outputs wanted are in the case's "problem", as in every case. `check` is TensorHash of the expanded
 // tensors: if the generator has changed, the case is refused, not replayed as another one.
 
-#ifndef PLUMBLINE_FUZZ_CASES_EXPANSION_H_
-#define PLUMBLINE_FUZZ_CASES_EXPANSION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -62,5 +61,3 @@ std::string Materialise(const Expansion& expansion, const ExpansionLimits& limit
 void Fields(FieldVisitor& io, Expansion& expansion);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_EXPANSION_H_

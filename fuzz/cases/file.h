@@ -5,8 +5,7 @@
 // weight, labels and, if present, temperature, grad_logprob, grad_entropy. Layout and options are in
 // the JSON. Instead of tensors the JSON may hold an "expansion" (fuzz/cases/expansion.h).
 
-#ifndef PLUMBLINE_FUZZ_CASES_FILE_H_
-#define PLUMBLINE_FUZZ_CASES_FILE_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -62,5 +61,3 @@ std::optional<Case> ReadCase(const std::filesystem::path& path, std::string* err
 std::string Show(const Case& c);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_FILE_H_

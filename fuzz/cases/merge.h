@@ -9,8 +9,7 @@
 //                     the smallest case of every bucket comes before the second smallest of any
 //   nothing is lost   cases in the folder that is merged into stay, and so does every regression
 
-#ifndef PLUMBLINE_FUZZ_CASES_MERGE_H_
-#define PLUMBLINE_FUZZ_CASES_MERGE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -41,5 +40,3 @@ std::vector<MergeCase> SelectCases(std::vector<MergeCase> cases, int64_t per_buc
                                    std::vector<Dropped>* dropped);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_MERGE_H_

@@ -8,8 +8,7 @@
 // on the problem alone, so the same minimised problem has the same name whenever and however it was
 // found.
 
-#ifndef PLUMBLINE_FUZZ_CASES_NAME_H_
-#define PLUMBLINE_FUZZ_CASES_NAME_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ uint64_t ProblemHash(const OwnedProblem& problem);
 std::string CaseFileName(const Case& c);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_NAME_H_

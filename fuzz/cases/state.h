@@ -14,8 +14,7 @@
 // that cannot be judged. There is one exception: a fixed case that fails in any way goes back to
 // confirmed.
 
-#ifndef PLUMBLINE_FUZZ_CASES_STATE_H_
-#define PLUMBLINE_FUZZ_CASES_STATE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -47,5 +46,3 @@ CaseState After(CaseState state, Replayed replayed);
 bool CameBack(CaseState state, Replayed replayed);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CASES_STATE_H_

@@ -4,8 +4,7 @@
 // as if the kernel had made that one mistake, and every output that failed then passes in every
 // element. A hypothesis is a lead and no proof; if none fits, none is named.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
-#define PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Result
                                   const JudgeDumpOptions& options);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_DIAGNOSIS_H_

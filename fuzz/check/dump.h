@@ -8,8 +8,7 @@
 // ignore_index and reduction, both optional. A stored case (fuzz/cases/file.h) is a valid dump; its own
 // JSON has those two.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_DUMP_H_
-#define PLUMBLINE_FUZZ_CHECK_DUMP_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -55,5 +54,3 @@ inline kernel::Tensor AsResult(const kernel::ConstTensor& t) {
 std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* error);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_DUMP_H_

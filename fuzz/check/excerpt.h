@@ -4,8 +4,7 @@
 // hypothesis can change them. The reduction is always none: gamma or gamma/n of a reduction becomes one
 // fp32 gradient a row, rounded once. The weight stays in the mapping.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
-#define PLUMBLINE_FUZZ_CHECK_EXCERPT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -35,5 +34,3 @@ struct DumpExcerpt {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_EXCERPT_H_

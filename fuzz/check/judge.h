@@ -4,8 +4,7 @@
 // is one verdict an output, the wrong rows if they can be told, and the arbiter's value for the worst
 // element of each output that fails.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_JUDGE_H_
-#define PLUMBLINE_FUZZ_CHECK_JUDGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -51,5 +50,3 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
                       const oracle::Contract& contract, const JudgeDumpOptions& options);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_JUDGE_H_

@@ -4,8 +4,7 @@
 // one is not enough, over as much of the vocabulary as a case may hold. The case is run again in a
 // campaign's worker, shrunk, and stored, so that a few numbers replay a failure found in a gigabyte.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
-#define PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -29,5 +28,3 @@ DumpCase KeepDumpCase(const DumpSample& sample, const DumpVerdict& verdict, uint
                       const std::filesystem::path& folder, CaseRunner* runner);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_KEEP_CASE_H_

@@ -5,8 +5,7 @@
 // logit 0 the definitions give e^lse' = e^lse + K, whatever the temperature; and logprob' - logprob =
 // -(lse' - lse).
 
-#ifndef PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
-#define PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -21,5 +20,3 @@ void DiagnoseLogits(const DumpExcerpt& excerpt, const oracle::Contract& contract
                     std::vector<std::string>* sentences);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_LOGIT_HYPOTHESES_H_

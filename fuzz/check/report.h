@@ -2,8 +2,7 @@
 //
 // The report of `plumb check` on one dump, for a person and for a machine.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_REPORT_H_
-#define PLUMBLINE_FUZZ_CHECK_REPORT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -30,5 +29,3 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report);
 std::vector<std::string> NotLookedAt(const DumpSample& sample, bool ran);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_REPORT_H_

@@ -4,8 +4,7 @@
 // an outcome to report, not the end of plumb. Nothing large is sent between the two: the child opens
 // the dump itself, chooses the same rows, and lets the target write into memory that both share.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_RUN_H_
-#define PLUMBLINE_FUZZ_CHECK_RUN_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -76,5 +75,3 @@ class DumpRun {
 ExitStatus ServeDumpRun(const DumpRunSpec& spec, pid_t supervisor);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_RUN_H_

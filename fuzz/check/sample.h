@@ -3,8 +3,7 @@
 // The judged rows of a dump, gathered into their own problem, whose weight is still the mapping. The
 // same dump, count and seed give the same rows in every process.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
-#define PLUMBLINE_FUZZ_CHECK_SAMPLE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -54,5 +53,3 @@ class DumpSample {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_SAMPLE_H_

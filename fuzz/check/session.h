@@ -3,8 +3,7 @@
 // `plumb check` of one dump, without printing. Outputs in the dump are judged as they are. A dump
 // without outputs is given to a target, whose outputs are judged.
 
-#ifndef PLUMBLINE_FUZZ_CHECK_SESSION_H_
-#define PLUMBLINE_FUZZ_CHECK_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -82,5 +81,3 @@ class CheckSession {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CHECK_SESSION_H_

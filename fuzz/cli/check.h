@@ -2,8 +2,7 @@
 //
 // `plumb check` without its command line.
 
-#ifndef PLUMBLINE_FUZZ_CLI_CHECK_H_
-#define PLUMBLINE_FUZZ_CLI_CHECK_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -22,5 +21,3 @@ struct CheckCommand : CheckOptions {
 ExitStatus CommandCheck(const CheckCommand& command, const Console& console);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CLI_CHECK_H_

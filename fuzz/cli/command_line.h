@@ -2,8 +2,7 @@
 //
 // The command line: one function for each command adds it with its options, beside the command itself.
 
-#ifndef PLUMBLINE_FUZZ_CLI_COMMAND_LINE_H_
-#define PLUMBLINE_FUZZ_CLI_COMMAND_LINE_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -73,5 +72,3 @@ void AddDoctor(CommandLine* line);
 void AddWorkers(CommandLine* line);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CLI_COMMAND_LINE_H_

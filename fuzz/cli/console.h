@@ -2,8 +2,7 @@
 //
 // How a command prints, for a person or as one JSON object, and how it ends.
 
-#ifndef PLUMBLINE_FUZZ_CLI_CONSOLE_H_
-#define PLUMBLINE_FUZZ_CLI_CONSOLE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -34,5 +33,3 @@ struct Console {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CLI_CONSOLE_H_

@@ -3,8 +3,7 @@
 // Writes results as JUnit XML, which every CI system shows. The dialect is the common part of Jenkins',
 // GitLab's and GitHub's reporters: testsuite, testcase, failure, error, skipped.
 
-#ifndef PLUMBLINE_FUZZ_CLI_JUNIT_H_
-#define PLUMBLINE_FUZZ_CLI_JUNIT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ struct JUnitCase {
 std::string JUnitXml(std::string_view suite, const std::vector<JUnitCase>& cases);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CLI_JUNIT_H_

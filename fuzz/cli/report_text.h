@@ -3,8 +3,7 @@
 // Prints a campaign as text for a person: the status line, a finding, the summary. The last line is for
 // a machine.
 
-#ifndef PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
-#define PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -37,5 +36,3 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
 std::string SummaryText(const CampaignSummary& summary, std::string_view program);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CLI_REPORT_TEXT_H_

@@ -2,8 +2,7 @@
 //
 // Compares the outputs of two runs of a target bit for bit.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
-#define PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,5 +26,3 @@ std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits&
                                   const OutputBits& alone, int64_t row);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_COMPARE_RUNS_H_

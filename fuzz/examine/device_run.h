@@ -8,8 +8,7 @@
 // saved state. They lie between guard bands and are filled with 0xff before each of the two calls. That
 // is NaN in every dtype, so a partial result that nobody wrote shows.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
-#define PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_
+#pragma once
 
 #include <vector>
 
@@ -37,5 +36,3 @@ DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& problem,
                           const kernel::Results& results);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_DEVICE_RUN_H_

@@ -4,8 +4,7 @@
 // (fuzz/examine/examine.h) keeps them in host memory, ExamineOnDevice
 // (fuzz/gpu/production/examine_on_device.h) on the device.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_EXAMINATION_H_
-#define PLUMBLINE_FUZZ_EXAMINE_EXAMINATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -52,5 +51,3 @@ void AddDamage(const std::vector<Placement::Damage>& damage, std::vector<Finding
 CaseResult Conclude(std::span<const Target* const> targets, std::vector<CaseResult> results);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_EXAMINATION_H_

@@ -11,8 +11,7 @@
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_
-#define PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -38,5 +37,3 @@ CaseResult Examine(OwnedProblem problem, std::span<const Target* const> targets,
                    const ExamineOptions& options = {});
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_EXAMINE_H_

@@ -4,8 +4,7 @@
 // that two runs can be compared. They have the outputs' own width: a campaign copies and compares every
 // output of every case, which took a fifth of its time element by element.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
-#define PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -54,5 +53,3 @@ struct OutputBits {
 OutputBits CopyBits(const kernel::Results& results);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_OUTPUT_BITS_H_

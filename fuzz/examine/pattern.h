@@ -3,8 +3,7 @@
 // Two-byte patterns: memory is filled with them before a run, and checked for them after it. The
 // functions are inline, since a case has thousands of short runs of bytes.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_PATTERN_H_
-#define PLUMBLINE_FUZZ_EXAMINE_PATTERN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -43,5 +42,3 @@ inline bool Holds(const std::byte* begin, const std::byte* end, Pattern pattern)
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_PATTERN_H_

@@ -12,8 +12,7 @@
 // of more than two pages the first and the last page are filled and checked. The pages between read as
 // 0, and a write there is not seen.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_
-#define PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -68,5 +67,3 @@ class Placement {
 uint64_t PoisonBits(int pattern, size_t width);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_H_

@@ -2,8 +2,7 @@
 //
 // The place of one tensor in a Placement: its elements, its guard bands and its padding.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
-#define PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -74,5 +73,3 @@ struct Region {
 std::string DescribeByte(const Region& region, size_t at, std::byte was, std::byte is);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_PLACEMENT_REGION_H_

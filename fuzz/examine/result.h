@@ -3,8 +3,7 @@
 // The result of examining a case: findings, counts of elements, the verdict; and the lists of their
 // fields.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
-#define PLUMBLINE_FUZZ_EXAMINE_RESULT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -69,5 +68,3 @@ void Fields(FieldVisitor& io, OutputSummary& summary);
 void Fields(FieldVisitor& io, CaseResult& result);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_RESULT_H_

@@ -4,8 +4,7 @@
 // radius, and an element that fails by one must fail by the other. A disagreement is a fault of the
 // harness. The elements asked about are a function of the case's seed and shape.
 
-#ifndef PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_
-#define PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -58,5 +57,3 @@ class SecondOpinion {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_EXAMINE_SECOND_OPINION_H_

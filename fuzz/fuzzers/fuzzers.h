@@ -7,8 +7,7 @@
 // fuzz/fuzzers/run builds each with libFuzzer; tests/fuzz/fuzzers/fuzzers_test.cc runs them over
 // mutated seeds.
 
-#ifndef PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_
-#define PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -22,5 +21,3 @@ int FuzzJournal(std::span<const std::byte> bytes);   // a campaign's journal
 int FuzzDump(std::span<const std::byte> bytes);      // a dump for `plumb check`
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_FUZZERS_FUZZERS_H_

@@ -2,8 +2,7 @@
 //
 // A folder of this process alone, removed at its end, for readers that need a file and not its bytes.
 
-#ifndef PLUMBLINE_FUZZ_FUZZERS_SCRATCH_H_
-#define PLUMBLINE_FUZZ_FUZZERS_SCRATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -17,5 +16,3 @@ namespace plumbline::fuzz {
 std::filesystem::path WriteScratch(const std::string& name, std::span<const std::byte> bytes);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_FUZZERS_SCRATCH_H_

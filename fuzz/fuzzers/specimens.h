@@ -3,8 +3,7 @@
 // Sound inputs for the seeds of libFuzzer and for the tests. The functions throw std::runtime_error if
 // this tree can no longer make one.
 
-#ifndef PLUMBLINE_FUZZ_FUZZERS_SPECIMENS_H_
-#define PLUMBLINE_FUZZ_FUZZERS_SPECIMENS_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -19,5 +18,3 @@ void WriteSpecimenJournal(const std::filesystem::path& folder);
 std::vector<std::byte> SpecimenWithoutTensors();
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_FUZZERS_SPECIMENS_H_

@@ -4,8 +4,7 @@
 // kernel::ToBFloat16 and kernel::ToFloat16 give one by one (to nearest, ties to even), in loops without
 // branches, which compilers vectorise. Recipes are expanded through here.
 
-#ifndef PLUMBLINE_FUZZ_PROBLEM_NARROW_H_
-#define PLUMBLINE_FUZZ_PROBLEM_NARROW_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -21,5 +20,3 @@ void Narrow(std::span<const float> values, kernel::DType dtype, std::byte* to);
 void Widen(const std::byte* from, kernel::DType dtype, std::span<float> values);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_PROBLEM_NARROW_H_

@@ -4,8 +4,7 @@
 // are generated, stored and shrunk in this form. fuzz/examine/placement.h turns it into the strided
 // views that a target sees.
 
-#ifndef PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
-#define PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -144,5 +143,3 @@ HostTensor GatherRows(const kernel::ConstTensor& from, const std::vector<int64_t
 OwnedProblem SelectRows(const OwnedProblem& problem, const std::vector<int64_t>& rows);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_PROBLEM_OWNED_PROBLEM_H_

@@ -4,8 +4,7 @@
 // data. Reading treats every byte as hostile; writing is canonical (keys sorted, header padded to 8
 // bytes with spaces), so the same content always gives the same bytes.
 
-#ifndef PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_
-#define PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ std::optional<SafeTensorsView> ViewSafeTensors(std::span<const std::byte> bytes,
 std::optional<SafeTensors> ReadSafeTensors(std::span<const std::byte> bytes, std::string* error);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_PROBLEM_SAFETENSORS_H_

@@ -2,8 +2,7 @@
 //
 // Numbers, indices and tensors computed from a problem that several rooms use.
 
-#ifndef PLUMBLINE_FUZZ_PROBLEM_VALUES_H_
-#define PLUMBLINE_FUZZ_PROBLEM_VALUES_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -36,5 +35,3 @@ void Broadcast(const Layout& layout, kernel::Problem* view);
 std::string ShapeText(std::span<const int64_t> shape);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_PROBLEM_VALUES_H_

@@ -4,8 +4,7 @@
 // which way. A campaign keeps totals by class, since one sharp class would hide another that never
 // comes near its bound.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_CLASS_H_
-#define PLUMBLINE_FUZZ_RECIPE_CLASS_H_
+#pragma once
 
 #include <compare>
 #include <string>
@@ -25,5 +24,3 @@ struct CaseClass {
 CaseClass ClassOf(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_CLASS_H_

@@ -2,8 +2,7 @@
 //
 // The RapidCheck generators behind fuzz/recipe/regimes.h, for property tests.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_GENERATE_H_
-#define PLUMBLINE_FUZZ_RECIPE_GENERATE_H_
+#pragma once
 
 #include <rapidcheck.h>
 
@@ -23,5 +22,3 @@ rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_GENERATE_H_

@@ -4,8 +4,7 @@
 // labels), upstream gradients and setting. Internal to the tables of regimes and
 // fuzz/recipe/generate.cc.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_PARTS_H_
-#define PLUMBLINE_FUZZ_RECIPE_PARTS_H_
+#pragma once
 
 #include <rapidcheck.h>
 
@@ -124,5 +123,3 @@ rc::Gen<Upstream> HostileUpstream();
 rc::Gen<Upstream> PlainUpstream(size_t fp32_percent);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_PARTS_H_

@@ -10,8 +10,7 @@
 //
 // A key that is left out has the default below; an unknown key or value is an error that names it.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_RECIPE_H_
-#define PLUMBLINE_FUZZ_RECIPE_RECIPE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -167,5 +166,3 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t mo
 void KeepSensible(Recipe* recipe);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_RECIPE_H_

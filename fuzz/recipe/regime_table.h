@@ -4,8 +4,7 @@
 //
 // A regime is a weighting over the recipe grammar, so whatever it draws can be written by hand as well.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_
-#define PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_
+#pragma once
 
 #include <rapidcheck.h>
 
@@ -51,5 +50,3 @@ std::span<const RegimeEntry> RegimeTable();
 size_t IndexOf(std::string_view regime);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_REGIME_TABLE_H_

@@ -3,8 +3,7 @@
 // Regimes: named families of recipes, each aimed at one kind of error. They are drawn with RapidCheck
 // generators, so that properties in tests and campaigns draw from the same place.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_REGIMES_H_
-#define PLUMBLINE_FUZZ_RECIPE_REGIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -48,5 +47,3 @@ int64_t LevelOneCases();
 Recipe DrawLevelOne(uint64_t seed, int64_t index);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_REGIMES_H_

@@ -3,8 +3,7 @@
 // Small steps from a recipe to one nearby. They act on recipes and not on bits: a recipe's line remains
 // the whole case, and expansion keeps an element's value while the tensor around it grows.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_STEPS_H_
-#define PLUMBLINE_FUZZ_RECIPE_STEPS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ Recipe Apply(Step step, const Recipe& recipe, const Recipe& other, uint64_t bits
 Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_STEPS_H_

@@ -4,8 +4,7 @@
 // "cuda-simt", "cuda-forward-backward", "plugin:PATH.so", and those that a program adds: "mutant:NAME",
 // "hopper-mutant:NAME", "cuda-mutant:NAME".
 
-#ifndef PLUMBLINE_FUZZ_TARGET_CATALOGUE_H_
-#define PLUMBLINE_FUZZ_TARGET_CATALOGUE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -39,5 +38,3 @@ const std::vector<BuiltIn>& BuiltInTargets();
 void AddTargets(std::vector<BuiltIn> targets);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_CATALOGUE_H_

@@ -3,8 +3,7 @@
 // The description that a target gives of itself, parsed and validated. fuzz/target/DESCRIPTION.md
 // defines it.
 
-#ifndef PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
-#define PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -60,5 +59,3 @@ OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem problem);
 std::optional<std::string> WhySkipped(const Description& target, const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_DESCRIPTION_H_

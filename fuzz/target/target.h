@@ -3,8 +3,7 @@
 // A target: an implementation under test. This project's and any other are both called through the C
 // ABI of target_abi.h. fuzz/target/catalogue.h has the names that a command line takes.
 
-#ifndef PLUMBLINE_FUZZ_TARGET_TARGET_H_
-#define PLUMBLINE_FUZZ_TARGET_TARGET_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -86,5 +85,3 @@ class Target {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_TARGET_H_

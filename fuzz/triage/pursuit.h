@@ -12,8 +12,7 @@
 // The arbiter is asked at the end and at every kAuditEvery-th step. If it contradicts the reference,
 // the step is not taken, and the candidate is the witness of a fault of the harness.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_
-#define PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -51,5 +50,3 @@ Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOpt
 uint64_t SeedOf(const Case& c);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_PURSUIT_H_

@@ -3,8 +3,7 @@
 // Judges one stored case on one target, in a fresh worker process, with the arbiter. `plumb replay` and
 // `plumb merge` share this.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
-#define PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -54,5 +53,3 @@ Replay ReplayCase(const Case& c, CaseRunner* runner);
 bool Advance(Case* c, const Replay& replay);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_REPLAY_H_

@@ -3,8 +3,7 @@
 // A sighting is the first case of a campaign in which a target showed a signature, and the result of
 // its pursuit. (target, signature) is its key: later cases with the same key are counted, not pursued.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -47,5 +46,3 @@ void Fields(FieldVisitor& io, StoredFinding& kept);
 void Fields(FieldVisitor& io, Sighting& sighting);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SIGHTING_H_

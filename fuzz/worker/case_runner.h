@@ -13,8 +13,7 @@
 // The arbiter may take longer than a target's deadline, and its time is not the target's. So a case
 // that the arbiter is asked about is judged once more for it, under its own deadline.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
-#define PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -77,5 +76,3 @@ class CaseRunner {
 const Finding* FindSignature(const CaseResult& result, std::string_view signature);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_WORKER_CASE_RUNNER_H_

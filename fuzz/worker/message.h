@@ -5,8 +5,7 @@
 // payload. Either end may die at any byte: the receiver gets a whole payload or a status that says why
 // not, never a part.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_MESSAGE_H_
-#define PLUMBLINE_FUZZ_WORKER_MESSAGE_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -42,5 +41,3 @@ MessageStatus ReceiveMessage(int socket, std::vector<std::byte>* payload,
                              const Patience& patience = {});
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_WORKER_MESSAGE_H_

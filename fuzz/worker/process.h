@@ -4,8 +4,7 @@
 // enforces the deadline, and kills it. It does not restart a worker that died:
 // fuzz/worker/case_runner.h decides what a death means.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_PROCESS_H_
-#define PLUMBLINE_FUZZ_WORKER_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -82,5 +81,3 @@ class WorkerProcess {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_WORKER_PROCESS_H_

@@ -5,8 +5,7 @@
 // (fuzz/base/fields.h): JSON for each reply took a tenth of a campaign's time. After a request come the
 // bytes of a case, if it has one.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
-#define PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -65,5 +64,3 @@ std::optional<R> Decode(std::span<const std::byte> bytes, std::string* error) {
 CaseResult FailedWith(FindingKind kind, std::string_view output, std::string what);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_WORKER_PROTOCOL_H_

@@ -3,8 +3,7 @@
 // The worker's side: it loads one target and judges one case after another, until the supervisor closes
 // the socket. Only this process can crash or hang because of a target.
 
-#ifndef PLUMBLINE_FUZZ_WORKER_WORKER_H_
-#define PLUMBLINE_FUZZ_WORKER_WORKER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -29,5 +28,3 @@ inline constexpr std::string_view kMemory = "memory";
 ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t memory, bool production);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_WORKER_WORKER_H_

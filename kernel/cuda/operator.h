@@ -7,8 +7,7 @@
 //
 // `path` is what the products run on. Null: the best path for the device that execution.path allows.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
-#define PLUMBLINE_KERNEL_CUDA_OPERATOR_H_
+#pragma once
 
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
@@ -33,5 +32,3 @@ Status ForwardBackward(const Problem& problem, const Results& results, const Exe
                        const UpstreamGradients& upstream, void* workspace, const Path* path = nullptr);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_OPERATOR_H_

@@ -9,8 +9,7 @@
 // Ignored rows and rows with g = k = 0 are left out of the list of rows: whatever they hold, NaN
 // included, is never multiplied. Invalid rows are left out too, and their NaN is written.
 
-#ifndef PLUMBLINE_KERNEL_HOST_BACKWARD_H_
-#define PLUMBLINE_KERNEL_HOST_BACKWARD_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -240,5 +239,3 @@ void BackwardPass(const Problem& problem, const Results& results, const Plan& pl
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_BACKWARD_H_

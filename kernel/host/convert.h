@@ -5,8 +5,7 @@
 // quiet NaN whose fraction is its top bit, because the payload that arithmetic propagates differs
 // between instruction sets.
 
-#ifndef PLUMBLINE_KERNEL_HOST_CONVERT_H_
-#define PLUMBLINE_KERNEL_HOST_CONVERT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -50,5 +49,3 @@ void FillRow(const Tensor& output, int64_t row, float value);
 void StoreElement(const Tensor& output, int64_t i, float value);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_CONVERT_H_

@@ -6,8 +6,7 @@
 // The 1 at the label is combined with p before anything is rounded to a narrower type. p (ln p + H) is
 // read as 0 at p = 0. dz is 0 at a logit of -inf, where g ([v = y] - p) would be g for the label.
 
-#ifndef PLUMBLINE_KERNEL_HOST_D_LOGITS_H_
-#define PLUMBLINE_KERNEL_HOST_D_LOGITS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -55,5 +54,3 @@ void TileGradient(RowGradient row, int64_t label, DType dtype, float* z, const H
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_D_LOGITS_H_

@@ -7,8 +7,7 @@
 //   Products(block, dtype, p)  pass p of a block of dot products
 //   Store(d_logits, n, dtype)  rounds d_logits to what the second and third product read
 
-#ifndef PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_
-#define PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ struct TensorCores {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_DOT_POLICY_H_

@@ -4,8 +4,7 @@
 // A caller may have set another one (frameworks offer flush-to-zero as a switch), and threads started
 // here inherit it, so every entry point holds one of these.
 
-#ifndef PLUMBLINE_KERNEL_HOST_FLOAT_ENVIRONMENT_H_
-#define PLUMBLINE_KERNEL_HOST_FLOAT_ENVIRONMENT_H_
+#pragma once
 
 #include <cfenv>
 
@@ -27,5 +26,3 @@ class DefaultFloatEnvironment {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_FLOAT_ENVIRONMENT_H_

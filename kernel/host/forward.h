@@ -4,8 +4,7 @@
 // rows with its part of weight and keeps one SoftmaxState a row. The states are then merged in the
 // order of the splits. Ignored and invalid rows are left out.
 
-#ifndef PLUMBLINE_KERNEL_HOST_FORWARD_H_
-#define PLUMBLINE_KERNEL_HOST_FORWARD_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -173,5 +172,3 @@ void ForwardPass(const Problem& problem, const Results& results, const Plan& pla
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_FORWARD_H_

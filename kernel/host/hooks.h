@@ -7,8 +7,7 @@
 //
 // The policy also names the arithmetic of the matrix products, `Dots` (kernel/host/dot_policy.h).
 
-#ifndef PLUMBLINE_KERNEL_HOST_HOOKS_H_
-#define PLUMBLINE_KERNEL_HOST_HOOKS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -89,5 +88,3 @@ struct NoHooks {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_HOOKS_H_

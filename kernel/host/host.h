@@ -3,8 +3,7 @@
 // The operator on the host. kernel/linear_cross_entropy.h calls it for Device::kHost.
 // Arguments and errors are the same, with `threads` in the place of the execution.
 
-#ifndef PLUMBLINE_KERNEL_HOST_HOST_H_
-#define PLUMBLINE_KERNEL_HOST_HOST_H_
+#pragma once
 
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
@@ -24,5 +23,3 @@ Status ForwardBackward(const Problem& problem, const Results& results, int threa
 Status Run(const Problem& problem, const Results& results, int threads);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_HOST_H_

@@ -4,8 +4,7 @@
 // in ascending order of the hidden dimension, from +0. Forward and backward both call it, so backward
 // has the very bits that forward summed.
 
-#ifndef PLUMBLINE_KERNEL_HOST_LOGITS_H_
-#define PLUMBLINE_KERNEL_HOST_LOGITS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -49,5 +48,3 @@ void TileLogits(const Plan& plan, const Matrix& weight, const Scratch& scratch, 
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_LOGITS_H_

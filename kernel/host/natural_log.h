@@ -7,8 +7,7 @@
 //
 // with |w| <= 0.1716 and atanh's odd series cut after w^21: remainder below 2^-60 of the result.
 
-#ifndef PLUMBLINE_KERNEL_HOST_NATURAL_LOG_H_
-#define PLUMBLINE_KERNEL_HOST_NATURAL_LOG_H_
+#pragma once
 
 namespace plumbline::kernel::host {
 
@@ -17,5 +16,3 @@ namespace plumbline::kernel::host {
 float NaturalLog(float s);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_NATURAL_LOG_H_

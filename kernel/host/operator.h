@@ -4,8 +4,7 @@
 // instantiates NoHooks, which is the operator. Arguments, results and errors are those of
 // kernel/linear_cross_entropy.h, with the number of threads in the place of the execution.
 
-#ifndef PLUMBLINE_KERNEL_HOST_OPERATOR_H_
-#define PLUMBLINE_KERNEL_HOST_OPERATOR_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -95,5 +94,3 @@ Status RunImpl(const Problem& problem, const Results& results, int threads, cons
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_OPERATOR_H_

@@ -3,8 +3,7 @@
 // Distributes work items over threads. Which thread runs an item is not determined; every item writes
 // memory of its own, so results do not depend on it.
 
-#ifndef PLUMBLINE_KERNEL_HOST_PARALLEL_H_
-#define PLUMBLINE_KERNEL_HOST_PARALLEL_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -21,5 +20,3 @@ int ThreadsFor(int requested, double multiply_adds);
 void ParallelFor(int threads, int64_t items, const std::function<void(int, int64_t)>& body);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_PARALLEL_H_

@@ -5,8 +5,7 @@
 // else of the row has an effect. A label outside [0, V), or a temperature that is not finite and
 // positive, makes the row invalid, whatever its gradients are.
 
-#ifndef PLUMBLINE_KERNEL_HOST_ROWS_H_
-#define PLUMBLINE_KERNEL_HOST_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -81,5 +80,3 @@ Upstream ReadUpstream(const Problem& problem, int64_t i, int64_t counted, const 
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_ROWS_H_

@@ -7,8 +7,7 @@
 //
 // Highway picks the instruction set at run time; CompiledTargets() says which ones there are.
 
-#ifndef PLUMBLINE_KERNEL_HOST_SIMD_H_
-#define PLUMBLINE_KERNEL_HOST_SIMD_H_
+#pragma once
 
 #include <cstdint>
 
@@ -55,5 +54,3 @@ TileSums SumTile(const float* z, float m, float temperature);
 int64_t CompiledTargets();
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_SIMD_H_

@@ -5,8 +5,7 @@
 // logprob is never positive and entropy never negative, without a clamp. The maximum is one of the very
 // values summed, so s >= 1 and l >= 0; t_y comes from the same bits of the label's logit, so t_y >= 0.
 
-#ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
-#define PLUMBLINE_KERNEL_HOST_SOFTMAX_H_
+#pragma once
 
 #include <algorithm>
 #include <limits>
@@ -75,5 +74,3 @@ inline RowResult FinishRow(const SoftmaxState& state, float label_logit, float t
 }
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_SOFTMAX_H_

@@ -12,8 +12,7 @@
 // The maximum keeps NaN. A row is empty if s = 0 at the end, and its results are then NaN. m = -inf is
 // no test of that, as a state whose first tile has -inf logits alone has it too.
 
-#ifndef PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_
-#define PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_
+#pragma once
 
 #include <limits>
 
@@ -26,5 +25,3 @@ struct SoftmaxState {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_SOFTMAX_STATE_H_

@@ -30,8 +30,7 @@
 // products as fp32 computes them. With planes, infinity times a finite number would be NaN where the
 // number's planes differ in sign or one is zero.
 
-#ifndef PLUMBLINE_KERNEL_HOST_TENSOR_CORE_H_
-#define PLUMBLINE_KERNEL_HOST_TENSOR_CORE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ int TensorCorePasses(DType operands);
 void TensorCoreProducts(const DotBlock& block, DType operands, int pass);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_TENSOR_CORE_H_

@@ -9,8 +9,7 @@
 //   * those that only shape work (kPanel, kRowBlock, kDepthBlock, kChunkColumns, kColumnGroup). Every
 //     dot product is one chain in ascending order whatever they are, so they change no bit.
 
-#ifndef PLUMBLINE_KERNEL_HOST_TILING_H_
-#define PLUMBLINE_KERNEL_HOST_TILING_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -52,5 +51,3 @@ struct VocabTiling {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_TILING_H_

@@ -12,8 +12,7 @@
 //
 // Forward and backward share the memory after the scratch; neither reads what the other left there.
 
-#ifndef PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
-#define PLUMBLINE_KERNEL_HOST_WORKSPACE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ struct Plan {
 std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads);
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_KERNEL_HOST_WORKSPACE_H_

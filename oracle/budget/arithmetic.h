@@ -5,8 +5,7 @@
 //
 // All errors are relative and already multiplied by the unit roundoff, unless a comment says absolute.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
-#define PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_
+#pragma once
 
 #include <cstdint>
 
@@ -90,5 +89,3 @@ struct RadiusRatios {
 RadiusRatios RadiusOver(const Arithmetic& target, const Shape& shape);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_ARITHMETIC_H_

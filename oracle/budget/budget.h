@@ -7,8 +7,7 @@
 //
 // Bounds are absolute. They may be infinite, and then say nothing; they are never NaN.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
-#define PLUMBLINE_ORACLE_BUDGET_BUDGET_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -78,5 +77,3 @@ void BudgetTerms(const double* dz, const double* bound, double gain, double leas
                  double* out);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_BUDGET_H_

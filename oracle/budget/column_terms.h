@@ -4,8 +4,7 @@
 // (oracle/budget/forward_bound-inl.h, gradient_bound-inl.h). The host's vectors
 // (oracle/budget/budget.cc) and a device's threads (oracle/cuda) take the same ones. Plain data.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_
-#define PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ GradientTerms GradientTermsOf(const Row& row, const RowBudget& budget, const Ari
                               const Upstream& upstream);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_COLUMN_TERMS_H_

@@ -3,8 +3,7 @@
 // Turns the sums over a gradient's products into requirements: each element's bound, and whether it is
 // finite, NaN, vacuous or unspecified (ERROR-BUDGET.md, "Gradients" and "Vacuous and unspecified").
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_FINISH_H_
-#define PLUMBLINE_ORACLE_BUDGET_FINISH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ struct GradientRow {
 void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_FINISH_H_

@@ -3,8 +3,7 @@
 // Requirements of the forward outputs, from a row's values and budget (ERROR-BUDGET.md, "Sums",
 // "Vacuous and unspecified" and "Non-finite semantics").
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
-#define PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -54,5 +53,3 @@ class LossSum {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_FORWARD_ELEMENTS_H_

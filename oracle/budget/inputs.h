@@ -4,8 +4,7 @@
 // to it. The oracle decodes inputs with its own code, so that a kernel's mistake in decoding cannot
 // hide here.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
-#define PLUMBLINE_ORACLE_BUDGET_INPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -44,5 +43,3 @@ struct Inputs {
 Inputs LoadInputs(const kernel::Problem& problem, std::optional<int64_t> counted = {});
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_INPUTS_H_

@@ -4,8 +4,7 @@
 // that nothing can be required of it (ERROR-BUDGET.md, "Vacuous and unspecified"). W there is Widest
 // here, X is LargestExponent.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
-#define PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_
+#pragma once
 
 #include "oracle/budget/arithmetic.h"
 #include "oracle/budget/budget.h"
@@ -36,5 +35,3 @@ bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& ar
                    const Upstream& upstream);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_OVERFLOW_H_

@@ -4,8 +4,7 @@
 // (kernel/OPERATION.md, "Forward"): t = m - x, ln s = log1p of everything but the maximum's weight,
 // logprob = -t_y - ln s, entropy = ln s + sum p t, and 1 - p_v as a sum of the others.
 
-#ifndef PLUMBLINE_ORACLE_BUDGET_ROW_H_
-#define PLUMBLINE_ORACLE_BUDGET_ROW_H_
+#pragma once
 
 #include <cstdint>
 
@@ -76,5 +75,3 @@ void FinishRow(const Weights& weights, double label_z, Row* row);
 Row ComputeRow(const Columns& all, double temperature, int64_t label);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_BUDGET_ROW_H_

@@ -5,8 +5,7 @@
 // correctly rounded fused multiply-adds in some order, whose error is at most the gamma_K that the
 // radius counts with (ERROR-BUDGET.md, "The radius").
 
-#ifndef PLUMBLINE_ORACLE_CUDA_BLAS_H_
-#define PLUMBLINE_ORACLE_CUDA_BLAS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ class Blas {
 };
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_BLAS_H_

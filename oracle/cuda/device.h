@@ -3,8 +3,7 @@
 // Device memory that is freed with its owner, and CUDA's errors as exceptions. They stay inside
 // oracle/cuda: its entry points turn them into text.
 
-#ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_H_
-#define PLUMBLINE_ORACLE_CUDA_DEVICE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -71,5 +70,3 @@ std::vector<T> Download(const T* from, int64_t count, const char* what) {
 }
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_DEVICE_H_

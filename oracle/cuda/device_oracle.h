@@ -10,8 +10,7 @@
 // products of N V H multiply-adds: 8192 x 4096 x 151936 takes 1.27 s on an H200, 1.06 s of them matrix
 // products (57.8 TFLOP/s).
 
-#ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_
-#define PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -68,5 +67,3 @@ class DeviceOracle {
 };
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_DEVICE_ORACLE_H_

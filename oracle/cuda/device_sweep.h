@@ -5,8 +5,7 @@
 // The host's code turns a row's sums into values and bounds (oracle/budget/row.h, budget.h,
 // forward_elements.h); the device does what is of size N V or larger.
 
-#ifndef PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
-#define PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -130,5 +129,3 @@ class DeviceSweep {
 };
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_DEVICE_SWEEP_H_

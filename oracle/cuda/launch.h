@@ -5,8 +5,7 @@
 // the legacy stream, and its errors are reported by the next Check(). Sums are formed in an order that
 // depends on the shape alone.
 
-#ifndef PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
-#define PLUMBLINE_ORACLE_CUDA_LAUNCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -110,5 +109,3 @@ void HashBits(const void* data, int bytes, int64_t rows, int64_t columns, int64_
               int64_t stride1, uint64_t* sum);
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_LAUNCH_H_

@@ -4,8 +4,7 @@
 // exactly. The oracle decodes inputs with its own code, so that a kernel's mistake in decoding cannot
 // hide here.
 
-#ifndef PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
-#define PLUMBLINE_ORACLE_CUDA_LOAD_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ __device__ __forceinline__ Column<double> LoadColumn(const Logits& logits, const
 }
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_LOAD_CUH_

@@ -2,8 +2,7 @@
 //
 // Reductions over the threads of a block.
 
-#ifndef PLUMBLINE_ORACLE_CUDA_REDUCE_CUH_
-#define PLUMBLINE_ORACLE_CUDA_REDUCE_CUH_
+#pragma once
 
 namespace plumbline::oracle::cuda {
 
@@ -28,5 +27,3 @@ __device__ Value Reduce(Value mine, const Join& join) {
 }
 
 }  // namespace plumbline::oracle::cuda
-
-#endif  // PLUMBLINE_ORACLE_CUDA_REDUCE_CUH_

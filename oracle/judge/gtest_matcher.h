@@ -13,8 +13,7 @@
 // that came, the value required, and the error in units of the bound. It is a failure, too, if nothing
 // was judged.
 
-#ifndef PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
-#define PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -210,5 +209,3 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
   EXPECT_PRED_FORMAT4(::plumbline::oracle::ElementWithinBound, problem, contract, place, got)
 #define ASSERT_ELEMENT_WITHIN_BOUND(problem, contract, place, got) \
   ASSERT_PRED_FORMAT4(::plumbline::oracle::ElementWithinBound, problem, contract, place, got)
-
-#endif  // PLUMBLINE_ORACLE_JUDGE_GTEST_MATCHER_H_

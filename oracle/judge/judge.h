@@ -3,8 +3,7 @@
 // Judges a problem's results as the sweep goes over them, or collects what they must be. The problem
 // must be in host memory and have passed the operator's own argument checks.
 
-#ifndef PLUMBLINE_ORACLE_JUDGE_JUDGE_H_
-#define PLUMBLINE_ORACLE_JUDGE_JUDGE_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -36,5 +35,3 @@ Expectation Expected(const kernel::Problem& problem, const kernel::Results& want
                      const Contract& contract, const SweepOptions& options = {});
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_JUDGE_JUDGE_H_

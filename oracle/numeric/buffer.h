@@ -6,8 +6,7 @@
 // handed out again. malloc would return them to the system after every sweep, and touching fresh pages
 // took a tenth of the time at N = 64, V = 4096.
 
-#ifndef PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_
-#define PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -36,5 +35,3 @@ class Buffer {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_NUMERIC_BUFFER_H_

@@ -4,8 +4,7 @@
 // ascending order of k, fused where the hardware can, so its error is at most gamma_K sum |a b| in
 // either case. Vector lanes are different elements.
 
-#ifndef PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
-#define PLUMBLINE_ORACLE_NUMERIC_GEMM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -33,5 +32,3 @@ void Gemm(const GemmBlock& block);
 double MeasureFmaRate(double seconds);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_NUMERIC_GEMM_H_

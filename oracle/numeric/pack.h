@@ -4,8 +4,7 @@
 // magnitudes beside them. The oracle decodes inputs with its own code, so that a kernel's mistake in
 // decoding cannot hide.
 
-#ifndef PLUMBLINE_ORACLE_NUMERIC_PACK_H_
-#define PLUMBLINE_ORACLE_NUMERIC_PACK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ void UpdateMaxima(const double* magnitude, int64_t depth, double* largest);
 double LowestBit(double x);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_NUMERIC_PACK_H_

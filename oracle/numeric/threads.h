@@ -3,8 +3,7 @@
 // Cuts a range of work items into one run of neighbours a thread. The assignment depends on the number
 // of threads alone.
 
-#ifndef PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
-#define PLUMBLINE_ORACLE_NUMERIC_THREADS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -28,5 +27,3 @@ void ParallelRanges(int threads, int64_t count, const Body& body) {
 }
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_NUMERIC_THREADS_H_

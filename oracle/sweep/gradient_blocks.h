@@ -8,8 +8,7 @@
 // dz and gain that of the target's dot product, a term's error is at most (b + gain (|dz| + b))
 // |operand|.
 
-#ifndef PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
-#define PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -77,5 +76,3 @@ class GradientBlocks {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_SWEEP_GRADIENT_BLOCKS_H_

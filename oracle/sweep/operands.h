@@ -3,8 +3,7 @@
 // The two operands of hidden . weight^T: the rows of hidden that count, widened once, and weight,
 // packed a panel at a time from where it lies. Rows are numbered by their place in the list given.
 
-#ifndef PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
-#define PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -67,5 +66,3 @@ class Operands {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_SWEEP_OPERANDS_H_

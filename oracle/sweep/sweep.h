@@ -9,8 +9,7 @@
 // mapped file): once for as many rows as have their logits in `memory`, and once or twice more for
 // gradients.
 
-#ifndef PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
-#define PLUMBLINE_ORACLE_SWEEP_SWEEP_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -47,5 +46,3 @@ SweepResult Sweep(const kernel::Problem& problem, const kernel::Results& wanted,
                   const Contract& contract, const SweepOptions& options, ElementSink* sink);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_SWEEP_SWEEP_H_

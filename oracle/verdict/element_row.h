@@ -2,8 +2,7 @@
 //
 // Rows of elements as the sweep hands them out, and what receives them.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_ELEMENT_ROW_H_
-#define PLUMBLINE_ORACLE_VERDICT_ELEMENT_ROW_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -38,5 +37,3 @@ class ElementSink {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_ELEMENT_ROW_H_

@@ -3,8 +3,7 @@
 // The verdict of one element, by the rules of oracle/verdict/verdict.h, for the host and, as every
 // function here is constexpr, for a device's threads.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_ELEMENT_VERDICT_H_
-#define PLUMBLINE_ORACLE_VERDICT_ELEMENT_VERDICT_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -58,5 +57,3 @@ constexpr JudgedElement JudgeElement(Output output, const Element& e, double got
 }
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_ELEMENT_VERDICT_H_

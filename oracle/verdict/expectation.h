@@ -3,8 +3,7 @@
 // Keeps what every output element of a problem must be, 32 bytes an element. It serves callers that
 // look at all elements (Expected in oracle/judge/judge.h); judging does not need it.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_EXPECTATION_H_
-#define PLUMBLINE_ORACLE_VERDICT_EXPECTATION_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -44,5 +43,3 @@ class Collector final : public ElementSink {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_EXPECTATION_H_

@@ -2,8 +2,7 @@
 //
 // Judges rows of elements as the sweep hands them out. Nothing of the size of a gradient is kept.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_JUDGING_SINK_H_
-#define PLUMBLINE_ORACLE_VERDICT_JUDGING_SINK_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -56,5 +55,3 @@ class JudgingSink final : public ElementSink {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_JUDGING_SINK_H_

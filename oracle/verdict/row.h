@@ -2,8 +2,7 @@
 //
 // Judges a row of finite elements at once, by the rules of oracle/verdict/verdict.h.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_ROW_H_
-#define PLUMBLINE_ORACLE_VERDICT_ROW_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -22,5 +21,3 @@ struct TightestPass {
 std::optional<TightestPass> JudgeRowOfPasses(const ElementRow& row, const double* got);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_ROW_H_

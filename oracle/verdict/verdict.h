@@ -6,8 +6,7 @@
 // The tightness of an element is max(0, |got - value| - radius) / bound; above 1 the element fails.
 // Where the bound is 0 any difference beyond the radius has tightness infinity.
 
-#ifndef PLUMBLINE_ORACLE_VERDICT_VERDICT_H_
-#define PLUMBLINE_ORACLE_VERDICT_VERDICT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -99,5 +98,3 @@ const std::optional<kernel::Tensor>& Find(const kernel::Results& results, Output
 std::optional<kernel::Tensor>& Find(kernel::Results* results, Output output);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_ORACLE_VERDICT_VERDICT_H_

@@ -11,8 +11,8 @@
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/recipe/regimes.h"
 #include "kernel/linear_cross_entropy.h"
-#include "oracle/judge/judge.h"
-#include "oracle/verdict/verdict.h"
+#include "oracle/judge/expectation.h"  // moved since version 0.1: forwarded
+#include "oracle/judge/verdict.h"
 #include "tiny_problem.h"
 
 namespace {

@@ -2,8 +2,7 @@
 //
 // Two rows over three equal logits: every probability is 1/3, so logprob = -ln 3 and entropy = ln 3.
 
-#ifndef PLUMBLINE_TESTS_CONSUMER_TINY_PROBLEM_H_
-#define PLUMBLINE_TESTS_CONSUMER_TINY_PROBLEM_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -44,5 +43,3 @@ struct TinyProblem {
     return right;
   }
 };
-
-#endif  // PLUMBLINE_TESTS_CONSUMER_TINY_PROBLEM_H_

@@ -66,7 +66,7 @@ class Run(Scratch):
 
     def start(self, *words, tools="tools", mps=""):
         environment = dict(os.environ, PATH=f"{self.root / tools}:{os.environ['PATH']}", PLUMB_MPS_CONTROL=str(mps))
-        return subprocess.Popen([self.root / "stage/accept", "--out", self.root / "out", *words], text=True,
+        return subprocess.Popen([self.root / "stage/accept", "--out", self.root / "out", "--at-once", "1", *words], text=True,
                                 stdout=subprocess.PIPE, env=environment)
 
     def accept(self, *words, **how):
@@ -96,6 +96,21 @@ class Run(Scratch):
 
     def summary(self):
         return json.loads((self.root / "out/summary.json").read_text(encoding="utf-8"))
+
+    # Fails if stages wait for each other where several may run at once, or if one of them is lost from the summary.
+    def test_stages_run_at_once(self):
+        # Either call waits until the other has begun.
+        self.write("stage/bin/plumb", """#!/bin/bash
+here=$(dirname "$0")
+touch "$here/begun-$1"
+until [[ -e $here/begun-doctor && -e $here/begun-selftest ]]; do sleep 0.02; done
+echo '{"mutants": [{}], "killed": 1, "lines": [{"verdict": "held"}]}'
+""", 0o755)
+        self.manifest()
+        said = self.accept("--stages", "probe,mutants", "--at-once", "2", "--minutes", "1")[1]
+        self.assertEqual({name: self.summary()["stages"][name]["outcome"] for name in ["probe", "mutants"]},
+                         {"probe": "passed", "mutants": "passed"}, said)
+        self.assertEqual(self.accept("--at-once", "0")[0], 2)
 
     # Fails if a step that has passed runs again, or a stage that was not asked for runs.
     def test_what_passed_is_not_run_again(self):

@@ -4,8 +4,7 @@
 // outputs poisoned. Values are also kept as floats, so that a test can compute from them without the
 // operator's own decoding.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_TEST_PROBLEM_H_
-#define PLUMBLINE_TESTS_KERNEL_TEST_PROBLEM_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -315,5 +314,3 @@ inline TestOutputs Computed(const TestValues& values, const TestLayout& layout =
 }
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_TESTS_KERNEL_TEST_PROBLEM_H_

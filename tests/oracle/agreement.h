@@ -4,8 +4,7 @@
 // or on one in so many. They agree if both say the same about what is zero, NaN or infinite, and if the
 // reference's value lies within its own radius of the arbiter's.
 
-#ifndef PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_
-#define PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -44,5 +43,3 @@ void Compare(const kernel::Problem& problem, const Contract& contract, int64_t s
              Agreement* agreement);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_TESTS_ORACLE_AGREEMENT_H_

@@ -4,8 +4,7 @@
 // full rounding error, in a direction that a seed chooses for each kind of operation. A result that
 // fp32 holds exactly is not moved; one below its range underflows or is flushed, as the contract says.
 
-#ifndef PLUMBLINE_TESTS_ORACLE_MACHINE_H_
-#define PLUMBLINE_TESTS_ORACLE_MACHINE_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -177,5 +176,3 @@ class Machine {
 };
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_TESTS_ORACLE_MACHINE_H_

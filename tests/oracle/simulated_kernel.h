@@ -8,8 +8,7 @@
 // It shares no formula with the budget. A result that fp32 holds exactly is not moved, so a dot product
 // that is exact in any order is exact here.
 
-#ifndef PLUMBLINE_TESTS_ORACLE_SIMULATED_KERNEL_H_
-#define PLUMBLINE_TESTS_ORACLE_SIMULATED_KERNEL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -39,5 +38,3 @@ struct Simulated {
 Simulated Simulate(const kernel::Problem& problem, const Contract& contract, uint64_t seed);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_TESTS_ORACLE_SIMULATED_KERNEL_H_

@@ -3,8 +3,7 @@
 // A problem written down in a test: raw bit patterns of the inputs, dense and row by row, and a view of
 // them in any dtype and layout that the test asks for.
 
-#ifndef PLUMBLINE_TESTS_ORACLE_SMALL_PROBLEM_H_
-#define PLUMBLINE_TESTS_ORACLE_SMALL_PROBLEM_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -96,5 +95,3 @@ inline std::vector<uint32_t> BitsOf(const std::vector<float>& values) {
 }
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_TESTS_ORACLE_SMALL_PROBLEM_H_

@@ -4,8 +4,7 @@
 // a function of its inputs at 256 bits, and its derivative along a direction. Gradients are checked
 // against it, so it uses none of their formulas.
 
-#ifndef PLUMBLINE_TESTS_ORACLE_WIDE_OBJECTIVE_H_
-#define PLUMBLINE_TESTS_ORACLE_WIDE_OBJECTIVE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -32,5 +31,3 @@ double DirectionalDerivative(const WideInputs& inputs, const std::vector<double>
                              const std::vector<double>& weight_direction);
 
 }  // namespace plumbline::oracle
-
-#endif  // PLUMBLINE_TESTS_ORACLE_WIDE_OBJECTIVE_H_

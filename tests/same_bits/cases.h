@@ -2,8 +2,7 @@
 //
 // The cases on which two revisions are compared: one list, in groups, of which any place can be made.
 
-#ifndef PLUMBLINE_TESTS_SAME_BITS_CASES_H_
-#define PLUMBLINE_TESTS_SAME_BITS_CASES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -44,5 +43,3 @@ struct Segment {
 std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Sizes& sizes);
 
 }  // namespace plumbline::same_bits
-
-#endif  // PLUMBLINE_TESTS_SAME_BITS_CASES_H_

@@ -11,8 +11,7 @@
 // Compared: status, message, sizes, every output element, and every other byte of the memory. Not
 // compared: what is in workspace and saved state, which is the operator's own business.
 
-#ifndef PLUMBLINE_TESTS_SAME_BITS_COMPARE_H_
-#define PLUMBLINE_TESTS_SAME_BITS_COMPARE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ std::string Compare(const fuzz::OwnedProblem& problem, const plumbline_target_v1
                     const plumbline_target_v1& new_target, Counts* counts);
 
 }  // namespace plumbline::same_bits
-
-#endif  // PLUMBLINE_TESTS_SAME_BITS_COMPARE_H_

@@ -2,8 +2,7 @@
 //
 // The targets of another revision: tests/same_bits/library, loaded into this program.
 
-#ifndef PLUMBLINE_TESTS_SAME_BITS_LOADED_TARGETS_H_
-#define PLUMBLINE_TESTS_SAME_BITS_LOADED_TARGETS_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -35,5 +34,3 @@ class LoadedTargets {
 void RequireOwn(const plumbline_target_v1& table, const std::string& name);
 
 }  // namespace plumbline::same_bits
-
-#endif  // PLUMBLINE_TESTS_SAME_BITS_LOADED_TARGETS_H_

@@ -3,8 +3,7 @@
 // The rules of this tree's structure: kernel <- oracle <- fuzz <- tests, bench; the rooms of each as
 // its README.md lists them; what a library may cost; lengths, licences, build files and comments.
 
-#ifndef PLUMBLINE_TESTS_STRUCTURE_CHECKER_H_
-#define PLUMBLINE_TESTS_STRUCTURE_CHECKER_H_
+#pragma once
 
 #include <array>
 #include <filesystem>
@@ -38,5 +37,3 @@ Scan FindViolations(const std::filesystem::path& root);
 std::string TopRoomOf(std::string_view path);
 
 }  // namespace plumbline::structure
-
-#endif  // PLUMBLINE_TESTS_STRUCTURE_CHECKER_H_

@@ -6,8 +6,7 @@
 // without a row of its own belongs to the nearest row above it, but never to `.`. The second cell lists
 // rooms in backticks, or is a dash.
 
-#ifndef PLUMBLINE_TESTS_STRUCTURE_ROOM_TABLE_H_
-#define PLUMBLINE_TESTS_STRUCTURE_ROOM_TABLE_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -51,5 +50,3 @@ class RoomTable {
 };
 
 }  // namespace plumbline::structure
-
-#endif  // PLUMBLINE_TESTS_STRUCTURE_ROOM_TABLE_H_

@@ -4,8 +4,7 @@
 // literals are not recognised; no source here holds a comment sign in one before a name that is looked
 // for.
 
-#ifndef PLUMBLINE_TESTS_STRUCTURE_TEXT_H_
-#define PLUMBLINE_TESTS_STRUCTURE_TEXT_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -32,5 +31,3 @@ struct Comment {
 std::vector<Comment> Comments(const std::string& text, Syntax syntax);
 
 }  // namespace plumbline::structure
-
-#endif  // PLUMBLINE_TESTS_STRUCTURE_TEXT_H_

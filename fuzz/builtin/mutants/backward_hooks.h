@@ -3,8 +3,7 @@
 // What the host's mutants make of d_logits and of the gradients. The hook points are those of
 // kernel/host/hooks.h.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_BACKWARD_HOOKS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_BACKWARD_HOOKS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -86,5 +85,3 @@ struct BackwardHooks : ForwardHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_BACKWARD_HOOKS_H_

@@ -4,8 +4,7 @@
 // kernel/cuda/support/hooks.cuh. One instantiation serves all mutants on a path: which defect is active
 // is asked at run time. Where a race would be won on some machines, a slow warp loses it on all.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_HOOKS_CUH_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_HOOKS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -94,5 +93,3 @@ struct CudaMutantHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_HOOKS_CUH_

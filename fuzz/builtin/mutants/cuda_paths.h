@@ -5,8 +5,7 @@
 // around them. In fp16 only the steps do. The functions of a path are given their product alone. The
 // rest is looked up in the call that the thread is in.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_
+#pragma once
 
 #include <cstddef>
 
@@ -40,5 +39,3 @@ struct CudaMutantCall {
 const CudaMutantCall& CurrentCall();
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_CUDA_PATHS_H_

@@ -3,8 +3,7 @@
 // What the host's mutants make of the outputs of forward and of the loss. The hook points are those of
 // kernel/host/hooks.h.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_FORWARD_HOOKS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_FORWARD_HOOKS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -112,5 +111,3 @@ struct ForwardHooks : SoftmaxHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_FORWARD_HOOKS_H_

@@ -4,8 +4,7 @@
 // points, for either kind of dot products. One instantiation of the operator serves all mutants on one
 // kind; which defect is active is asked at run time.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_HOST_HOOKS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_HOST_HOOKS_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -91,5 +90,3 @@ struct MutantHooks : BackwardHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_HOST_HOOKS_H_

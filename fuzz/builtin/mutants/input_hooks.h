@@ -3,8 +3,7 @@
 // What the host's mutants make of the inputs: labels, temperatures, upstream gradients, rows of hidden.
 // The hook points are those of kernel/host/hooks.h.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_INPUT_HOOKS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_INPUT_HOOKS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -105,5 +104,3 @@ struct InputHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_INPUT_HOOKS_H_

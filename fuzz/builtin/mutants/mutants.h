@@ -6,8 +6,7 @@
 // the contract of that target. The mutants of the CUDA operator are others, which only a GPU kernel can
 // have. Each is a row of fuzz/builtin/mutants/table.txt.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -39,5 +38,3 @@ std::vector<BuiltIn> MakeMutants(const std::string& prefix, const std::string& b
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_MUTANTS_H_

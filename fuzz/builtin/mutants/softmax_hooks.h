@@ -3,8 +3,7 @@
 // What the host's mutants make of a tile of logits, of the online softmax and of its splits. The hook
 // points are those of kernel/host/hooks.h.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_SOFTMAX_HOOKS_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_SOFTMAX_HOOKS_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -141,5 +140,3 @@ struct SoftmaxHooks : InputHooks {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_SOFTMAX_HOOKS_H_

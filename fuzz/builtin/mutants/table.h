@@ -5,8 +5,7 @@
 // table has no such row. So a name stands once in the table and once where it is implemented. All lists
 // of mutants, the pages, the selftest and the tests are made from this table.
 
-#ifndef PLUMBLINE_FUZZ_BUILTIN_MUTANTS_TABLE_H_
-#define PLUMBLINE_FUZZ_BUILTIN_MUTANTS_TABLE_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -117,5 +116,3 @@ using HostMutantName = MutantName<true>;
 using CudaMutantName = MutantName<false>;
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_BUILTIN_MUTANTS_TABLE_H_

@@ -4,8 +4,7 @@
 // class of cases, the recipe that came nearest to the bound. The search changes elites to come nearer
 // to the bound.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -37,5 +36,3 @@ class Archive {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ARCHIVE_H_

@@ -3,8 +3,7 @@
 // Two claims that a campaign may make if it found nothing, or nothing new. Both are about the mix of
 // cases that was drawn, and about nothing else. Neither says that there are no defects.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ NewCellChance GoodTuring(int64_t n, int64_t once, int64_t twice);
 double RuleOfThree(int64_t n);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_ASSURANCE_H_

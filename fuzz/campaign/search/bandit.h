@@ -4,8 +4,7 @@
 // cost, and none below a floor. The reward is new cells, a rise of the largest tightness, and new
 // signatures. The cost is in multiply-adds, not in time, so that two runs choose alike.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -41,5 +40,3 @@ class Bandit {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_BANDIT_H_

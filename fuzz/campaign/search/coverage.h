@@ -4,8 +4,7 @@
 // among the blind cases: the draws of the search that do not depend on earlier results. Statistics hold
 // for those alone.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -44,5 +43,3 @@ class Coverage {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_COVERAGE_H_

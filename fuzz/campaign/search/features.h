@@ -13,8 +13,7 @@
 //
 // A skipped case and a fault have no cells.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -32,5 +31,3 @@ std::vector<std::string> CellsOf(const CaseRecord& record, const Recipe& recipe)
 std::string TightnessBin(double tightness);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_FEATURES_H_

@@ -2,8 +2,7 @@
 //
 // The options that decide what each case of a campaign is. A resumed campaign keeps them.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_OPTIONS_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ struct CaseOptions {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_OPTIONS_H_

@@ -10,8 +10,7 @@
 //
 // A campaign of production size has blind draws alone, those of fuzz/gpu/production/recipe.h.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -71,5 +70,3 @@ std::vector<std::string> RegimesOf(const CaseOptions& options);
 std::string WhyOf(std::string_view regime);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_PLAN_H_

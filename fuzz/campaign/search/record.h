@@ -3,8 +3,7 @@
 // The record of a judged case: one line of the journal, and the only source of totals, coverage and
 // search. So a resumed campaign has the same state as an uninterrupted one.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -55,5 +54,3 @@ double RoundTightness(double tightness);
 void Fields(FieldVisitor& io, CaseRecord& record);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_RECORD_H_

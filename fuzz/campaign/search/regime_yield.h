@@ -2,8 +2,7 @@
 //
 // The yield of each regime on one target: cases and seconds spent, cells and findings gained.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -33,5 +32,3 @@ void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t n
 Json ToJson(const RegimeYields& yields, const std::map<std::string, int64_t>& findings);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_REGIME_YIELD_H_

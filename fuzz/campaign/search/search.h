@@ -13,8 +13,7 @@
 // steps (fuzz/recipe/steps.h). If there is no elite, or one time in eight, it is a fresh draw of that
 // regime.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -96,5 +95,3 @@ class Search {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SEARCH_SEARCH_H_

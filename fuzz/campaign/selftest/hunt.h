@@ -7,8 +7,7 @@
 //
 // The campaign has one job, so that the case which kills is a function of seed and target.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -43,5 +42,3 @@ Kill Hunt(CampaignOptions options, bool race, const std::atomic<bool>& interrupt
 Json ToJson(const Kill& kill);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_HUNT_H_

@@ -4,8 +4,7 @@
 // without shrinking. The text marks a regime that kills nothing, and a mutant that only one regime
 // kills.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -36,5 +35,3 @@ std::string MatrixText(const std::vector<MatrixRow>& rows, int64_t cases);
 Json MatrixJson(const std::vector<MatrixRow>& rows, int64_t cases);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_MATRIX_H_

@@ -3,8 +3,7 @@
 // Statistics over the hunts of a selftest: the cases that a mutant takes, the size of its shrunk cases,
 // and the share of buckets that hold one cause.
 
-#ifndef PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
-#define PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -61,5 +60,3 @@ std::string StatisticsText(const KillStatistics& statistics);
 Json ToJson(const KillStatistics& statistics);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_CAMPAIGN_SELFTEST_KILL_STATISTICS_H_

@@ -3,8 +3,7 @@
 // Shared by the device sources of the probe: CUDA errors as CudaFault, and the code that runs dot
 // products.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
-#define PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -43,5 +42,3 @@ void TilesOnDevice(const char* name, int64_t tiles, int depth, const uint16_t* a
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PROBE_CUDA_CUH_

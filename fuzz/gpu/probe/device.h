@@ -8,8 +8,7 @@
 // fails. In a build without CUDA there is no device: DescribeDevice reports that, and no other function
 // may be called.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_
-#define PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -80,5 +79,3 @@ void MmaTiles(bool fp16, int64_t tiles, int depth, const uint16_t* a, const uint
 void WgmmaTiles(bool fp16, int64_t tiles, int depth, const uint16_t* a, const uint16_t* b, float* out);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PROBE_DEVICE_H_

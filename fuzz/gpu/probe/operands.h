@@ -2,8 +2,7 @@
 //
 // Operands of dot products that test the rules of a tensor core, each kind another rule.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
-#define PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -50,5 +49,3 @@ void DrawOperands(kernel::DType dtype, DataKind kind, int64_t depth, OperandRand
                   float* b);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PROBE_OPERANDS_H_

@@ -6,8 +6,7 @@
 // operator's own logits, which a vocabulary of one column exposes as lse, against those of
 // `host-hopper`. u = 2^-24.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
-#define PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -65,5 +64,3 @@ std::vector<ProbeLine> ProbeDevice(const ProbedDevice& device,
                                    const std::function<void(const ProbeLine&)>& progress);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PROBE_PROBE_H_

@@ -3,8 +3,7 @@
 // Audits the oracle on the device: the sweep on the host computes rows of forward and of grad_hidden of
 // a case of production size again, over the whole vocabulary.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
-#define PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ std::string Confirm(const DeviceCase& device_case, const kernel::Results& result
                     const oracle::Contract& contract, const oracle::OutputVerdict& verdict);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_AUDIT_H_

@@ -8,8 +8,7 @@
 //
 // Everything here throws oracle::cuda::DeviceError, which quotes CUDA. In a build with CUDA alone.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
-#define PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -99,5 +98,3 @@ class DeviceOutputs {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_DEVICE_CASE_H_

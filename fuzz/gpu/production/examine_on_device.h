@@ -9,8 +9,7 @@
 //     and with ExamineOptions::arbiter the row of each output's worst failing element. The two oracles
 //     disagreeing is a fault of the harness. `arbitrated` counts the rows.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_EXAMINE_ON_DEVICE_H_
-#define PLUMBLINE_FUZZ_GPU_PRODUCTION_EXAMINE_ON_DEVICE_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -33,5 +32,3 @@ CaseResult ExamineOnDevice(const Recipe& recipe, std::span<const Target* const> 
                            const ExamineOptions& options);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_EXAMINE_ON_DEVICE_H_

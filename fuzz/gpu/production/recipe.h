@@ -3,8 +3,7 @@
 // Draws recipes of production size: N 128 to 32768, H 1023 to 8192, V 32000 to 262144, including odd
 // sizes. The device expands them (fuzz/gpu/production/device_case.h) and the oracle judges them there.
 
-#ifndef PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_
-#define PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ inline constexpr double kProductionCost = 1.2e12, kProductionCostFp32 = 4e11, kL
 Recipe DrawProduction(uint64_t seed, int64_t index);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_GPU_PRODUCTION_RECIPE_H_

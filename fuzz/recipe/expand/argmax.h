@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -18,5 +17,3 @@ std::vector<int64_t> Argmaxes(const OwnedProblem& problem);
 std::vector<int64_t> Argmins(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_ARGMAX_H_

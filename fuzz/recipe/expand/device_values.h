@@ -4,8 +4,7 @@
 // expanding on the host and copying would take a hundred times as long as judging. The bits are those
 // of FillValues (fuzz/recipe/expand/values.h): both make elements by fuzz/recipe/expand/kinds.h.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ void CountDamage(const unsigned char* memory, int64_t bytes, unsigned char patte
                  unsigned long long* least);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_DEVICE_VALUES_H_

@@ -2,8 +2,7 @@
 //
 // Expands a recipe into tensors.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_
+#pragma once
 
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/recipe.h"
@@ -15,5 +14,3 @@ namespace plumbline::fuzz {
 OwnedProblem Expand(const Recipe& recipe);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_EXPAND_H_

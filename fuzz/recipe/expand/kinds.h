@@ -8,8 +8,7 @@
 // Only integer and exactly rounded operations are used, so both sides make the same bits. Nothing but
 // FillValues and fuzz/recipe/expand/device_values.h should need this header.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_KINDS_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_KINDS_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -382,5 +381,3 @@ void VisitKind(const Recipe& r, const Visit& visit) {
 }
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_KINDS_H_

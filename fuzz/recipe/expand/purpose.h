@@ -3,8 +3,7 @@
 // The streams of random bits that a recipe is expanded from. Internal to Expand and its form on a
 // device.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ enum class Purpose : uint32_t {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_PURPOSE_H_

@@ -6,8 +6,7 @@
 // last bit may differ between machines. Values are finite: rounded to the dtype, and clamped to its
 // largest.
 
-#ifndef PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
-#define PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -138,5 +137,3 @@ void PoisonRow(const Recipe& recipe, int64_t row, HostTensor* hidden, int64_t at
 void ApplySpecial(const Recipe& recipe, OwnedProblem* problem);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_RECIPE_EXPAND_VALUES_H_

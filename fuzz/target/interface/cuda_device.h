@@ -3,8 +3,7 @@
 // The first CUDA device of this process (CUDA_VISIBLE_DEVICES says which one that is), used through the
 // CUDA runtime. Its stream does not wait for the legacy default stream: work that a target puts there
 // by mistake is therefore not ordered with the harness's.
-#ifndef PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_DEVICE_H_
-#define PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_DEVICE_H_
+#pragma once
 
 #include <string>
 
@@ -21,5 +20,3 @@ Device* CudaDevice(std::string* error);
 int CudaCapability();
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_DEVICE_H_

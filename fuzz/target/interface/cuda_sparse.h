@@ -5,8 +5,7 @@
 // takes a few dozen MB and, from its second time on, a millisecond; cudaMalloc of it takes a second,
 // during which everything else waits. An access between the pages is an error of the device.
 
-#ifndef PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_SPARSE_H_
-#define PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_SPARSE_H_
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -151,5 +150,3 @@ class CudaSparse {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_INTERFACE_CUDA_SPARSE_H_

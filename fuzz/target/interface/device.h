@@ -7,8 +7,7 @@
 // Everything below is enqueued on stream() and happens in order; Wait ends it. One thread uses a
 // device.
 
-#ifndef PLUMBLINE_FUZZ_TARGET_INTERFACE_DEVICE_H_
-#define PLUMBLINE_FUZZ_TARGET_INTERFACE_DEVICE_H_
+#pragma once
 
 #include <dlpack/dlpack.h>
 
@@ -92,5 +91,3 @@ class Device {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_INTERFACE_DEVICE_H_

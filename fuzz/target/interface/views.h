@@ -3,8 +3,7 @@
 // Translates between kernel::Problem and Results on one side and the C structs of fuzz/target_abi.h,
 // whose tensors are DLPack's, on the other. Only descriptions are copied; the data stay where they are.
 
-#ifndef PLUMBLINE_FUZZ_TARGET_INTERFACE_VIEWS_H_
-#define PLUMBLINE_FUZZ_TARGET_INTERFACE_VIEWS_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -59,5 +58,3 @@ std::optional<std::string> FromAbi(const plumbline_problem* problem, const plumb
                                    kernel::Results* kernel_results);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TARGET_INTERFACE_VIEWS_H_

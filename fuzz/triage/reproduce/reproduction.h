@@ -8,8 +8,7 @@
 //
 // If the arbiter contradicts the reference, the candidate is the witness of a fault of the harness.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_REPRODUCE_REPRODUCTION_H_
-#define PLUMBLINE_FUZZ_TRIAGE_REPRODUCE_REPRODUCTION_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -130,5 +129,3 @@ class Reproduction {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_REPRODUCE_REPRODUCTION_H_

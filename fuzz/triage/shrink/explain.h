@@ -10,8 +10,7 @@
 // A line states only what was tried. Changes come from a fixed seed: the same problem and predicate
 // give the same lines, if time allows.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -43,5 +42,3 @@ struct Rule {
 Rule ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bool>>& tried);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_EXPLAIN_H_

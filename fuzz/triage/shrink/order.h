@@ -12,8 +12,7 @@
 // Ranks of floats follow Hypothesis' order of simplicity: 0, 1, -1, small integers and powers of two,
 // then more significant bits and larger exponents; subnormals, infinities and NaN last.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -37,5 +36,3 @@ int64_t Cost(const OwnedProblem& problem);
 uint64_t RankSum(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_ORDER_H_

@@ -3,8 +3,7 @@
 // The shrinker's passes, by the file that has them. A pass tries candidates on the session and returns
 // true if the best problem changed.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_PASSES_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_PASSES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -94,5 +93,3 @@ bool SimplifyElements(ShrinkSession& session);
 bool Trade(ShrinkSession& session);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_PASSES_H_

@@ -3,8 +3,7 @@
 // Selects parts of a problem: some rows, some vocabulary entries, some hidden columns. It also ranks
 // them by how likely the finding depends on them.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -29,5 +28,3 @@ Focus Follow(const Focus& focus, Axis axis, const std::vector<int64_t>& indices)
 std::vector<int64_t> ByImportance(const OwnedProblem& problem, Axis axis, const Focus& focus);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SELECT_H_

@@ -4,8 +4,7 @@
 // A candidate reaches the predicate only if it is consistent, is strictly simpler than the best
 // (fuzz/triage/shrink/order.h), was never judged before, and the limits of time and steps allow it.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -79,5 +78,3 @@ class Persistence {
 uint64_t Fingerprint(const OwnedProblem& problem);
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SESSION_H_

@@ -7,8 +7,7 @@
 // The predicate decides. It tests for the finding's signature, so a candidate that fails in another way
 // ("slips") is not taken. The shrinker is deterministic if the predicate is.
 
-#ifndef PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
-#define PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -54,5 +53,3 @@ ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const S
                     const ShrinkOptions& options = {});
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_FUZZ_TRIAGE_SHRINK_SHRINK_H_

@@ -13,8 +13,7 @@
 // products read; fp32 problems keep dz in planes. Rows past the last live one are 0, because they are
 // part of the depth of a later product.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
-#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -156,5 +155,3 @@ auto KnowingPlanes(const DLogitsEpilogue<Element>& epilogue, const Launch& launc
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_D_LOGITS_CUH_

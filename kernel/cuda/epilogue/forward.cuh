@@ -3,8 +3,7 @@
 // Forward's epilogue with logits kept for backward (kernel/cuda/layout/saved_state.h): stores the
 // logits of the kept columns, then reduces the tile as SoftmaxEpilogue does.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
-#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -94,5 +93,3 @@ struct ForwardEpilogue : SoftmaxEpilogue {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_FORWARD_CUH_

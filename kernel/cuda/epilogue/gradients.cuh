@@ -4,8 +4,7 @@
 // next: each product continues from the accumulators of the one before, so that the chain of an element
 // is the same whatever the chunks. grad_weight is complete after one product, and is rounded once.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
-#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -141,5 +140,3 @@ auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const La
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_GRADIENTS_CUH_

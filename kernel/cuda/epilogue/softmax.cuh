@@ -11,8 +11,7 @@
 // any finite sentinel. A tile's numbers depend on the row and the tile's columns alone, so neither the
 // schedule nor other rows can change a bit of them.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
-#define PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -115,5 +114,3 @@ struct SoftmaxEpilogue {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_EPILOGUE_SOFTMAX_CUH_

@@ -3,8 +3,7 @@
 // What the first launch of a kernel on a device asks and sets: the clusters that run at the same time,
 // and leave for the kernel's shared memory. Later launches take it from here.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_CLUSTER_COUNT_H_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_CLUSTER_COUNT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -27,5 +26,3 @@ Status CountClusters(const void* kernel, const cudaLaunchConfig_t& config, Clust
                      int32_t* clusters);
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_CLUSTER_COUNT_H_

@@ -5,8 +5,7 @@
 // warps have few registers: with loads into registers a warp has too little in flight (bench/NOTES.md,
 // 33).
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -100,5 +99,3 @@ struct KeptWarp {
 };
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_KEPT_WARP_CUH_

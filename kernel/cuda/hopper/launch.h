@@ -12,8 +12,7 @@
 // The depth ends at product.k, wherever extents end. Where live rows end it earlier, both operands hold
 // zeros from there to the next multiple of 64. A depth of 0 stores zeros.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -38,5 +37,3 @@ template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_H_

@@ -3,8 +3,7 @@
 // Enqueues one ProductKernel: tensor maps, grid, shared memory. Included by the sources that
 // instantiate kernels; the functions of launch.h are what the rest of the operator sees.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_PRODUCT_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_PRODUCT_CUH_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -86,5 +85,3 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
 }
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_LAUNCH_PRODUCT_CUH_

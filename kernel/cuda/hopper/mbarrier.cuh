@@ -6,8 +6,7 @@
 // parity 0 for the first use, then alternating. Addresses are those of the shared window
 // (SharedAddress).
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_MBARRIER_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_MBARRIER_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -65,5 +64,3 @@ __device__ __forceinline__ void ClusterSync() {
 }
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_MBARRIER_CUH_

@@ -12,8 +12,7 @@
 // Beyond the operands' extents there are zeros, which change no sum. Where tiles do not fill a cluster,
 // its other blocks compute on zeros or unused rows and store nothing.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -244,5 +243,3 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
 }
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_PRODUCT_KERNEL_CUH_

@@ -8,8 +8,7 @@
 // For each pass and block of 64 of the depth, ascending, one chain of wgmma goes through the same
 // accumulators.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_RING_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_RING_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -192,5 +191,3 @@ struct Multiplier {
 };
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_RING_CUH_

@@ -5,8 +5,7 @@
 // chunks are permuted by the 128-byte swizzle that wgmma expects. The host makes the maps and passes
 // them to a kernel by value.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ struct Maps {  // those of operands without elements are never used
 Status MakeMaps(const Product& product, Major a, Major b, int a_box_rows, int b_box_rows, Maps* maps);
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_TENSOR_MAP_H_

@@ -3,8 +3,7 @@
 // The shapes of a product, chosen at compile time by measurement (bench/NOTES.md): the tile of a block,
 // the cluster of blocks that share operands, the stages of shared memory, the registers.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_
+#pragma once
 
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/product/wide_store.cuh"
@@ -77,5 +76,3 @@ struct TileShape {
 };
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_TILE_SHAPE_CUH_

@@ -5,8 +5,7 @@
 // map's extent arrive as zeros and count among the bytes that complete on the barrier. One thread
 // issues.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_TMA_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_TMA_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ __device__ __forceinline__ void CopyBoxToBlocks(uint32_t destination, const Tens
 }
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_TMA_CUH_

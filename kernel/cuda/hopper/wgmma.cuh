@@ -10,8 +10,7 @@
 //   * MN-major, boxes of [64 k][64 mn]: 1024 bytes between groups of 8 k, one box (8192 bytes) between
 //     groups of 64 mn; a depth of 16 further is 2048 bytes on
 
-#ifndef PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
-#define PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -119,5 +118,3 @@ __device__ __forceinline__ void Wgmma(float (&d)[count], uint64_t a_descriptor, 
 #undef PLUMB_WGMMA
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_HOPPER_WGMMA_CUH_

@@ -3,8 +3,7 @@
 // Estimates the time of backward on a device, and chooses the chunks of the vocabulary that take least.
 // An estimate changes speed alone, never a bit.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_COST_MODEL_H_
-#define PLUMBLINE_KERNEL_CUDA_LAYOUT_COST_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -62,5 +61,3 @@ KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_
                           int64_t single, int64_t each);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_LAYOUT_COST_MODEL_H_

@@ -9,8 +9,7 @@
 // its chains are the same. They lie in [place][ld], where a place is the index of a row on forward's
 // list.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
-#define PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ struct AtOnceLayout {
 std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_LAYOUT_SAVED_STATE_H_

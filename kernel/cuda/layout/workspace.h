@@ -9,8 +9,7 @@
 // adds tiles in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. The
 // six passes of an fp32 problem go over one chunk at a time, so its chunk is a constant.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
-#define PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -81,5 +80,3 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
                                  size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_LAYOUT_WORKSPACE_H_

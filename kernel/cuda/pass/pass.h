@@ -2,8 +2,7 @@
 //
 // The operator's two passes as sequences of launches on one path.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
-#define PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -34,5 +33,3 @@ Status RunForward(const Call& call);
 Status RunBackward(const Call& call);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PASS_PASS_H_

@@ -3,8 +3,7 @@
 // Enqueues a product on the portable path, with as many persistent blocks as the device holds, or fewer
 // where there are fewer tiles.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_
-#define PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_
+#pragma once
 
 #include <algorithm>
 
@@ -57,5 +56,3 @@ struct Kernels {
 };
 
 }  // namespace plumbline::kernel::cuda::portable
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_LAUNCH_CUH_

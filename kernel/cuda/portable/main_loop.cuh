@@ -4,8 +4,7 @@
 // cp.async fills ahead of mma.sync (or of fused multiply-adds). Persistent blocks go over the tiles.
 // Tiles are independent, so no result depends on which block computes one, or when.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
-#define PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -161,5 +160,3 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 }  // namespace plumbline::kernel::cuda::portable
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_MAIN_LOOP_CUH_

@@ -4,8 +4,7 @@
 // cp.async there, and fused multiply-adds (Simt) replace mma.sync on bf16. The PTX manual, "Matrix
 // Fragments for mma.m16n8k16 with floating point type", says what each lane holds.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_MMA_CUH_
-#define PLUMBLINE_KERNEL_CUDA_PORTABLE_MMA_CUH_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -143,5 +142,3 @@ struct Simt {
 };
 
 }  // namespace plumbline::kernel::cuda::portable
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_MMA_CUH_

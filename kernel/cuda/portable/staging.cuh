@@ -8,8 +8,7 @@
 // in 16-byte chunks whose places in a row are swizzled, so that the eight rows of a matrix lie in eight
 // different groups of banks.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PORTABLE_STAGING_CUH_
-#define PLUMBLINE_KERNEL_CUDA_PORTABLE_STAGING_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -84,5 +83,3 @@ __device__ inline void LoadB(uint32_t (&b)[4], uint32_t tile, int column, int de
 }
 
 }  // namespace plumbline::kernel::cuda::portable
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PORTABLE_STAGING_CUH_

@@ -25,8 +25,7 @@
 // (Product::kept), has
 //   static constexpr bool kIsGradient;
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_
-#define PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -144,5 +143,3 @@ __device__ inline void StorePlanes(const Planes& x, __nv_bfloat16* to, int64_t p
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_FRAGMENT_CUH_

@@ -3,8 +3,7 @@
 // Inputs and output of d_logits for one chunk of the vocabulary whose logits forward kept. A place is
 // the index of a row on the list of a pass (stages/list_rows.h). Pointers are to device memory.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
-#define PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ struct KeptChunk {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_KEPT_CHUNK_H_

@@ -12,8 +12,7 @@
 // with infinities and NaN left in. Six passes over the depth, the small ones first, go through one
 // accumulator. The last multiplies raw by raw, so that an infinity meets every operand once.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_
-#define PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -71,5 +70,3 @@ struct Product {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_PRODUCT_H_

@@ -3,8 +3,7 @@
 // The order in which persistent clusters compute the tiles of a product. Every tile is computed once,
 // whatever the numbers here, and no result depends on which cluster computes it.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
-#define PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -64,5 +63,3 @@ struct Schedule {
 };
 
 }  // namespace plumbline::kernel::cuda::hopper
-
-#endif  // PLUMBLINE_KERNEL_CUDA_PRODUCT_SCHEDULE_H_

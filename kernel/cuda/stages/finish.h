@@ -7,8 +7,7 @@
 // exact maximum over all tiles. Then each tile's sums are rescaled to it once and added in 32 strided
 // chains, and these in a tree.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -49,5 +48,3 @@ Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
                         const GradHiddenOutput& output, cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_H_

@@ -2,8 +2,7 @@
 //
 // FinishRows of kernel/cuda/stages/finish.h as a template over hooks (kernel/cuda/support/hooks.cuh).
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -108,5 +107,3 @@ Status LaunchFinishRows(const PartialSums& partial, const ForwardList& list,
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_FINISH_ROWS_CUH_

@@ -4,8 +4,7 @@
 // (kernel/cuda/layout/saved_state.h), in a launch of its own. It is bound by memory: it reads 4 bytes
 // and writes 2 (fp32 problems 8) an element.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -32,5 +31,3 @@ Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
                    const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_D_LOGITS_H_

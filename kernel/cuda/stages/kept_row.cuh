@@ -3,8 +3,7 @@
 // Computes d_logits of a row and a chunk from logits that forward kept. They are what DLogitsEpilogue
 // makes of a product's accumulators, by the same function, element by element.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -118,5 +117,3 @@ struct KeptRow {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_KEPT_ROW_CUH_

@@ -4,8 +4,7 @@
 // gradients lie there and a call may not wait for them. A list is in the order of the rows, whatever
 // the device.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -94,5 +93,3 @@ Status ListBackward(const RowInputs& inputs, const SavedState& saved, const Back
                     cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_LIST_ROWS_H_

@@ -2,8 +2,7 @@
 //
 // Makes the operands hidden and weight of a pass's products: where they lie, or packed.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -69,5 +68,3 @@ inline Status MakeWeight(const ConstTensor& weight, int64_t first, int64_t count
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_OPERANDS_H_

@@ -4,8 +4,7 @@
 // take part together, copies a weight that is hidden-major or not aligned a chunk at a time, and splits
 // fp32 into planes. A copy is exact, so results do not depend on whether there was one.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -46,5 +45,3 @@ Status Pack(const PackRequest& request, cudaStream_t stream);
 Operand PackedOperand(const PackRequest& request);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_PACK_H_

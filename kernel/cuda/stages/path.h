@@ -3,8 +3,7 @@
 // A path: the kernels of the operator's products for one kind of device. Everything else (which rows
 // take part, packing, the reduction of partial sums, the order of the launches) is common to all paths.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_
-#define PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -55,5 +54,3 @@ inline const ProductKernels<__half>& KernelsOf(const Path& path) {
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_STAGES_PATH_H_

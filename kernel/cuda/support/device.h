@@ -4,8 +4,7 @@
 // the process, whatever the number of threads, because the answers do not change during its life. Both
 // functions return kFailed with CUDA's words where there is no device.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_
+#pragma once
 
 #include "kernel/status.h"
 
@@ -16,5 +15,3 @@ Status GetComputeCapability(int* capability);
 Status CountMultiprocessors(int* count);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_DEVICE_H_

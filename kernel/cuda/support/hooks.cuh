@@ -5,8 +5,7 @@
 // have NoHooks: its functions return what they are given, or do what their name says, and add no
 // instruction.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_HOOKS_CUH_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_HOOKS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -58,5 +57,3 @@ struct NoHooks {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_HOOKS_CUH_

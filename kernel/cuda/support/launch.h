@@ -3,8 +3,7 @@
 // CUDA's errors as Status, and launches that return their own error. The launch operator <<<>>> leaves
 // its error in a state of the thread that every other call of the runtime shares.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -63,5 +62,3 @@ Status LaunchKernelEarly(const char* name, void (*kernel)(Parameters...), int64_
 #endif
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_LAUNCH_H_

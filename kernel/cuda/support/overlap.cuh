@@ -5,8 +5,7 @@
 // AwaitPreviousGrid returns when that grid is complete and its writes are visible. It returns at once
 // in a grid enqueued without serialization, and below compute capability 9.0, where nothing overlaps.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_
+#pragma once
 
 namespace plumbline::kernel::cuda {
 
@@ -23,5 +22,3 @@ __device__ inline void AwaitPreviousGrid() {
 }
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_OVERLAP_CUH_

@@ -3,8 +3,7 @@
 // The paths of the operator, one constant each. Host code may include this: the type
 // (kernel/cuda/stages/path.h) holds pointers to functions whose arguments only nvcc knows.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_PATHS_H_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_PATHS_H_
+#pragma once
 
 namespace plumbline::kernel::cuda {
 
@@ -15,5 +14,3 @@ extern const Path kSimtPath;
 extern const Path kHopperPath;
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_PATHS_H_

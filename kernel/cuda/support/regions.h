@@ -2,8 +2,7 @@
 //
 // Offsets of regions in one block of memory. Sizes saturate instead of wrapping around.
 
-#ifndef PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
-#define PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -43,5 +42,3 @@ class RegionAllocator {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_KERNEL_CUDA_SUPPORT_REGIONS_H_

@@ -3,8 +3,7 @@
 // Makes dumps for tests. The base is a problem whose answers are known without computing: all logits
 // are 0, so every p is 1/V, logprob = -ln V, entropy = lse = ln V.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_
-#define PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -57,5 +56,3 @@ inline std::filesystem::path WriteDump(const std::filesystem::path& path, const 
 }
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_CHECK_DUMP_FILE_H_

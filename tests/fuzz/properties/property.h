@@ -5,8 +5,7 @@
 // unless the environment variable PLUMBLINE_CORPUS_NEW names another), ready to be replayed and, once
 // understood, moved into corpus/.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_
-#define PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -35,5 +34,3 @@ std::optional<std::string> Falsify(const std::string& name, const Property& prop
                                    const std::filesystem::path& folder);
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_PROPERTIES_PROPERTY_H_

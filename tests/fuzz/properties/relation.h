@@ -5,8 +5,7 @@
 // (kernel/OPERATION.md), else within the sum of both results' bounds, which are the oracle's: no
 // tolerance is chosen anywhere.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_
-#define PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -170,5 +169,3 @@ float* Floats(const std::optional<kernel::Tensor>& tensor);  // its first elemen
 void Nudge(const std::optional<kernel::Tensor>& tensor, int64_t i);  // element i by one ulp
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_PROPERTIES_RELATION_H_

@@ -2,8 +2,7 @@
 //
 // Tensors in a device's memory and their copies on the host, for tests.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_DEVICE_MEMORY_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_DEVICE_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -93,5 +92,3 @@ class HostResults {
 };
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_DEVICE_MEMORY_H_

@@ -3,8 +3,7 @@
 // A device whose memory is the host's, so that the harness's use of a device can be tested without one.
 // It counts calls, checks every address that it is given, and fails where it is told to.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_FAKE_DEVICE_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_FAKE_DEVICE_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -53,5 +52,3 @@ class FakeDevice final : public Device {
 };
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_FAKE_DEVICE_H_

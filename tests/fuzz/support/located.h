@@ -3,8 +3,7 @@
 // Finds a program or a file of the tree: at the place where it was built, or, on a machine that was
 // given a stage (tests/gpu/accept), below the folder that PLUMB_STAGE names.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_
+#pragma once
 
 #include <cstdlib>
 #include <filesystem>
@@ -26,5 +25,3 @@ inline std::string LocatedSource(const std::filesystem::path& path) {
 }
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_LOCATED_H_

@@ -2,8 +2,7 @@
 //
 // Runs the built program `plumb` from outside, in a folder of its own.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -41,5 +40,3 @@ class Program : public ::testing::Test {
 };
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_PROGRAM_H_

@@ -2,8 +2,7 @@
 //
 // corpus/real/minilm-64.safetensors, and memory for a target's answers to it.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_
+#pragma once
 
 #include <filesystem>
 #include <memory>
@@ -46,5 +45,3 @@ class Answers {
 };
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_REAL_INPUT_H_

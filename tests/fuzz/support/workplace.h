@@ -2,8 +2,7 @@
 //
 // A folder that is removed with the test, and plug-ins compiled into it.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
-#define PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -32,5 +31,3 @@ class Workplace {
 };
 
 }  // namespace plumbline::fuzz::testing
-
-#endif  // PLUMBLINE_TESTS_FUZZ_SUPPORT_WORKPLACE_H_

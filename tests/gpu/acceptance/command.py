@@ -2,11 +2,12 @@
 """The acceptance of the CUDA operator on a GPU, in stages, on a machine that needs nothing of this tree.
 
 usage: tests/gpu/accept --stage DIR [--build BUILD]     here: what the other machine needs, into DIR
-       DIR/accept [--stages A,B] [--out OUT] [--minutes M] [--again]      there: run it
+       DIR/accept [--stages A,B] [--out OUT] [--minutes M] [--at-once N] [--again]      there: run it
        tests/gpu/accept --store OUT/summary.json        here: keep the summary in bench/results/
        tests/gpu/accept --status [--strict]             which stored results are stale against this tree
 
-A stage of the acceptance takes at most 8 minutes, all of them at most M (default 20). A step that has passed or
+A stage of the acceptance takes at most 8 minutes, all of them at most M (default 20). N stages share the GPU and
+the processors (default: one for every five processors, at most 3): none of them measures time. A step that has passed or
 failed for the same trees, programs and device is not run again (--again: its stage is); what was interrupted or
 could not be run goes on, a campaign where it stopped. A step that does not end in its own time fails, unless it can
 go on. OUT (default accept-out) holds a result and the output of every stage, and summary.json, written anew after
@@ -20,11 +21,20 @@ is stale.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from acceptance.running import accept
 from acceptance.staging import make_stage, say
+
+
+def at_once(text: str) -> int:
+    """A number of stages, at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least one stage runs at once")
+    return number
 
 
 def parse() -> argparse.Namespace:
@@ -39,6 +49,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stages", help=argparse.SUPPRESS)
     parser.add_argument("--out", default="accept-out", help=argparse.SUPPRESS)
     parser.add_argument("--minutes", type=float, default=20, help=argparse.SUPPRESS)
+    parser.add_argument("--at-once", type=at_once, default=min(3, max(1, (os.cpu_count() or 1) // 5)),
+                        help=argparse.SUPPRESS)
     parser.add_argument("--again", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +54,28 @@ class Acceptance:
         # Results of other trees, programs or devices are those of another run.
         self.key = hashlib.sha256(
             json.dumps([self.manifest["trees"], self.manifest["files"], found]).encode()).hexdigest()
+        self.summary_lock = threading.Lock()
 
-    def run(self, wanted: list[str], minutes: float, again: bool) -> int:
-        """Runs the stages named; the exit status."""
+    def run(self, wanted: list[str], minutes: float, again: bool, at_once: int) -> int:
+        """Runs the stages named, that many at once; the exit status."""
         end = time.monotonic() + minutes * 60
-        for name in wanted:
-            before = read_json(self.path(name))
-            if before.get("key") != self.key or (again and before["outcome"] != "interrupted"):
-                before = {}  # nothing of another run may be gone on with
-            if before and steps.is_done(before, self.every[name]):
-                say(f"{name:11} {before['outcome']} before, in {before['seconds']} s")
-                continue
-            left = end - time.monotonic()
-            if steps.interrupted or left < 1:
-                break
-            self.run_stage(name, self.every[name], before, left)
-            self.write_summary()
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(lambda name: self.run_wanted(name, end, again), wanted))  # list: raises what a stage raised
         return self.write_summary()
+
+    def run_wanted(self, name: str, end: float, again: bool) -> None:
+        """Runs a stage if it has not been done and there is time left."""
+        before = read_json(self.path(name))
+        if before.get("key") != self.key or (again and before["outcome"] != "interrupted"):
+            before = {}  # nothing of another run may be gone on with
+        if before and steps.is_done(before, self.every[name]):
+            say(f"{name:11} {before['outcome']} before, in {before['seconds']} s")
+            return
+        left = end - time.monotonic()
+        if steps.interrupted or left < 1:
+            return
+        self.run_stage(name, self.every[name], before, left)
+        self.write_summary()
 
     def path(self, name: str) -> Path:
         return self.context.out / f"{name}.json"
@@ -87,6 +94,10 @@ class Acceptance:
 
     def write_summary(self) -> int:
         """summary.json of all stages that have a result of this run; the exit status that they add up to."""
+        with self.summary_lock:
+            return self.write_summary_alone()
+
+    def write_summary_alone(self) -> int:
         results = {}
         for name in self.every:
             result = read_json(self.path(name))
@@ -130,4 +141,4 @@ def accept(stage: Path, options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGINT, steps.interrupt)
     signal.signal(signal.SIGTERM, steps.interrupt)
-    return Acceptance(stage, out, found).run(wanted, options.minutes, options.again)
+    return Acceptance(stage, out, found).run(wanted, options.minutes, options.again, options.at_once)

@@ -3,8 +3,7 @@
 // All instruction sets that are both compiled in and present on this CPU, and a fixture that lets
 // Highway choose for itself again afterwards.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
-#define PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -30,5 +29,3 @@ class OnEveryTarget : public testing::Test {
 };
 
 }  // namespace plumbline::kernel::host
-
-#endif  // PLUMBLINE_TESTS_KERNEL_SUPPORT_INSTRUCTION_SETS_H_

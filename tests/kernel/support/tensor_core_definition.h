@@ -4,8 +4,7 @@
 // from its definition (kernel/host/tensor_core.h states it and names the sources). It shares no code
 // with the vectorised model, and decodes encodings by itself.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DEFINITION_H_
-#define PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DEFINITION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ uint32_t TensorCoreBlockByDefinition(DType format, const float* a, const float* 
 uint32_t TensorCoreByDefinition(DType dtype, const float* a, const float* b, int64_t depth);
 
 }  // namespace plumbline::kernel
-
-#endif  // PLUMBLINE_TESTS_KERNEL_SUPPORT_TENSOR_CORE_DEFINITION_H_

@@ -4,8 +4,7 @@
 // take the place of targets, so every expectation is written down, not computed by the shrinker's own
 // order.
 
-#ifndef PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
-#define PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ std::vector<float> Floats(const HostTensor& tensor);
 float Largest(const HostTensor& tensor);  // minus infinity if it has no elements
 
 }  // namespace plumbline::fuzz
-
-#endif  // PLUMBLINE_TESTS_FUZZ_TRIAGE_SHRINK_SHRINKING_H_

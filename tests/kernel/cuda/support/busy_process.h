@@ -4,8 +4,7 @@
 // them has enqueued on several streams starts late and together. An order that is missing between
 // streams then shows.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_BUSY_PROCESS_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_BUSY_PROCESS_H_
+#pragma once
 
 #include <cstdio>
 
@@ -25,5 +24,3 @@ class BusyProcess {
 };
 
 }  // namespace plumbline::kernel::device
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_BUSY_PROCESS_H_

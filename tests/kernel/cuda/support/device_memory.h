@@ -3,8 +3,7 @@
 // The device memory of one run of a kernel under test. It is freed at once, also after errors of the
 // device, and the first error is kept.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_MEMORY_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_MEMORY_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -63,5 +62,3 @@ class DeviceMemory {
 };
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_MEMORY_H_

@@ -4,8 +4,7 @@
 // tensor lies between guard bands. Outputs, padding and guard bands are poisoned with 0xff (NaN).
 // Outputs are copied back to the host's; whatever else changed is damage.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_PROBLEM_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_PROBLEM_H_
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -106,5 +105,3 @@ inline Execution OnDevice(CudaPath path, cudaStream_t stream = nullptr) {
 }
 
 }  // namespace plumbline::kernel::device
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_DEVICE_PROBLEM_H_

@@ -3,8 +3,7 @@
 // Runs the gradients' products of the Hopper path on matrices of ones, while d_logits of another chunk
 // are made beside them (Product::kept).
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_KEPT_RUNNER_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_KEPT_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ struct KeptOutcome {
 KeptOutcome RunKept(const KeptCase& c);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_KEPT_RUNNER_H_

@@ -3,8 +3,7 @@
 // A fixture for tests that need a GPU. It runs on each path, and skips itself, saying why, if there is
 // no GPU.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_
+#pragma once
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -46,5 +45,3 @@ class Stream {
 };
 
 }  // namespace plumbline::kernel::device
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_ON_EACH_PATH_H_

@@ -5,8 +5,7 @@
 // loop's bit for bit. Memory that a product must not read is NaN; memory that it must not write holds a
 // mark.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -61,5 +60,3 @@ std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,
                      std::vector<float>* sums);
 
 }  // namespace plumbline::kernel::cuda
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_PRODUCT_RUNNER_H_

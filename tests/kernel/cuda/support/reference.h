@@ -3,8 +3,7 @@
 // Device values for problems too large for the host, and their logits in fp64 by the plainest of
 // kernels, with which an overflowing index is found. It shares nothing with the operator.
 
-#ifndef PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_REFERENCE_H_
-#define PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_REFERENCE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ void Compare(const void* a, const void* b, int64_t bytes, int* differ, void* str
 void Load(float* floats, int64_t count, void* stream);
 
 }  // namespace plumbline::kernel::device
-
-#endif  // PLUMBLINE_TESTS_KERNEL_CUDA_SUPPORT_REFERENCE_H_
