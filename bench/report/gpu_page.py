@@ -49,11 +49,7 @@ def stage_table(stages: dict) -> str:
 
 
 def production_values(result: dict) -> dict[str, str]:
-    """Returns what the page says of cases of production size; results up to 2026-11-22 have another form."""
-    if "elements" in result:
-        cases, elements = result["cases"], next(iter(result["elements"].values()))
-    else:
-        cases, elements = result["targets"][0]["cases"], result["targets"][0]["elements"]
+    cases, elements = result["targets"][0]["cases"], result["targets"][0]["elements"]
     return {
         "production_cases": str(cases),
         "production_findings": str(result["findings"]),

@@ -66,8 +66,8 @@ class Run(Scratch):
 
     def start(self, *words, tools="tools", mps=""):
         environment = dict(os.environ, PATH=f"{self.root / tools}:{os.environ['PATH']}", PLUMB_MPS_CONTROL=str(mps))
-        return subprocess.Popen([self.root / "stage/accept", "--out", self.root / "out", "--at-once", "1", *words], text=True,
-                                stdout=subprocess.PIPE, env=environment)
+        return subprocess.Popen([self.root / "stage/accept", "--out", self.root / "out", "--at-once", "1", *words],
+                                text=True, stdout=subprocess.PIPE, env=environment)
 
     def accept(self, *words, **how):
         run = self.start(*words, **how)
