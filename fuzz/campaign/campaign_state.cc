@@ -80,6 +80,11 @@ std::optional<Item> CampaignState::NextItem(bool* wait) {
   return item;
 }
 
+bool CampaignState::Stopped() {
+  const std::lock_guard lock(mutex_);
+  return Full();
+}
+
 std::optional<Sighting> CampaignState::NextPending() {
   const std::lock_guard lock(mutex_);
   if (pending_.empty()) return std::nullopt;

@@ -53,6 +53,8 @@ class CampaignState {
   // Returns the next item within budget and stop_after. nullopt if there is none, or (with `*wait`) if
   // it depends on cases that are still running.
   std::optional<Item> NextItem(bool* wait);
+  // Returns whether stop_after is reached: an item that was taken before is not begun any more.
+  bool Stopped();
   // Must be called before the item is run.
   void Start(const Item& item) { journal_->Start(item.number); }
   // Takes the next sighting that is to be shrunk and stored off the list, in the order in which they

@@ -76,23 +76,26 @@ bool WorkerPool::Next(milliseconds patience, std::vector<CampaignEvent>* events)
 
 void WorkerPool::Work(int job) {
   Runners runners = MakeRunners(job);
+  Beside beside;
   while (!Ending()) {
     if (const std::optional<Sighting> sighting = campaign_state_.NextPending()) {
+      RecordFinished(&beside);  // other jobs may wait for it
       if (!PursueSighting(*sighting, job, &runners)) break;
       continue;
     }
-    bool wait = false;
-    const std::optional<Item> item = campaign_state_.NextItem(&wait);
-    if (wait) {
+    if (!beside.next) TakeNext(&beside);
+    const std::optional<Item> item = std::exchange(beside.next, std::nullopt);
+    if (!item && beside.wait) {
       std::this_thread::sleep_for(kPatience);
-    } else if (!item) {
+    } else if (!item || campaign_state_.Stopped()) {
       break;
     } else if (interrupt_.load()) {
       End(ExitStatus::kInterrupted, "");
-    } else if (!RunItem(*item, runners[item->target].get())) {
+    } else if (!RunItem(*item, runners[item->target].get(), &beside)) {
       break;
     }
   }
+  RecordFinished(&beside);
   const std::lock_guard lock(mutex_);
   --working_;
   changed_.notify_all();
@@ -132,12 +135,29 @@ bool WorkerPool::Answered(Judged::Kind kind, const std::string& error) {
   return false;
 }
 
-bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
+void WorkerPool::RecordFinished(Beside* beside) {
+  if (beside->finished) Record(*std::exchange(beside->finished, std::nullopt));
+}
+
+void WorkerPool::TakeNext(Beside* beside) {
+  RecordFinished(beside);
+  beside->next = campaign_state_.NextItem(&beside->wait);
+}
+
+void WorkerPool::Record(const Finished& finished) {
+  for (Sighting& sighting : campaign_state_.Record(finished.item, finished.judged, finished.seconds)) {
+    Report({.kind = CampaignEvent::Kind::kSighting, .sighting = std::move(sighting)});
+  }
+  if (const std::string failure = campaign_state_.Failure(); !failure.empty())
+    End(ExitStatus::kFault, (options_.out / kJournalName).string() + ": " + failure);
+}
+
+bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   campaign_state_.Start(item);
   const std::optional<Request> request = RequestOf(item);
   if (!request) return false;
   Stopwatch watch;
-  Judged judged = runner->Run(*request);
+  Judged judged = runner->Run(*request, [&] { TakeNext(beside); });
   const double seconds = watch.Lap();
   AddTime(&TimeSplit::expansion, judged.result.expand_seconds);
   AddTime(&TimeSplit::target, judged.result.target_seconds);
@@ -162,11 +182,11 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner) {
     StoreFault("item-" + std::to_string(item.number), judged.result.harness_fault, std::move(witness),
                nullptr);
   }
-  for (Sighting& sighting : campaign_state_.Record(item, judged, seconds)) {
-    Report({.kind = CampaignEvent::Kind::kSighting, .sighting = std::move(sighting)});
-  }
-  if (const std::string failure = campaign_state_.Failure(); !failure.empty())
-    End(ExitStatus::kFault, (options_.out / kJournalName).string() + ": " + failure);
+  RecordFinished(beside);  // where no worker began
+  // What is no plain pass is recorded at once: a sighting is shrunk before the next case begins.
+  const bool passed = judged.result.findings.empty() && judged.result.harness_fault.empty();
+  beside->finished = {.item = item, .judged = std::move(judged), .seconds = seconds};
+  if (!passed) RecordFinished(beside);
   return true;
 }
 
@@ -175,7 +195,7 @@ bool WorkerPool::PursueSighting(const Sighting& sighting, int job, Runners* runn
     StoreRecipe(sighting);
     return true;
   }
-  const auto target = std::find(options_.targets.begin(), options_.targets.end(), sighting.target);
+  const auto target = std::ranges::find(options_.targets, sighting.target);
   CaseRunner& runner = *(*runners)[static_cast<size_t>(target - options_.targets.begin())];
   const Stopwatch watch;
   std::optional<Pursued> pursued = PursueFrom(sighting, job, &runner);

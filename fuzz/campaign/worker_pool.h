@@ -67,6 +67,18 @@ class WorkerPool {
     int64_t values = 0;             // of the problem that it began with
     std::atomic<int64_t> best{-1};  // of the best so far, as the pursuit writes it; -1: no step yet
   };
+  // A case that passed and is not recorded yet.
+  struct Finished {
+    Item item;
+    Judged judged;
+    double seconds = 0;
+  };
+  // What a job does while its worker judges a case: it records the one before and draws the next.
+  struct Beside {
+    std::optional<Finished> finished;
+    std::optional<Item> next;
+    bool wait = false;  // there is no next one until cases of other jobs have ended
+  };
   using Runners = std::vector<std::unique_ptr<CaseRunner>>;
 
   void Work(int job);
@@ -77,8 +89,11 @@ class WorkerPool {
   std::optional<FailingProblem> StartOf(const Sighting& sighting);
   // Returns true if the target answered; else ends the run.
   bool Answered(Judged::Kind kind, const std::string& error);
+  void RecordFinished(Beside* beside);
+  void TakeNext(Beside* beside);
+  void Record(const Finished& finished);
   // Both return false if this thread is to end.
-  bool RunItem(const Item& item, CaseRunner* runner);
+  bool RunItem(const Item& item, CaseRunner* runner, Beside* beside);
   bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
   std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
   // Counts `bytes` more under findings/. Returns an empty text if they may be stored, else why not.

@@ -38,7 +38,8 @@ bool CaseRunner::Ready(std::string* error) {
   return worker_ != nullptr;
 }
 
-Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline) {
+Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline,
+                           const std::function<void()>& meanwhile) {
   Judged judged;
   // A worker that answers at once never makes this thread wait, so the flag is read here too.
   if (interrupt_ != nullptr && interrupt_->load()) {
@@ -50,7 +51,7 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
                                                               : Judged::Kind::kUnavailable;
     return judged;
   }
-  Answer answer = worker_->Ask(request, deadline);
+  Answer answer = worker_->Ask(request, deadline, meanwhile);
   if (answer.kind == Answer::Kind::kResult) {
     judged.result = std::move(answer.result);
     if (SpoilsWorker(judged.result)) Renew();
@@ -70,8 +71,8 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
   return judged;
 }
 
-Judged CaseRunner::Run(const Request& request) {
-  Judged first = RunOnce(request, deadline_);
+Judged CaseRunner::Run(const Request& request, const std::function<void()>& meanwhile) {
+  Judged first = RunOnce(request, deadline_, meanwhile);
   if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
     first = RunOnce(request, deadline_);
     first.retried = true;

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -45,8 +46,9 @@ class CaseRunner {
 
   // Starts the worker if none runs. Returns false, with the reason, if the target is not available.
   bool Ready(std::string* error);
-  // Judges a case, with a second attempt if the first one dies; the arbiter is not asked.
-  Judged Run(const Request& request);
+  // Judges a case, with a second attempt if the first one dies; the arbiter is not asked. `meanwhile`,
+  // if set, is called while the worker judges, or not at all if no worker began.
+  Judged Run(const Request& request, const std::function<void()>& meanwhile = {});
   // Judges again, with the arbiter, a case that Run found failing: nothing is a finding without the
   // arbiter. A case that passed, was skipped, or died is returned unchanged.
   Judged Confirm(Request request, Judged first);
@@ -56,7 +58,8 @@ class CaseRunner {
   // Calls Run and Confirm.
   Judged RunAndConfirm(const Request& request) { return Confirm(request, Run(request)); }
   // Makes one attempt: while shrinking, a death is an answer like any other.
-  Judged RunOnce(const Request& request, std::chrono::milliseconds deadline);
+  Judged RunOnce(const Request& request, std::chrono::milliseconds deadline,
+                 const std::function<void()>& meanwhile = {});
   // Makes the next case start in a fresh worker.
   void Renew() { worker_.reset(); }
 

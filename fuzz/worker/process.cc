@@ -64,11 +64,13 @@ WorkerProcess::~WorkerProcess() {
   if (socket_ >= 0) close(socket_);
 }
 
-Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds deadline) {
+Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds deadline,
+                          const std::function<void()>& meanwhile) {
   child_.MarkLog();
   const Patience patience = Until(deadline);
   MessageStatus status = SendMessage(socket_, Encode(request), patience);
   if (status != MessageStatus::kOk) return Ended(status);
+  if (meanwhile) meanwhile();
   std::vector<std::byte> bytes;
   status = ReceiveMessage(socket_, &bytes, patience);
   if (status != MessageStatus::kOk) return Ended(status);

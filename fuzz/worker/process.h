@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -59,8 +60,10 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  // After any answer but kResult the worker is gone and Ask must not be called again.
-  Answer Ask(const Request& request, std::chrono::milliseconds deadline);
+  // After any answer but kResult the worker is gone and Ask must not be called again. `meanwhile`, if
+  // set, is called once the request is sent.
+  Answer Ask(const Request& request, std::chrono::milliseconds deadline,
+             const std::function<void()>& meanwhile = {});
 
   const Hello& hello() const { return hello_; }
   pid_t pid() const { return child_.pid(); }

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/recipe/recipe.h"
@@ -134,6 +135,21 @@ TEST_F(Workers, AHangIsAFinding) {
   const pid_t pid = worker->pid();
   EXPECT_EQ(worker->Ask(Line(kBad), kShort).kind, Answer::Kind::kTimedOut);
   EXPECT_EQ(kill(pid, 0), -1);
+}
+
+// Fails if what a campaign does beside a case waits for the worker's answer, is done again with the second
+// attempt, or is done where no worker began.
+TEST_F(Workers, TheCallerWorksWhileTheWorkerDoes) {
+  CaseRunner runner = Runner(work_.Misbehaving("HANG"), kShort);
+  std::vector<std::chrono::steady_clock::time_point> calls;
+  const Judged judged = runner.Run(Line(kBad), [&] { calls.push_back(std::chrono::steady_clock::now()); });
+  const auto answered = std::chrono::steady_clock::now();
+  EXPECT_TRUE(judged.retried);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_GE(answered - calls[0], kShort);  // of the second attempt at least
+  interrupt_.store(true);
+  runner.Run(Line(kBad), [&] { calls.emplace_back(); });
+  EXPECT_EQ(calls.size(), 1U);
 }
 
 // Fails if a crash from memory that an earlier case damaged is dropped because it does not happen
