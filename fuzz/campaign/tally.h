@@ -34,6 +34,7 @@ struct Tally {
   std::map<CaseClass, ClassTally> classes;
   std::map<std::string, int64_t> signatures;  // cases that showed it
   std::map<std::string, int64_t> skip_reasons;
+  oracle::ConventionsSeen conventions;
 
   void Add(const CaseRecord& record);
 };

@@ -197,7 +197,8 @@ void DeviceSweep::JudgeConstant(Output output, const std::vector<int64_t>& rows,
   Watch(g, rows);
 }
 
-void DeviceSweep::JudgeGradient(const GradientRows& rows) {
+void DeviceSweep::JudgeGradient(GradientRows rows) {
+  rows.promises = promises_;
   Check(cudaDeviceSynchronize(), "the oracle's gradients");
   const Clock::time_point start = Clock::now();
   auto* const out = arena_.verdicts.Of<PartialVerdict>(kJudgeBlocks, "verdicts");

@@ -90,7 +90,7 @@ class DeviceSweep {
   void FinishWeight();
   void JudgeConstant(Output output, const std::vector<int64_t>& rows,
                      const std::vector<Expect>& expect);
-  void JudgeGradient(const GradientRows& rows);
+  void JudgeGradient(GradientRows rows);
   void Watch(const GradientRows& rows, const std::vector<int64_t>& problem_rows);
 
   void JudgeForward(DeviceVerdicts* out);
@@ -105,6 +105,7 @@ class DeviceSweep {
   Inputs inputs_;
   ArithmeticByTemperature by_temperature_;
   const Arithmetic& target_;
+  Promises promises_;
   RadiusRatios ratios_;
   LogitTerms common_;
   int64_t h_, v_, h_ld_, v_ld_, chunk_;

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
     const Element e = ElementOf(g, i, j);
     const double x = LoadFloat(got, row, j);
     if (isnan(e.bound) || e.bound < 0 || isnan(g.sum.radius_ratio)) mine.fault = true;
-    Add(JudgeElement(g.output, e, x), row, j, x, e, &mine);
+    Add(JudgeElement(g.output, e, x, g.promises), row, j, x, e, &mine);
   }
   const PartialVerdict all = Reduce<kThreads>(mine, [](PartialVerdict a, const PartialVerdict& b) {
     Merge(b, &a);

@@ -89,6 +89,7 @@ struct GradientRows {
   const double* row_limit = nullptr;  // the largest that partial sums may become; null: limit
   double limit = 0;
   GradientSum sum;
+  Promises promises;  // of the target
 };
 
 // The verdict of one block of threads.
