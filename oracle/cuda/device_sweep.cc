@@ -111,6 +111,7 @@ std::vector<DeviceSweep::Need> DeviceSweep::Needs(bool several_blocks) const {
           {&arena_.flags, kDouble, 0, "flags"},
           {&arena_.mass, kDouble, 0, "ranges of rows"},
           {&arena_.limit, kDouble, 0, "limits of rows"},
+          {&arena_.infinite_limit, kDouble, 0, "limits of rows' infinite elements"},
           {&arena_.problem_rows, kDouble, 0, "a list of rows"}};
 }
 

@@ -35,7 +35,7 @@ struct Arena {
   DeviceBlock grad_weight, grad_weight_error;  // [chunk][H], or [V][H] where there are several blocks
   DeviceBlock weight_max, weight_range;        // [H]
   DeviceBlock list, terms, gradient_terms, row_results, lowest, flags;  // [block]
-  DeviceBlock mass, limit, constant, problem_rows, verdicts, watched, gathered;
+  DeviceBlock mass, limit, infinite_limit, constant, problem_rows, verdicts, watched, gathered;
 };
 
 class DeviceSweep {
