@@ -14,8 +14,10 @@ namespace {
 // "A label whose logit is -inf": B_dz with E_p = phi = 0, [v = y] - p = 1 and no entropy term.
 InfiniteLabel InfiniteLabelOf(const Row& row, const Arithmetic& a, const Upstream& up, double widest) {
   InfiniteLabel label;
-  if (!std::isinf(row.label_z) || up.g == 0 || kPlanted == OracleDefect::kInfiniteLabelStays)
+  if (!std::isinf(row.label_z) || up.g == 0 || kPlanted == OracleDefect::kInfiniteLabelStays ||
+      up.drops_infinite_label) {
     return label;
+  }
   const double abs_g = std::fabs(up.g);
   // B_dx = |g|(5u + eps_g) + eta_f (2 + |g|)
   const double of_dx = abs_g * (5 * a.u + up.g_error) + a.result_underflow * (2 + abs_g);

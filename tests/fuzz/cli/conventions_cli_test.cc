@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a campaign of the built program says of a foreign target's conventions, and of a finding that the
-// arbiter was not asked about.
+// What a campaign of the built program says of a foreign target's conventions, and of a finding that
+// the arbiter was not asked about.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -147,8 +147,8 @@ TEST_F(Conventions, AnInvalidRow) {
 }
 
 TEST_F(Conventions, AnIgnoredRow) {
-  const auto listed = ElementsAre(
-      "logprob, entropy and lse of an ignored row: other values; the definition has 0");
+  const auto listed =
+      ElementsAre("logprob, entropy and lse of an ignored row: other values; the definition has 0");
   const OwnedProblem p = FirstLabel(Problem(), -100);
   const OwnedProblem reduced = FirstLabel(Reduced(kernel::Reduction::kSum), -100);
   EXPECT_THAT(Listed("IGNORED_COMPUTED", p), listed);
@@ -161,9 +161,14 @@ TEST_F(Conventions, AnIgnoredRow) {
 // Fails if 0 for the label's part in both gradients is a finding, or if 0 in one of them alone is none.
 TEST_F(Conventions, TheLabelAtInfinity) {
   const OwnedProblem p = LabelAtInfinity();
-  const CaseResult both = On("LABEL_ZERO", p);
-  EXPECT_THAT(both.findings, IsEmpty()) << both.findings.front().what;
-  EXPECT_THAT(On("LABEL_ZERO_IN_HIDDEN", p).findings, ::testing::Not(IsEmpty()));
+  EXPECT_THAT(Listed("DEFINITION", p), IsEmpty());
+  EXPECT_THAT(Listed("LABEL_ZERO", p),
+              ElementsAre("the label's part of both gradients where its logit is -infinity: 0; the "
+                          "definition has that of the formula"));
+  EXPECT_EQ(Found("LABEL_ZERO_IN_HIDDEN", p), "non-finite:grad_hidden");
+  oracle::ConventionsSeen seen = On("DEFINITION", p).conventions;
+  seen.Add(On("LABEL_ZERO", p).conventions);
+  EXPECT_THAT(ConventionLines(seen), ElementsAre(::testing::HasSubstr(": inconsistent, ")));
 }
 
 // Fails if a sign within its bound is a finding of a target that promises none, and if it is not of one
@@ -198,8 +203,7 @@ TEST(TallyOfConventions, ListsEachOnce) {
   Tally tally;
   for (const CaseResult* result : {&one, &one, &two}) {
     std::string error;
-    const auto record =
-        FromJson<CaseRecord>(ToJson(RecordOf(*result, false, {})), "record", &error);
+    const auto record = FromJson<CaseRecord>(ToJson(RecordOf(*result, false, {})), "record", &error);
     ASSERT_TRUE(record) << error;
     tally.Add(*record);
   }
