@@ -121,7 +121,7 @@ static void AddGradients(const plumbline_problem* p, int64_t i, const double* x,
     const double log_p = x[j] - row->max - row->log_s, prob = exp(log_p);
     double dz = g * ((j == label) - prob) - (prob > 0 ? k * prob * (log_p + row->entropy) : 0);
     double of_hidden = dz /= Temperature(p, i);
-    if (x[j] == -INFINITY) {
+    if (x[j] == -INFINITY && !row->empty) {
       if (SIDE == LABEL_ZERO || SIDE == LABEL_ZERO_IN_HIDDEN || j != label) of_hidden = 0;
       if (SIDE == LABEL_ZERO || j != label) dz = 0;
     }
