@@ -103,4 +103,8 @@ Json ToJson(const Tally& tally) {
   return json;
 }
 
+std::vector<std::string> ConventionsOf(const Tally& tally) {
+  return ConventionLines(tally.conventions);
+}
+
 }  // namespace plumbline::fuzz

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "fuzz/base/json.h"
 #include "fuzz/campaign/search/record.h"
@@ -40,5 +41,9 @@ struct Tally {
 };
 
 Json ToJson(const Tally& tally);
+
+// Returns one line for each convention that the target follows otherwise than the definition
+// (ConventionLines).
+std::vector<std::string> ConventionsOf(const Tally& tally);
 
 }  // namespace plumbline::fuzz

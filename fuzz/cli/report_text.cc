@@ -7,7 +7,6 @@
 
 #include "fuzz/base/text.h"
 #include "fuzz/campaign/search/assurance.h"
-#include "fuzz/examine/conventions.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -177,7 +176,7 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
       text += Text("%s: the arbiter was not asked about %td findings, each of which says why\n",
                    target.c_str(), silent);
     }
-    for (const std::string& line : ConventionLines(tally.conventions)) {
+    for (const std::string& line : ConventionsOf(tally)) {
       text += target + ": convention: " + line + "\n";
     }
     for (const auto& [reason, count] : tally.skip_reasons) {
