@@ -90,7 +90,7 @@ struct GradientRows {
   double limit = 0;
   const double* row_infinite_limit = nullptr;  // null: negative (InfiniteElement)
   GradientSum sum;
-  Promises promises;  // of the target
+  Promises promises = {};  // of the target
 };
 
 // The verdict of one block of threads.
