@@ -187,7 +187,7 @@ TEST(Description, DocumentAndProgramAgree) {
                             c.fp32_grads, c.strided_inputs, c.zero_stride_grads, c.special_values,
                             c.invalid_labels, c.deterministic, c.batch_invariant, k.exp_gradual,
                             k.label_logit_separate, k.plain_logprob, k.plain_entropy,
-                            k.recompute_same_bits},
+                            k.recompute_same_bits, k.promises.definition, k.promises.signs},
           std::vector<int64_t>{c.hidden_multiple, c.vocab_multiple, c.rows_multiple, k.block,
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
                                k.row_chunk},
