@@ -31,8 +31,9 @@ enum class OracleDefect : uint8_t {
   kInfiniteLabelStays,  // dz = 0 at a label of -inf, where g / T is right
   kIgnoredRowCounted,   // the mean divides by N, not by the rows that are not ignored
   // Wrong judging.
-  kSmallRadius,  // a radius 2^12 times too small
-  kNaNPasses,    // a comparison that is false for a NaN, and so passes it
+  kSmallRadius,     // a radius 2^12 times too small
+  kNaNPasses,       // a comparison that is false for a NaN, and so passes it
+  kLatitudeForAll,  // either side of a convention passes, also of a target that promises one
 };
 
 #ifndef PLUMBLINE_ORACLE_DEFECT

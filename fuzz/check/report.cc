@@ -66,7 +66,7 @@ std::string Wrong(const JudgedOutput& o) {
   if (v.failure == oracle::Failure::kBound) {
     text += Text(" (off by %.3g times the bound)", v.tightness);
   }
-  // Of a target that promises no signs, one beyond its bound is said to be wrong all the same.
+  // A wrong sign is named also where none was promised and the bound is what fails.
   if (v.output == Output::kLogprob && v.got > 0) text += "; a log-probability is never positive";
   if (v.output == Output::kEntropy && v.got < 0) text += "; an entropy is never negative";
   text += "\n       ";
