@@ -188,8 +188,9 @@ class Rounds {
     bool may = false;
     for (size_t e = 0; e < excepted_.size(); ++e) {
       if (row != (output == kGradHidden ? excepted_[e].row : excepted_[e].label)) continue;
-      // A label's row of grad_weight is a sum over rows, so a row counts by its own grad_hidden.
-      changed_[e] = changed_[e] || output == kGradHidden;
+      // A row of grad_weight is a sum over rows, so a row counts by its own grad_hidden if there is
+      // one.
+      changed_[e] = changed_[e] || output == kGradHidden || !placement_.results().grad_hidden;
       may = true;
     }
     return may;
