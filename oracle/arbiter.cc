@@ -232,7 +232,8 @@ struct Arbiter::State {
     return row;
   }
 
-  // dz_v = (g ([v = y] - p_v) - k p_v (ln p_v + H)) / T, and p ln p = 0 at p = 0.
+  // dz_v = (g ([v = y] - p_v) - k p_v (ln p_v + H)) / T, and p ln p = 0 at p = 0, as at a logit of
+  // -inf.
   void Differentiate(int64_t i, const std::vector<Extended>& x, const std::vector<Real>& p,
                      Row* row) const {
     const double upstream = UpstreamLogprob(i), k = UpstreamEntropy(i);
@@ -247,10 +248,6 @@ struct Arbiter::State {
     const Real temperature = Temperature(i);
     row->d_logits.reserve(x.size());
     for (size_t v = 0; v < x.size(); ++v) {
-      if (x[v].kind == Class::kMinusInf) {  // takes part in nothing, not even at the label
-        row->d_logits.push_back(0);
-        continue;
-      }
       Real dx = g * ((v == label ? 1 : 0) - p[v]);
       if (p[v] != 0) dx -= k * p[v] * (x[v].value - row->lse + row->entropy);
       row->d_logits.push_back(dx / temperature);

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "kernel/dtype.h"
+#include "oracle/convention.h"
 
 namespace plumbline::oracle {
 
@@ -75,6 +76,9 @@ struct Contract {
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
   int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
   int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
+
+  // What is no arithmetic: conventions and signs. A black box promises neither.
+  Promises promises;
 };
 
 }  // namespace plumbline::oracle

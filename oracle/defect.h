@@ -28,11 +28,12 @@ enum class OracleDefect : uint8_t {
   // Wrong values.
   kLabelSign,           // the sign of the label's term of dx
   kEntropySign,         // the sign of the entropy's gradient
-  kInfiniteLabelMoves,  // dz = g at a label of -inf, where 0 is right
+  kInfiniteLabelStays,  // dz = 0 at a label of -inf, where g / T is right
   kIgnoredRowCounted,   // the mean divides by N, not by the rows that are not ignored
   // Wrong judging.
-  kSmallRadius,  // a radius 2^12 times too small
-  kNaNPasses,    // a comparison that is false for a NaN, and so passes it
+  kSmallRadius,     // a radius 2^12 times too small
+  kNaNPasses,       // a comparison that is false for a NaN, and so passes it
+  kLatitudeForAll,  // either side of a convention passes, also of a target that promises one
 };
 
 #ifndef PLUMBLINE_ORACLE_DEFECT

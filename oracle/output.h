@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "oracle/convention.h"
+
 namespace plumbline::oracle {
 
 enum class Output : uint8_t { kLogprob, kLoss, kEntropy, kLse, kGradHidden, kGradWeight };
@@ -33,6 +35,10 @@ enum class Expect : uint8_t {
   kMinusInf,
   kVacuous,      // must be finite, but the bound says nothing: never a pass
   kUnspecified,  // any value
+  // Where a convention decides (oracle/convention.h); value, radius and bound are 0.
+  kEmptyLse,   // NaN, or by convention -infinity
+  kEmptyMean,  // 0 of either sign, or by convention NaN
+  kIgnored,    // 0 of either sign, or by convention any value
 };
 
 struct Element {
@@ -48,7 +54,7 @@ enum class Failure : uint8_t {
   kNone,
   kBound,      // finite, and farther away than bound + radius
   kNonFinite,  // NaN or infinite where a finite value is required, or the reverse
-  kSign,       // logprob > 0 or entropy < 0: wrong without any tolerance
+  kSign,       // logprob > 0 or entropy < 0 of a target that promises signs
   kNotZero,    // +0 is required, bit for bit
 };
 
@@ -56,6 +62,7 @@ struct JudgedElement {
   Verdict verdict = Verdict::kPass;
   Failure failure = Failure::kNone;
   double tightness = 0;  // excess error over bound, >= 0, may be infinite (oracle/verdict/verdict.h)
+  ConventionsSeen conventions = {};
 };
 
 }  // namespace plumbline::oracle

@@ -25,6 +25,7 @@ enum class HarnessDefect : uint8_t {
   kLastErrorIgnored,     // an error that a run left behind is not reported
   // The arbiter (second_opinion.cc).
   kArbiterIgnored,  // the arbiter's answer is not compared
+  kSilenceIsKept,   // an element that it was not asked about does not say so
   // Workers (process.cc, case_runner.cc).
   kDeathPasses,    // a worker that died has passed the case
   kHangPasses,     // ... or one that was killed at its deadline

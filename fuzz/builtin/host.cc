@@ -71,6 +71,9 @@ std::string DescribeTarget(std::string_view name, std::string_view device, const
   description["version"] = kVersion;
   description["device"] = device;
   description["contract"] = contract;
+  // The operator is held to kernel/OPERATION.md to the letter.
+  description["contract"]["conventions"] = "definition";
+  description["contract"]["signs"] = true;
   return description.Dump();
 }
 

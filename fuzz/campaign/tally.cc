@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
+#include "fuzz/examine/conventions.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -36,6 +37,7 @@ void Tally::Add(const CaseRecord& record) {
     ++faults;
     return;
   }
+  conventions.Add(record.conventions);
   if (record.verdict != oracle::Verdict::kSkipped) {
     ClassTally& mine = classes[record.case_class];
     ++mine.cases;
@@ -79,7 +81,8 @@ Json ToJson(const Tally& tally) {
                            {"arbitrated", tally.arbitrated},
                            {"elements", NamedCounts(tally.elements)},
                            {"classes", Json::Array{}},
-                           {"aims", Json::Object{}}};
+                           {"aims", Json::Object{}},
+                           {"conventions", ConventionsJson(tally.conventions)}};
   std::map<std::string, std::map<std::string, ElementCounts>> aims;
   for (const auto& [case_class, mine] : tally.classes) {
     Json entry =
@@ -98,6 +101,10 @@ Json ToJson(const Tally& tally) {
     for (const auto& [output, counts] : outputs) json["aims"][aim][output] = NamedCounts(counts);
   }
   return json;
+}
+
+std::vector<std::string> ConventionsOf(const Tally& tally) {
+  return ConventionLines(tally.conventions);
 }
 
 }  // namespace plumbline::fuzz

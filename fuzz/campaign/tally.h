@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "fuzz/base/json.h"
 #include "fuzz/campaign/search/record.h"
@@ -34,10 +35,15 @@ struct Tally {
   std::map<CaseClass, ClassTally> classes;
   std::map<std::string, int64_t> signatures;  // cases that showed it
   std::map<std::string, int64_t> skip_reasons;
+  oracle::ConventionsSeen conventions;
 
   void Add(const CaseRecord& record);
 };
 
 Json ToJson(const Tally& tally);
+
+// Returns one line for each convention that the target follows otherwise than the definition
+// (ConventionLines).
+std::vector<std::string> ConventionsOf(const Tally& tally);
 
 }  // namespace plumbline::fuzz

@@ -112,7 +112,8 @@ bool Same(double a, double b) {
 bool Same(const Finding& a, const Finding& b) {
   return a.kind == b.kind && a.output == b.output && a.row == b.row && a.column == b.column &&
          Same(a.got, b.got) && Same(a.expected, b.expected) && Same(a.bound, b.bound) &&
-         Same(a.tightness, b.tightness) && a.arbiter == b.arbiter && a.what == b.what;
+         Same(a.tightness, b.tightness) && a.arbiter == b.arbiter &&
+         a.arbiter_silent == b.arbiter_silent && a.what == b.what;
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ std::string ShowFinding(const Finding& f) {
     text += Text("    ratio     %.4g\n", f.tightness);
   }
   if (!f.arbiter.empty()) text += "    arbiter   " + f.arbiter + "\n";
+  if (!f.arbiter_silent.empty()) text += "    arbiter   not asked: " + f.arbiter_silent + "\n";
   return text;
 }
 

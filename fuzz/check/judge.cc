@@ -35,25 +35,25 @@ std::vector<Watched> WatchRows(const kernel::Results& results, int64_t rows) {
 std::vector<int64_t> WrongRows(const std::vector<Watched>& watched, const DumpSample& sample) {
   std::set<int64_t> wrong;
   for (const Watched& w : watched) {
-    if (oracle::Judge(w.output, w.expected, w.got).verdict == oracle::Verdict::kFail) {
-      wrong.insert(sample.rows()[static_cast<size_t>(w.row)]);
-    }
+    if (w.failed) wrong.insert(sample.rows()[static_cast<size_t>(w.row)]);
   }
   return {wrong.begin(), wrong.end()};
 }
 
 // Reference and arbiter must agree within the reference's radius, and an element that fails by the one
 // must fail by the other.
-std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a) {
+std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a,
+                         const oracle::Promises& promises) {
   const Element& e = v.expected;
-  if (Agrees(e, a) && FailsByArbiter(v.output, e, v.got, a)) return {};
+  if (Agrees(e, a) && FailsByArbiter(v.output, e, v.got, a, promises)) return {};
   return Place(oracle::Name(v.output), v.row, v.column) +
          Text(": got %.17g; reference %.17g, radius %.3g, bound %.3g; arbiter ", v.got, e.value,
               e.radius, e.bound) +
          a.digits;
 }
 
-void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, DumpVerdict* verdict) {
+void Arbitrate(const kernel::Problem& problem, const oracle::Promises& promises,
+               const JudgeDumpOptions& options, DumpVerdict* verdict) {
   // Under `mean` the arbiter would divide by the number of rows that it sees.
   const bool another_mean = options.counted_rows && problem.reduction == kernel::Reduction::kMean;
   double cost_left = options.arbiter_cost;
@@ -62,18 +62,18 @@ void Arbitrate(const kernel::Problem& problem, const JudgeDumpOptions& options, 
     const OutputVerdict& v = output.verdict;
     if (v.fail == 0) continue;
     if (another_mean && v.output == Output::kGradHidden) {
-      output.arbiter_silent = "knows these rows only, and the mean is over all";
+      output.arbiter_silent = "it knows these rows only, and the mean is over all";
       continue;
     }
     const double cost = arbiter.Cost(v.output, v.row, v.column);
     if (cost > cost_left) {
-      output.arbiter_silent = Text("would take about %.0f s", cost / kArbiterCostASecond);
+      output.arbiter_silent = TooDear(cost);
       continue;
     }
     cost_left -= cost;
     const ArbiterValue value = arbiter.Evaluate(v.output, v.row, v.column);
     output.arbiter = value.digits;
-    if (verdict->fault.empty()) verdict->fault = Disagreement(v, value);
+    if (verdict->fault.empty()) verdict->fault = Disagreement(v, value, promises);
   }
 }
 
@@ -95,6 +95,7 @@ void Judge(const kernel::Problem& problem, const kernel::Results& results, const
     }
     verdict->judged += v.pass + v.fail;
     verdict->wrong += v.fail;
+    verdict->conventions.Add(v.conventions);
     verdict->outputs.push_back(std::move(output));
   }
   watched->insert(watched->end(), mine.begin(), mine.end());
@@ -119,7 +120,7 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
   if (verdict.interrupted) return verdict;
   verdict.wrong_rows = WrongRows(watched, sample);
   if (verdict.wrong > 0 && verdict.fault.empty()) {
-    Arbitrate(sample.problem(), options, &verdict);
+    Arbitrate(sample.problem(), contract.promises, options, &verdict);
   }
   return verdict;
 }

@@ -37,13 +37,12 @@ struct DumpVerdict {
   std::vector<int64_t> wrong_rows;
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0;
+  oracle::ConventionsSeen conventions;
   std::string fault;         // not empty: the harness contradicted itself
   bool interrupted = false;  // true if not everything was judged
 };
 
 inline constexpr int64_t kMaxWatchedRows = 4096;
-// The arbiter's speed, in units of oracle::Arbiter::Cost a second.
-inline constexpr double kArbiterCostASecond = 5e6;
 
 // With a reduction, logprob is judged as that of the same problem without one.
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,

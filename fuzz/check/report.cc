@@ -8,6 +8,7 @@
 
 #include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
+#include "fuzz/examine/conventions.h"
 #include "kernel/dtype.h"
 #include "oracle/verdict/verdict.h"
 
@@ -27,6 +28,12 @@ std::string Required(const oracle::Element& e) {
       return "+inf";
     case oracle::Expect::kMinusInf:
       return "-inf";
+    case oracle::Expect::kEmptyLse:
+      return "NaN, or -inf by convention";
+    case oracle::Expect::kEmptyMean:
+      return "0, or NaN by convention";
+    case oracle::Expect::kIgnored:
+      return "0, or anything by convention";
     case oracle::Expect::kUnspecified:
       return "anything";
     default:
@@ -56,14 +63,14 @@ std::string Wrong(const JudgedOutput& o) {
   const OutputVerdict& v = o.verdict;
   std::string text =
       "wrong: " + WorstPlace(o) + Text(" = %.9g where ", v.got) + Required(v.expected) + " is required";
-  if (v.failure == oracle::Failure::kSign) {
-    text += v.output == Output::kLogprob ? "; a log-probability is never positive"
-                                         : "; an entropy is never negative";
-  } else if (v.failure == oracle::Failure::kBound) {
+  if (v.failure == oracle::Failure::kBound) {
     text += Text(" (off by %.3g times the bound)", v.tightness);
   }
+  // A wrong sign is named also where none was promised and the bound is what fails.
+  if (v.output == Output::kLogprob && v.got > 0) text += "; a log-probability is never positive";
+  if (v.output == Output::kEntropy && v.got < 0) text += "; an entropy is never negative";
   text += "\n       ";
-  text += o.arbiter.empty() ? "the arbiter was not asked: it " + o.arbiter_silent
+  text += o.arbiter.empty() ? "the arbiter was not asked: " + o.arbiter_silent
                             : "the arbiter agrees: " + o.arbiter;
   return text + "\n";
 }
@@ -128,6 +135,9 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
     text += "rows whose logprob, entropy or lse is wrong: " +
             RowList(report.verdict.wrong_rows, sample.rows().size()) + "\n";
   }
+  for (const std::string& line : ConventionLines(report.verdict.conventions)) {
+    text += "convention: " + line + "\n";
+  }
   for (const std::string& line : report.diagnosis) text += "diagnosis: " + line + "\n";
   for (const std::string& line : report.not_looked_at) text += "not looked at: " + line + "\n";
   return text;
@@ -165,12 +175,14 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
       worst["required"] = Required(v.expected);
       if (v.fail > 0) worst["failure"] = oracle::Name(v.failure);
       if (!o.arbiter.empty()) worst["arbiter"] = o.arbiter;
+      if (!o.arbiter_silent.empty()) worst["arbiter_silent"] = o.arbiter_silent;
     }
     json["outputs"].Append(std::move(output));
   }
   const auto list = [](const auto& items) { return Json::Array(items.begin(), items.end()); };
   json["wrong_rows"] = list(report.verdict.wrong_rows);
   json["not_looked_at"] = list(report.not_looked_at);
+  json["conventions"] = ConventionsJson(report.verdict.conventions);
   json["diagnosis"] = list(report.diagnosis);
   return json;
 }

@@ -7,6 +7,7 @@
 #include "fuzz/base/regular_file.h"
 #include "fuzz/check/diagnosis.h"
 #include "fuzz/check/report.h"
+#include "fuzz/examine/second_opinion.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"

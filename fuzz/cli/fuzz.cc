@@ -33,12 +33,15 @@ class Printer {
 
   void Tell(const CampaignEvent& event) {
     const Sighting& sighting = event.sighting;
+    const std::string& reason = sighting.finding.arbiter_silent;
+    const std::string silent = reason.empty() ? "" : "     the arbiter was not asked: " + reason + "\n";
     switch (event.kind) {
       case CampaignEvent::Kind::kNote:
         return Print("note: " + event.text + "\n");
       case CampaignEvent::Kind::kSighting:
         return Print("seen " + sighting.signature + " on " + sighting.target + ": " +
-                     sighting.finding.what + (production_ ? "\n" : "\n     shrinking it ...\n"));
+                     sighting.finding.what + "\n" + silent +
+                     (production_ ? "" : "     shrinking it ...\n"));
       case CampaignEvent::Kind::kStored:
         return Print("\n" +
                      FindingBlock(sighting, ++stored_, WhyOf(sighting.regime), console_.program, out_,

@@ -119,6 +119,9 @@ std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_v
   text += "  regime   " + sighting.regime + (why.empty() ? "" : ": " + std::string(why)) + "\n";
   text += "  wrong    " + finding.what + "\n";
   if (!finding.arbiter.empty()) text += "           the arbiter's value: " + finding.arbiter + "\n";
+  if (!finding.arbiter_silent.empty()) {
+    text += "           the arbiter was not asked: " + finding.arbiter_silent + "\n";
+  }
   if (sighting.kept) {
     const StoredFinding& t = *sighting.kept;
     if (!production) {
@@ -165,6 +168,17 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
                      : "%s: the arbiter was asked about %" PRId64 " elements%s\n",
                  target.c_str(), tally.arbitrated,
                  tally.arbitrated > 0 && tally.faults == 0 ? " and agrees on each" : "");
+    const auto silent = std::count_if(
+        summary.sightings.begin(), summary.sightings.end(), [&t = target](const Sighting& s) {
+          return s.target == t && !(s.kept ? s.kept->finding : s.finding).arbiter_silent.empty();
+        });
+    if (silent > 0) {
+      text += Text("%s: the arbiter was not asked about %td findings, each of which says why\n",
+                   target.c_str(), silent);
+    }
+    for (const std::string& line : ConventionsOf(tally)) {
+      text += target + ": convention: " + line + "\n";
+    }
     for (const auto& [reason, count] : tally.skip_reasons) {
       text += Text("%s: %" PRId64 " skipped: ", target.c_str(), count) + reason + "\n";
     }

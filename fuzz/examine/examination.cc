@@ -24,6 +24,7 @@ std::string Requirement(const Element& e) {
     case oracle::Expect::kPlusZero:
       return "exactly +0 is required";
     case oracle::Expect::kNaN:
+    case oracle::Expect::kEmptyLse:
       return "NaN is required";
     case oracle::Expect::kPlusInf:
       return "+infinity is required";
@@ -105,6 +106,7 @@ void Merge(const std::string& name, CaseResult more, CaseResult* all) {
     same->unspecified += o.unspecified;
     same->tightness = std::max(same->tightness, o.tightness);
   }
+  all->conventions.Add(more.conventions);
   if (all->harness_fault.empty()) all->harness_fault = more.harness_fault;
   all->arbitrated += more.arbitrated;
   all->target_seconds += more.target_seconds;
@@ -149,6 +151,8 @@ bool RunTwice(const OwnedProblem& problem, bool held_up, Runs* runs, CaseResult*
     // If the data are invalid, a refusal is right, and its outputs are unspecified.
     if (first.status == RunStatus::kFailed || !HasInvalidRow(problem)) {
       StatusFinding(first, result);
+    } else {
+      result->conventions.Note(oracle::Convention::kInvalidRow, true);
     }
     return false;
   }
@@ -172,7 +176,11 @@ bool TakeJudgement(const oracle::Judgement& judgement, std::optional<int64_t> fi
         {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
     judged = judged || v.pass > 0 || v.fail > 0;
     failed = failed || v.fail > 0;
+    result->conventions.Add(v.conventions);
     if (v.fail > 0) result->findings.push_back(FromVerdict(v));
+  }
+  if (judgement.first_invalid_row >= 0 && !failed) {
+    result->conventions.Note(oracle::Convention::kInvalidRow, false);
   }
   if (first_invalid_row) CompareInvalidRow(*first_invalid_row, judgement.first_invalid_row, result);
   if (!judged && !Planted(HarnessDefect::kUnspecifiedPasses)) {
@@ -190,6 +198,7 @@ CaseResult Conclude(std::span<const Target* const> targets, std::vector<CaseResu
       Merge(targets[i]->name(), std::move(results[i]), &result);
     }
   }
+  if (targets.front()->description().contract.promises.definition) result.conventions = {};
   std::stable_sort(result.findings.begin(), result.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
   if (!result.findings.empty()) result.verdict = oracle::Verdict::kFail;

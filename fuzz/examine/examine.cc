@@ -92,12 +92,14 @@ void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<con
                        SecondOpinion* opinion, CaseResult* result) {
   for (const OutputVerdict& v : verdicts) {
     if (v.fail == 0) continue;
-    std::string digits;
-    result->harness_fault =
-        opinion->Ask({v.output, v.row, v.column, v.expected, v.got}, /*failed=*/true, &digits);
+    std::string digits, silent;
+    result->harness_fault = opinion->Ask({v.output, v.row, v.column, v.expected, v.got, true},
+                                         /*failed=*/true, &digits, &silent);
     if (!result->harness_fault.empty()) return;
     for (Finding& f : result->findings) {
-      if (f.output == oracle::Name(v.output) && f.kind == KindOf(v.failure)) f.arbiter = digits;
+      if (f.output != oracle::Name(v.output) || f.kind != KindOf(v.failure)) continue;
+      f.arbiter = digits;
+      f.arbiter_silent = silent;
     }
   }
   result->harness_fault = opinion->AskAll(random);
@@ -183,7 +185,8 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
   }
   CaseResult& first = all.front()->result;
   if (!fault && (failing.empty() ? options.arbiter_on_pass : options.arbiter)) {
-    SecondOpinion opinion(problem, options.arbiter_cost);
+    SecondOpinion opinion(problem, options.arbiter_cost,
+                          all.front()->target().description().contract.promises);
     for (const size_t i : failing) {
       ArbitrateFailures(judgements[i].outputs, std::span(seen[i]).first(random.size()), &opinion,
                         &all[i]->result);

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "fuzz/examine/conventions.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -40,6 +42,7 @@ void Fields(FieldVisitor& io, Finding& f) {
   io("bound", f.bound);
   io("tightness", f.tightness);
   io.IfSet("arbiter", f.arbiter);
+  io.IfSet("arbiter_silent", f.arbiter_silent);
   io("what", f.what);
 }
 
@@ -55,6 +58,7 @@ void Fields(FieldVisitor& io, OutputSummary& o) {
 void Fields(FieldVisitor& io, CaseResult& r) {
   io("verdict", r.verdict, VerdictNames());
   io.IfSet("skip_reason", r.skip_reason);
+  if (io.Has("conventions", !r.conventions.empty())) io("conventions", r.conventions);
   io.IfSet("harness_fault", r.harness_fault);
   io.IfSet("arbitrated", r.arbitrated);
   io.IfSet("findings", r.findings);

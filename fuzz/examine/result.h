@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuzz/base/fields.h"
+#include "oracle/convention.h"
 #include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
@@ -37,8 +38,9 @@ struct Finding {
   std::string output;             // "logprob", "grad_weight", ...; empty where none is concerned
   int64_t row = -1, column = -1;  // the worst element's
   double got = 0, expected = 0, bound = 0, tightness = 0;
-  std::string arbiter;  // 40 digits, where the arbiter was asked
-  std::string what;     // one sentence for a person
+  std::string arbiter;         // 40 digits, where the arbiter was asked
+  std::string arbiter_silent;  // why it was not asked about a value: "it would take about 12 s"
+  std::string what;            // one sentence for a person
 
   // Two findings with the same signature are taken, until they are shrunk, to have one cause.
   std::string Signature() const;  // "bound:logprob"
@@ -55,8 +57,9 @@ struct CaseResult {
   std::string skip_reason;
   std::vector<Finding> findings;  // worst first; empty unless kFail
   std::vector<OutputSummary> outputs;
-  std::string harness_fault;  // not empty: exit status 3
-  int64_t arbitrated = 0;     // elements that the arbiter was asked about
+  oracle::ConventionsSeen conventions;  // empty of a target that promises the definition's
+  std::string harness_fault;            // not empty: exit status 3
+  int64_t arbitrated = 0;               // elements that the arbiter was asked about
   // expand_seconds is set by who expands the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };

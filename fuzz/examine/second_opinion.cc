@@ -41,6 +41,7 @@ bool Agrees(const Element& e, const ArbiterValue& a) {
   using Class = ArbiterValue::Class;
   switch (e.expect) {
     case oracle::Expect::kNaN:
+    case oracle::Expect::kEmptyLse:
       return a.kind == Class::kNaN;
     case oracle::Expect::kPlusInf:
       return a.kind == Class::kPlusInf;
@@ -56,12 +57,17 @@ bool Agrees(const Element& e, const ArbiterValue& a) {
   }
 }
 
-bool FailsByArbiter(Output output, const Element& expected, double got, const ArbiterValue& value) {
+std::string TooDear(double cost) {
+  return Text("it would take about %.0f s", std::ceil(cost / kArbiterCostASecond));
+}
+
+bool FailsByArbiter(Output output, const Element& expected, double got, const ArbiterValue& value,
+                    const oracle::Promises& promises) {
   if (value.kind != ArbiterValue::Class::kFinite) return true;
   Element exact = expected;
   exact.value = value.high;
   exact.radius = std::fabs(value.low);
-  return oracle::Judge(output, exact, got).verdict == oracle::Verdict::kFail;
+  return oracle::Judge(output, exact, got, promises).verdict == oracle::Verdict::kFail;
 }
 
 std::vector<Watched> RandomElements(const kernel::Results& results, uint64_t seed, int count) {
@@ -113,12 +119,17 @@ double SpreadCost(uint64_t seed, int64_t rows, int64_t vocab, int64_t hidden_siz
   return row * static_cast<double>(Whole(seed) ? rows : std::min<int64_t>(rows, 1));
 }
 
-SecondOpinion::SecondOpinion(const kernel::Problem& problem, double cost)
-    : arbiter_(problem), left_(cost) {}
+SecondOpinion::SecondOpinion(const kernel::Problem& problem, double cost,
+                             const oracle::Promises& promises)
+    : arbiter_(problem), left_(cost), promises_(promises) {}
 
-std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digits) {
+std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digits,
+                               std::string* silent) {
   const double cost = arbiter_.Cost(w.output, w.row, w.column);
-  if (cost > left_) return {};
+  if (cost > left_) {
+    if (silent != nullptr && !Planted(HarnessDefect::kSilenceIsKept)) *silent = TooDear(cost);
+    return {};
+  }
   left_ -= cost;
   ++asked_;
   const ArbiterValue value = arbiter_.Evaluate(w.output, w.row, w.column);
@@ -129,7 +140,7 @@ std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digit
            Text(": reference %.17g, radius %.3g; arbiter ", w.expected.value, w.expected.radius) +
            value.digits;
   }
-  if (!failed || FailsByArbiter(w.output, w.expected, w.got, value)) return {};
+  if (!failed || FailsByArbiter(w.output, w.expected, w.got, value, promises_)) return {};
   return place + Text(": %.17g fails by the reference and passes by the arbiter, ", w.got) +
          value.digits;
 }

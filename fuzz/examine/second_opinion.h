@@ -34,17 +34,25 @@ double SpreadCost(uint64_t seed, int64_t rows, int64_t vocab, int64_t hidden_siz
 bool Agrees(const oracle::Element& expected, const oracle::ArbiterValue& value);
 // True if `got`, which fails by the reference, fails by the arbiter's value as well.
 bool FailsByArbiter(oracle::Output output, const oracle::Element& expected, double got,
-                    const oracle::ArbiterValue& value);
+                    const oracle::ArbiterValue& value, const oracle::Promises& promises);
+
+// The arbiter's speed, in units of oracle::Arbiter::Cost a second.
+inline constexpr double kArbiterCostASecond = 5e6;
+// Why an element of that cost was not asked about: "it would take about 12 s".
+std::string TooDear(double cost);
 
 class SecondOpinion {
  public:
   // The problem must outlive this object. `cost` is the budget in all, in the units of Arbiter::Cost;
-  // an element that would exceed it is not asked about.
-  SecondOpinion(const kernel::Problem& problem, double cost);
+  // an element that would exceed it is not asked about. `promises` are the target's.
+  SecondOpinion(const kernel::Problem& problem, double cost,
+                const oracle::Promises& promises = oracle::kToTheLetter);
 
   // Returns an empty text, or the disagreement of reference and arbiter. `failed`: the element fails by
-  // the reference. Sets *digits (may be null) if the arbiter was asked.
-  std::string Ask(const oracle::Watched& element, bool failed, std::string* digits);
+  // the reference. *digits (may be null) is set if the arbiter was asked, else *silent (may be null),
+  // to the reason.
+  std::string Ask(const oracle::Watched& element, bool failed, std::string* digits,
+                  std::string* silent = nullptr);
   // Asks about one element after another, none of which failed, up to the first disagreement.
   std::string AskAll(std::span<const oracle::Watched> elements);
 
@@ -53,6 +61,7 @@ class SecondOpinion {
  private:
   oracle::Arbiter arbiter_;
   double left_;
+  oracle::Promises promises_;
   int64_t asked_ = 0;
 };
 

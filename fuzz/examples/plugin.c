@@ -18,9 +18,9 @@ static const char* Describe(void) { return TEXT({
   "name": "example", "capabilities": {"dtypes": ["fp32"], "label_dtypes": ["int64"], "temperature": "none",
   "weight_layouts": ["vocab_major"], "reductions": ["none"], "ignore_index": false, "invalid_labels": false,
   "special_values": false, "strided_inputs": false, "zero_stride_grads": false}, "contract": {
-  "accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32"}}); }
+  "accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32",
+  "conventions": "definition", "signs": true}}); }
 // clang-format on
-
 static void* Data(const DLTensor* t) { return t ? (char*)t->data + t->byte_offset : NULL; }
 
 static int Run(const plumbline_problem* p, plumbline_results* r, void* stream, char* why, size_t size) {

@@ -25,6 +25,7 @@ constexpr std::array<Word, 3> kFlushes = {"none", "results", "operands"};
 constexpr std::array<Word, 2> kScales = {"before", "after"};
 constexpr std::array<Word, 3> kShifts = {"exact_max", "fused_stored", "other"};
 constexpr std::array<Word, 2> kProbabilities = {"ratio", "exp_of_lse"};
+constexpr std::array<Word, 2> kConventionSides = {"either", "definition"};
 
 // Reads a list of some of the names, at least one and none twice.
 template <class Value>
@@ -131,6 +132,10 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   ReadDtype(io, "accumulator", &c.accumulator);
   io("vocab_chunk", c.vocab_chunk, 0, INT64_MAX);
   io("row_chunk", c.row_chunk, 0, INT64_MAX);
+  size_t side = c.promises.definition ? 1 : 0;
+  io("conventions", side, kConventionSides);
+  c.promises.definition = side == 1;
+  io("signs", c.promises.signs);
 }
 
 void Fields(FieldVisitor& io, Description& d) {

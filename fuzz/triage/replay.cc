@@ -14,13 +14,18 @@ namespace {
 
 constexpr size_t kHistory = 8;
 
+std::string Arbitrated(const Finding& finding) {
+  if (!finding.arbiter.empty()) return "; the arbiter: " + finding.arbiter;
+  return finding.arbiter_silent.empty() ? "" : "; the arbiter was not asked: " + finding.arbiter_silent;
+}
+
 std::pair<Replayed, std::string> Compare(const Case& c, const Judged& judged) {
   const CaseResult& result = judged.result;
   const std::string signature = c.finding.Signature();
   if (!result.harness_fault.empty()) return {Replayed::kFault, result.harness_fault};
   if (const Finding* same = FindSignature(result, signature)) {
     return {judged.once.contains(signature) ? Replayed::kFailsOnce : Replayed::kFails,
-            same->what + (same->arbiter.empty() ? "" : "; the arbiter: " + same->arbiter)};
+            same->what + Arbitrated(*same)};
   }
   if (!result.findings.empty()) {
     const Finding& worst = result.findings.front();

@@ -4,7 +4,8 @@
 //   p = e / s,  ln p = -(t + l)
 //   dx = g ([v = y] - p) - k p (ln p + H),  dz = dx / T
 // The 1 at the label is combined with p before anything is rounded to a narrower type. p (ln p + H) is
-// read as 0 at p = 0. dz is 0 at a logit of -inf, where g ([v = y] - p) would be g for the label.
+// read as 0 at p = 0. At a logit of -inf p is 0, so dz is g / T for the label and 0 for any other
+// column.
 
 #pragma once
 
@@ -46,7 +47,7 @@ void TileGradient(RowGradient row, int64_t label, DType dtype, float* z, const H
   };
   const bool has_label = label >= 0 && label < kTile;
   float at_label = 0;
-  if (has_label) at_label = z[label] == -kInfinity ? 0 : gradient(1, p[label], t[label]);
+  if (has_label) at_label = gradient(1, p[label], t[label]);
   for (int64_t j = 0; j < kTile; ++j) z[j] = z[j] == -kInfinity ? 0 : gradient(0, p[j], t[j]);
   if (has_label) z[label] = at_label;
   Hooks::Dots::Store(z, kTile, dtype);

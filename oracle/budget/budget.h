@@ -61,6 +61,7 @@ RowBudget BudgetForward(const Row& row, const Columns& all, const Arithmetic& ar
 // Upstream gradients of a row. g_error is the relative error of g itself (`mean` divides by n).
 struct Upstream {
   double g = 0, k = 0, g_error = 0;
+  bool drops_infinite_label = false;  // dz of a label whose logit is -inf is 0 (kLabelAtInfinity)
 };
 
 // Writes, for the columns given, which may be a part of the row, exact dz and the bound of dz as

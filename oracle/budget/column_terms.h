@@ -30,6 +30,16 @@ struct RowTerms {
 };
 RowTerms RowTermsOf(const Row& row, double hidden_lsb, const Arithmetic& arithmetic);
 
+// The d_logit of a label whose logit is -inf, where p is exactly 0 and dz = g / T. All is 0 where the
+// label's logit is finite, or g is 0.
+struct InfiniteLabel {
+  double value = 0, bound = 0;
+  bool overflow = false;  // dz may be infinite
+  // Whether no kernel of the contract has 0 for dz. The product of dz and an infinite weight is then
+  // infinite, and never NaN.
+  bool Moves() const { return value > bound || -value > bound; }
+};
+
 // The numbers of a row that the budget of its d_logits uses (ERROR-BUDGET.md, "Gradients").
 struct GradientTerms {
   Row row;
@@ -45,6 +55,7 @@ struct GradientTerms {
   bool exponent_free = false;
   double exponent_shift = 0;
   double widest = 0;  // no dz is farther from 0 than this plus its bound
+  InfiniteLabel infinite_label = {};
 };
 GradientTerms GradientTermsOf(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
                               const Upstream& upstream);

@@ -36,10 +36,12 @@ void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum
     Store(ZeroUnless(e.says, 1), say);
     for (int64_t i = 0; i < std::min(kLanes, row.count - j); ++i) {
       row.expect[j + i] = std::isnan(v[i]) ? Expect::kNaN
-                          : fit[i] == 0    ? Expect::kUnspecified
-                          : say[i] == 0    ? Expect::kVacuous
-                                           : Expect::kFinite;
-      if (std::isnan(v[i]) || fit[i] == 0) row.bound[j + i] = 0;
+                          : std::isinf(v[i])
+                              ? InfiniteElement(v[i], row.range[j + i], row.infinite_limit)
+                          : fit[i] == 0 ? Expect::kUnspecified
+                          : say[i] == 0 ? Expect::kVacuous
+                                        : Expect::kFinite;
+      if (!std::isfinite(v[i]) || fit[i] == 0) row.bound[j + i] = 0;
     }
   }
 }

@@ -35,10 +35,19 @@ struct GradientRow {
   const double* value;  // exact sums of products
   double* bound;  // in: bounds of their errors, 0 where every product is exactly 0; out: the elements'
                   // bounds
-  const double* range;  // the width of what each element can be
-  Expect* expect;       // out
-  int64_t count;        // arrays are padded to a multiple of kColumnStep
+  const double* range;         // the width of what each element can be
+  Expect* expect;              // out
+  int64_t count;               // arrays are padded to a multiple of kColumnStep
+  double infinite_limit = -1;  // as for InfiniteElement
 };
+
+// The requirement of an element whose exact value is infinite: a product of dz, which is not 0, and an
+// infinite weight. `range` is the width of the finite terms, and infinite_limit the largest that their
+// partial sums may become, or negative where a kernel may have 0 for dz, whose product is NaN.
+constexpr Expect InfiniteElement(double value, double range, double infinite_limit) {
+  if (!(range <= infinite_limit)) return Expect::kUnspecified;
+  return value > 0 ? Expect::kPlusInf : Expect::kMinusInf;
+}
 
 // Finishes one row in place. A sum whose terms may pass `limit`, the largest that partial sums may
 // become, is unspecified. A gradient that is farther from 0 than its dtype can resolve still shows, so

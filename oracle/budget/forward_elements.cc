@@ -19,7 +19,11 @@ double LogOf(int64_t vocab) { return vocab > 0 ? std::log(static_cast<double>(vo
 }  // namespace
 
 ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
-  if (row.row_class == RowClass::kNaN) return {NotANumber(), NotANumber(), NotANumber()};
+  if (row.row_class == RowClass::kNaN) {
+    ForwardElements nan = {NotANumber(), NotANumber(), NotANumber()};
+    if (row.empty) nan.lse.expect = Expect::kEmptyLse;
+    return nan;
+  }
   if (row.row_class == RowClass::kUnspecified) return {Unspecified(), Unspecified(), Unspecified()};
   const double range = std::max(LogOf(row.vocab), 0.5);
   ForwardElements e;
@@ -54,7 +58,9 @@ void LossSum::Add(const ForwardElements& row) {
 
 Element LossSum::Finish(const Inputs& in, kernel::Reduction reduction, const Arithmetic& target,
                         double radius_ratio) const {
-  if (in.counted == 0) return Zero();
+  if (in.counted == 0) {
+    return reduction == kernel::Reduction::kMean ? Element{Expect::kEmptyMean, 0, 0, 0} : Zero();
+  }
   if (nan_) return NotANumber();
   if (unspecified_) return Unspecified();
   if (infinite_) return {Expect::kPlusInf, kInfinity, 0, 0};

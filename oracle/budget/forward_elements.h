@@ -21,6 +21,7 @@ namespace plumbline::oracle {
 // Elements that need no computation.
 constexpr Element Zero() { return {Expect::kFinite, 0, 0, 0}; }
 constexpr Element PlusZero() { return {Expect::kPlusZero, 0, 0, 0}; }
+constexpr Element Ignored() { return {Expect::kIgnored, 0, 0, 0}; }
 constexpr Element NotANumber() {
   return {Expect::kNaN, std::numeric_limits<double>::quiet_NaN(), 0, 0};
 }

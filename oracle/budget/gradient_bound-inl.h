@@ -59,7 +59,7 @@ PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerm
 
 template <class Number>
 struct DLogit {
-  Number value, bound;       // both +0 where z = -inf
+  Number value, bound;       // both +0 where z = -inf, but for the label
   TruthOf<Number> overflow;  // dz may be infinite
 };
 
@@ -123,8 +123,11 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   }
   // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
   total = total * (1 + 0x1p-20);
-  constexpr bool kEverywhere = kPlanted == OracleDefect::kInfiniteLabelMoves;
-  return {kEverywhere ? dz : ZeroUnless(s.present, dz), ZeroUnless(s.present, total), overflow};
+  // A logit of -inf has dz = 0, but for the label's.
+  const InfiniteLabel& infinite = c.infinite_label;
+  if (infinite.overflow) overflow = overflow | is_label;
+  return {Select(s.present, dz, ZeroUnless(is_label, infinite.value)),
+          Select(s.present, total, ZeroUnless(is_label, infinite.bound)), overflow};
 }
 
 // The error of a term of a gradient for each unit of its operand:

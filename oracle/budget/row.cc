@@ -77,6 +77,7 @@ Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_
   row.label = label;
   if (extremes.nan || extremes.max == -kInfinity) {
     row.row_class = RowClass::kNaN;
+    row.empty = !extremes.nan;
     return row;
   }
   const bool inside = extremes.max_abs * (temperature < 1 ? 1 / temperature : 1.0) <= 0x1p126;

@@ -35,6 +35,7 @@ enum class RowClass : uint8_t {
 
 struct Row {
   RowClass row_class = RowClass::kFinite;
+  bool empty = false;  // kNaN because all logits are -inf
   double temperature = 1;
   double inverse = 1;  // 1 / T, rounded
   int64_t vocab = 0;

@@ -56,7 +56,7 @@ std::vector<double> DeviceSweep::UploadActive(const std::vector<int64_t>& active
   std::vector<int64_t> list, problem_rows;
   std::vector<RowTerms> terms;
   std::vector<GradientTerms> gradient;
-  std::vector<double> mass, limit;
+  std::vector<double> mass, limit, infinite_limit;
   for (const int64_t r : active) {
     const auto at = static_cast<size_t>(r), i = static_cast<size_t>(normal_[at]);
     const double g_error = problem_.reduction == kernel::Reduction::kMean ? target_.u : 0;
@@ -67,6 +67,7 @@ std::vector<double> DeviceSweep::UploadActive(const std::vector<int64_t>& active
     gradient.push_back(GradientOf(r, upstream));
     mass.push_back(Widest(rows_[at], budgets_[at], TargetOf(r), upstream));
     limit.push_back(PartialSumLimit(rows_[at], budgets_[at], TargetOf(r)));
+    infinite_limit.push_back(gradient.back().infinite_label.Moves() ? limit.back() : -1);
     weight_limit_ = std::min(weight_limit_, limit.back());
   }
   Upload(list, Of<int64_t>(arena_.list));
@@ -74,6 +75,7 @@ std::vector<double> DeviceSweep::UploadActive(const std::vector<int64_t>& active
   Upload(terms, Of<RowTerms>(arena_.terms));
   Upload(gradient, Of<GradientTerms>(arena_.gradient_terms));
   Upload(limit, Of<double>(arena_.limit));
+  Upload(infinite_limit, Of<double>(arena_.infinite_limit));
   return mass;
 }
 
@@ -148,6 +150,7 @@ void DeviceSweep::FinishHidden(const std::vector<int64_t>& active, std::vector<d
       .row_mass = Of<double>(arena_.mass),
       .column_range = Of<double>(arena_.weight_max),
       .row_limit = Of<double>(arena_.limit),
+      .row_infinite_limit = Of<double>(arena_.infinite_limit),
       .sum = GradientSumOf(Output::kGradHidden, wanted_.grad_hidden->dtype, v_, target_, ratios_)};
   JudgeGradient(g);
   std::vector<int64_t> problem_rows;
@@ -197,7 +200,8 @@ void DeviceSweep::JudgeConstant(Output output, const std::vector<int64_t>& rows,
   Watch(g, rows);
 }
 
-void DeviceSweep::JudgeGradient(const GradientRows& rows) {
+void DeviceSweep::JudgeGradient(GradientRows rows) {
+  rows.promises = promises_;
   Check(cudaDeviceSynchronize(), "the oracle's gradients");
   const Clock::time_point start = Clock::now();
   auto* const out = arena_.verdicts.Of<PartialVerdict>(kJudgeBlocks, "verdicts");

@@ -56,6 +56,7 @@ DeviceSweep::DeviceSweep(const kernel::Problem& problem, std::span<const kernel:
       inputs_(Load(problem, &arena->gathered)),
       by_temperature_(contract, problem.hidden.dtype, {inputs_.n, inputs_.v, inputs_.h}),
       target_(by_temperature_.any),
+      promises_(contract.promises),
       ratios_(RadiusOver(by_temperature_.power, {inputs_.n, inputs_.v, inputs_.h})),
       common_(LogitTermsOf(target_, inputs_.h)),
       h_(inputs_.h),
@@ -110,6 +111,7 @@ std::vector<DeviceSweep::Need> DeviceSweep::Needs(bool several_blocks) const {
           {&arena_.flags, kDouble, 0, "flags"},
           {&arena_.mass, kDouble, 0, "ranges of rows"},
           {&arena_.limit, kDouble, 0, "limits of rows"},
+          {&arena_.infinite_limit, kDouble, 0, "limits of rows' infinite elements"},
           {&arena_.problem_rows, kDouble, 0, "a list of rows"}};
 }
 
@@ -160,7 +162,7 @@ DeviceVerdicts DeviceSweep::Run() {
     const bool ignored = kind == RowKind::kIgnored;
     for (Output output : {Output::kLogprob, Output::kEntropy, Output::kLse}) {
       std::vector<Element>& elements = forward_[output].elements;
-      if (!elements.empty()) elements[static_cast<size_t>(i)] = ignored ? Zero() : NotANumber();
+      if (!elements.empty()) elements[static_cast<size_t>(i)] = ignored ? Ignored() : NotANumber();
     }
     constant_rows_.push_back(i);
     constants_.push_back(ignored ? Expect::kPlusZero : Expect::kNaN);
@@ -197,7 +199,7 @@ void DeviceSweep::JudgeForward(DeviceVerdicts* out) {
       if (*t) Fetch(&arena_.gathered, &storage, &**t);
     }
     Judgement judgement;
-    judgement.outputs = JudgeAll(host, forward_);
+    judgement.outputs = JudgeAll(host, forward_, promises_);
     judgement.first_invalid_row = inputs_.first_invalid_row;
     for (const Output output : {Output::kGradHidden, Output::kGradWeight}) {
       if (!Find(wanted_, output)) continue;

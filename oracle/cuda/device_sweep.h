@@ -35,7 +35,7 @@ struct Arena {
   DeviceBlock grad_weight, grad_weight_error;  // [chunk][H], or [V][H] where there are several blocks
   DeviceBlock weight_max, weight_range;        // [H]
   DeviceBlock list, terms, gradient_terms, row_results, lowest, flags;  // [block]
-  DeviceBlock mass, limit, constant, problem_rows, verdicts, watched, gathered;
+  DeviceBlock mass, limit, infinite_limit, constant, problem_rows, verdicts, watched, gathered;
 };
 
 class DeviceSweep {
@@ -90,7 +90,7 @@ class DeviceSweep {
   void FinishWeight();
   void JudgeConstant(Output output, const std::vector<int64_t>& rows,
                      const std::vector<Expect>& expect);
-  void JudgeGradient(const GradientRows& rows);
+  void JudgeGradient(GradientRows rows);
   void Watch(const GradientRows& rows, const std::vector<int64_t>& problem_rows);
 
   void JudgeForward(DeviceVerdicts* out);
@@ -105,6 +105,7 @@ class DeviceSweep {
   Inputs inputs_;
   ArithmeticByTemperature by_temperature_;
   const Arithmetic& target_;
+  Promises promises_;
   RadiusRatios ratios_;
   LogitTerms common_;
   int64_t h_, v_, h_ld_, v_ld_, chunk_;

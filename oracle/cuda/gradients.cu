@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "oracle/budget/finish.h"
 #include "oracle/budget/gradient_bound-inl.h"
 #include "oracle/cuda/launch.h"
 #include "oracle/cuda/load.cuh"
@@ -39,6 +40,10 @@ __device__ Element ElementOf(const GradientRows& g, int64_t i, int64_t j) {
   const GradientElement<double> e =
       GradientElementOf(g.sum, value, g.error[i * g.ld + j], range, limit);
   if (isnan(value)) return {Expect::kNaN, value, 0, 0};
+  if (isinf(value)) {
+    const double infinite_limit = g.row_infinite_limit != nullptr ? g.row_infinite_limit[i] : -1;
+    return {InfiniteElement(value, range, infinite_limit), value, 0, 0};
+  }
   if (!e.fits) return {Expect::kUnspecified, value, 0, 0};
   return {e.says ? Expect::kFinite : Expect::kVacuous, value, e.bound * g.sum.radius_ratio, e.bound};
 }
@@ -54,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
     const Element e = ElementOf(g, i, j);
     const double x = LoadFloat(got, row, j);
     if (isnan(e.bound) || e.bound < 0 || isnan(g.sum.radius_ratio)) mine.fault = true;
-    Add(JudgeElement(g.output, e, x), row, j, x, e, &mine);
+    Add(JudgeElement(g.output, e, x, g.promises), row, j, x, e, &mine);
   }
   const PartialVerdict all = Reduce<kThreads>(mine, [](PartialVerdict a, const PartialVerdict& b) {
     Merge(b, &a);

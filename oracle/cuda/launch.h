@@ -28,7 +28,7 @@ void Widen(const Matrix& source, const int64_t* list, int64_t first, int64_t cou
 // lowest[i] = the least lowest set bit of the finite nonzero elements of row i, infinity if there is
 // none.
 void LowestBits(const double* value, int64_t rows, int64_t columns, int64_t ld, double* lowest);
-// largest[j] = max(largest[j], magnitude[.][j]).
+// largest[j] = max(largest[j], magnitude[.][j] where it is finite).
 void Maxima(const double* magnitude, int64_t rows, int64_t columns, int64_t ld, double* largest);
 // Copies element i of a strided vector, each `bytes` wide, to dense[i].
 void Gather(const void* source, int64_t stride, int bytes, int64_t count, void* dense);
@@ -88,7 +88,9 @@ struct GradientRows {
   const double* column_range = nullptr;
   const double* row_limit = nullptr;  // the largest that partial sums may become; null: limit
   double limit = 0;
+  const double* row_infinite_limit = nullptr;  // null: negative (InfiniteElement)
   GradientSum sum;
+  Promises promises = {};  // of the target
 };
 
 // The verdict of one block of threads.

@@ -87,7 +87,7 @@ __global__ void MaximaKernel(const double* magnitude, int64_t rows, int64_t colu
   double most = 0;
   for (int64_t i = blockIdx.y; i < rows; i += gridDim.y) {
     const double x = magnitude[i * ld + j];
-    if (x > most) most = x;
+    if (x > most && !isinf(x)) most = x;
   }
   atomicMax(reinterpret_cast<unsigned long long*>(largest) + j,
             static_cast<unsigned long long>(__double_as_longlong(most)));

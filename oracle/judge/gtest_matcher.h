@@ -65,7 +65,10 @@ inline std::string Explain(Output output, const Element& e, double got, const Ju
                                        "+infinity",
                                        "-infinity",
                                        "a finite value: the bound says nothing here, so it is vacuous",
-                                       "nothing: the value is unspecified"};  // by Expect
+                                       "nothing: the value is unspecified",
+                                       "NaN, or by convention -infinity",
+                                       "zero, or by convention NaN",
+                                       "zero, or by convention anything"};  // by Expect
   text << kRequired[static_cast<size_t>(e.expect)];
   if (e.expect == Expect::kFinite) text << e.value << " +- " << e.bound;
   if (judged.failure == Failure::kNone) return text.str();
@@ -192,7 +195,7 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
   gtest_matcher::OneElement sink(place);
   Sweep(problem, wanted, contract, {}, &sink);
   if (!sink.element) return ::testing::AssertionFailure() << subject << " does not exist";
-  const JudgedElement judged = Judge(place.output, *sink.element, got);
+  const JudgedElement judged = Judge(place.output, *sink.element, got, contract.promises);
   const std::string why = gtest_matcher::Explain(place.output, *sink.element, got, judged);
   if (judged.verdict == Verdict::kPass) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure()

@@ -239,11 +239,13 @@ void UpdateLowestBits(const double* value, int64_t depth, double* least) {
 }
 
 void UpdateMaxima(const double* magnitude, int64_t depth, double* largest) {
+  const Vec infinity = hn::Set(kDoubles, std::numeric_limits<double>::infinity());
   Vec most[kPanel / kLanes];
   for (int64_t j = 0; j < kPanel / kLanes; ++j) most[j] = hn::LoadU(kDoubles, largest + j * kLanes);
   for (int64_t k = 0; k < depth; ++k) {
     for (int64_t j = 0; j < kPanel / kLanes; ++j) {
-      most[j] = hn::Max(hn::LoadU(kDoubles, magnitude + k * kPanel + j * kLanes), most[j]);
+      const Vec one = hn::LoadU(kDoubles, magnitude + k * kPanel + j * kLanes);
+      most[j] = hn::IfThenElse(hn::Lt(one, infinity), hn::Max(one, most[j]), most[j]);
     }
   }
   for (int64_t j = 0; j < kPanel / kLanes; ++j) hn::StoreU(most[j], kDoubles, largest + j * kLanes);

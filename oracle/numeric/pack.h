@@ -39,7 +39,7 @@ void LoadRow(const Matrix& source, int64_t i, int64_t columns, double least, dou
 // least[j] = min(least[j], the lowest set bit of every finite nonzero value[k][j]), a power of two.
 void UpdateLowestBits(const double* value, int64_t depth, double* least);
 
-// largest[j] = max(largest[j], magnitude[k][j]).
+// largest[j] = max(largest[j], magnitude[k][j] where it is finite).
 void UpdateMaxima(const double* magnitude, int64_t depth, double* largest);
 
 // The value of the lowest set bit of a finite x != 0; infinity for 0 and for what is not finite.

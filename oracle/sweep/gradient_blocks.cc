@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "oracle/budget/column_terms.h"
 #include "oracle/budget/finish.h"
 #include "oracle/budget/overflow.h"
 #include "oracle/numeric/buffer.h"
@@ -41,7 +42,7 @@ struct GradientBlocks::Worker {
   Buffer whole;                       // the same, |dz| + 2 b, where flushed operands lose terms
   Buffer z, abs_sum, flush;           // the same, where logits are computed again
   Buffer hidden_value, hidden_bound;  // [active rows][width]
-  Buffer weight_max;                  // [width] largest |w| of each hidden dimension
+  Buffer weight_max;                  // [width] largest finite |w| of each hidden dimension
   Buffer weight_value, weight_bound;  // [kColumns][width]
   std::vector<Expect> expect;
 };
@@ -193,8 +194,10 @@ void GradientBlocks::PutHidden(const Worker& w, ElementSink* sink) const {
     for (int64_t d = 0; d < width_; ++d) range.data()[d] = mass * w.weight_max.data()[d];
     double* const value = w.hidden_value.data() + static_cast<int64_t>(r) * width_;
     double* const bound = w.hidden_bound.data() + static_cast<int64_t>(r) * width_;
-    FinishGradient({value, bound, range.data(), expect.data(), h},
-                   PartialSumLimit(*a.row, *a.budget, Of(a)), sum);
+    const double limit = PartialSumLimit(*a.row, *a.budget, Of(a));
+    const GradientTerms terms = GradientTermsOf(*a.row, *a.budget, Of(a), a.upstream);
+    const double infinite_limit = terms.infinite_label.Moves() ? limit : -1;
+    FinishGradient({value, bound, range.data(), expect.data(), h, infinite_limit}, limit, sum);
     sink->Take({Output::kGradHidden, operands_.problem_row(a.place), h, value, bound, expect.data(),
                 sum.radius_ratio});
   }

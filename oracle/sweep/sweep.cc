@@ -59,7 +59,7 @@ class Sweeper {
   std::vector<char> overflows_;
 
   LossSum loss_;
-  bool weight_nan_ = false, weight_unspecified_ = false;
+  bool weight_nan_ = false, weight_unspecified_ = false, infinite_label_ = false;
 };
 
 Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& contract,
@@ -165,7 +165,11 @@ bool Sweeper::Backward(const KeptLogits& kept) {
       continue;
     }
     const double g_error = reduction_ == Reduction::kMean ? target_.u : 0;
-    active.push_back({r, &row, &budgets_[static_cast<size_t>(r)], {in_.g[at], in_.k[at], g_error}});
+    active.push_back({r,
+                      &row,
+                      &budgets_[static_cast<size_t>(r)],
+                      {in_.g[at], in_.k[at], g_error, options_.drops_infinite_label}});
+    infinite_label_ = infinite_label_ || std::isinf(row.label_z);
   }
   const bool constant_weight = weight_nan_ || weight_unspecified_ || active.empty();
   if (constant_weight) {
@@ -185,7 +189,7 @@ SweepResult Sweeper::Run() {
     if (kind == RowKind::kNormal) continue;
     const bool ignored = kind == RowKind::kIgnored;
     for (Output o : {Output::kLogprob, Output::kEntropy, Output::kLse}) {
-      Put(o, i, ignored ? Zero() : NotANumber());
+      Put(o, i, ignored ? Ignored() : NotANumber());
     }
     PutRow(Output::kGradHidden, i, ignored ? PlusZero() : NotANumber());
     if (!ignored) {
@@ -213,7 +217,7 @@ SweepResult Sweeper::Run() {
     if (block >= rows) kept = {z.data(), abs_sum.data(), flushable.data(), stride};
     if (!Backward(kept)) return {in_.first_invalid_row, true};
   }
-  return {in_.first_invalid_row, false};
+  return {in_.first_invalid_row, false, infinite_label_};
 }
 
 }  // namespace

@@ -27,6 +27,9 @@ struct SweepOptions {
   size_t memory = size_t{256} << 20;  // bytes for logits that are kept from forward to backward
   // The divisor of `mean`, where the problem is a part of a larger one.
   std::optional<int64_t> counted_rows;
+  // The label's part of both gradients is 0 where its own logit is -inf: the alternative of
+  // Convention::kLabelAtInfinity.
+  bool drops_infinite_label = false;
   // Read between blocks of rows and columns. It must not be cleared during the sweep. May be null.
   const std::atomic<bool>* interrupt = nullptr;
 
@@ -37,7 +40,8 @@ struct SweepOptions {
 
 struct SweepResult {
   int64_t first_invalid_row = -1;
-  bool interrupted = false;  // some rows were never handed over
+  bool interrupted = false;     // some rows were never handed over
+  bool infinite_label = false;  // a row that takes part in the gradients has its label's logit at -inf
 };
 
 // Sweeps over every output present in `wanted`, whose data is not read; dtypes decide the output's

@@ -12,7 +12,8 @@ namespace plumbline::oracle {
 namespace {
 
 // Judges element by element. Returns a fault of the harness, or nothing.
-std::string JudgeEach(const ElementRow& row, const double* got, OutputVerdict* mine) {
+std::string JudgeEach(const ElementRow& row, const double* got, const Promises& promises,
+                      OutputVerdict* mine) {
   std::string fault;
   for (int64_t j = 0; j < row.count; ++j) {
     const Element e = row.at(j);
@@ -20,7 +21,7 @@ std::string JudgeEach(const ElementRow& row, const double* got, OutputVerdict* m
       fault = std::string(Name(row.output)) + "[" + std::to_string(row.row) + ", " + std::to_string(j) +
               "]: the oracle's bound is not a number";
     }
-    Add(Judge(row.output, e, got[j]), row.row, j, got[j], e, mine);
+    Add(Judge(row.output, e, got[j], promises), row.row, j, got[j], e, mine);
   }
   return fault;
 }
@@ -28,8 +29,8 @@ std::string JudgeEach(const ElementRow& row, const double* got, OutputVerdict* m
 }  // namespace
 
 JudgingSink::JudgingSink(std::span<const kernel::Results> results,
-                         std::span<std::vector<Watched>> watched)
-    : judgements(results.size()), results_(results), watched_(watched) {
+                         std::span<std::vector<Watched>> watched, const Promises& promises)
+    : judgements(results.size()), results_(results), watched_(watched), promises_(promises) {
   for (size_t set = 0; set < results.size(); ++set) {
     for (Output output : kOutputs) {
       if (!Find(results[set], output)) continue;
@@ -61,7 +62,7 @@ void JudgingSink::JudgeSet(const ElementRow& row, size_t set) {
         row.at(passes->column), &mine);
     mine.pass = row.count;
   } else {
-    fault = JudgeEach(row, got.data(), &mine);
+    fault = JudgeEach(row, got.data(), promises_, &mine);
   }
   const std::scoped_lock lock(mutex_);
   Judgement& judgement = judgements[set];
@@ -72,6 +73,7 @@ void JudgingSink::JudgeSet(const ElementRow& row, size_t set) {
     if (w.output != row.output || w.row != row.row) continue;
     w.expected = row.at(w.column);
     w.got = got[static_cast<size_t>(w.column)];
+    w.failed = Judge(w.output, w.expected, w.got, promises_).verdict == Verdict::kFail;
   }
 }
 

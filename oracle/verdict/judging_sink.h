@@ -26,6 +26,7 @@ struct Watched {
   int64_t row = 0, column = 0;
   Element expected;
   double got = 0;
+  bool failed = false;
 };
 
 struct Judgement {
@@ -41,7 +42,8 @@ struct Judgement {
 class JudgingSink final : public ElementSink {
  public:
   // `watched` is empty, or has a list for each set of results.
-  JudgingSink(std::span<const kernel::Results> results, std::span<std::vector<Watched>> watched);
+  JudgingSink(std::span<const kernel::Results> results, std::span<std::vector<Watched>> watched,
+              const Promises& promises);
   void Take(const ElementRow& row) override;
   std::vector<Judgement> judgements;  // of each set of results
 
@@ -50,6 +52,7 @@ class JudgingSink final : public ElementSink {
 
   std::span<const kernel::Results> results_;
   std::span<std::vector<Watched>> watched_;
+  Promises promises_;
   std::array<size_t, kOutputs.size()> at_{};  // an output's place among a judgement's
   std::mutex mutex_;
 };

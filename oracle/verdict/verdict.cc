@@ -18,11 +18,12 @@ std::string_view Name(Failure failure) {
   return kNames[static_cast<int>(failure)];
 }
 
-JudgedElement Judge(Output output, const Element& e, double got) {
-  return JudgeElement(output, e, got);
+JudgedElement Judge(Output output, const Element& e, double got, const Promises& promises) {
+  return JudgeElement(output, e, got, promises);
 }
 
-std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation) {
+std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation,
+                                    const Promises& promises) {
   std::vector<OutputVerdict> verdicts;
   for (Output output : kOutputs) {
     const auto& tensor = Find(results, output);
@@ -33,7 +34,7 @@ std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expect
     for (int64_t i = 0; i < expected.rows; ++i) {
       for (int64_t j = 0; j < expected.columns; ++j) {
         const double got = ReadElement(kernel::AsConst(*tensor), i, j);
-        Add(Judge(output, expected.at(i, j), got), i, j, got, expected.at(i, j), &v);
+        Add(Judge(output, expected.at(i, j), got, promises), i, j, got, expected.at(i, j), &v);
       }
     }
   }

@@ -27,7 +27,8 @@ std::string_view Name(Failure failure);  // "bound", "non-finite", "sign", "not-
 
 // Judges one element. got is the target's value widened to double, which is exact for every output
 // dtype.
-JudgedElement Judge(Output output, const Element& expected, double got);
+JudgedElement Judge(Output output, const Element& expected, double got,
+                    const Promises& promises = kToTheLetter);
 
 struct OutputVerdict {
   Output output = Output::kLogprob;
@@ -37,6 +38,7 @@ struct OutputVerdict {
   Failure failure = Failure::kNone;  // the worst element's
   double got = 0;                    // and its value, widened to double
   Element expected;
+  ConventionsSeen conventions;  // of elements that pass
 };
 
 // Says whether an element is worse than the worst of `b`: failures come before passes, then the larger
@@ -54,6 +56,7 @@ constexpr bool Worse(Failure failure, double tightness, int64_t row, int64_t col
 // Counts a judged element, and keeps it if it is the worst. Also for a device's threads, as Merge.
 constexpr void Add(const JudgedElement& judged, int64_t row, int64_t column, double got,
                    const Element& expected, OutputVerdict* all) {
+  all->conventions.Add(judged.conventions);
   switch (judged.verdict) {
     case Verdict::kFail:
       ++all->fail;
@@ -82,6 +85,8 @@ constexpr void Merge(const OutputVerdict& part, OutputVerdict* all) {
   const OutputVerdict before = *all;
   if (worse) *all = part;
   all->output = before.output;
+  all->conventions = before.conventions;
+  all->conventions.Add(part.conventions);
   all->tightness = before.tightness < part.tightness ? part.tightness : before.tightness;
   all->pass = before.pass + part.pass;
   all->fail = before.fail + part.fail;
@@ -91,7 +96,8 @@ constexpr void Merge(const OutputVerdict& part, OutputVerdict* all) {
 
 // Judges every output present in results, which must be in host memory and have the shapes that
 // Expected was asked for.
-std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation);
+std::vector<OutputVerdict> JudgeAll(const kernel::Results& results, const Expectation& expectation,
+                                    const Promises& promises = kToTheLetter);
 
 // The tensor that holds an output; empty where it is absent.
 const std::optional<kernel::Tensor>& Find(const kernel::Results& results, Output output);

@@ -61,7 +61,11 @@ TEST_F(Matcher, OtherClassesOfFailure) {
   EXPECT_THAT(Message(), HasSubstr("at worst entropy[0]: got nan"));
   EXPECT_THAT(Message(), HasSubstr("(non-finite)"));
   tiny_.entropy[0] = -1;
-  EXPECT_THAT(Message(), HasSubstr("(sign: an entropy is never negative)"));
+  EXPECT_THAT(Message(), HasSubstr("(bound: off by 2.09861"));
+  Contract signs;
+  signs.promises.signs = true;
+  EXPECT_THAT(WithinBound("problem", "results", "contract", problem_, results_, signs).message(),
+              HasSubstr("(sign: an entropy is never negative)"));
 }
 
 // Fails if a test that judges nothing is green: no output, or one that the oracle cannot say anything

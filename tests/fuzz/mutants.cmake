@@ -46,6 +46,8 @@ plumbline_harness_mutant(kScratchNotInspected examine/device_run.cc
                          DeviceRun.WritesAroundWorkspaceAndSavedStateAreSeen)
 plumbline_harness_mutant(kLastErrorIgnored examine/device_run.cc DeviceRun.AnErrorLeftBehindIsAFinding)
 plumbline_harness_mutant(kArbiterIgnored examine/second_opinion.cc SecondOpinionTest.ADisagreementNamesTheElement)
+plumbline_harness_mutant(kSilenceIsKept examine/second_opinion.cc
+                         SecondOpinionTest.WhatCostsTooMuchIsNotAskedNorCounted)
 plumbline_harness_mutant(kDeathPasses worker/process.cc Workers.ACrashIsAFinding)
 plumbline_harness_mutant(kHangPasses worker/process.cc Workers.AHangIsAFinding)
 plumbline_harness_mutant(kKillIsBlamed worker/case_runner.cc Workers.ADeathThatDoesNotHappenAgainIsMarked)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernel/linear_cross_entropy.h"
+#include "tests/kernel/support/infinite_label.h"
 #include "tests/kernel/test_problem.h"
 
 namespace plumbline::kernel {
@@ -196,20 +197,50 @@ TEST(SpecialRowsTest, MinusInfinityHasNoWeight) {
   EXPECT_FALSE(std::isnan(TestOutputs::Float(out.grad_hidden[1])));
 }
 
-// The label's logit is -inf. Fails if logprob is not -inf, if there is a gradient, or if the entropy is
-// not that of the other columns.
+// The label's logit is -inf. Fails if logprob is not -inf, if the entropy is not that of the other
+// columns, or if the gradient is not the definition's: 0 at the label, or NaN from (-inf) - (-inf).
 TEST(SpecialRowsTest, MinusInfinityAsTheLabel) {
-  TestValues values = TestValues::Random(DType::kF32, 1, 3, 1, 3);
-  values.hidden = {1};
-  values.weight = {0, -kInf, 0};
-  values.labels = {1};
-  values.g = {1};
-  values.k = {0};
-  const TestOutputs out = Computed(values);
-  EXPECT_EQ(TestOutputs::Float(out.logprob[0]), -kInf);
-  EXPECT_EQ(TestOutputs::Float(out.entropy[0]), 0x1.62e430p-1f);  // ln 2
-  EXPECT_EQ(TestOutputs::Float(out.grad_weight[0]), -0.5f);
-  EXPECT_EQ(TestOutputs::Float(out.grad_weight[1]), 0);
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
+    for (const float g : {1.0f, -2.0f}) {
+      for (const float k : {0.0f, 4.0f}) {
+        for (const float temperature : {1.0f, 0.25f}) {
+          const TestOutputs out = Computed(InfiniteLabel(dtype, g, k, temperature));
+          EXPECT_EQ(TestOutputs::Float(out.logprob[0]), -kInf);
+          EXPECT_EQ(TestOutputs::Float(out.entropy[0]), 0x1.62e430p-1f);  // ln 2
+          ExpectInfiniteLabel(out, g, -0.5f, temperature);
+        }
+      }
+    }
+  }
+}
+
+// The loss is +inf, and its gradient g = -gamma or -gamma / n, as everywhere. Fails if a reduction
+// leaves the label's gradient out or does not divide it.
+TEST(SpecialRowsTest, MinusInfinityAsTheLabelUnderReductions) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
+    TestValues values = InfiniteLabel(DType::kF32, 0, 1, 2);
+    values.reduction = reduction;
+    values.g = {4};
+    const TestOutputs out = Computed(values);
+    EXPECT_EQ(TestOutputs::Float(out.loss[0]), kInf);
+    const float g = reduction == Reduction::kSum ? -4 : -2;
+    ExpectInfiniteLabel(out, g, g, 2);
+  }
+}
+
+// The label's dz is 0 where g is 0, and another column's is 0 wherever its logit is -inf. Fails if an
+// infinite weight is not multiplied by such a 0, or if k moves a label of p = 0.
+TEST(SpecialRowsTest, ZeroTimesAnInfiniteWeight) {
+  const TestOutputs none = Computed(InfiniteLabel(DType::kF32, 0, 2, 1));
+  EXPECT_EQ(none.grad_hidden[0], kNaNBits) << "g = 0";
+  EXPECT_EQ(TestOutputs::Float(none.grad_hidden[1]), 0);
+  EXPECT_EQ(TestOutputs::Float(none.grad_weight[2]), 0);
+  TestValues values = InfiniteLabel(DType::kF32, 2, 0, 1);
+  values.Weight(2, 0) = -kInf;  // column 0 alone is left
+  const TestOutputs two = Computed(values);
+  EXPECT_EQ(two.grad_hidden[0], kNaNBits) << "column 2";
+  EXPECT_EQ(TestOutputs::Float(two.grad_hidden[1]), 4);  // dz = (-2, 2, 0)
+  EXPECT_EQ(TestOutputs::Float(two.grad_weight[2]), 2);
 }
 
 // All logits are -inf, or some are +inf. Fails if a row is not NaN, in tiles and splits alike, for

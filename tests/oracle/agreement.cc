@@ -22,9 +22,12 @@ std::string Disagreement(Output output, const Element& e, const ArbiterValue& a,
       ++agreement->unspecified;
       return "";
     case Expect::kPlusZero:
+    case Expect::kEmptyMean:
+    case Expect::kIgnored:
       ++agreement->special;
       return a.kind == Class::kFinite && a.high == 0 ? "" : "is not zero";
     case Expect::kNaN:
+    case Expect::kEmptyLse:
       ++agreement->special;
       return a.kind == Class::kNaN ? "" : "is not NaN";
     case Expect::kPlusInf:

@@ -173,8 +173,9 @@ TEST(ArbiterRows, InfiniteHidden) {
 }
 
 // A weight row of -inf. Where the logit is -inf the column does not exist for the row, but grad_hidden
-// multiplies its 0 by that column's infinite weight. Fails if -inf - max or p ln p makes a NaN, or if a
-// label at -inf is given g * (1 - 0).
+// multiplies its 0 by that column's infinite weight. A label there has g (1 - 0), and the product with
+// the infinite weight is infinite. Fails if -inf - max or p ln p makes a NaN, or if the label is left
+// out.
 TEST(ArbiterRows, LogitOfMinusInfinity) {
   SmallProblem p = Three();
   p.weight[2] = BitsOf({-kInf})[0];  // column 1; row 0 has hidden 1 there, rows 1 and 2 0.25 and -1.5
@@ -195,6 +196,11 @@ TEST(ArbiterRows, LogitOfMinusInfinity) {
   EXPECT_EQ(Digits(&one, Output::kEntropy), Digits(&three, Output::kEntropy));
   // Column 0 is not the label in either problem, and its p is the same in both.
   EXPECT_EQ(Digits(&one, Output::kGradWeight, 0), Digits(&three, Output::kGradWeight, 0));
+  one.temperature = {0.5f};
+  one.grad_logprob = {-3};
+  EXPECT_EQ(Arbiter(one.View()).Evaluate(Output::kGradWeight, 1, 0).high, -6);  // hidden is 1 there
+  EXPECT_EQ(Digits(&one, Output::kGradHidden, 0, 0), "inf");
+  one.grad_logprob = {0};
   EXPECT_EQ(Digits(&one, Output::kGradWeight, 1, 0), "0");
   EXPECT_EQ(Digits(&one, Output::kGradHidden, 0, 0), "nan");
   one.reduction = Reduction::kSum;

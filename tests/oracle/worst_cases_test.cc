@@ -131,8 +131,8 @@ TEST(WorstCases, CancellingDotProducts) {
   }
 }
 
-// Columns of -inf, also at the label: weight 0, dz 0, and NaN where 0 is multiplied by the infinite
-// weight.
+// Columns of -inf: weight 0, dz 0, and NaN where 0 is multiplied by the infinite weight. At the label dz
+// is g / T, and its product with the infinite weight is infinite.
 TEST(WorstCases, InfiniteLogits) {
   for (const int64_t label : {0, 1, 2}) {
     SmallProblem one = Logits({1, -kInf, 2}, label);

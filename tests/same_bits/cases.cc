@@ -70,7 +70,8 @@ Segment OfLine(Group group, std::string target, const std::string& line) {
 
 }  // namespace
 
-std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Sizes& sizes) {
+std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Sizes& sizes,
+                                  const std::function<bool(std::string_view)>& mutants) {
   const Corpus stored = ReadCorpus(corpus);
   std::vector<Segment> segments;
   segments.push_back(OfCorpus(Group::kCorpus, "host", stored));
@@ -79,6 +80,7 @@ std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Siz
   segments.push_back(OfDraws(Group::kHopper, "host-hopper", fuzz::Mix(sizes.seed, 1), sizes.hopper));
   uint64_t seed = 2;  // each mutant has recipes of its own
   for (const fuzz::MutantRow& mutant : fuzz::kHostMutants) {
+    if (!mutants(mutant.name)) continue;
     Corpus own;
     for (const auto& one : stored) {
       if (one->mutant == mutant.name) own.push_back(one);

@@ -40,6 +40,8 @@ struct Segment {
 // `corpus`: a folder of case files, every one of which is read here. Throws std::runtime_error where
 // one cannot be read. A mutant's own cases are its exhibit (fuzz/builtin/mutants/table.txt) and
 // the files of the corpus that name it; a mutant on host-hopper has those of its twin.
-std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Sizes& sizes);
+// `mutants` names those that are compared.
+std::vector<Segment> ListSegments(const std::filesystem::path& corpus, const Sizes& sizes,
+                                  const std::function<bool(std::string_view)>& mutants);
 
 }  // namespace plumbline::same_bits

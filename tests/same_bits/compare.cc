@@ -18,7 +18,9 @@
 #include "fuzz/examine/output_bits.h"
 #include "fuzz/examine/placement.h"
 #include "fuzz/target/interface/views.h"
+#include "kernel/dtype.h"
 #include "kernel/saved_header.h"
+#include "tests/same_bits/infinite_labels.h"
 
 namespace plumbline::same_bits {
 namespace {
@@ -28,6 +30,8 @@ using fuzz::Text;
 // In the order of OutputBits.
 constexpr std::array<std::string_view, 7> kOutputs = {
     "logprob", "loss", "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row"};
+
+constexpr size_t kGradHidden = 4, kGradWeight = 5;
 
 constexpr std::byte kScratchFill[2] = {std::byte{0xff}, std::byte{0x5a}};
 
@@ -95,8 +99,12 @@ struct Outcome {
 
 class Rounds {
  public:
-  explicit Rounds(const fuzz::OwnedProblem& problem)
-      : placement_(problem), image_(placement_.GetImage()) {
+  // Elements that belong to `excepted` may differ.
+  Rounds(const fuzz::OwnedProblem& problem, std::vector<InfiniteLabel> excepted)
+      : placement_(problem),
+        image_(placement_.GetImage()),
+        excepted_(std::move(excepted)),
+        changed_(excepted_.size(), false) {
     for (const auto& [from, to] : image_.stretches) bytes_ += to - from;
   }
 
@@ -142,8 +150,11 @@ class Rounds {
     return Left(std::move(answers));
   }
 
+  // Excepted rows that differed in some round.
+  int64_t changed() const { return std::ranges::count(changed_, true); }
+
   // Empty, or how the two differ; what was compared is counted.
-  std::string Difference(const Outcome& older, const Outcome& newer, Counts* counts) const {
+  std::string Difference(const Outcome& older, const Outcome& newer, Counts* counts) {
     counts->calls += static_cast<int64_t>(std::max(older.answers.size(), newer.answers.size()));
     for (size_t i = 0; i < std::min(older.answers.size(), newer.answers.size()); ++i) {
       if (AreSame(older.answers[i], newer.answers[i])) continue;
@@ -156,7 +167,8 @@ class Rounds {
       counts->output_bytes += static_cast<int64_t>(was.size() * was.width());
       if (was == is) continue;
       size_t at = 0;
-      while (was[at] == is[at]) ++at;
+      while (at < was.size() && (was[at] == is[at] || MayDiffer(o, at))) ++at;
+      if (at == was.size()) continue;
       return Place(o, at) + Text(": old 0x%llx, new 0x%llx", static_cast<unsigned long long>(was[at]),
                                  static_cast<unsigned long long>(is[at]));
     }
@@ -169,6 +181,37 @@ class Rounds {
   }
 
  private:
+  // Whether an element that differs belongs to an excepted row, which is noted.
+  bool MayDiffer(size_t output, size_t at) {
+    if (output != kGradHidden && output != kGradWeight) return false;
+    const int64_t row = static_cast<int64_t>(at) / placement_.problem().hidden_size();
+    bool may = false;
+    for (size_t e = 0; e < excepted_.size(); ++e) {
+      if (row != (output == kGradHidden ? excepted_[e].row : excepted_[e].label)) continue;
+      // A row of grad_weight is a sum over rows, so a row counts by its own grad_hidden if there is
+      // one.
+      changed_[e] = changed_[e] || output == kGradHidden || !placement_.results().grad_hidden;
+      may = true;
+    }
+    return may;
+  }
+
+  // Overwrites the excepted elements, whose bits have been copied, so that memory can be compared.
+  void Blank() {
+    const kernel::Results& results = placement_.results();
+    for (const InfiniteLabel& e : excepted_) {
+      if (results.grad_hidden) BlankRow(*results.grad_hidden, e.row);
+      if (results.grad_weight) BlankRow(*results.grad_weight, e.label);
+    }
+  }
+  static void BlankRow(const kernel::Tensor& tensor, int64_t row) {
+    const auto width = static_cast<int64_t>(kernel::SizeOf(tensor.dtype));
+    for (int64_t d = 0; d < tensor.shape[1]; ++d) {
+      const int64_t at = row * tensor.stride[0] + d * tensor.stride[1];
+      std::memset(static_cast<std::byte*>(tensor.data) + at * width, 0, static_cast<size_t>(width));
+    }
+  }
+
   std::vector<std::byte> Memory() const {
     std::vector<std::byte> copy(bytes_);
     size_t at = 0;
@@ -187,8 +230,10 @@ class Rounds {
     }
   }
 
-  Outcome Left(std::vector<Answer> answers) const {
-    return {std::move(answers), fuzz::CopyBits(placement_.results()), Memory()};
+  Outcome Left(std::vector<Answer> answers) {
+    fuzz::OutputBits bits = fuzz::CopyBits(placement_.results());
+    Blank();
+    return {std::move(answers), std::move(bits), Memory()};
   }
 
   // "grad_weight[3, 0]" for the element at a place in row-major order.
@@ -208,6 +253,8 @@ class Rounds {
   size_t bytes_ = 0;  // of all stretches
   int pattern_ = 0;
   std::vector<std::byte> fresh_;
+  std::vector<InfiniteLabel> excepted_;
+  std::vector<bool> changed_;  // by place in excepted_
 };
 
 }  // namespace
@@ -222,11 +269,16 @@ void Counts::Add(const Counts& other) {
   elements += other.elements;
   output_bytes += other.output_bytes;
   memory_bytes += other.memory_bytes;
+  rows_excepted += other.rows_excepted;
+  rows_changed += other.rows_changed;
 }
 
 std::string Compare(const fuzz::OwnedProblem& problem, const plumbline_target_v1& old_target,
-                    const plumbline_target_v1& new_target, Counts* counts) {
-  Rounds rounds(problem);
+                    const plumbline_target_v1& new_target, Except except, Counts* counts) {
+  std::vector<InfiniteLabel> excepted;
+  if (except == Except::kInfiniteLabels) excepted = InfiniteLabels(problem);
+  const auto rows_excepted = static_cast<int64_t>(excepted.size());
+  Rounds rounds(problem, std::move(excepted));
   bool computed = true;
   for (const int pattern : {0, 1}) {
     rounds.Poison(pattern);
@@ -247,6 +299,8 @@ std::string Compare(const fuzz::OwnedProblem& problem, const plumbline_target_v1
     }
   }
   counts->computed += computed ? 1 : 0;
+  counts->rows_excepted += rows_excepted;
+  counts->rows_changed += rounds.changed();
   return {};
 }
 

@@ -24,6 +24,7 @@ class LoadedTargets {
   // Throws std::runtime_error where there is no such target, or where one of its functions does not lie
   // in the library: then this program would compare itself with itself.
   const plumbline_target_v1& Find(const std::string& name) const;
+  bool Has(const std::string& name) const { return find_(name.c_str()) != nullptr; }
 
  private:
   std::filesystem::path library_;

@@ -41,8 +41,9 @@ namespace plumbline::same_bits {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: same_bits LIBRARY --self-check\n"
+    "usage: same_bits LIBRARY --self-check [--except-infinite-labels]\n"
     "       same_bits LIBRARY CORPUS HOST_RECIPES HOPPER_RECIPES MUTANT_RECIPES SEED JOBS\n"
+    "                 [--except-infinite-labels]\n"
     "Exit status: 0 the same, 1 different (or nothing was told apart), 2 usage, 3 neither could be "
     "told\n";
 
@@ -60,6 +61,7 @@ class Pairs {
   }
 
   const plumbline_target_v1& Old(const std::string& name) const { return loaded_.Find(name); }
+  bool HasOld(const std::string& name) const { return loaded_.Has(name); }
   const plumbline_target_v1& New(const std::string& name) {
     auto& target = own_[name];
     std::string error;
@@ -76,7 +78,7 @@ class Pairs {
 
 // The old operator beside each new mutant, on the case that shows the mutant's defect: what has to be
 // told apart. A mutant whose defect is a race may have the operator's bits for a while.
-int SelfCheck(const std::filesystem::path& library) {
+int SelfCheck(const std::filesystem::path& library, Except except) {
   Pairs pairs(library);
   std::map<std::string, bool> deterministic;
   for (const fuzz::BuiltIn& target : fuzz::BuiltInTargets()) {
@@ -94,12 +96,12 @@ int SelfCheck(const std::filesystem::path& library) {
       if (!fuzz::Parse(line, &recipe, &error)) throw std::runtime_error(error);
       const fuzz::OwnedProblem problem = fuzz::Expand(recipe);
       Counts counts;
-      if (const std::string same = Compare(problem, pairs.Old(host), pairs.New(host), &counts);
+      if (const std::string same = Compare(problem, pairs.Old(host), pairs.New(host), except, &counts);
           !same.empty()) {
         std::printf("%s differs on %s: %s\n", host, line.c_str(), same.c_str());
         ++wrong;
       }
-      if (!Compare(problem, pairs.Old(host), pairs.New(mutant), &counts).empty()) {
+      if (!Compare(problem, pairs.Old(host), pairs.New(mutant), Except::kNothing, &counts).empty()) {
         ++apart;
       } else if (deterministic[mutant]) {
         std::printf("not told apart: old %s, new %s on %s\n", host, mutant.c_str(), line.c_str());
@@ -125,8 +127,12 @@ struct Shared {
 class Comparison {
  public:
   Comparison(const std::filesystem::path& library, const std::filesystem::path& corpus,
-             const Sizes& sizes, int jobs)
-      : pairs_(library), segments_(ListSegments(corpus, sizes)), jobs_(jobs) {
+             const Sizes& sizes, int jobs, Except except)
+      : except_(except),
+        pairs_(library),
+        segments_(
+            ListSegments(corpus, sizes, [this](std::string_view name) { return Compares(name); })),
+        jobs_(jobs) {
     for (const Segment& segment : segments_) {
       const std::string_view was = pairs_.Old(segment.target).describe();
       const std::string_view is = pairs_.New(segment.target).describe();
@@ -179,6 +185,15 @@ class Comparison {
   }
 
  private:
+  // A mutant may have a label at -inf where the operator has none.
+  bool Compares(std::string_view mutant) const {
+    if (except_ != Except::kNothing) return false;
+    if (pairs_.HasOld("mutant:" + std::string(mutant))) return true;
+    std::printf("not compared: %s, which the other revision does not have\n",
+                std::string(mutant).c_str());
+    return false;
+  }
+
   struct Place {
     const Segment* segment;
     int64_t number;
@@ -211,7 +226,7 @@ class Comparison {
       try {
         const fuzz::OwnedProblem problem = place.segment->problem(place.number);
         const std::string difference = Compare(problem, pairs_.Old(place.segment->target),
-                                               pairs_.New(place.segment->target), &counts);
+                                               pairs_.New(place.segment->target), except_, &counts);
         if (difference.empty()) continue;
         ++counts.different;
         say("DIFFERENT", index, difference);
@@ -227,6 +242,7 @@ class Comparison {
     for (const auto& [target, texts] : descriptions_) {
       std::printf("DIFFERENT %s: description:\n  old %s\n", target.c_str(), texts.c_str());
     }
+    int64_t changed = 0;
     fuzz::Json groups;
     for (size_t g = 0; g < kGroups; ++g) {
       Counts sum;
@@ -242,11 +258,16 @@ class Comparison {
       json["elements"] = sum.elements;
       json["output bytes"] = sum.output_bytes;
       json["memory bytes"] = sum.memory_bytes;
+      if (except_ == Except::kNothing) continue;
+      json["rows excepted"] = sum.rows_excepted;
+      json["rows changed"] = sum.rows_changed;
+      changed += sum.rows_changed;
     }
     std::printf("%s\n", groups.Dump().c_str());
-    return different == 0;
+    return different == 0 && (except_ == Except::kNothing || changed > 0);
   }
 
+  Except except_;
   Pairs pairs_;
   std::vector<Segment> segments_;
   std::map<std::string, std::string> descriptions_;  // that differ: both texts, by target
@@ -264,15 +285,21 @@ int64_t Number(std::string_view text, int64_t least, int64_t most) {
                               " to " + std::to_string(most));
 }
 
-int Main(const std::vector<std::string>& words) {
-  if (words.size() == 2 && words[1] == "--self-check") return SelfCheck(words[0]);
+int Main(std::vector<std::string> words) {
+  Except except = Except::kNothing;
+  if (!words.empty() && words.back() == "--except-infinite-labels") {
+    except = Except::kInfiniteLabels;
+    words.pop_back();
+  }
+  if (words.size() == 2 && words[1] == "--self-check") return SelfCheck(words[0], except);
   if (words.size() != 7) throw std::invalid_argument(kUsage);
   constexpr int64_t kMost = 1'000'000'000;
   const Sizes sizes = {.host = Number(words[2], 0, kMost),
                        .hopper = Number(words[3], 0, kMost),
                        .mutant = Number(words[4], 0, kMost),
                        .seed = static_cast<uint64_t>(Number(words[5], 0, INT64_MAX))};
-  return Comparison(words[0], words[1], sizes, static_cast<int>(Number(words[6], 1, kMaxJobs))).Run();
+  return Comparison(words[0], words[1], sizes, static_cast<int>(Number(words[6], 1, kMaxJobs)), except)
+      .Run();
 }
 
 }  // namespace

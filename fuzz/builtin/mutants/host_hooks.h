@@ -8,13 +8,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "fuzz/builtin/mutants/backward_hooks.h"
 #include "kernel/dtype.h"
 #include "kernel/host/backward.h"
 #include "kernel/host/convert.h"
 #include "kernel/host/logits.h"
+#include "kernel/host/rows.h"
 #include "kernel/host/tiling.h"
 #include "kernel/host/workspace.h"
 
@@ -60,6 +64,7 @@ struct MutantHooks : BackwardHooks {
     if (Is("grad-weight-row-tail")) {
       SumGradWeight(state, scratch, block, state.count / 4 * 4, host::kDepthBlock);
     }
+    if (Is("infinite-label-left-out")) LeaveOutInfiniteLabels(state, scratch, block);
     if (!Is("grad-weight-tail-unwritten")) return rows;
     return std::clamp<int64_t>(state.plan.v / 16 * 16 - (state.first + block.begin), 0, rows);
   }
@@ -70,6 +75,27 @@ struct MutantHooks : BackwardHooks {
     const auto bits = std::bit_cast<uint32_t>(value);
     if ((bits >> 23 & 0xff) == 0xff) return value;
     return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff});
+  }
+
+  // Subtracts what rows whose label has a logit of -inf have added to the label's row of grad_weight.
+  // Such a label has an infinite weight, and of the rows with a softmax no other has.
+  void LeaveOutInfiniteLabels(const host::BackwardState& state, const host::Scratch& scratch,
+                              const host::GradWeightBlock& block) const {
+    const int64_t size = state.plan.h;
+    std::vector<float> hidden(static_cast<size_t>(size)), weight(hidden.size());
+    for (int64_t k = 0; k < state.count; ++k) {
+      const int64_t i = state.memory.rows[k];
+      const int64_t label = host::ReadRow(state.problem, i, *this).label, at = label - state.first;
+      if (at < block.begin || at >= block.end) continue;
+      host::WidenRows(host::Matrix::Of(state.problem.weight), &label, 1, size, weight.data());
+      if (std::ranges::none_of(weight, [](float w) { return std::isinf(w); })) continue;
+      host::WidenRows(host::Matrix::Of(state.problem.hidden), &i, 1, size, hidden.data());
+      const float dz = state.memory.d_logits[k * state.plan.chunk + at];
+      float* const sums = scratch.product + (at - block.begin) * host::kColumnGroup;
+      for (int64_t j = 0; j < block.width; ++j) {
+        sums[j] -= dz * hidden[static_cast<size_t>(block.column + j)];
+      }
+    }
   }
 
   // The block anew from the first `count` rows of the list, `step` of them at a time.

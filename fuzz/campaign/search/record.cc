@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "fuzz/examine/conventions.h"
 #include "oracle/output.h"
 
 namespace plumbline::fuzz {
@@ -103,6 +104,7 @@ double RoundTightness(double tightness) {
 CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& case_class) {
   CaseRecord record;
   record.case_class = case_class;
+  record.conventions = result.conventions;
   record.arbitrated = result.arbitrated;
   record.verdict = result.verdict;
   record.skip_reason = result.skip_reason;
@@ -141,6 +143,7 @@ void Fields(FieldVisitor& io, CaseRecord& record) {
     io.Verbatim("o", outputs);
     if (io.reading() && !ReadOutputs(outputs, &record)) io.Wrong("o", "counts by output");
   }
+  if (io.Has("c", !record.conventions.empty())) io("c", record.conventions);
   io.IfSet("a", record.arbitrated);
 }
 

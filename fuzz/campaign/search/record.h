@@ -30,6 +30,7 @@ struct CaseRecord {
   std::vector<std::string> signatures;      // its findings' signatures, worst first, none twice
   std::map<std::string, double> tightness;  // by output; five digits (RoundTightness)
   std::map<std::string, ElementCounts> by_output;
+  oracle::ConventionsSeen conventions;  // CaseResult::conventions
   int64_t arbitrated = 0;
   // The journal stores these beside the rest of the line, the first two as one small number.
   std::string regime;

@@ -207,9 +207,8 @@ __device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float
   const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
   const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
   const float y = Exponent(was.label_logit, was.max, scale), p = Exp2(y) * inverse_sum;
-  // A label whose logit is -infinity has dz = 0 (OPERATION.md, decision 5).
-  const float one = was.label_logit != MinusInfinity() ? 1.0f : 0.0f;
-  const float of_logprob = g * (one - p), of_entropy = k * (p * fmaf(y, kLn2, was.mean_gap));
+  // At a label of -infinity y is -200 and p is 0, so what follows is g / T (OPERATION.md, decision 5).
+  const float of_logprob = g * (1.0f - p), of_entropy = k * (p * fmaf(y, kLn2, was.mean_gap));
   return {was.max,
           scale,
           inverse_sum * unit,

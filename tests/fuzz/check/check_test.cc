@@ -95,6 +95,37 @@ TEST_F(Check, WrongRowIsNamedAsTheDumpCountsIt) {
   EXPECT_EQ(*json.Find("verdict")->as_string(), "findings");
 }
 
+// Most trainers mask ignored rows later. Fails if what such a row holds is wrong, is not listed, or is
+// right by the contract of a target that promises the definition.
+TEST_F(Check, AnIgnoredRowIsAConvention) {
+  SafeTensors dump = FlatDump(20, 37, 8);
+  dump.tensors["labels"].SetInt(3, -100);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors"), 0) << out_;
+  const std::string line =
+      "convention: logprob, entropy and lse of an ignored row: other values; the definition has 0\n";
+  ASSERT_THAT(out_, HasSubstr(line));
+  EXPECT_EQ(out_.find("convention:", out_.find(line) + 1), std::string::npos) << out_;
+  EXPECT_EQ(Run("d.safetensors --json"), 0);
+  const Json json = LastLine();
+  const Json& listed = *json.Find("dumps")->as_array()->at(0).Find("conventions");
+  ASSERT_EQ(listed.as_array()->size(), 1U);
+  EXPECT_EQ(*listed.as_array()->at(0).Find("convention")->as_string(), "ignored-row");
+  EXPECT_EQ(Run("d.safetensors --target host"), 1);
+  EXPECT_THAT(out_, AllOf(HasSubstr("wrong: logprob[3] = "), Not(HasSubstr("convention:"))));
+}
+
+// Fails if the table of a wrong dump does not say, in text and JSON, why the arbiter was not asked.
+TEST_F(Check, WhatTheArbiterIsNotAskedIsSaid) {
+  SafeTensors dump = FlatDump(4, 37, 8);
+  dump.tensors["logprob"].SetFloat(1, -9);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --arbiter 1ms --json"), 1);
+  EXPECT_THAT(out_, HasSubstr("\"arbiter_silent\":\"it would take about 1 s\""));
+  EXPECT_EQ(Run("d.safetensors --arbiter 1ms"), 1);
+  EXPECT_THAT(out_, HasSubstr("the arbiter was not asked: it would take about 1 s\n"));
+}
+
 // The target's contract decides: an error of 12 u at ln 37 is within a black box's bound, and beyond
 // host's. Fails if --target or --contract is ignored.
 TEST_F(Check, ContractDecides) {

@@ -84,6 +84,34 @@ TEST(ReportText, AnInterruptedCampaignPrintsItsResumeCommand) {
   EXPECT_THAT(SummaryText(summary, "build/plumb"), HasSubstr("build/plumb fuzz --resume 'out dir'\n"));
 }
 
+// Fails if a finding that the arbiter was not asked about does not say so, or if the summary says that
+// it agrees on each without saying of what it was not asked.
+TEST(ReportText, WhatTheArbiterWasNotAskedIsSaid) {
+  Sighting sighting;
+  sighting.signature = "bound:grad_weight";
+  sighting.target = "host";
+  sighting.finding.what = "grad_weight[0, 0] is off";
+  sighting.finding.arbiter_silent = "it would take about 12 s";
+  EXPECT_THAT(FindingBlock(sighting, 1, "", "plumb", "out", false),
+              HasSubstr("the arbiter was not asked: it would take about 12 s\n"));
+  Tally tally;
+  tally.arbitrated = 3;
+  CampaignSummary summary = SummaryOf(tally);
+  EXPECT_THAT(SummaryText(summary, "plumb"), Not(HasSubstr("was not asked")));
+  summary.sightings = {sighting};
+  EXPECT_THAT(SummaryText(summary, "plumb"),
+              HasSubstr("host: the arbiter was asked about 3 elements and agrees on each\n"
+                        "host: the arbiter was not asked about 1 findings, each of which says why\n"));
+}
+
+// Fails if a convention is not listed, or without its target.
+TEST(ReportText, ConventionsAreListed) {
+  Tally tally;
+  tally.conventions.Note(oracle::Convention::kEmptyMean, true);
+  EXPECT_THAT(SummaryText(SummaryOf(tally), "plumb"),
+              HasSubstr("host: convention: the mean of no row: NaN; the definition has 0\n"));
+}
+
 // Fails if totals cover one target only, if the rate counts an earlier run's cases, if a number takes
 // precedence over an infinite tightness, or if the line wraps.
 TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {

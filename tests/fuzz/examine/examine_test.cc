@@ -155,7 +155,25 @@ TEST_F(Examined, AValueOutOfBoundsIsConfirmedByTheArbiter) {
   EXPECT_EQ(f.row, 1);
   EXPECT_GT(f.tightness, 10);
   EXPECT_NEAR(std::stod(f.arbiter), f.expected, 1e-14);  // the reference's radius is far below that
-  EXPECT_TRUE(On("LSE_OFF", {.arbiter = false}).findings.front().arbiter.empty());
+  EXPECT_EQ(f.arbiter_silent, "");
+  const CaseResult unasked = On("LSE_OFF", {.arbiter = false});
+  EXPECT_TRUE(unasked.findings.front().arbiter.empty());
+  EXPECT_TRUE(unasked.findings.front().arbiter_silent.empty());
+}
+
+// Fails if a finding that is too dear for the arbiter does not say so, or loses it on its way as JSON.
+TEST_F(Examined, AFindingTooDearForTheArbiterSaysSo) {
+  const CaseResult result = On("LSE_OFF", {.arbiter_cost = 10});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].arbiter, "");
+  EXPECT_EQ(result.findings[0].arbiter_silent, "it would take about 1 s");
+  EXPECT_EQ(result.arbitrated, 0);
+  const Json json = ToJson(result.findings[0]);
+  ASSERT_NE(json.Find("arbiter_silent"), nullptr);
+  std::string error;
+  const auto back = FromJson<Finding>(json, "finding", &error);
+  ASSERT_TRUE(back) << error;
+  EXPECT_EQ(back->arbiter_silent, "it would take about 1 s");
 }
 
 // Fails for an arbiter that is asked about failures alone, and one that is asked without being wanted.

@@ -112,13 +112,26 @@ TEST_F(SecondOpinionTest, ADisagreementNamesTheElement) {
   EXPECT_THAT(opinion.AskAll(elements), HasSubstr("grad_weight[4, 2]: reference "));
 }
 
-// Fails for an arbiter that is asked at any cost.
+// Fails for an arbiter that is asked at any cost, and if it is not said why it was not.
 TEST_F(SecondOpinionTest, WhatCostsTooMuchIsNotAskedNorCounted) {
   SecondOpinion opinion(placement_.problem(), 10);
   std::vector<Watched> elements = Judged({{Output::kLse, 1, 0, {}, 0}});
   elements[0].expected.value += 1;
   EXPECT_EQ(opinion.AskAll(elements), "");
   EXPECT_EQ(opinion.asked(), 0);
+  std::string digits, silent;
+  EXPECT_EQ(opinion.Ask(elements[0], /*failed=*/true, &digits, &silent), "");
+  EXPECT_EQ(digits, "");
+  EXPECT_EQ(silent, "it would take about 1 s");
+}
+
+// Fails if an element that was asked about is said not to have been.
+TEST_F(SecondOpinionTest, WhatIsAskedHasDigitsAndNoExcuse) {
+  SecondOpinion opinion(placement_.problem(), 1e7);
+  std::string digits, silent;
+  opinion.Ask(Judged({{Output::kLse, 1, 0, {}, 0}})[0], /*failed=*/false, &digits, &silent);
+  EXPECT_NE(digits, "");
+  EXPECT_EQ(silent, "");
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ Measured::Term Measured::term(Output output, size_t element) const {
         oracle::Expected(placement_.problem(), placement_.results(), target_.description().contract);
   }
   const oracle::Element& e = (*expected_)[output].elements[element];
-  const bool judged = e.expect == oracle::Expect::kFinite || e.expect == oracle::Expect::kPlusZero;
+  const bool judged = e.expect == oracle::Expect::kFinite || e.expect == oracle::Expect::kPlusZero ||
+                      e.expect == oracle::Expect::kEmptyMean || e.expect == oracle::Expect::kIgnored;
   return {judged, value(output, element), e.bound};
 }
 

@@ -219,9 +219,12 @@ std::string Disagreement(const Element& e, const ArbiterValue& a, Coverage* cove
       ++coverage->unspecified;
       return "";
     case Expect::kPlusZero:
+    case Expect::kEmptyMean:
+    case Expect::kIgnored:
       ++coverage->zero;
       return a.kind == Class::kFinite && a.digits == "0" ? "" : "is not zero";
     case Expect::kNaN:
+    case Expect::kEmptyLse:
       ++coverage->nan;
       return a.kind == Class::kNaN ? "" : "is not NaN";
     case Expect::kPlusInf:

@@ -62,8 +62,8 @@ TEST(PackPanel, HoldsWhatReadElementReads) {
   }
 }
 
-// Fails for an exponent off by one, which would certify dot products that are not exact, and if a zero
-// or an infinity counts as a bit.
+// Fails for an exponent off by one, which would certify dot products that are not exact, if a zero or
+// an infinity counts as a bit, and if an infinity is a maximum.
 TEST(LowestBit, OfKnownNumbers) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(LowestBit(1), 1);
@@ -80,8 +80,11 @@ TEST(LowestBit, OfKnownNumbers) {
   EXPECT_EQ(least[3], 1);
   EXPECT_EQ(least[4], 8);
   EXPECT_EQ(least[5], 8);
+  panel[6] = panel[kPanel + 4] = kInfinity, panel[4] = 48;
   UpdateMaxima(panel.data(), 2, largest.data());
   EXPECT_EQ(largest[3], 12);
+  EXPECT_EQ(largest[4], 48);
+  EXPECT_EQ(largest[6], 1);
   EXPECT_EQ(largest[5], 1);
 }
 

@@ -55,6 +55,51 @@ TEST(Judge, SignsHaveNoTolerance) {
   EXPECT_EQ(Judge(Output::kGradHidden, {Expect::kPlusZero, 0, 0, 0}, 0.0).verdict, Verdict::kPass);
 }
 
+// Fails if a sign that was not promised fails within its bound, passes beyond it, or makes a vacuous
+// element a pass.
+TEST(Judge, SignsThatAreNotPromisedHaveTheBound) {
+  const Promises none;
+  EXPECT_EQ(Judge(Output::kLogprob, Finite(-1e-9, 1e-6), 1e-9, none).verdict, Verdict::kPass);
+  EXPECT_EQ(Judge(Output::kEntropy, Finite(1e-9, 1e-6), -1e-9, none).verdict, Verdict::kPass);
+  EXPECT_EQ(Judge(Output::kLogprob, Finite(-1e-9, 1e-6), 2e-6, none).failure, Failure::kBound);
+  EXPECT_EQ(Judge(Output::kLogprob, {Expect::kVacuous, -1, 0, 50}, 3, none).verdict, Verdict::kVacuous);
+}
+
+// Fails if a convention's alternative passes of a target that promises the definition, if it fails of
+// one that does not, if a third value passes of either, or if the side is not recorded.
+TEST(Judge, EitherSideOfAConvention) {
+  struct Row {
+    Expect expect;
+    double definition, alternative, neither;
+    Convention convention;
+  };
+  for (const Row& r : {Row{Expect::kPlusZero, 0, -0.0, 1e-300, Convention::kZeroSign},
+                       Row{Expect::kEmptyLse, kNaN, -kInf, 0, Convention::kEmptyLse},
+                       Row{Expect::kEmptyLse, kNaN, -kInf, kInf, Convention::kEmptyLse},
+                       Row{Expect::kEmptyMean, 0, kNaN, kInf, Convention::kEmptyMean},
+                       Row{Expect::kEmptyMean, -0.0, kNaN, 1e-300, Convention::kEmptyMean}}) {
+    const Element e = {r.expect, 0, 0, 0};
+    EXPECT_EQ(JudgeLse(e, r.definition).verdict, Verdict::kPass);
+    EXPECT_EQ(JudgeLse(e, r.alternative).verdict, Verdict::kFail);
+    EXPECT_TRUE(JudgeLse(e, r.definition).conventions.empty());
+    const auto either = [&](double got) { return Judge(Output::kLse, e, got, Promises{}); };
+    EXPECT_EQ(either(r.definition).verdict, Verdict::kPass);
+    EXPECT_EQ(either(r.definition).conventions.alternative, 0);
+    EXPECT_EQ(either(r.alternative).verdict, Verdict::kPass);
+    EXPECT_EQ(either(r.alternative).conventions.alternative, ConventionsSeen::Bit(r.convention));
+    EXPECT_EQ(either(r.neither).verdict, Verdict::kFail);
+    EXPECT_TRUE(either(r.neither).conventions.empty());
+  }
+  const Element ignored = {Expect::kIgnored, 0, 0, 0};
+  EXPECT_EQ(JudgeLse(ignored, -6.5).failure, Failure::kBound);
+  EXPECT_EQ(JudgeLse(ignored, kNaN).failure, Failure::kNonFinite);
+  for (const double got : {-6.5, kNaN, kInf}) {
+    const JudgedElement judged = Judge(Output::kLse, ignored, got, Promises{});
+    EXPECT_EQ(judged.verdict, Verdict::kPass);
+    EXPECT_EQ(judged.conventions.alternative, ConventionsSeen::Bit(Convention::kIgnoredRow));
+  }
+}
+
 // Fails if a vacuous element counts as a pass, or an unspecified one is judged.
 TEST(Judge, VacuousAndUnspecifiedAreNotPasses) {
   EXPECT_EQ(JudgeLse({Expect::kVacuous, 1, 0, 100}, 50).verdict, Verdict::kVacuous);

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a campaign of the built program says of a foreign target's conventions, and of a finding that
+// the arbiter was not asked about.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fuzz/base/json.h"
+#include "tests/fuzz/support/program.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Outcome;
+using testing::Slurp;
+
+using ForeignTarget = testing::Program;
+
+// Fails if a convention is a finding on some case of some regime, if it is listed more than once a run,
+// or if the summary's JSON does not have it.
+TEST_F(ForeignTarget, ConventionsAreListedOnceARun) {
+  const std::string target = work_.Plugin("conventional.c", "conventional", "-DSIDE=IGNORED_COMPUTED");
+  const Outcome o = Run("fuzz --target " + target + " --blind --budget 300cases --seed 3 --out o");
+  EXPECT_EQ(o.status, 0) << o.out << Err();
+  const std::string line = "convention: logprob, entropy and lse of an ignored row: other values";
+  const size_t first = o.out.find(line);
+  ASSERT_NE(first, std::string::npos) << o.out;
+  EXPECT_EQ(o.out.find(line, first + 1), std::string::npos) << o.out;
+  std::string error;
+  const auto summary = Json::Parse(Slurp(work_ / "o" / "summary.json"), &error);
+  ASSERT_TRUE(summary) << error;
+  const Json& listed = *summary->Find("targets")->as_array()->at(0).Find("conventions");
+  int seen = 0;
+  for (const Json& each : *listed.as_array()) {
+    seen += *each.Find("convention")->as_string() == "ignored-row" ? 1 : 0;
+  }
+  EXPECT_EQ(seen, 1);
+}
+
+// One row of 200 000 columns costs the arbiter more than a case may. Fails if the first sighting does
+// not say that it was not asked, or if it is not asked about what is left of it in the end.
+TEST_F(ForeignTarget, AFindingTooDearIsPutToTheArbiterOnceItIsSmall) {
+  const std::string target = work_.Plugin("faulty.c", "faulty", "-DFAULT=NAN_ENTROPY");
+  const Outcome o = Run("fuzz --target " + target +
+                        " --recipe 'v1 regime=free seed=1 dtype=fp32 n=1 v=200000 h=1' --out o");
+  EXPECT_EQ(o.status, 1) << o.out << Err();
+  const size_t unasked = o.out.find("the arbiter was not asked: it would take");
+  ASSERT_NE(unasked, std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("the arbiter's value: ", unasked), std::string::npos) << o.out;
+  EXPECT_THAT(Slurp(work_ / "o" / "journal.jsonl"), HasSubstr("\"arbiter_silent\":\"it would take"));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
