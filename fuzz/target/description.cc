@@ -60,6 +60,17 @@ void ReadDtype(FieldVisitor& io, std::string_view key, std::optional<DType>* dty
   if (io.Has(key, false)) io(key, dtype->emplace(DType::kBf16), kDtypes);
 }
 
+// Reads an error or a number of roundings in u. The message of one that is too large says why.
+void ReadError(FieldVisitor& io, std::string_view key, double* error) {
+  io(key, *error);
+  const double most = oracle::kMostError;
+  // Written so that a NaN is out of the range.
+  if (!(*error >= 0 && *error <= most)) {
+    io.Wrong(key, "a number in [0, " + Json(most).Dump() +
+                      "], in units of 2^-24, for which the error bounds are proven");
+  }
+}
+
 // The most bytes of the whole text; and of the name and the version, which are printed and stand in
 // journals.
 constexpr size_t kMaxText = size_t{1} << 20, kMaxLabel = 100;
@@ -96,8 +107,6 @@ void Fields(FieldVisitor& io, Capabilities& c) {
 }
 
 void Fields(FieldVisitor& io, oracle::Contract& c) {
-  // Errors are counted in units of 2^-24: beyond this a result has no digit left that could be judged.
-  constexpr double kMostError = 1 << 24;
   constexpr int kMostCount = 1 << 20;
   io.AllowAbsent();
   io("accumulate", c.accumulate, kAccumulates);
@@ -109,15 +118,15 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("input_rounding", c.input_rounding, 0, 1);
   io("flush", c.flush, kFlushes);
   io("scale", c.scale, kScales);
-  io("scale_roundings", c.scale_roundings, 0, kMostError);
+  ReadError(io, "scale_roundings", &c.scale_roundings);
   io("scale_exact_powers", c.scale_exact_powers);
   io("shift", c.shift, kShifts);
-  io("exp_error", c.exp_error, 0, kMostError);
+  ReadError(io, "exp_error", &c.exp_error);
   io("exp_gradual", c.exp_gradual);
-  io("argument_roundings", c.argument_roundings, 0, kMostError);
-  io("log_error_absolute", c.log_error_absolute, 0, kMostError);
-  io("log_error_relative", c.log_error_relative, 0, kMostError);
-  io("division_error", c.division_error, 0, kMostError);
+  ReadError(io, "argument_roundings", &c.argument_roundings);
+  ReadError(io, "log_error_absolute", &c.log_error_absolute);
+  ReadError(io, "log_error_relative", &c.log_error_relative);
+  ReadError(io, "division_error", &c.division_error);
   io("tile", c.tile, 1, INT64_MAX);
   io("tile_depth", c.tile_depth, 0, INT64_MAX);
   io("splits", c.splits, 1, INT64_MAX);
@@ -125,6 +134,7 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("label_logit_separate", c.label_logit_separate);
   io("plain_logprob", c.plain_logprob);
   io("plain_entropy", c.plain_entropy);
+  io("entropy_of_probabilities", c.entropy_of_probabilities);
   io("recompute_same_bits", c.recompute_same_bits);
   io("probability", c.probability, kProbabilities);
   ReadDtype(io, "d_logits", &c.d_logits);

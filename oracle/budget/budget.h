@@ -28,6 +28,7 @@ struct RowBudget {
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
+  bool entropy_overflows = false;  // a probability that the entropy is made of may be infinite
 };
 
 // Sums over columns, with tau = t + delta and w' = p e^delta. Every rho follows from them.
@@ -38,7 +39,7 @@ struct Moments {
   double second = 0;                                     // sum of w' tau^2
   double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
   double spread = 0;                                     // sum of w' delta^2
-  double abs_x = 0;                                      // sum of w' |x|
+  double abs_x = 0;                                      // sum of w' (|x| + delta)
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 

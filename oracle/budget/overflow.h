@@ -26,6 +26,11 @@ double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic
 // The largest that partial sums of a gradient may become, so that they fit where each p is too large.
 double PartialSumLimit(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
 
+// Whether what the row's d_logits have in common may be infinite: g/T or k/T, which a kernel may form
+// before it multiplies by a probability, or the entropy.
+bool FactorOverflows(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                     const Upstream& upstream);
+
 // A row that is finite but outside of the contract's domain: a tile's rounded maximum may be off by
 // more than the range of exp.
 bool ShiftsTooFar(const Row& row, const Arithmetic& arithmetic);
