@@ -85,8 +85,8 @@ struct Contract {
   Probability probability = Probability::kExpOfLse;
   std::optional<kernel::DType> d_logits;     // dtype that they are stored in; absent: the input dtype
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
-  int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
-  int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
+  int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst
+  int64_t row_chunk = 0;    // rows a chunk where accumulator is not fp32; 0: 1, the worst
 };
 
 }  // namespace plumbline::oracle

@@ -60,15 +60,20 @@ void ReadDtype(FieldVisitor& io, std::string_view key, std::optional<DType>* dty
   if (io.Has(key, false)) io(key, dtype->emplace(DType::kBf16), kDtypes);
 }
 
-// Reads an error or a number of roundings in u. The message of one that is too large says why.
-void ReadError(FieldVisitor& io, std::string_view key, double* error) {
-  io(key, *error);
-  const double most = oracle::kMostError;
+// Reads a number up to the largest for which the bounds are derived. The message of one beyond it says
+// so.
+void ReadProven(FieldVisitor& io, std::string_view key, double most, std::string_view unit,
+                double* number) {
+  io(key, *number);
   // Written so that a NaN is out of the range.
-  if (!(*error >= 0 && *error <= most)) {
-    io.Wrong(key, "a number in [0, " + Json(most).Dump() +
-                      "], in units of 2^-24, for which the error bounds are proven");
-  }
+  if (*number >= 0 && *number <= most) return;
+  io.Wrong(key, "a number in [0, " + Json(most).Dump() + "]" + std::string(unit) +
+                    ": the error bounds are proven for no larger one");
+}
+
+// Reads an error or a number of roundings.
+void ReadError(FieldVisitor& io, std::string_view key, double* error) {
+  ReadProven(io, key, oracle::kMostError, " in units of 2^-24", error);
 }
 
 // The most bytes of the whole text; and of the name and the version, which are printed and stand in
@@ -115,7 +120,7 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("split", c.split, 1, kMostCount);
   io("input_planes", c.input_planes, INT_MIN, INT_MAX);
   if (c.input_planes != 1 && c.input_planes != 3) io.Wrong("input_planes", "1 or 3");
-  io("input_rounding", c.input_rounding, 0, 1);
+  ReadProven(io, "input_rounding", oracle::kMostInputRounding, "", &c.input_rounding);
   io("flush", c.flush, kFlushes);
   io("scale", c.scale, kScales);
   ReadError(io, "scale_roundings", &c.scale_roundings);

@@ -57,7 +57,7 @@ double PlaneUnits(const Contract& c, int64_t length, bool whole_passes) {
   return units * (small_sums ? kAllPlanes + kSmallPasses : 6 * kAllPlanes) + kLeftOut + kLost;
 }
 
-double CeilDiv(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
+double CeilDiv(int64_t a, int64_t b) { return static_cast<double>(a / b + (a % b != 0 ? 1 : 0)); }
 
 // The number of steps, beyond the first of each kind, that merge sums over the vocabulary one after
 // another.

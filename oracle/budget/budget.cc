@@ -124,9 +124,9 @@ struct WeightErrors {
   double underflow = 0;  // (1 + r) V phi
 };
 
-// min(gamma, (1 + max(2^-8, 2 gamma)) sum of the others' weights), gamma of h_s: the others err by
-// gamma of their sum among themselves, and by no more than what they have come to where they meet the
-// maximum.
+// min(gamma, (1 + max(2^-8, 2 gamma)) sum of the others' weights as computed), gamma of h_s: the others
+// err by gamma of their sum among themselves, and by no more than what they have come to where they
+// meet the maximum.
 double SumBesideExactMax(double gamma, double others) {
   if (others == 0) return 0;
   const double grown = kPlanted == OracleDefect::kShortChain ? 0 : 2 * gamma;
@@ -157,7 +157,7 @@ WeightErrors WeightErrorsOf(const Row& row, const Moments& others, const Change&
   e.t_rho = c * others_t + k_a * others_t2 + max_weight * max_t * max_rho;
   // rho_s = sum w rho + (1 + sum w rho) (error of the additions) + (1 + r) V phi
   double summation = Gamma(a.sum_depth, a.u);
-  if (max_exact) summation = SumBesideExactMax(summation, others_weight);
+  if (max_exact) summation = SumBesideExactMax(summation, others_weight + weighted_rho);
   if constexpr (kPlanted == OracleDefect::kNoSummation) summation = 0;
   e.underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   e.rho_s = weighted_rho + (1 + weighted_rho) * summation + e.underflow;
@@ -211,10 +211,16 @@ double LogprobBound(const Row& row, const Change& label, const RowBudget& b, con
   return bound;
 }
 
+// The roundings in lse - sum p x that are relative to lse and to what it cancels with.
+double PlainLseError(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  return std::max(8 * a.u, 2 * a.u + ScaledApart(a)) *
+         (std::fabs(row.max_x) + b.shift_change + std::fabs(row.lse));
+}
+
 // What lse - sum p x has more:
 // (1 + 128 k_a u) F sum w (|x| + delta) + (1 + F) sum w t' rho + max(8u, 2u + k_c u)(|m| + D + |lse|),
-// 1 + F = (1 + gamma_(h_s + 1)) e^(eps_exp + r (eps_exp + u)) (1 + max(3u, eps_div + k_c u))/(1 -
-// rho_s).
+// (1 + F)(1 - rho_s) = (1 + gamma_(h_s + 1)) e^(eps_exp + r (eps_exp + u)) (1 + max(3u, eps_div + k_c
+// u)).
 double PlainEntropyError(const Row& row, double abs_x, const WeightErrors& e, const RowBudget& b,
                          const Arithmetic& a) {
   const double u = a.u, weight = a.exp_error + a.rescales * (a.exp_error + u);
@@ -222,8 +228,7 @@ double PlainEntropyError(const Row& row, double abs_x, const WeightErrors& e, co
   const double one_f =
       (1 + Gamma(a.sum_depth + 1, u)) * std::exp(weight) * (1 + terms) * (1 + b.sum_error);
   return (one_f - 1) * (1 + 128 * a.argument_roundings) * abs_x + one_f * e.t_rho +
-         std::max(8 * u, 2 * u + ScaledApart(a)) *
-             (std::fabs(row.max_x) + b.shift_change + std::fabs(row.lse));
+         PlainLseError(row, b, a);
 }
 
 // -sum p ln p, or lse - sum p x, with p as backward forms it ("Entropy of probabilities").
@@ -247,38 +252,39 @@ double ProbabilityEntropyError(const Row& row, const WeightErrors& e, const RowB
   const double of_log = one_eta * ((1 + c_p) * (c_l * e.weight + k_l * y) + k_p * (c_l * y + k_l * y2));
   const double underflow = 110 * static_cast<double>(row.vocab) * a.exp_underflow;
   if (!a.plain_entropy) return of_p + of_log + underflow;
-  // lse - sum p x: the terms p x, |x| <= |m| + D + t', have the errors of p.
+  // lse - sum p x: the terms p x, |x| <= |m| + D + t', have the errors of p and of the scale, and lse
+  // has B_l + max(8u, 2u + k_c u)(|m| + D + |lse|).
   const double m = std::fabs(row.max_x) + b.shift_change, x = e.t + m * e.weight;
   const double xy = m * y + e.t_squared + log * e.t, one_x = one_eta * (1 + ScaledApart(a));
-  const double of_x = ((1 + c_p) * one_x - 1) * x + one_x * k_p * xy;
-  return of_x + of_log + (100 + m) * underflow;
+  return ((1 + c_p) * one_x - 1) * x + one_x * k_p * xy + (100 + m) * underflow + b.log_s_error +
+         PlainLseError(row, b, a);
 }
 
 // B_H, and the bound of the entropy as it is written.
 void BudgetEntropy(const Row& row, const Moments& others, const Change& max, const WeightErrors& e,
                    const Arithmetic& a, RowBudget* b) {
   const double u = a.u, gain = 1 + b->lse_growth, max_p = row.inverse_s + max.grown;
-  const double max_abs = std::fabs(row.max_x);
   // |change of H| <= e^L sum p |ln p + H| a + 1/2 sum p e^(delta + L) delta^2
   const double tilt = std::fabs(row.entropy - row.log_s);
   const double condition = gain * (others.condition + tilt * max.grown) +
                            0.5 * gain * (others.spread + max_p * max.delta * max.delta);
-  // B_H = (propagation) + B_l + (1 + F) sum w t' rho + F sum w t' + 100 (1 + r) V phi, where
-  // 1 + F = (1 + gamma_(h_s + 2))(1 + r u)(1 + k_a u)(1 + eps_q)/(1 - rho_s)
-  const double one_f = (1 + Gamma(a.sum_depth + 2, u)) * (1 + a.rescales * u) *
-                       (1 + a.argument_roundings) * (1 + a.entropy_division) * (1 + b->sum_error);
-  b->entropy_error =
-      condition + b->log_s_error + one_f * e.t_rho + (one_f - 1) * e.t + 100 * e.underflow;
-  if (a.plain_entropy) {
-    b->entropy_error +=
-        PlainEntropyError(row, gain * (others.abs_x + max_p * (max_abs + max.delta)), e, *b, a);
-  }
   if (a.entropy_of_probabilities) {
-    b->entropy_error += ProbabilityEntropyError(row, e, *b, a);
+    b->entropy_error = condition + ProbabilityEntropyError(row, e, *b, a);
     // x - lse may be positive by the errors of lse and of the scale.
     const double m = std::fabs(row.max_x) + b->shift_change;
     b->entropy_overflows =
         !a.ratio && !(b->log_s_error + LseError(row, *b, a) + ScaledApart(a) * m <= 88);
+  } else {
+    // B_H = (propagation) + B_l + (1 + F) sum w t' rho + F sum w t' + 100 (1 + r) V phi, where
+    // 1 + F = (1 + gamma_(h_s + 2))(1 + r u)(1 + k_a u)(1 + eps_q)/(1 - rho_s)
+    const double one_f = (1 + Gamma(a.sum_depth + 2, u)) * (1 + a.rescales * u) *
+                         (1 + a.argument_roundings) * (1 + a.entropy_division) * (1 + b->sum_error);
+    b->entropy_error =
+        condition + b->log_s_error + one_f * e.t_rho + (one_f - 1) * e.t + 100 * e.underflow;
+  }
+  if (a.plain_entropy && !a.entropy_of_probabilities) {
+    const double abs_x = gain * (others.abs_x + max_p * (std::fabs(row.max_x) + max.delta));
+    b->entropy_error += PlainEntropyError(row, abs_x, e, *b, a);
   }
   // "The output itself has 3.2u (H + propagation) + 2 eta_f more."
   b->entropy = b->entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;

@@ -105,7 +105,8 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
   c.block = static_cast<int>(dice->Of(std::array{1, 2, 5, 16, 1 << 20}));
   c.extra_bits = dice->Of(std::array{0, 2, 7, 64});
   c.split = dice->Of(std::array{1, 1, 2, 5, 1 << 20});
-  c.input_rounding = dice->OneIn(3) ? dice->Of(std::array{0x1p-11, 0x1p-9, 0x1p-4, kMostInputRounding}) : 0;
+  c.input_rounding =
+      dice->OneIn(3) ? dice->Of(std::array{0x1p-11, 0x1p-9, 0x1p-4, kMostInputRounding}) : 0;
   c.scale_exact_powers = dice->OneIn(2);
   c.shift = static_cast<Shift>(dice->Range(0, 2));
   c.scale_roundings = error();
@@ -114,17 +115,16 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
   c.log_error_absolute = error();
   c.log_error_relative = error();
   c.division_error = error();
-  if (c.rescales && dice->OneIn(3))
-    c.rescales = dice->Of(std::array<int64_t, 3>{2, 40, int64_t{1} << 40});
-  if (dice->OneIn(4)) c.splits = dice->Of(std::array<int64_t, 2>{7, int64_t{1} << 40});
+  if (c.rescales && dice->OneIn(3)) c.rescales = dice->Of(std::array<int64_t, 3>{2, 40, INT64_MAX});
+  if (dice->OneIn(4)) c.splits = dice->Of(std::array<int64_t, 2>{7, INT64_MAX});
   if (dice->OneIn(8)) {
-    c.tile = int64_t{1} << 40;
+    c.tile = INT64_MAX;
     c.tile_depth = dice->Range(6, 60);
   }
   c.entropy_of_probabilities = dice->OneIn(3);
   if (dice->OneIn(4)) {
     c.accumulator = dice->Of(std::array{DType::kF32, DType::kBf16, DType::kF16});
-    c.vocab_chunk = dice->Of(std::array<int64_t, 4>{0, 1, 3, int64_t{1} << 40});
+    c.vocab_chunk = dice->Of(std::array<int64_t, 4>{0, 1, 3, INT64_MAX});
     c.row_chunk = dice->Of(std::array<int64_t, 3>{0, 1, 2});
   }
   return c;
