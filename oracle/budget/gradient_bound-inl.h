@@ -162,9 +162,12 @@ PLUMBLINE_FORMULA GradientElement<Number> GradientElementOf(const GradientSum& s
   // "Where the whole sum is 0, so is the bound, eta included."
   const TruthOf<Number> exact = errors == 0;
   // A value that may overflow its dtype may be infinite. Where the bound is infinite, the output's
-  // range decides.
-  const TruthOf<Number> fits =
-      exact | ((magnitude + Min(bound, range) <= sum.rounding.largest) & (range <= limit));
+  // range decides, by as much more (largest_kept / limit) as computed sums may be larger than exact
+  // ones.
+  const Number largest = sum.rounding.largest;
+  const TruthOf<Number> in_dtype =
+      (magnitude + bound <= largest) | (range * sum.largest_kept <= (largest - magnitude) * limit);
+  const TruthOf<Number> fits = exact | (in_dtype & (range <= limit));
   if (sum.rounded && kPlanted != OracleDefect::kNoOutputRounding) {
     bound = bound + Fma(sum.rounding.u, magnitude + bound, sum.rounding.eta);
   }

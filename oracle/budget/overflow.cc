@@ -36,7 +36,12 @@ double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) 
 }
 
 double PartialSumLimit(const Row& row, const RowBudget& b, const Arithmetic& a) {
-  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a));
+  // Rounded operands grow by no more than 25/16 (kMostInputRounding), and no addition errs by more than
+  // its smaller operand, so that sums grow by no more than 2. 2^-8 pays for the errors of d_logits.
+  double growth = (1 + 0x1p-8) * std::min(4.0, 1 + std::max(a.dot_grad_hidden, a.dot_grad_weight));
+  const double chunks = std::max(a.chunks_hidden, a.chunks_weight);
+  if (chunks > 0) growth *= std::min(2.0, std::exp(1.01 * (chunks + 1) * a.accumulator.u));
+  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a)) / growth;
 }
 
 bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
