@@ -169,12 +169,18 @@ void BudgetLogarithm(const Row& row, double rho_s, const Arithmetic& a, RowBudge
   const double sigma = a.shift_rounding * std::fabs(row.max_x);  // 1.1 u |m|
   // "If rho_s >= 1/4, or sigma >= 80, the bound says nothing." At 80 the exponential still fits.
   b->sum_error = rho_s < 0.25 && sigma < 80 ? rho_s / (1 - rho_s) : kInfinity;
-  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + L + D + sigma + rho_s/(1 - rho_s)]
-  //       + (eps_log,rel + 1.1u)(l + L + D + sigma + rho_s/(1 - rho_s))
-  const double moved = b->lse_change + b->shift_change + b->sum_error;
+  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + P(max) + sigma + rho_s/(1 - rho_s)]
+  //       + (eps_log,rel + 1.1u)(l + P(max) + sigma + rho_s/(1 - rho_s))
+  const double moved = b->log_change + b->sum_error;
   const double near_one = row.log_s < 0.7 + moved ? a.log_absolute : 0;
   b->log_s_error = b->sum_error + near_one + (a.log_relative + 1.1 * a.u) * (row.log_s + moved);
   if constexpr (kPlanted == OracleDefect::kNoLogError) b->log_s_error = 0;
+}
+
+// P(v) = ln1p((E - p_v a_v)(1 + a_v) + a_v (1 - p_v)), the most that ln p_v moves.
+double ChangeOfLog(double lse_growth, const Change& v, double complement) {
+  const double rest = std::max(0.0, lse_growth - v.grown) + 0x1p-50 * lse_growth;
+  return Log1pAbove(rest * (1 + v.growth) + v.growth * complement);
 }
 
 // k_c u where x and m are scaled apart, after the shift.
@@ -192,8 +198,7 @@ double LseBound(const Row& row, const RowBudget& b, const Arithmetic& a) {
 double LogprobBound(const Row& row, const Change& label, const RowBudget& b, const Arithmetic& a) {
   const double u = a.u, max_abs = std::fabs(row.max_x), sigma = a.shift_rounding * max_abs;
   // P(y) = ln1p((E - p_y a_y)(1 + a_y) + a_y (1 - p_y)); "delta_y + L" for a logit of its own
-  const double rest = std::max(0.0, b.lse_growth - label.grown) + 0x1p-50 * b.lse_growth;
-  const double together = Log1pAbove(rest * (1 + label.growth) + label.growth * row.label_complement);
+  const double together = ChangeOfLog(b.lse_growth, label, row.label_complement);
   const bool separate = a.label_logit_separate && kPlanted != OracleDefect::kNoLabelLogit;
   const double change = separate ? label.delta + b.lse_change : together;
   // B_logprob = P(y) + B_l + k_a u t'_y + 2.2u (|logprob| + P(y) + sigma) + 2 eta_f
@@ -312,7 +317,10 @@ RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max
   b.lse_growth = others.grown + max.grown;  // E = sum p a
   b.lse_change = Log1pAbove(b.lse_growth);  // L = ln(1 + E)
   // D = max(delta_argmax, max over v of delta_v - t_v), and sigma = 1.1 u |m| with it
-  b.shift_change = std::max(max.delta, -others.gap) + a.shift_rounding * std::fabs(row.max_x);
+  const double sigma = a.shift_rounding * std::fabs(row.max_x);
+  b.shift_change = std::max(max.delta, -others.gap) + sigma;
+  // ln s is -ln p of the maximum, or of another logit only if that has a larger p.
+  b.log_change = ChangeOfLog(b.lse_growth, max, row.rest * row.inverse_s) + sigma;
   const WeightErrors errors = WeightErrorsOf(row, others, max, b, a);
   BudgetLogarithm(row, errors.rho_s, a, &b);
   b.lse = LseBound(row, b, a);

@@ -25,6 +25,7 @@ struct RowBudget {
   double lse_growth = 0;     // E = sum of p (e^delta - 1), so that L = ln(1 + E)
   double lse_change = 0;     // L: the most that the logits' errors move lse
   double shift_change = 0;   // D: the most that they and the rounding of m move what is subtracted
+  double log_change = 0;     // the most that they and the rounding of m move ln s
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding

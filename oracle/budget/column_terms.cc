@@ -28,7 +28,7 @@ double LseError(const Row& row, const RowBudget& b, const Arithmetic& a) {
 }
 
 double LargestLog(const Row& row, const RowBudget& b) {
-  return row.log_s + b.lse_change + b.shift_change + b.log_s_error;
+  return row.log_s + b.log_change + b.log_s_error;
 }
 
 GradientTerms GradientTermsOf(const Row& row, const RowBudget& b, const Arithmetic& a,

@@ -106,12 +106,14 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   total =
       Fma(a.result_underflow, late + Fma(abs_k, Abs(s.log_p) + (2 + c.row.entropy), 2 + abs_g), total);
 
-  // B_dz = B_dx/T (1 + eps_T) + eps_T (|first| + |second|)/T + eta_f (1 + min(|ln p + H|, 104 + H))
-  //        + rho 2^-126. g and k may be divided by T before the two terms meet and cancel.
+  // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) (|first| + |second|)/T
+  //        + eta_f (1 + min(|ln p + H|, 104 + H)) + rho 2^-126
+  // g and k may be divided by T before the two terms meet and cancel. 3u of that is in B_dx.
   const Number dz = dx * c.row.inverse, abs_dz = Abs(dz);
   const double by_t = a.temperature_division;
   total = Fma(total, c.row.inverse * (1 + by_t),
-              Fma(by_t * c.row.inverse, terms, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+              Fma(by_t, abs_dz, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+  if (by_t > 3 * u) total = Fma((by_t - 3 * u) * c.row.inverse, terms, total);
   total = Select(IsNaN(total), kInfinite, total);
   // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
   // X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
