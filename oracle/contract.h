@@ -7,7 +7,8 @@
 // The defaults describe a black box: fp32 accumulation in any order or any known tensor core, shifted
 // formulas, d_logits rounded to the input dtype, everything else fp32. Errors are in units of u =
 // 2^-24, except input_rounding, which is relative. block, split, tile and splits are at least 1,
-// input_planes is 1 or 3, and the other numbers are at least 0; nothing here checks that.
+// input_planes is 1 or 3, and the other numbers are at least 0, errors and roundings at most
+// kMostError; nothing here checks that.
 
 #pragma once
 
@@ -34,6 +35,14 @@ enum class Scale : uint8_t { kBefore, kAfter };  // 1/T before or after the shif
 enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };
 enum class Probability : uint8_t { kRatio, kExpOfLse };  // e/s, or exp(x - lse)
 
+// The largest error or number of roundings, in u, for which the bounds are derived: up to 2^-12 the
+// exponent of a weight that has not underflowed is off by less than 0.1 (ERROR-BUDGET.md, "Large
+// constants").
+inline constexpr double kMostError = 0x1p12;
+// The largest rounding of operands: with it and log2(e) a product of operands grows by less than the
+// factor of 4 that a row of finite values has before it may overflow (oracle/budget/row.cc).
+inline constexpr double kMostInputRounding = 0.25;
+
 struct Contract {
   // Dot products.
   Accumulate accumulate = Accumulate::kUnknown;
@@ -52,10 +61,10 @@ struct Contract {
   Shift shift = Shift::kOther;
   double exp_error = 4;           // u: relative error of the exponential
   bool exp_gradual = false;       // subnormal exponentials are kept
-  double argument_roundings = 2;  // k_a: roundings of the exponent, each relative to t
+  double argument_roundings = 2;  // k_a: roundings of the exponent, each relative to it
   double log_error_absolute = 4;  // u: error of ln s for s < 2
   double log_error_relative = 6;  // u: relative error of ln s
-  double division_error = 4;      // u: relative error of a division
+  double division_error = 4;      // u: relative error of a quotient, by a reciprocal or not
   // The shape of the sums over the vocabulary: `tile` columns are summed with depth `tile_depth`, tiles
   // one after another within each of `splits` parts, and the parts one after another. Each step may
   // move the maximum. The default is one column after another.
@@ -68,14 +77,17 @@ struct Contract {
   bool label_logit_separate = true;  // the label's logit is a dot product apart from the one summed
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t
+  // -sum p ln p, or lse - sum p x with plain_entropy, where each p is formed as `probability` says,
+  // from the logits that were summed.
+  bool entropy_of_probabilities = false;
 
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw
   Probability probability = Probability::kExpOfLse;
   std::optional<kernel::DType> d_logits;     // dtype that they are stored in; absent: the input dtype
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
-  int64_t vocab_chunk = 0;                   // columns a chunk where accumulator is not fp32
-  int64_t row_chunk = 0;                     // rows a chunk where accumulator is not fp32
+  int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst
+  int64_t row_chunk = 0;    // rows a chunk where accumulator is not fp32; 0: 1, the worst
 
   // What is no arithmetic: conventions and signs. A black box promises neither.
   Promises promises;

@@ -13,15 +13,21 @@ namespace plumbline::oracle {
 enum class OracleDefect : uint8_t {
   kNone,
   // Bounds that forget an error.
-  kNoPropagation,       // the errors of the logits
-  kNoLogError,          // B_l: the errors of s and of its logarithm
-  kNoSummation,         // the additions in s
-  kNoDLogitsRounding,   // the rounding to the dtype that they are stored in
-  kNoOutputRounding,    // the rounding of 16-bit gradients
-  kNoLossSum,           // the additions of the loss
-  kNoLabelLogit,        // the rounding of a label logit that is a dot product of its own
-  kNoFlushedOperands,   // the products that are lost with flushed operands
-  kNoLateUnderflow,     // the underflow of k p before it is multiplied by ln p + H
+  kNoPropagation,           // the errors of the logits
+  kNoLogError,              // B_l: the errors of s and of its logarithm
+  kNoSummation,             // the additions in s
+  kNoDLogitsRounding,       // the rounding to the dtype that they are stored in
+  kNoOutputRounding,        // the rounding of 16-bit gradients
+  kNoLossSum,               // the additions of the loss
+  kNoLabelLogit,            // the rounding of a label logit that is a dot product of its own
+  kNoFlushedOperands,       // the products that are lost with flushed operands
+  kNoLateUnderflow,         // the underflow of k p before it is multiplied by ln p + H
+  kDivisionOfWeightsAlone,  // the declared error of a quotient, but in e/s
+  kArgumentOfGap,           // the roundings of x - lse beyond those relative to t
+  kScaleOfLogitsAlone,      // the declared roundings of 1/T, but in the logits
+  kUpstreamNeverOverflows,  // the overflow of g/T before it meets a small 1 - p
+  kShortChain,              // the additions of a long chain beside an exact maximum
+  kProbabilitiesAddUp,      // the errors of p in -sum p ln p that are common to all p
   kCertificateTooWide,  // forgets nothing: the certificate is granted up to 2^(q + 25), not 2^(q + 24)
   // A bound that is too wide.
   kDoubledLogprob,

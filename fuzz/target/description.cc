@@ -61,6 +61,22 @@ void ReadDtype(FieldVisitor& io, std::string_view key, std::optional<DType>* dty
   if (io.Has(key, false)) io(key, dtype->emplace(DType::kBf16), kDtypes);
 }
 
+// Reads a number up to the largest for which the bounds are derived. The message of one beyond it says
+// so.
+void ReadProven(FieldVisitor& io, std::string_view key, double most, std::string_view unit,
+                double* number) {
+  io(key, *number);
+  // Written so that a NaN is out of the range.
+  if (*number >= 0 && *number <= most) return;
+  io.Wrong(key, "a number in [0, " + Json(most).Dump() + "]" + std::string(unit) +
+                    ": the error bounds are proven for no larger one");
+}
+
+// Reads an error or a number of roundings.
+void ReadError(FieldVisitor& io, std::string_view key, double* error) {
+  ReadProven(io, key, oracle::kMostError, " in units of 2^-24", error);
+}
+
 // The most bytes of the whole text; and of the name and the version, which are printed and stand in
 // journals.
 constexpr size_t kMaxText = size_t{1} << 20, kMaxLabel = 100;
@@ -97,8 +113,6 @@ void Fields(FieldVisitor& io, Capabilities& c) {
 }
 
 void Fields(FieldVisitor& io, oracle::Contract& c) {
-  // Errors are counted in units of 2^-24: beyond this a result has no digit left that could be judged.
-  constexpr double kMostError = 1 << 24;
   constexpr int kMostCount = 1 << 20;
   io.AllowAbsent();
   io("accumulate", c.accumulate, kAccumulates);
@@ -107,18 +121,18 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("split", c.split, 1, kMostCount);
   io("input_planes", c.input_planes, INT_MIN, INT_MAX);
   if (c.input_planes != 1 && c.input_planes != 3) io.Wrong("input_planes", "1 or 3");
-  io("input_rounding", c.input_rounding, 0, 1);
+  ReadProven(io, "input_rounding", oracle::kMostInputRounding, "", &c.input_rounding);
   io("flush", c.flush, kFlushes);
   io("scale", c.scale, kScales);
-  io("scale_roundings", c.scale_roundings, 0, kMostError);
+  ReadError(io, "scale_roundings", &c.scale_roundings);
   io("scale_exact_powers", c.scale_exact_powers);
   io("shift", c.shift, kShifts);
-  io("exp_error", c.exp_error, 0, kMostError);
+  ReadError(io, "exp_error", &c.exp_error);
   io("exp_gradual", c.exp_gradual);
-  io("argument_roundings", c.argument_roundings, 0, kMostError);
-  io("log_error_absolute", c.log_error_absolute, 0, kMostError);
-  io("log_error_relative", c.log_error_relative, 0, kMostError);
-  io("division_error", c.division_error, 0, kMostError);
+  ReadError(io, "argument_roundings", &c.argument_roundings);
+  ReadError(io, "log_error_absolute", &c.log_error_absolute);
+  ReadError(io, "log_error_relative", &c.log_error_relative);
+  ReadError(io, "division_error", &c.division_error);
   io("tile", c.tile, 1, INT64_MAX);
   io("tile_depth", c.tile_depth, 0, INT64_MAX);
   io("splits", c.splits, 1, INT64_MAX);
@@ -126,6 +140,7 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("label_logit_separate", c.label_logit_separate);
   io("plain_logprob", c.plain_logprob);
   io("plain_entropy", c.plain_entropy);
+  io("entropy_of_probabilities", c.entropy_of_probabilities);
   io("recompute_same_bits", c.recompute_same_bits);
   io("probability", c.probability, kProbabilities);
   ReadDtype(io, "d_logits", &c.d_logits);

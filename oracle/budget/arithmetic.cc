@@ -20,7 +20,7 @@ constexpr double kU = 0x1p-24;
 // products").
 double TensorCoreUnits(int64_t length, int block, int extra) {
   double units = 0;
-  const double per_addend = 2.0 / static_cast<double>(int64_t{1} << extra);
+  const double per_addend = std::ldexp(2.0, -extra);
   const int64_t full = length / block, rest = length % block;
   units += static_cast<double>(full) * (static_cast<double>(block + 1) * per_addend + 2);
   if (rest > 0) units += static_cast<double>(rest + 1) * per_addend + 2;
@@ -57,7 +57,7 @@ double PlaneUnits(const Contract& c, int64_t length, bool whole_passes) {
   return units * (small_sums ? kAllPlanes + kSmallPasses : 6 * kAllPlanes) + kLeftOut + kLost;
 }
 
-double CeilDiv(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
+double CeilDiv(int64_t a, int64_t b) { return static_cast<double>(a / b + (a % b != 0 ? 1 : 0)); }
 
 // The number of steps, beyond the first of each kind, that merge sums over the vocabulary one after
 // another.
@@ -66,6 +66,18 @@ double MergeSteps(const Contract& c, int64_t v) {
   const auto tiles = static_cast<int64_t>(CeilDiv(v, c.tile));
   const auto tiles_per_split = static_cast<int64_t>(CeilDiv(tiles, c.splits));
   return static_cast<double>(tiles_per_split - 1) + CeilDiv(tiles, tiles_per_split) - 1;
+}
+
+// The error of each quotient. A floor holds whatever is declared: the budget gave these sites so many
+// roundings before it charged the declared error ("Quotients").
+void SetDivisions(double declared, Arithmetic* a) {
+  a->division = declared;
+  const double elsewhere = kPlanted == OracleDefect::kDivisionOfWeightsAlone ? 0 : declared;
+  a->entropy_division = std::max(4 * kU, elsewhere);
+  a->loss_division = std::max(2 * kU, elsewhere);
+  a->upstream_division = std::max(kU, elsewhere);
+  const double scale = kPlanted == OracleDefect::kScaleOfLogitsAlone ? 0 : a->scale_roundings;
+  a->temperature_division = std::max({2 * kU, elsewhere, scale});
 }
 
 }  // namespace
@@ -118,14 +130,14 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
 
   a.scale_before = c.scale == Scale::kBefore;
-  a.scale_roundings = c.scale_roundings * kU;
-  a.argument_roundings = (c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings)) * kU;
+  a.scale_roundings = Gamma(c.scale_roundings, kU);
+  a.argument_roundings = Gamma(c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings), kU);
   a.exact_max = c.shift == Shift::kExactMax;
   a.shift_rounding = a.exact_max ? 0 : 1.1 * kU;
-  a.exp_error = c.exp_error * kU;
+  a.exp_error = Gamma(c.exp_error, kU);
   a.log_absolute = c.log_error_absolute * kU;
   a.log_relative = c.log_error_relative * kU;
-  a.division = c.division_error * kU;
+  SetDivisions(Gamma(c.division_error, kU), &a);
   const double steps = MergeSteps(c, shape.v);
   a.rescales = c.rescales ? static_cast<double>(*c.rescales) : steps;
   // No tree of additions over V terms is shallower than log2 V, whatever a contract says.
@@ -134,6 +146,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.label_logit_separate = c.label_logit_separate;
   a.plain_logprob = c.plain_logprob;
   a.plain_entropy = c.plain_entropy;
+  a.entropy_of_probabilities = c.entropy_of_probabilities;
   a.recompute_same_bits = c.recompute_same_bits;
   a.ratio = c.probability == Probability::kRatio;
 

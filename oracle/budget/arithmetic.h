@@ -46,16 +46,21 @@ struct Arithmetic {
 
   bool scale_before = false;
   bool scale_exact = false;       // 1/T rounds nothing
-  double scale_roundings = 0;     // k_s u or k_c u
-  double argument_roundings = 0;  // k_a u, all roundings of t
+  double scale_roundings = 0;     // gamma(k_s) or gamma(k_c)
+  double argument_roundings = 0;  // gamma(k_a), all roundings of t
   bool exact_max = false;         // the maximum's weight is exactly 1
   double shift_rounding = 0;      // M, which is subtracted for m, may be off by this times |m|
   double exp_error = 0;
   double log_absolute = 0, log_relative = 0;
-  double division = 0;
-  double rescales = 0;   // r
-  double sum_depth = 0;  // h_s
+  double division = 0;              // of e/s
+  double entropy_division = 0;      // of the sum of e t by s
+  double loss_division = 0;         // of the loss by n
+  double upstream_division = 0;     // of gamma by n
+  double temperature_division = 0;  // of dx by T, by whatever 1/T the logits were scaled with
+  double rescales = 0;              // r
+  double sum_depth = 0;             // h_s
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
+  bool entropy_of_probabilities = false;
   bool recompute_same_bits = false, ratio = false;
 
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: stored in fp32, no further rounding

@@ -108,15 +108,30 @@ bool Flushes(const Columns& c, const Arithmetic& a) {
   return a.flush_operands && c.flushable != nullptr && kPlanted != OracleDefect::kNoFlushedOperands;
 }
 
+// e^(k y) - 1 <= LargeSlope(k) y for every exponent y of a weight that has not underflowed: y < 110,
+// and k <= 3 * 2^-12, so that k y < 0.1 and (e^(k y) - 1)/(k y) < 1 + 64 k ("Large constants").
+double LargeSlope(double k) { return k * (1 + 64 * k); }
+
 // The sums of "Sums" over all columns, with w = p e^(delta + L), t' = t + delta + D + sigma and
-// rho = eps_exp + r (eps_exp + u) + k_a u t'. The maximum is added separately, so that nothing is lost
-// beside it where the others are small.
+// rho = eps + k_a u t'. The maximum is added separately, so that nothing is lost beside it where the
+// others are small.
 struct WeightErrors {
+  double weight = 0;     // sum w
   double t = 0;          // sum w t'
+  double t_squared = 0;  // sum w t'^2
   double t_rho = 0;      // sum w t' rho
   double rho_s = 0;      // sum w rho, the errors of the additions and the underflow
   double underflow = 0;  // (1 + r) V phi
 };
+
+// min(gamma, (1 + max(2^-8, 2 gamma)) sum of the others' weights as computed), gamma of h_s: the others
+// err by gamma of their sum among themselves, and by no more than what they have come to where they
+// meet the maximum.
+double SumBesideExactMax(double gamma, double others) {
+  if (others == 0) return 0;
+  const double grown = kPlanted == OracleDefect::kShortChain ? 0 : 2 * gamma;
+  return std::min(gamma, (1 + std::max(0x1p-8, grown)) * others);
+}
 
 WeightErrors WeightErrorsOf(const Row& row, const Moments& others, const Change& max,
                             const RowBudget& b, const Arithmetic& a) {
@@ -125,7 +140,9 @@ WeightErrors WeightErrorsOf(const Row& row, const Moments& others, const Change&
   // 0.
   const bool max_exact = a.exact_max && others.gap >= max.delta;
   const double shift = b.shift_change, gain = 1 + b.lse_growth;  // e^L = 1 + E
-  const double c = a.exp_error + a.rescales * (a.exp_error + a.u), k_a = a.argument_roundings;
+  // c = e^(eps_exp + r (eps_exp + u)) - 1, and k_a with what its square adds, (e^(k_a t) - 1)(1 + c)
+  const double c = std::expm1(a.exp_error + a.rescales * (a.exp_error + a.u));
+  const double k_a = LargeSlope(a.argument_roundings) * (1 + c);
   const double max_t = max.t + max.delta + shift;
   const double max_weight = gain * (row.inverse_s + max.grown);
   const double max_rho = max_exact ? 0 : c + k_a * max_t;
@@ -133,15 +150,17 @@ WeightErrors WeightErrorsOf(const Row& row, const Moments& others, const Change&
   const double others_t = gain * (others.first + shift * others.weight);
   const double others_t2 =
       gain * (others.second + 2 * shift * others.first + shift * shift * others.weight);
+  e.weight = others_weight + max_weight;
+  e.t_squared = others_t2 + max_weight * max_t * max_t;
   const double weighted_rho = c * others_weight + k_a * others_t + max_weight * max_rho;
   e.t = others_t + max_weight * max_t;
   e.t_rho = c * others_t + k_a * others_t2 + max_weight * max_t * max_rho;
-  // rho_s = sum w rho + min(gamma_(h_s), (1 + 2^-8) sum over v != argmax of w_v) + (1 + r) V phi
-  const double gamma_sum = Gamma(a.sum_depth, a.u);
-  double summation = max_exact ? std::min(gamma_sum, (1 + 0x1p-8) * others_weight) : gamma_sum;
+  // rho_s = sum w rho + (1 + sum w rho) (error of the additions) + (1 + r) V phi
+  double summation = Gamma(a.sum_depth, a.u);
+  if (max_exact) summation = SumBesideExactMax(summation, others_weight + weighted_rho);
   if constexpr (kPlanted == OracleDefect::kNoSummation) summation = 0;
   e.underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
-  e.rho_s = weighted_rho + summation + e.underflow;
+  e.rho_s = weighted_rho + (1 + weighted_rho) * summation + e.underflow;
   return e;
 }
 
@@ -150,28 +169,36 @@ void BudgetLogarithm(const Row& row, double rho_s, const Arithmetic& a, RowBudge
   const double sigma = a.shift_rounding * std::fabs(row.max_x);  // 1.1 u |m|
   // "If rho_s >= 1/4, or sigma >= 80, the bound says nothing." At 80 the exponential still fits.
   b->sum_error = rho_s < 0.25 && sigma < 80 ? rho_s / (1 - rho_s) : kInfinity;
-  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + L + sigma + rho_s/(1 - rho_s)]
-  //       + (eps_log,rel + 1.1u)(l + L + sigma)
-  const double near_one = row.log_s < 0.7 + b->lse_change + sigma + b->sum_error ? a.log_absolute : 0;
-  b->log_s_error =
-      b->sum_error + near_one + (a.log_relative + 1.1 * a.u) * (row.log_s + b->lse_change + sigma);
+  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + P(max) + sigma + rho_s/(1 - rho_s)]
+  //       + (eps_log,rel + 1.1u)(l + P(max) + sigma + rho_s/(1 - rho_s))
+  const double moved = b->log_change + b->sum_error;
+  const double near_one = row.log_s < 0.7 + moved ? a.log_absolute : 0;
+  b->log_s_error = b->sum_error + near_one + (a.log_relative + 1.1 * a.u) * (row.log_s + moved);
   if constexpr (kPlanted == OracleDefect::kNoLogError) b->log_s_error = 0;
 }
+
+// P(v) = ln1p((E - p_v a_v)(1 + a_v) + a_v (1 - p_v)), the most that ln p_v moves.
+double ChangeOfLog(double lse_growth, const Change& v, double complement) {
+  const double rest = std::max(0.0, lse_growth - v.grown) + 0x1p-50 * lse_growth;
+  return Log1pAbove(rest * (1 + v.growth) + v.growth * complement);
+}
+
+// k_c u where x and m are scaled apart, after the shift.
+double ScaledApart(const Arithmetic& a) { return a.scale_before ? 0 : a.scale_roundings; }
 
 double LseBound(const Row& row, const RowBudget& b, const Arithmetic& a) {
   const double u = a.u, max_abs = std::fabs(row.max_x), sigma = a.shift_rounding * max_abs;
   // B_lse = L + B_l + 2.2u (|lse| + L + sigma) + 2 eta_f,
-  //         "plus (k_c + 1) u |m| if scaling comes after the shift, unless it rounds nothing"
+  //         "plus (k_c + 1) u (|m| + D) if scaling comes after the shift, unless it rounds nothing"
   return b.lse_change + b.log_s_error + 2.2 * u * (std::fabs(row.lse) + b.lse_change + sigma) +
-         (a.scale_before || a.scale_exact ? 0 : (a.scale_roundings + u) * max_abs) +
+         (a.scale_before || a.scale_exact ? 0 : (a.scale_roundings + u) * (max_abs + b.shift_change)) +
          2 * a.result_underflow;
 }
 
 double LogprobBound(const Row& row, const Change& label, const RowBudget& b, const Arithmetic& a) {
   const double u = a.u, max_abs = std::fabs(row.max_x), sigma = a.shift_rounding * max_abs;
   // P(y) = ln1p((E - p_y a_y)(1 + a_y) + a_y (1 - p_y)); "delta_y + L" for a logit of its own
-  const double rest = std::max(0.0, b.lse_growth - label.grown) + 0x1p-50 * b.lse_growth;
-  const double together = Log1pAbove(rest * (1 + label.growth) + label.growth * row.label_complement);
+  const double together = ChangeOfLog(b.lse_growth, label, row.label_complement);
   const bool separate = a.label_logit_separate && kPlanted != OracleDefect::kNoLabelLogit;
   const double change = separate ? label.delta + b.lse_change : together;
   // B_logprob = P(y) + B_l + k_a u t'_y + 2.2u (|logprob| + P(y) + sigma) + 2 eta_f
@@ -179,11 +206,63 @@ double LogprobBound(const Row& row, const Change& label, const RowBudget& b, con
                  a.argument_roundings * (label.t + label.delta + b.shift_change) +
                  2.2 * u * (std::fabs(row.logprob) + change + sigma) + 2 * a.result_underflow;
   if constexpr (kPlanted == OracleDefect::kDoubledLogprob) bound *= 2;
-  // x_y - lse: 6u (|m| + |lse| + |x_y|) more
+  // x_y - lse: max(6u, 2u + k_c u)(|m| + D + |lse| + |x_y| + delta_y) + k_a u l' more
   if (a.plain_logprob) {
-    bound += 6 * u * (max_abs + std::fabs(row.lse) + std::fabs(row.label_z * row.inverse));
+    const double scaled = std::fabs(row.label_z * row.inverse) + label.delta;
+    bound += std::max(6 * u, 2 * u + ScaledApart(a)) *
+                 (max_abs + b.shift_change + std::fabs(row.lse) + scaled) +
+             a.argument_roundings * LargestLog(row, b);
   }
   return bound;
+}
+
+// The roundings in lse - sum p x that are relative to lse and to what it cancels with.
+double PlainLseError(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  return std::max(8 * a.u, 2 * a.u + ScaledApart(a)) *
+         (std::fabs(row.max_x) + b.shift_change + std::fabs(row.lse));
+}
+
+// What lse - sum p x has more:
+// (1 + 128 k_a u) F sum w (|x| + delta) + (1 + F) sum w t' rho + max(8u, 2u + k_c u)(|m| + D + |lse|),
+// (1 + F)(1 - rho_s) = (1 + gamma_(h_s + 1)) e^(eps_exp + r (eps_exp + u)) (1 + max(3u, eps_div + k_c
+// u)).
+double PlainEntropyError(const Row& row, double abs_x, const WeightErrors& e, const RowBudget& b,
+                         const Arithmetic& a) {
+  const double u = a.u, weight = a.exp_error + a.rescales * (a.exp_error + u);
+  const double terms = std::max(3 * u, a.division + ScaledApart(a));
+  const double one_f =
+      (1 + Gamma(a.sum_depth + 1, u)) * std::exp(weight) * (1 + terms) * (1 + b.sum_error);
+  return (one_f - 1) * (1 + 128 * a.argument_roundings) * abs_x + one_f * e.t_rho +
+         PlainLseError(row, b, a);
+}
+
+// -sum p ln p, or lse - sum p x, with p as backward forms it ("Entropy of probabilities").
+double ProbabilityEntropyError(const Row& row, const WeightErrors& e, const RowBudget& b,
+                               const Arithmetic& a) {
+  const double u = a.u, of_lse = LseError(row, b, a), log = LargestLog(row, b);
+  const double k_c = a.ratio ? 0 : ScaledApart(a),
+               scaled = k_c * (std::fabs(row.max_x) + b.shift_change);
+  // e^theta - 1 <= c_p + k_p y for the relative error of p, y = t' + l'
+  double common = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
+  if constexpr (kPlanted == OracleDefect::kProbabilitiesAddUp) common = 0;
+  const double c_p = std::expm1(common + scaled);
+  const double k_p = (1 + c_p) * LargeSlope(a.argument_roundings + k_c + (a.ratio ? 0 : u));
+  // lambda <= c_l + k_l y for the absolute error of ln p
+  const double c_l = b.log_s_error + of_lse + scaled, k_l = a.argument_roundings + k_c + 4 * u;
+  // 1 + eta: the product p ln p and the additions
+  const double one_eta = 1 + Gamma(a.sum_depth + 1, u);
+  const double y = e.t + log * e.weight, y2 = e.t_squared + 2 * log * e.t + log * log * e.weight;
+  // sum of p |ln p| ((1 + c_p + k_p y)(1 + eta) - 1) + p (1 + c_p + k_p y)(1 + eta)(c_l + k_l y)
+  const double of_p = ((1 + c_p) * one_eta - 1) * y + one_eta * k_p * y2;
+  const double of_log = one_eta * ((1 + c_p) * (c_l * e.weight + k_l * y) + k_p * (c_l * y + k_l * y2));
+  const double underflow = 110 * static_cast<double>(row.vocab) * a.exp_underflow;
+  if (!a.plain_entropy) return of_p + of_log + underflow;
+  // lse - sum p x: the terms p x, |x| <= |m| + D + t', have the errors of p and of the scale, and lse
+  // has B_l + max(8u, 2u + k_c u)(|m| + D + |lse|).
+  const double m = std::fabs(row.max_x) + b.shift_change, x = e.t + m * e.weight;
+  const double xy = m * y + e.t_squared + log * e.t, one_x = one_eta * (1 + ScaledApart(a));
+  return ((1 + c_p) * one_x - 1) * x + one_x * k_p * xy + (100 + m) * underflow + b.log_s_error +
+         PlainLseError(row, b, a);
 }
 
 // B_H, and the bound of the entropy as it is written.
@@ -194,24 +273,26 @@ void BudgetEntropy(const Row& row, const Moments& others, const Change& max, con
   const double tilt = std::fabs(row.entropy - row.log_s);
   const double condition = gain * (others.condition + tilt * max.grown) +
                            0.5 * gain * (others.spread + max_p * max.delta * max.delta);
-  // B_H = (propagation) + B_l + sum w t' rho
-  //       + sum w t' (gamma_(h_s + 2) + rho_s/(1 - rho_s) + (r + 4) u + k_a u) + 100 (1 + r) V phi
-  b->entropy_error =
-      condition + b->log_s_error + e.t_rho +
-      e.t * (Gamma(a.sum_depth + 2, u) + b->sum_error + (a.rescales + 4) * u + a.argument_roundings) +
-      100 * e.underflow;
+  if (a.entropy_of_probabilities) {
+    b->entropy_error = condition + ProbabilityEntropyError(row, e, *b, a);
+    // x - lse may be positive by the errors of lse and of the scale.
+    const double m = std::fabs(row.max_x) + b->shift_change;
+    b->entropy_overflows =
+        !a.ratio && !(b->log_s_error + LseError(row, *b, a) + ScaledApart(a) * m <= 88);
+  } else {
+    // B_H = (propagation) + B_l + (1 + F) sum w t' rho + F sum w t' + 100 (1 + r) V phi, where
+    // 1 + F = (1 + gamma_(h_s + 2))(1 + r u)(1 + k_a u)(1 + eps_q)/(1 - rho_s)
+    const double one_f = (1 + Gamma(a.sum_depth + 2, u)) * (1 + a.rescales * u) *
+                         (1 + a.argument_roundings) * (1 + a.entropy_division) * (1 + b->sum_error);
+    b->entropy_error =
+        condition + b->log_s_error + one_f * e.t_rho + (one_f - 1) * e.t + 100 * e.underflow;
+  }
+  if (a.plain_entropy && !a.entropy_of_probabilities) {
+    const double abs_x = gain * (others.abs_x + max_p * (std::fabs(row.max_x) + max.delta));
+    b->entropy_error += PlainEntropyError(row, abs_x, e, *b, a);
+  }
   // "The output itself has 3.2u (H + propagation) + 2 eta_f more."
   b->entropy = b->entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;
-  if (!a.plain_entropy) return;
-  // lse - sum p x: sum w |x| (gamma_(h_s + 4) + eps_exp + r (eps_exp + u) + rho_s/(1 - rho_s))
-  //                + sum w t' rho + 8u (|m| + |lse|) more
-  const double max_abs = std::fabs(row.max_x);
-  const double sum = gain * (others.abs_x + max_p * max_abs);
-  const double extra = sum * (Gamma(a.sum_depth + 4, u) +
-                              (a.exp_error + a.rescales * (a.exp_error + u)) + b->sum_error) +
-                       e.t_rho + 8 * u * (max_abs + std::fabs(row.lse));
-  b->entropy += extra;
-  b->entropy_error += extra;
 }
 
 }  // namespace
@@ -236,7 +317,10 @@ RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max
   b.lse_growth = others.grown + max.grown;  // E = sum p a
   b.lse_change = Log1pAbove(b.lse_growth);  // L = ln(1 + E)
   // D = max(delta_argmax, max over v of delta_v - t_v), and sigma = 1.1 u |m| with it
-  b.shift_change = std::max(max.delta, -others.gap) + a.shift_rounding * std::fabs(row.max_x);
+  const double sigma = a.shift_rounding * std::fabs(row.max_x);
+  b.shift_change = std::max(max.delta, -others.gap) + sigma;
+  // ln s is -ln p of the maximum, or of another logit only if that has a larger p.
+  b.log_change = ChangeOfLog(b.lse_growth, max, row.rest * row.inverse_s) + sigma;
   const WeightErrors errors = WeightErrorsOf(row, others, max, b, a);
   BudgetLogarithm(row, errors.rho_s, a, &b);
   b.lse = LseBound(row, b, a);

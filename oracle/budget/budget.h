@@ -25,9 +25,11 @@ struct RowBudget {
   double lse_growth = 0;     // E = sum of p (e^delta - 1), so that L = ln(1 + E)
   double lse_change = 0;     // L: the most that the logits' errors move lse
   double shift_change = 0;   // D: the most that they and the rounding of m move what is subtracted
+  double log_change = 0;     // the most that they and the rounding of m move ln s
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
+  bool entropy_overflows = false;  // a probability that the entropy is made of may be infinite
 };
 
 // Sums over columns, with tau = t + delta and w' = p e^delta. Every rho follows from them.
@@ -38,7 +40,7 @@ struct Moments {
   double second = 0;                                     // sum of w' tau^2
   double condition = 0;                                  // sum of |ln p + H| p (e^delta - 1)
   double spread = 0;                                     // sum of w' delta^2
-  double abs_x = 0;                                      // sum of w' |x|
+  double abs_x = 0;                                      // sum of w' (|x| + delta)
   double gap = std::numeric_limits<double>::infinity();  // least t - delta
 };
 

@@ -21,11 +21,13 @@ InfiniteLabel InfiniteLabelOf(const Row& row, const Arithmetic& a, const Upstrea
   const double abs_g = std::fabs(up.g);
   // B_dx = |g|(5u + eps_g) + eta_f (2 + |g|)
   const double of_dx = abs_g * (5 * a.u + up.g_error) + a.result_underflow * (2 + abs_g);
-  // B_dz = B_dx/T (1 + 2u) + 2u |dz| + eta_f + rho 2^-126, then the rounding of d_logits
+  // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) |g|/T + eta_f + rho 2^-126, then the
+  // rounding of d_logits
   label.value = up.g * row.inverse;
   const double abs_dz = std::fabs(label.value);
-  label.bound =
-      of_dx * row.inverse * (1 + 2 * a.u) + 2 * a.u * abs_dz + a.result_underflow + a.d_logits_lost;
+  const double by_t = a.temperature_division;
+  label.bound = of_dx * row.inverse * (1 + by_t) + (by_t + std::max(0.0, by_t - 3 * a.u)) * abs_dz +
+                a.result_underflow + a.d_logits_lost;
   label.overflow = abs_dz + std::min(label.bound, widest) > a.d_logits.largest;
   if (a.d_logits.u > 0) label.bound += a.d_logits.u * (abs_dz + label.bound) + a.d_logits.eta;
   label.bound *= 1 + 0x1p-20;
@@ -44,21 +46,33 @@ RowTerms RowTermsOf(const Row& row, double hidden_lsb, const Arithmetic& a) {
           a.scale_before ? a.scale_roundings : 0};
 }
 
+double LseError(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  if (a.ratio) return 0;
+  const double sum = 2.2 * a.u * (std::fabs(row.lse) + b.lse_change + b.shift_change);
+  if (a.scale_before || a.scale_exact) return sum;
+  return sum + (a.scale_roundings + a.u) * (std::fabs(row.max_x) + b.shift_change);
+}
+
+double LargestLog(const Row& row, const RowBudget& b) {
+  return row.log_s + b.log_change + b.log_s_error;
+}
+
 GradientTerms GradientTermsOf(const Row& row, const RowBudget& b, const Arithmetic& a,
                               const Upstream& up) {
   const double u = a.u;
   GradientTerms t = {.row = row, .budget = b, .target = a, .upstream = up};
   // exp(x - lse), where x and the m in lse were scaled separately: each has the roundings of the scale.
   t.k_c = a.scale_before || a.ratio ? 0 : a.scale_roundings;
-  const double of_lse =
-      a.ratio ? 0
-              : 2.2 * u * (std::fabs(row.lse) + b.lse_change + b.shift_change) +
-                    (a.scale_before || a.scale_exact ? 0 : (t.k_c + u) * std::fabs(row.max_x));
+  const double of_lse = LseError(row, b, a);
+  // exp(x - lse): every rounding of the exponent is relative to t + ln s, not to t.
+  const bool of_gap = a.ratio || kPlanted == OracleDefect::kArgumentOfGap;
+  t.exponent_log = of_gap ? 0 : LargestLog(row, b);
   t.pi_constant = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
   t.pi_log = a.ratio ? 0 : u;
   t.log_constant = b.log_s_error + of_lse;
   t.exponent_free = !(a.ratio && a.recompute_same_bits);
   t.exponent_shift = ExponentShift(b, a) + of_lse;
+  t.factor_overflows = FactorOverflows(row, b, a, up);
   t.widest = Widest(row, b, a, up) * std::exp(std::min(88.0, LargestExponent(row, b, a)));
   t.infinite_label = InfiniteLabelOf(row, a, up, t.widest);
   return t;

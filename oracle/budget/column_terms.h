@@ -39,6 +39,10 @@ struct InfiniteLabel {
   // infinite, and never NaN.
   bool Moves() const { return value > bound || -value > bound; }
 };
+// mu, what exp(x - lse) adds to the errors of ln s, and the most that ln s may be: exponents x - lse
+// are at most t' plus this from 0.
+double LseError(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
+double LargestLog(const Row& row, const RowBudget& budget);
 
 // The numbers of a row that the budget of its d_logits uses (ERROR-BUDGET.md, "Gradients").
 struct GradientTerms {
@@ -47,14 +51,17 @@ struct GradientTerms {
   Arithmetic target;
   Upstream upstream;
 
-  // pi = P(v) + k_c |x| + pi_constant + k_a t' + pi_log |ln p|, and likewise for ln p.
+  // pi = P(v) + k_c (|x| + delta) + pi_constant + k_a (t' + exponent_log) + pi_log |ln p|, and likewise
+  // for ln p.
   double k_c = 0;
+  double exponent_log = 0;  // what exponents x - lse have more than t'
   double pi_constant = 0, pi_log = 0, log_constant = 0;
 
   // Backward's exponents may be positive unless it sees forward's very logits and maximum.
   bool exponent_free = false;
   double exponent_shift = 0;
-  double widest = 0;  // no dz is farther from 0 than this plus its bound
+  double widest = 0;              // no dz is farther from 0 than this plus its bound
+  bool factor_overflows = false;  // FactorOverflows (oracle/budget/overflow.h)
   InfiniteLabel infinite_label = {};
 };
 GradientTerms GradientTermsOf(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,

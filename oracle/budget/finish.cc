@@ -67,7 +67,7 @@ GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, co
   const double chunks = hidden ? target.chunks_hidden : target.chunks_weight;
   return {static_cast<double>(length + 1) * target.eta + 2 * chunks * target.accumulator.eta,
           hidden ? ratios.grad_hidden : ratios.grad_weight, RoundingOf(dtype),
-          dtype != kernel::DType::kF32};
+          dtype != kernel::DType::kF32, target.accumulator.largest};
 }
 
 double GradientGain(Output output, const Arithmetic& target) {

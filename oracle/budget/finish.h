@@ -22,6 +22,7 @@ struct GradientSum {
   double radius_ratio = 0;  // < 1, as in ElementRow
   Rounding rounding;        // of the output's dtype
   bool rounded = false;     // ... which is narrower than fp32
+  double largest_kept = 0;  // of the dtype that the sums are accumulated in
 };
 // `length` is the number of products: the vocabulary for grad_hidden, for grad_weight the rows that
 // take part.
@@ -50,8 +51,9 @@ constexpr Expect InfiniteElement(double value, double range, double infinite_lim
 }
 
 // Finishes one row in place. A sum whose terms may pass `limit`, the largest that partial sums may
-// become, is unspecified. A gradient that is farther from 0 than its dtype can resolve still shows, so
-// no range counts as below 4 (underflow + rounding.eta).
+// become, is unspecified. largest_kept / limit is how much larger than exact a computed sum may be. A
+// gradient that is farther from 0 than its dtype can resolve still shows, so no range counts as below 4
+// (underflow + rounding.eta).
 void FinishGradient(const GradientRow& row, double limit, const GradientSum& sum);
 
 }  // namespace plumbline::oracle

@@ -131,7 +131,7 @@ PLUMBLINE_FORMULA void AddMoments(const Column<Number>& s, TruthOf<Number> count
   m->second = Fma(w_tau, tau, m->second);                           // sum w' tau^2
   m->condition = Fma(Abs(s.log_p + entropy), grown, m->condition);  // sum |ln p + H| p a
   m->spread = Fma(w * s.delta, s.delta, m->spread);                 // sum w' delta^2
-  m->abs_x = Fma(w, Abs(s.x), m->abs_x);                            // sum w' |x|
+  m->abs_x = Fma(w, Abs(s.x) + s.delta, m->abs_x);                  // sum w' (|x| + delta)
   m->gap = Min(m->gap, Select(counts, s.t - s.delta, kInfinite));   // least t - delta
 }
 

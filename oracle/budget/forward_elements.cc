@@ -27,7 +27,8 @@ ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
   if (row.row_class == RowClass::kUnspecified) return {Unspecified(), Unspecified(), Unspecified()};
   const double range = std::max(LogOf(row.vocab), 0.5);
   ForwardElements e;
-  e.entropy = Bounded(row.entropy, ratio * b.entropy, b.entropy, range);
+  e.entropy =
+      b.entropy_overflows ? Unspecified() : Bounded(row.entropy, ratio * b.entropy, b.entropy, range);
   e.lse = Bounded(row.lse, ratio * b.lse, b.lse, std::max(range, std::fabs(row.lse)));
   e.logprob = row.logprob == -kInfinity ? Element{Expect::kMinusInf, -kInfinity, 0, 0}
                                         : Bounded(row.logprob, ratio * b.logprob, b.logprob,
@@ -75,7 +76,8 @@ Element LossSum::Finish(const Inputs& in, kernel::Reduction reduction, const Ari
   if (reduction == kernel::Reduction::kMean) {
     const double count = static_cast<double>(in.counted);
     value /= count;
-    bound = bound / count + 2 * target.u * (std::fabs(value) + bound / count) + target.result_underflow;
+    bound = bound / count + target.loss_division * (std::fabs(value) + bound / count) +
+            target.result_underflow;
   }
   return Bounded(value, radius_ratio * bound, bound, std::max({0.5, log_v, std::fabs(value)}));
 }

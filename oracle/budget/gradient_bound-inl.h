@@ -46,8 +46,9 @@ PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerm
                                                               Number scaling) {
   const Arithmetic& a = c.target;
   const Number abs_log_p = Abs(s.log_p);
-  // k_a u t', where t' = t + delta + D + sigma
-  const Number argument = a.argument_roundings * (s.t + (s.delta + c.budget.shift_change));
+  // k_a u t', where t' = t + delta + D + sigma; exp(x - lse): k_a u (t' + l')
+  const Number argument =
+      a.argument_roundings * (s.t + (s.delta + (c.budget.shift_change + c.exponent_log)));
   // pi = P(v) + eps_exp + 2u + k_a u t'
   //      + (e/s: rho_s/(1 - rho_s) + eps_div; exp(x - lse): B_l + u |ln p| + mu)
   const Number pi = Fma(c.pi_log, abs_log_p, (change + scaling) + (c.pi_constant + argument));
@@ -71,15 +72,15 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   const double u = a.u, g = c.upstream.g, k = c.upstream.k;
   const double abs_g = std::fabs(g), abs_k = std::fabs(k);
   const Number signed_tilt = s.log_p + c.row.entropy, tilt = Abs(signed_tilt);  // ln p + H
-  const Number scaling = c.k_c * Abs(s.x);                                      // k_c u |x|, part of mu
+  const Number scaling = c.k_c * (Abs(s.x) + s.delta);  // k_c u (|x| + delta), part of mu
   const ProbabilityError<Number> error = ProbabilityErrorOf(c, s, ChangeOf(c, s, is_max), scaling);
   const Number p_error = error.p + a.exp_underflow;                    // E_p + phi
   const Number slope = Select(is_label, c.row.label_complement, s.p);  // |[v=y] - p|
 
-  // B_dx = |g| ((E_p + phi)(1 + u) + (3u + eps_g) |[v=y] - p|)
+  // B_dx = |g| ((E_p + phi)(1 + u + eps_g) + (3u + eps_g) |[v=y] - p|)
   Number total = 0, dx = 0, terms = 0;
   if (abs_g > 0) {
-    total = abs_g * Fma(p_error, 1 + u, (3 * u + c.upstream.g_error) * slope);
+    total = abs_g * Fma(p_error, 1 + u + c.upstream.g_error, (3 * u + c.upstream.g_error) * slope);
     dx = g * Select(is_label, slope, -slope);  // dx = g([v=y] - p) - k p (ln p + H)
     if constexpr (kPlanted == OracleDefect::kLabelSign) dx = -g * slope;
     terms = Abs(dx);
@@ -105,14 +106,19 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   total =
       Fma(a.result_underflow, late + Fma(abs_k, Abs(s.log_p) + (2 + c.row.entropy), 2 + abs_g), total);
 
-  // B_dz = B_dx/T (1 + 2u) + 2u |dz| + eta_f (1 + min(|ln p + H|, 104 + H)) + rho 2^-126
+  // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) (|first| + |second|)/T
+  //        + eta_f (1 + min(|ln p + H|, 104 + H)) + rho 2^-126
+  // g and k may be divided by T before the two terms meet and cancel. 3u of that is in B_dx.
   const Number dz = dx * c.row.inverse, abs_dz = Abs(dz);
-  total = Fma(total, c.row.inverse * (1 + 2 * u),
-              Fma(2 * u, abs_dz, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+  const double by_t = a.temperature_division;
+  total = Fma(total, c.row.inverse * (1 + by_t),
+              Fma(by_t, abs_dz, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+  if (by_t > 3 * u) total = Fma((by_t - 3 * u) * c.row.inverse, terms, total);
   total = Select(IsNaN(total), kInfinite, total);
   // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
   // X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
   TruthOf<Number> overflow = s.present & (abs_dz + Min(total, c.widest) > a.d_logits.largest);
+  if (c.factor_overflows) overflow = overflow | s.present | is_label;
   if (c.exponent_free) {
     const Number exponent = (s.delta - s.t) + (scaling + c.exponent_shift);
     overflow = overflow | (s.present & (exponent > 88));
@@ -161,9 +167,12 @@ PLUMBLINE_FORMULA GradientElement<Number> GradientElementOf(const GradientSum& s
   // "Where the whole sum is 0, so is the bound, eta included."
   const TruthOf<Number> exact = errors == 0;
   // A value that may overflow its dtype may be infinite. Where the bound is infinite, the output's
-  // range decides.
-  const TruthOf<Number> fits =
-      exact | ((magnitude + Min(bound, range) <= sum.rounding.largest) & (range <= limit));
+  // range decides, by as much more (largest_kept / limit) as computed sums may be larger than exact
+  // ones.
+  const Number largest = sum.rounding.largest;
+  const TruthOf<Number> in_dtype =
+      (magnitude + bound <= largest) | (range * sum.largest_kept <= (largest - magnitude) * limit);
+  const TruthOf<Number> fits = exact | (in_dtype & (range <= limit));
   if (sum.rounded && kPlanted != OracleDefect::kNoOutputRounding) {
     bound = bound + Fma(sum.rounding.u, magnitude + bound, sum.rounding.eta);
   }

@@ -2,7 +2,11 @@
 
 #include "oracle/budget/overflow.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "oracle/defect.h"
 
 namespace plumbline::oracle {
 
@@ -14,8 +18,9 @@ double ExponentShift(const RowBudget& b, const Arithmetic& a) {
 double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
   if (up.k == 0)
     return std::fabs(up.g) * row.inverse;  // not 0 * infinity where nothing is known of the entropy
-  // A plain entropy cancels, so it may be farther from the truth than any entropy is large.
-  const double entropy = a.plain_entropy ? b.entropy_error : 0;
+  // A plain entropy cancels, and p need not add up to 1, so it may be farther from the truth than any
+  // entropy is large.
+  const double entropy = a.plain_entropy || a.entropy_of_probabilities ? b.entropy_error : 0;
   return (std::fabs(up.g) +
           std::fabs(up.k) * (0.5 + std::log(static_cast<double>(row.vocab)) + entropy)) *
          row.inverse;
@@ -31,14 +36,27 @@ double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) 
 }
 
 double PartialSumLimit(const Row& row, const RowBudget& b, const Arithmetic& a) {
-  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a));
+  // Rounded operands grow by no more than 25/16 (kMostInputRounding), and no addition errs by more than
+  // its smaller operand, so that sums grow by no more than 2. 2^-8 pays for the errors of d_logits.
+  double growth = (1 + 0x1p-8) * std::min(4.0, 1 + std::max(a.dot_grad_hidden, a.dot_grad_weight));
+  const double chunks = std::max(a.chunks_hidden, a.chunks_weight);
+  if (chunks > 0) growth *= std::min(2.0, std::exp(1.01 * (chunks + 1) * a.accumulator.u));
+  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a)) / growth;
+}
+
+bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  if (up.k != 0 && b.entropy_overflows) return true;
+  if constexpr (kPlanted == OracleDefect::kUpstreamNeverOverflows) return false;
+  const double g = std::fabs(up.g) * (1 + a.upstream_division), k = std::fabs(up.k);
+  const double scaled = std::max(g, k) * row.inverse * (1 + a.temperature_division);
+  return scaled > std::numeric_limits<float>::max();
 }
 
 bool ShiftsTooFar(const Row& row, const Arithmetic& a) { return a.shift_rounding * row.max_abs_x > 40; }
 
 bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
   const double exponent = LargestExponent(row, b, a);
-  if (!(exponent <= 88)) return true;
+  if (!(exponent <= 88) || FactorOverflows(row, b, a, up)) return true;
   return 2 * Widest(row, b, a, up) * std::exp(exponent) > a.d_logits.largest;
 }
 

@@ -23,8 +23,14 @@ double Widest(const Row& row, const RowBudget& budget, const Arithmetic& arithme
 // logits and maximum. Each computed p, and with it Widest, may be e^LargestExponent times too large.
 double LargestExponent(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
 
-// The largest that partial sums of a gradient may become, so that they fit where each p is too large.
+// The largest that the exact magnitudes of a gradient's terms may sum to, so that computed partial sums
+// fit: each p may be too large, and operands and additions are rounded.
 double PartialSumLimit(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic);
+
+// Whether what the row's d_logits have in common may be infinite: g/T or k/T, which a kernel may form
+// before it multiplies by a probability, or the entropy.
+bool FactorOverflows(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,
+                     const Upstream& upstream);
 
 // A row that is finite but outside of the contract's domain: a tile's rounded maximum may be off by
 // more than the range of exp.

@@ -59,7 +59,8 @@ std::vector<double> DeviceSweep::UploadActive(const std::vector<int64_t>& active
   std::vector<double> mass, limit, infinite_limit;
   for (const int64_t r : active) {
     const auto at = static_cast<size_t>(r), i = static_cast<size_t>(normal_[at]);
-    const double g_error = problem_.reduction == kernel::Reduction::kMean ? target_.u : 0;
+    const double g_error =
+        problem_.reduction == kernel::Reduction::kMean ? target_.upstream_division : 0;
     const Upstream upstream = {inputs_.g[i], inputs_.k[i], g_error};
     list.push_back(r - begin);
     problem_rows.push_back(normal_[at]);

@@ -164,7 +164,7 @@ bool Sweeper::Backward(const KeptLogits& kept) {
       if (e->expect != Expect::kPlusZero) weight_unspecified_ = true;  // "grad_weight may be NaN"
       continue;
     }
-    const double g_error = reduction_ == Reduction::kMean ? target_.u : 0;
+    const double g_error = reduction_ == Reduction::kMean ? target_.upstream_division : 0;
     active.push_back({r,
                       &row,
                       &budgets_[static_cast<size_t>(r)],

@@ -103,7 +103,23 @@ class Machine {
   Real Dot(const std::vector<Real>& a, const std::vector<Real>& b) {
     std::vector<Real> products;
     for (size_t d = 0; d < a.size(); ++d) products.push_back(Operand(a[d]) * Operand(b[d]));
-    return accumulate_ == Accumulate::kTensorCore ? Aligned(products) : Chain(products);
+    const size_t parts = std::min(products.size(), static_cast<size_t>(contract_.split));
+    if (parts <= 1) return Sum(products);
+    Real sum = 0;
+    for (size_t part = 0; part < parts; ++part) {
+      const auto at = [&](size_t p) {
+        return products.begin() + static_cast<int64_t>(products.size() * p / parts);
+      };
+      const Real partial = Sum({at(part), at(part + 1)});
+      sum = part == 0 ? partial : AddPartial(sum, partial);
+    }
+    return sum;
+  }
+  // Adds `part` to a gradient that is kept in `dtype` from chunk to chunk.
+  Real Accumulate16(Real kept, Real part, kernel::DType dtype) {
+    const Real sum = Store(kept + part, dtype);
+    const Real largest = dtype == kernel::DType::kBf16 ? 0x1.fep127L : 65504.0L;
+    return std::fabs(sum) > largest ? sum * std::numeric_limits<Real>::infinity() : sum;
   }
   // Moves an output by half an ulp of its dtype.
   Real Store(Real x, kernel::DType dtype) {
@@ -120,6 +136,17 @@ class Machine {
   }
 
  private:
+  Real Sum(const std::vector<Real>& products) {
+    return accumulate_ == Accumulate::kTensorCore ? Aligned(products) : Chain(products);
+  }
+  // Adds partial dot products: to nearest in fp32, else truncated.
+  Real AddPartial(Real a, Real b) {
+    const Real exact = a + b;
+    if (accumulate_ == Accumulate::kFp32) return Round(exact, kLogit);
+    if (!std::isfinite(exact) || static_cast<Real>(static_cast<float>(exact)) == exact) return exact;
+    return std::fabs(exact) < kLeastNormal ? Round(exact, kLogit) : exact * (1 - 2 * kU);
+  }
+
   struct Format {
     Real u, eta, least;
   };

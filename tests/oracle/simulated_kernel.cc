@@ -27,6 +27,8 @@ class Kernel {
     fused_entropy_ = fl_.Flip();
     reciprocal_ = fl_.Flip();
     shift_up_ = fl_.Flip();
+    early_scale_ = fl_.Flip();
+    quotient_ = fl_.Flip();
     steer_ = static_cast<int>(fl_.Flip()) + 2 * static_cast<int>(fl_.Flip());
   }
   Simulated Run();
@@ -39,27 +41,46 @@ class Kernel {
     }
     return row;
   }
-  Real Scaled(Real z) { return fl_.Round(z / t_, kScale, c_.scale_roundings); }
+  // The roundings of 1/T in this row.
+  double ScaleRoundings() const {
+    int exponent = 0;
+    const bool power = std::frexp(t_, &exponent) == 0.5L;
+    return power && c_.scale_exact_powers ? 0 : c_.scale_roundings;
+  }
+  Real Scaled(Real z) { return fl_.Round(z / t_, kScale, ScaleRoundings()); }
   void SteerTo(size_t v);
   // The logits that the kernel keeps, divided by T if the scale comes first.
   std::vector<Real> Logits();
   // m - x for kept logits.
   Real Gap(Real m, Real x) {
     return before_ ? fl_.Round(m - x, kArgument, c_.argument_roundings)
-                   : fl_.Round((m - x) / t_, kArgument, c_.argument_roundings + c_.scale_roundings);
+                   : fl_.Round((m - x) / t_, kArgument, c_.argument_roundings + ScaleRoundings());
   }
+  // A gradient divided by T: a quotient, a product with a rounded 1/T, or with the 1/T of the logits.
+  Real OverT(Real x) {
+    if (quotient_) return fl_.Divide(x, t_);
+    if (reciprocal_) return fl_.Round(x * fl_.Round(1 / t_, kProduct), kProduct);
+    return fl_.Round(x / t_, kProduct, std::max(1.0, ScaleRoundings()));
+  }
+  struct Probability {
+    Real p, log;
+  };
+  Probability ProbabilityOf(Real x);
+  Real EntropyTerms(const std::vector<Real>& x, size_t first, size_t last);
   Real ShiftOf(Real m) const;
   void MoveTo(Real m, State* state);
   State Tile(const std::vector<Real>& x, size_t first, size_t last, Real m);
   void Merge(State tile, State* state);
   State Softmax(const std::vector<Real>& x);
   void Forward(int64_t i);
+  Real Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk);
   void Backward(int64_t i, const std::vector<Real>& x);
 
   const Problem& p_;
   const Contract& c_;
   Machine fl_;
-  bool fused_entropy_ = false, reciprocal_ = false, shift_up_ = false;
+  bool fused_entropy_ = false, reciprocal_ = false, shift_up_ = false, early_scale_ = false,
+       quotient_ = false;
   int steer_ = 0;
   bool before_ = false;
   Real t_ = 1;
@@ -163,6 +184,29 @@ State Kernel::Softmax(const std::vector<Real>& x) {
   return all;
 }
 
+// p and ln p of a kept logit.
+Kernel::Probability Kernel::ProbabilityOf(Real x) {
+  if (c_.probability == oracle::Probability::kRatio) {
+    const Real gap = Gap(state_.m, x);
+    return {fl_.Divide(fl_.Exp(-gap), state_.s), -fl_.Round(gap + log_s_, kProbability)};
+  }
+  const double roundings = std::max(1.0, c_.argument_roundings);
+  const Real log = fl_.Round((before_ ? x : Scaled(x)) - lse_, kArgument, roundings);
+  return {fl_.Exp(log), log};
+}
+
+// The sum of p ln p, or of p x where the entropy is plain, over a part of the columns.
+Real Kernel::EntropyTerms(const std::vector<Real>& x, size_t first, size_t last) {
+  if (last - first == 1) {
+    const Probability v = ProbabilityOf(x[first]);
+    if (v.p == 0) return 0;
+    return fl_.Round(v.p * (!c_.plain_entropy ? v.log : before_ ? x[first] : Scaled(x[first])), kSum);
+  }
+  const size_t middle = first + (last - first + 1) / 2;
+  const Real a = EntropyTerms(x, first, middle);
+  return fl_.Round(a + EntropyTerms(x, middle, last), kSum);
+}
+
 void Kernel::Forward(int64_t i) {
   h_ = Row(p_.hidden, i);
   t_ = p_.temperature ? static_cast<Real>(ReadElement(*p_.temperature, i, 0)) : 1;
@@ -195,12 +239,17 @@ void Kernel::Forward(int64_t i) {
     if (before_) label = Scaled(label);
   }
   const Real plain_label = before_ ? label : Scaled(label);
-  Real logprob = c_.plain_logprob ? fl_.Round(plain_label - lse_, kOutput)
+  const double roundings = std::max(1.0, c_.argument_roundings);
+  Real logprob = c_.plain_logprob ? fl_.Round(plain_label - lse_, kOutput, roundings)
                                   : -fl_.Add(Gap(state_.m, label), log_s_, kOutput);
   logprob = std::min(logprob, 0.0L);
 
   const Real mean = fl_.Divide(state_.q, state_.s);
   entropy_ = c_.plain_entropy ? fl_.Round(lse_ - mean, kOutput) : fl_.Add(log_s_, mean, kOutput);
+  if (c_.entropy_of_probabilities) {
+    const Real sum = EntropyTerms(kept_, 0, kept_.size());
+    entropy_ = c_.plain_entropy ? fl_.Round(lse_ - sum, kOutput) : -sum;
+  }
   entropy_ = std::max(entropy_, 0.0L);
   const auto r = static_cast<size_t>(i);
   out_.logprob[r] = static_cast<double>(logprob);
@@ -208,26 +257,37 @@ void Kernel::Forward(int64_t i) {
   out_.lse[r] = static_cast<double>(lse_);
 }
 
+// A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
+Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk) {
+  if (c_.accumulator.value_or(kernel::DType::kF32) == kernel::DType::kF32) return fl_.Dot(a, b);
+  const auto step = static_cast<size_t>(std::max<int64_t>(chunk, 1));
+  Real sum = 0;
+  for (size_t first = 0; first < a.size(); first += step) {
+    const auto begin = static_cast<int64_t>(first);
+    const auto end = static_cast<int64_t>(std::min(a.size(), first + step));
+    const Real part =
+        fl_.Dot({a.begin() + begin, a.begin() + end}, {b.begin() + begin, b.begin() + end});
+    sum = fl_.Accumulate16(sum, part, *c_.accumulator);
+  }
+  return sum;
+}
+
 void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   Real g = p_.grad_logprob ? static_cast<Real>(ReadElement(*p_.grad_logprob, i, 0)) : 0;
-  const Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
+  Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
   if (p_.reduction == Reduction::kMean) {
-    g = fl_.Round(-g / static_cast<Real>(counted_), kProduct);
+    g = fl_.Divide(-g, static_cast<Real>(counted_));
   } else if (p_.reduction == Reduction::kSum) {
     g = -g;
   }
   if (g == 0 && k == 0) return;
+  if (early_scale_) {
+    g = OverT(g);
+    k = OverT(k);
+  }
   std::vector<Real> dz;
   for (size_t v = 0; v < x.size(); ++v) {
-    Real p, log_p;
-    if (c_.probability == Probability::kRatio) {
-      const Real gap = Gap(state_.m, x[v]);
-      p = fl_.Divide(fl_.Exp(-gap), state_.s);
-      log_p = -fl_.Round(gap + log_s_, kProbability);
-    } else {
-      log_p = fl_.Round((before_ ? x[v] : Scaled(x[v])) - lse_, kProbability);
-      p = fl_.Exp(log_p);
-    }
+    const auto [p, log_p] = ProbabilityOf(x[v]);
     const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
     Real second = 0;
     if (p != 0) {
@@ -236,15 +296,14 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
                               : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
     }
     const Real dx = fl_.Round(fl_.Round(g * slope, kProduct) - second, kProduct);
-    const Real d = reciprocal_ ? fl_.Round(dx * fl_.Round(1 / t_, kProduct), kProduct)
-                               : fl_.Round(dx / t_, kProduct);
+    const Real d = early_scale_ ? dx : OverT(dx);
     dz.push_back(Machine::Nearest(d, c_.d_logits.value_or(p_.hidden.dtype)));
   }
   for (size_t d = 0; d < h_.size(); ++d) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
     out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] =
-        static_cast<double>(fl_.Store(fl_.Dot(dz, column), p_.hidden.dtype));
+        static_cast<double>(fl_.Store(Product(dz, column, c_.vocab_chunk), p_.hidden.dtype));
   }
   rows_.push_back(i);
   dz_.push_back(std::move(dz));
@@ -273,7 +332,7 @@ Simulated Kernel::Run() {
     }
   }
   if (p_.reduction == Reduction::kMean && counted_ > 0) {
-    sum = fl_.Round(sum / static_cast<Real>(counted_), kOutput);
+    sum = fl_.Divide(sum, static_cast<Real>(counted_));
   }
   out_.loss = static_cast<double>(sum);
   for (int64_t c = 0; c < v; ++c) {
@@ -283,7 +342,7 @@ Simulated Kernel::Run() {
       std::vector<Real> inputs;
       for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
       out_.grad_weight[static_cast<size_t>(c * h + d)] =
-          static_cast<double>(fl_.Store(fl_.Dot(column, inputs), p_.weight.dtype));
+          static_cast<double>(fl_.Store(Product(column, inputs, c_.row_chunk), p_.weight.dtype));
     }
   }
   return out_;

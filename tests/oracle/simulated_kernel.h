@@ -33,8 +33,8 @@ struct Simulated {
   }
 };
 
-// Requires finite inputs, valid or ignored labels, and V > 0. It ignores three parts of the contract:
-// `split`, a `shift` other than exact_max (which it does), and low-precision accumulators.
+// Requires finite inputs, valid or ignored labels, and V > 0. It ignores input_planes, whose errors
+// tests/fuzz/builtin/host_hopper_test.cc has from a tensor core bit for bit.
 Simulated Simulate(const kernel::Problem& problem, const Contract& contract, uint64_t seed);
 
 }  // namespace plumbline::oracle

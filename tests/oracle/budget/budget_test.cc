@@ -263,13 +263,13 @@ TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {
   c.argument_roundings = 1;
   const Shape shape = {1, 5, 1};
   const ArithmeticByTemperature claims_nothing(c, kernel::DType::kBf16, shape);
-  EXPECT_EQ(claims_nothing.At(1).argument_roundings, 0x1p-23);
+  EXPECT_EQ(claims_nothing.At(1).argument_roundings, Gamma(2, 0x1p-24));
   c.scale_exact_powers = true;
   const ArithmeticByTemperature claims(c, kernel::DType::kBf16, shape);
-  EXPECT_EQ(claims.At(1).argument_roundings, 0x1p-24);
+  EXPECT_EQ(claims.At(1).argument_roundings, Gamma(1, 0x1p-24));
   EXPECT_EQ(claims.At(0.125).scale_roundings, 0);
-  EXPECT_EQ(claims.At(0.7).argument_roundings, 0x1p-23);
-  EXPECT_EQ(claims.At(3).scale_roundings, 0x1p-24);
+  EXPECT_EQ(claims.At(0.7).argument_roundings, Gamma(2, 0x1p-24));
+  EXPECT_EQ(claims.At(3).scale_roundings, Gamma(1, 0x1p-24));
 }
 
 // Fails for a host contract whose summation depth or number of rescales ignores tiles or splits.
