@@ -28,6 +28,7 @@ struct Ingredients {
   size_t weight = 1;       // relative to the others of its regime
   int only_family = -1;    // level one draws this in that family alone, and nothing else there
 };
+inline constexpr int kNoFamily = -2;  // an only_family that level one does not have
 using Ways = std::vector<Ingredients>;
 
 struct RegimeEntry {

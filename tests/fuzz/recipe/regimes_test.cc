@@ -338,6 +338,8 @@ bool IsFixed(std::string_view regime, std::string_view option) {
   constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
       {"alternating-gradients", "stride 0"},
       {"extreme-temperature", "no temperature"},
+      {"policy-gradients", "stride 0"},
+      {"temperature-range", "no temperature"},
       {"temperatures", "no temperature"}};
   return std::find(std::begin(kFixed), std::end(kFixed), std::pair(regime, option)) != std::end(kFixed);
 }
