@@ -17,6 +17,13 @@ using rc::gen::just;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
+int HalfExp(Values values, int exp) {
+  // Kinds whose exp counts bits rather than a magnitude, or a magnitude that both factors share.
+  const bool kept = values == Values::kConfident || values == Values::kHuge || values == Values::kFar ||
+                    values == Values::kEntropyTrap;
+  return kept ? exp : std::min(exp, 14);
+}
+
 Gen<bool> Percent(size_t percent) {
   return weightedElement<bool>({{percent, true}, {100 - percent, false}});
 }
@@ -92,11 +99,13 @@ Gen<Shape> BigShapes() {
 
 Gen<Shape> SquareShapes() {
   return apply(
-      [](int64_t vocab, int64_t hidden, int64_t percent) {
+      [](int64_t sixteens, int64_t side, int64_t hidden, int64_t percent) {
+        const int64_t vocab = 16 * sixteens + side;
         const int64_t cost = kBigCost + kBigCost / 100 * percent;
         return Shape{cost / (vocab * hidden) + 1, vocab, hidden, true};
       },
-      inRange<int64_t>(1'024, 1'600), inRange<int64_t>(64, 97), inRange<int64_t>(0, 15));
+      inRange<int64_t>(64, 100), inRange<int64_t>(1, 16), inRange<int64_t>(64, 97),
+      inRange<int64_t>(0, 15));
 }
 
 Gen<Shape> DeepHiddenShapes() {

@@ -39,6 +39,10 @@ struct Upstream {
   bool fp32;
 };
 
+// Returns the parameter of values that are to be in fp16: at most 2^14 where it is a magnitude, since
+// 2^15 and more is near 65504.
+int HalfExp(Values values, int exp);
+
 rc::Gen<bool> Percent(size_t percent);
 
 // A part with some of its members drawn anew.

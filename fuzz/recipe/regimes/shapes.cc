@@ -17,6 +17,30 @@ using rc::gen::inRange;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
+Ingredients ManyLogits(Gen<int64_t> n, Gen<int64_t> v, Gen<Upstream> upstream) {
+  return {.content = OrdinaryContent(element(Labels::kRandom, Labels::kLast, Labels::kSomeIgnored)),
+          .shape = rc::gen::map(Shapes(std::move(n), std::move(v), inRange<int64_t>(1, 3)),
+                                [](Shape s) {
+                                  s.big = true;
+                                  return s;
+                                }),
+          .upstream = std::move(upstream),
+          .own_shape = true};
+}
+
+// Logits are counted, not kept: N and V are large, and H is at most 2. Two thirds ask for no gradient,
+// which takes twice as long.
+constexpr RegimeEntry kLogitsBeyond = {
+    {"many-logits", Aim::kSharp, ""}, [] {
+      const auto none = rc::gen::just(Grads::kNone);
+      Ingredients forward = ManyLogits(inRange<int64_t>(66'000, 67'000),
+                                       inRange<int64_t>(32'769, 33'000), UpstreamOf(none, none));
+      forward.weight = 2;
+      return Ways{std::move(forward),
+                  ManyLogits(inRange<int64_t>(16'400, 16'500), inRange<int64_t>(131'073, 131'100),
+                             UsualUpstream(40))};
+    }};
+
 constexpr RegimeEntry kRegimes[] = {
     {{"edges", Aim::kSharp, "one column, no depth, no rows, and what is just beyond"},
      [] {
@@ -56,32 +80,9 @@ constexpr RegimeEntry kRegimes[] = {
       "more columns than a tile holds in many rows, N times V beyond 2^31 in one case in 100 000: what "
       "counts logits in 32 bits"},
      [] {
-       // Logits are counted, not kept: N and V are large, H is at most 2. A case beyond 2^31 takes
-       // minutes, and most of them ask for no gradient, which takes twice as long.
-       const auto with = [](Gen<int64_t> n, Gen<int64_t> v, size_t weight, int only_family,
-                            Gen<Upstream> upstream) {
-         auto shape =
-             rc::gen::map(Shapes(std::move(n), std::move(v), inRange<int64_t>(1, 3)), [](Shape s) {
-               s.big = true;
-               return s;
-             });
-         return Ingredients{
-             .content = OrdinaryContent(element(Labels::kRandom, Labels::kLast, Labels::kSomeIgnored)),
-             .shape = std::move(shape),
-             .upstream = std::move(upstream),
-             .own_shape = true,
-             .weight = weight,
-             .only_family = only_family};
-       };
-       const auto forward = [] {
-         return UpstreamOf(rc::gen::just(Grads::kNone), rc::gen::just(Grads::kNone));
-       };
+       // The cases beyond 2^31 are LogitsBeyond's.
        return Ways{
-           with(inRange<int64_t>(20, 60), inRange<int64_t>(300, 1'100), 100'000, -1, UsualUpstream(40)),
-           with(inRange<int64_t>(66'000, 67'000), inRange<int64_t>(32'769, 33'000), 44, kNoFamily,
-                forward()),
-           with(inRange<int64_t>(16'400, 16'500), inRange<int64_t>(131'073, 131'100), 20, kNoFamily,
-                UsualUpstream(40))};
+           ManyLogits(inRange<int64_t>(20, 60), inRange<int64_t>(300, 1'100), UsualUpstream(40))};
      }},
     {{"wide-strides", Aim::kSharp,
       "the last row begins beyond 2^31 or 2^32 elements: row times stride in 32 bits points elsewhere"},
@@ -161,6 +162,8 @@ constexpr RegimeEntry kRegimes[] = {
 };
 
 }  // namespace
+
+const RegimeEntry& LogitsBeyond() { return kLogitsBeyond; }
 
 std::span<const RegimeEntry> ShapeRegimes() { return kRegimes; }
 

@@ -20,6 +20,35 @@ namespace {
 
 constexpr int64_t kTwo31 = int64_t{1} << 31;
 
+// The bytes of labels and gradients that kGoldenBytes (regimes_test.cc) does not have. Fails if a line
+// that has one of these kinds comes to mean another problem.
+constexpr uint64_t kGoldenLaterBytes = 0x87b2281b5df5cd12u;
+
+TEST(Drawn, GoldenLaterBytes) {
+  Fnv1a hash;
+  const auto add = [&](const std::string& keys) {
+    for (const char* dtype : {"bf16", "fp16", "fp32"}) {
+      Recipe recipe;
+      std::string error;
+      ASSERT_TRUE(Parse("v1 n=50 v=67 h=3 dtype=" + std::string(dtype) + keys, &recipe, &error))
+          << error;
+      const OwnedProblem problem = Expand(recipe);
+      hash.Add(problem.labels.bytes);
+      for (const auto* tensor : {&problem.grad_logprob, &problem.grad_entropy}) {
+        if (tensor->has_value()) hash.Add((*tensor)->bytes);
+      }
+    }
+  };
+  for (const char* labels : {"prompts", "padded", "packed"}) {
+    add(" label_dtype=int32 labels=" + std::string(labels));
+    for (const char* grads : {"extreme", "signed-zeros", "advantages", "clipped", "masked"}) {
+      add(" labels=" + std::string(labels) + " grads=" + grads + " entropy_grads=" + grads);
+    }
+  }
+  const uint64_t bytes = hash.value();
+  EXPECT_EQ(bytes, kGoldenLaterBytes) << std::hex << "0x" << bytes;
+}
+
 // Fails if campaigns stop drawing one of these, or draw it so often that they slow down. The bounds are
 // five standard deviations from the expected number, so that a right mix fails once in a million seeds;
 // the seed is fixed.
@@ -70,23 +99,32 @@ TEST(Drawn, TheMixReachesItsEdges) {
   EXPECT_LE(seen["N >= 64, V >= 1024, H >= 64"], 1'000);
 }
 
-// Fails if N V beyond 2^31 is drawn more often than once in some 100 000 cases of all regimes, or
-// never.
+// Fails if N V beyond 2^31 is drawn more often than once in 50 000 draws, which is half of a campaign's
+// cases, in a short campaign, or never.
 TEST(Drawn, MoreLogitsThan2To31AreRare) {
-  constexpr uint64_t kCount = 100'000;
-  int64_t beyond = 0;
-  for (uint64_t index = 0; index < kCount; ++index) {
-    const Recipe r = DrawRecipe(13, index, "many-logits");
-    if (r.n * r.v < kTwo31) continue;
-    ++beyond;
-    EXPECT_LE(r.h, kManyLogitsHidden);
-    Recipe parsed;
-    std::string error;
-    EXPECT_TRUE(Parse(Format(r), &parsed, &error)) << error;
+  const uint64_t walk = Regimes().size();
+  int64_t beyond = 0, with_gradients = 0;
+  for (const uint64_t seed : {13, 14, 15}) {
+    for (uint64_t index = 0; index < 400'000; ++index) {
+      if (Regimes()[index % walk].name != "many-logits") continue;
+      const Recipe r = DrawRecipe(seed, index);
+      EXPECT_EQ(r.regime, "many-logits");
+      if (r.n * r.v < kTwo31) {
+        EXPECT_LE(r.n * r.v * r.h, 500'000);
+        continue;
+      }
+      ++beyond;
+      with_gradients += r.grads != Grads::kNone || r.entropy_grads != Grads::kNone ? 1 : 0;
+      EXPECT_GE(index, 10'000U);
+      EXPECT_LE(r.h, kManyLogitsHidden);
+      Recipe parsed;
+      std::string error;
+      EXPECT_TRUE(Parse(Format(r), &parsed, &error)) << error;
+    }
   }
-  const double share = static_cast<double>(beyond) / kCount / static_cast<double>(Regimes().size());
-  EXPECT_GT(share, 0.5e-5);
-  EXPECT_LT(share, 2e-5);
+  EXPECT_EQ(beyond, 3 * 8);
+  EXPECT_GT(with_gradients, 2);
+  EXPECT_LT(with_gradients, beyond / 2 + 4);
 }
 
 // Level one is for a first look: fails if a case there takes seconds.
