@@ -45,6 +45,8 @@ enum class HarnessDefect : uint8_t {
   kSignatureUnpinned,  // a candidate that fails in any way is taken
   kPassingIsTaken,     // ... or one that passes
   kTimeLimitIgnored,
+  // The covering design (covering.cc).
+  kLevelDropped,  // the last level of each factor is never planned
   // Counting (tally.cc).
   kSkippedIsPassed,  // a case that was not run counts as judged and passed
   kVacuousIsPassed,  // ... or one in which nothing was judged

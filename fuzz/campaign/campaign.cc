@@ -47,13 +47,17 @@ ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interr
   return ExitStatus::kClean;
 }
 
-CoverageReport ReportOf(const Coverage& coverage) {
+CoverageReport ReportOf(const Coverage& coverage, const LevelTuples& covered) {
   return {.cells = coverage.cells(),
           .cases = coverage.cases(),
           .blind = coverage.blind_cases(),
           .cases_since_new = coverage.cases_since_new(),
           .newest = coverage.newest(),
-          .chance = coverage.ChanceOfNew()};
+          .chance = coverage.ChanceOfNew(),
+          .pairs = covered.pairs(),
+          .pairs_judged = covered.pairs_marked(),
+          .triples = covered.triples(),
+          .triples_judged = covered.triples_marked()};
 }
 
 }  // namespace
@@ -169,7 +173,7 @@ CampaignSummary Campaign::Finish() {
   summary.targets = state_->Tallies();
   summary.sightings = state_->Sightings();
   for (size_t t = 0; t < options_.targets.size(); ++t) {
-    summary.coverage.push_back(ReportOf(search_->coverage(t)));
+    summary.coverage.push_back(ReportOf(search_->coverage(t), search_->covered(t)));
     summary.yields.push_back(search_->yields(t));
   }
   summary.error = pool_->error();

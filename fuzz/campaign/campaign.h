@@ -51,6 +51,8 @@ struct CoverageReport {
   int64_t cases_since_new = 0;
   std::chrono::milliseconds newest{0};  // the campaign's clock at the last new cell
   NewCellChance chance;
+  // Pairs and triples of levels of the covering design, and those that a judged case of it had.
+  int64_t pairs = 0, pairs_judged = 0, triples = 0, triples_judged = 0;
 };
 
 struct CampaignSummary {

@@ -44,7 +44,11 @@ Json ToJson(const CoverageReport& report) {
                       {"cases_since_new", report.cases_since_new},
                       {"newest_seconds", std::chrono::duration<double>(report.newest).count()},
                       {"chance_of_new", report.chance.estimate},
-                      {"chance_of_new_at_most", report.chance.at_most}};
+                      {"chance_of_new_at_most", report.chance.at_most},
+                      {"pairs", report.pairs},
+                      {"pairs_judged", report.pairs_judged},
+                      {"triples", report.triples},
+                      {"triples_judged", report.triples_judged}};
 }
 
 Json ToJson(const CampaignSummary& summary) {

@@ -144,6 +144,8 @@ void AddOptions(const OwnedProblem& p, Key* key) {
   key->AddIf(p.layout.label_offset != 0, "offset-labels");
   key->AddIf(p.layout.grad_stride == 0, "broadcast-gradient");
   key->AddIf(p.layout.grad_stride > 1, "strided-gradient");
+  key->AddIf(p.layout.temperature_stride > 1, "strided-T");
+  key->AddIf(p.layout.output_stride > 1, "strided-outputs");
 }
 
 void AddSpecialLabels(const OwnedProblem& p, Key* key) {

@@ -79,11 +79,19 @@ std::string TooLarge(const OwnedProblem& p) {
     const char* what;
     int64_t count, stride;
   };
-  for (const Product& product : {Product{"N*V", n, v},
-                                 {"N*(H+padding)", n, h + touched(p.layout.hidden_padding)},
+  const int64_t logits = h <= kManyLogitsHidden ? kMaxLogits : kMaxElements;
+  int64_t n_by_v = 0;
+  if (__builtin_mul_overflow(std::max<int64_t>(n, 1), std::max<int64_t>(v, 1), &n_by_v) ||
+      n_by_v > logits) {
+    return "N*V = " + std::to_string(n) + "*" + std::to_string(v) + " logits, above " +
+           std::to_string(logits);
+  }
+  for (const Product& product : {Product{"N*(H+padding)", n, h + touched(p.layout.hidden_padding)},
                                  {"weight with its padding", hidden_major ? h : v,
                                   (hidden_major ? v : h) + touched(p.layout.weight_padding)},
                                  {"N*label_stride", n, touched(p.layout.label_stride)},
+                                 {"N*temperature_stride", n, touched(p.layout.temperature_stride)},
+                                 {"N*output_stride", n, touched(p.layout.output_stride)},
                                  {"N*grad_stride", n, touched(p.layout.grad_stride)}}) {
     int64_t elements = 0;
     if (__builtin_mul_overflow(std::max<int64_t>(product.count, 1),
@@ -94,8 +102,9 @@ std::string TooLarge(const OwnedProblem& p) {
     }
   }
   const int64_t lines = std::max({n, hidden_major ? h : v, int64_t{1}});
-  for (const int64_t stride : {p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_stride,
-                               p.layout.grad_stride}) {
+  for (const int64_t stride :
+       {p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_stride, p.layout.grad_stride,
+        p.layout.temperature_stride, p.layout.output_stride}) {
     if (stride > kMaxSpan / lines) {
       return "a stride of " + std::to_string(stride) + " over " + std::to_string(lines) +
              " lines: more than 2^36 elements";

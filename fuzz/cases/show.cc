@@ -82,6 +82,10 @@ std::string Options(const OwnedProblem& p) {
   }
   if (p.layout.grad_stride != 1) text += Text(", gradient stride %" PRId64, p.layout.grad_stride);
   if (p.layout.label_stride != 1) text += Text(", label stride %" PRId64, p.layout.label_stride);
+  if (p.layout.temperature_stride != 1) {
+    text += Text(", temperature stride %" PRId64, p.layout.temperature_stride);
+  }
+  if (p.layout.output_stride != 1) text += Text(", output stride %" PRId64, p.layout.output_stride);
   if (p.layout.reversed) text += ", rows last to first";
   if (p.layout.hidden_broadcast) text += ", one row of hidden for all";
 

@@ -54,6 +54,13 @@ std::string Coverage(const std::string& target, const CoverageReport& report, do
         "95 %% confidence",
         report.chance.estimate, report.chance.at_most);
   }
+  if (report.pairs > 0) {
+    text +=
+        Text("\n%s: covering: %" PRId64 " of %" PRId64 " pairs, %" PRId64 " of %" PRId64
+             " triples of regime, shapes, dtype, layout, labels, gradients, reduction and "
+             "temperature were judged",
+             target.c_str(), report.pairs_judged, report.pairs, report.triples_judged, report.triples);
+  }
   return text;
 }
 

@@ -61,22 +61,24 @@ void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const Out
 }
 
 std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits& batch,
-                                  const OutputBits& alone, int64_t row) {
+                                  const OutputBits& part, int64_t row, int64_t at) {
   for (size_t o : {size_t{0}, size_t{2}, size_t{3}, size_t{4}}) {
     // Under `mean` a row's upstream gradient is divided by the number of rows, so one row alone is
     // another problem.
     if (o == 4 && problem.reduction == kernel::Reduction::kMean) continue;
-    if (alone.outputs[o].empty() || batch.outputs[o].empty()) continue;
+    if (part.outputs[o].empty() || batch.outputs[o].empty()) continue;
     const auto columns = static_cast<size_t>(ColumnsOf(o, problem));
     for (size_t c = 0; c < columns; ++c) {
       const uint64_t in_batch = batch.outputs[o][static_cast<size_t>(row) * columns + c];
-      if (alone.outputs[o][c] == in_batch) continue;
+      const uint64_t in_part = part.outputs[o][static_cast<size_t>(at) * columns + c];
+      if (in_part == in_batch) continue;
       Finding f = At(FindingKind::kBatchVariant, o,
                      row * static_cast<int64_t>(columns) + static_cast<int64_t>(c),
                      static_cast<int64_t>(columns));
-      f.what = Place(f.output, f.row, f.column) + Text(" depends on its neighbours: bits %" PRIx64
-                                                       " in the batch, %" PRIx64 " alone",
-                                                       in_batch, alone.outputs[o][c]);
+      f.what =
+          Place(f.output, f.row, f.column) + Text(" depends on its neighbours: bits %" PRIx64
+                                                  " in the batch, %" PRIx64 " without some of them",
+                                                  in_batch, in_part);
       return f;
     }
   }

@@ -20,9 +20,9 @@ namespace plumbline::fuzz {
 void CompareRuns(const OwnedProblem& problem, const OutputBits& first, const OutputBits& second,
                  bool deterministic, std::vector<Finding>* findings);
 
-// Compares row `row` of a batch with the same row run alone, whose problem asked for no grad_weight.
-// Returns a finding for the first element that differs.
+// Compares row `row` of a batch with the same row of a part of it, where it is row `at`. The part's
+// problem asked for no grad_weight. Returns a finding for the first element that differs.
 std::optional<Finding> CompareRow(const OwnedProblem& problem, const OutputBits& batch,
-                                  const OutputBits& alone, int64_t row);
+                                  const OutputBits& part, int64_t row, int64_t at);
 
 }  // namespace plumbline::fuzz

@@ -87,6 +87,24 @@ class HostRuns final : public Runs {
   double seconds_ = 0;
 };
 
+// The parts of a batch that are run again, as lists of rows: one row, by the seed; from kLongBatch rows
+// on 16 rows, each alone, and about half of all rows together, last first, unless that takes long.
+constexpr int64_t kLongBatch = 512, kRowsAlone = 16, kMostLogitsRerun = int64_t{1} << 24;
+std::vector<std::vector<int64_t>> PartsToRerun(uint64_t seed, int64_t rows, int64_t vocab) {
+  const auto drawn = [&](uint64_t which) {
+    return static_cast<int64_t>(Mix(seed, which) % static_cast<uint64_t>(rows));
+  };
+  std::vector<std::vector<int64_t>> parts = {{drawn(99)}};
+  if (rows < kLongBatch || rows * vocab > kMostLogitsRerun) return parts;
+  for (int64_t k = 1; k < kRowsAlone; ++k) parts.push_back({drawn(1'000 + static_cast<uint64_t>(k))});
+  std::vector<int64_t> half;
+  for (int64_t i = rows - 1; i >= 0; --i) {
+    if ((Mix(seed, 10'000 + static_cast<uint64_t>(i)) & 1) != 0) half.push_back(i);
+  }
+  if (!half.empty()) parts.push_back(std::move(half));
+  return parts;
+}
+
 // Asks the arbiter about the worst element of every failing output, and about the random ones.
 void ArbitrateFailures(const std::vector<OutputVerdict>& verdicts, std::span<const Watched> random,
                        SecondOpinion* opinion, CaseResult* result) {
@@ -113,9 +131,9 @@ class Examination {
 
   bool RunTwice(bool held_up) { return fuzz::RunTwice(problem_, held_up, &runs_, &result); }
 
-  // Step 4: compares row `row` of the batch with the same row alone.
-  void RunAlone(int64_t row) {
-    OwnedProblem alone = SelectRows(problem_, {row});
+  // Step 4: runs these rows of the batch without the others, and compares each until one differs.
+  void RunPart(const std::vector<int64_t>& rows) {
+    OwnedProblem alone = SelectRows(problem_, rows);
     if (oracle::LoadInputs(DenseView(alone)).first_invalid_row >= 0) return;
     alone.wanted.grad_weight = false;
     HostRuns runs(alone, target_);
@@ -125,15 +143,20 @@ class Examination {
     if (outcome.status != RunStatus::kOk) {
       Finding f;
       f.kind = FindingKind::kStatus;
-      f.row = row;
-      f.what =
-          Text("row %" PRId64 " alone was refused though its batch was not: ", row) + outcome.message;
+      f.row = rows.front();
+      f.what = Text("%zu rows from row %" PRId64 " on were refused though their batch was not: ",
+                    rows.size(), rows.front()) +
+               outcome.message;
       result.findings.push_back(std::move(f));
       return;
     }
     runs.KeepBits();
-    if (auto f = CompareRow(problem_, runs_.bits(), runs.bits(), row)) {
-      result.findings.push_back(*std::move(f));
+    for (size_t at = 0; at < rows.size(); ++at) {
+      const auto place = static_cast<int64_t>(at);
+      if (auto f = CompareRow(problem_, runs_.bits(), runs.bits(), rows[at], place)) {
+        result.findings.push_back(*std::move(f));
+        return;
+      }
     }
   }
 
@@ -225,9 +248,10 @@ CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
   }
   if (!to_judge.empty()) JudgeOutputs(to_judge, options);
   if (description.capabilities.batch_invariant && problem.rows() >= 2) {
-    const auto row =
-        static_cast<int64_t>(Mix(options.seed, 99) % static_cast<uint64_t>(problem.rows()));
-    for (Examination* each : to_judge) each->RunAlone(row);
+    for (const std::vector<int64_t>& rows :
+         PartsToRerun(options.seed, problem.rows(), problem.vocab())) {
+      for (Examination* each : to_judge) each->RunPart(rows);
+    }
   }
   std::vector<CaseResult> results;
   for (Examination& each : all) results.push_back(std::move(each.result));

@@ -82,6 +82,11 @@ struct Placement::State {
   void CopyIn(const Region& region, const HostTensor& from, bool transposed);
   void View(const OwnedProblem& p);
   std::byte* At(const std::vector<Region>& regions, std::string_view name) const;
+  // Temperatures and the outputs by row keep their order.
+  bool Reversed(const Region& r) const {
+    return reversed && r.name != "temperature" && r.name != "logprob" && r.name != "entropy" &&
+           r.name != "lse";
+  }
   // Returns the kept copy of the byte at `offset` of the inputs; the copy continues to the end of its
   // stretch.
   const std::byte* Pristine(size_t offset) const;
@@ -130,7 +135,9 @@ void Placement::State::ReserveInputs(const OwnedProblem& p) {
   };
   inputs.back().guard = reads_as_ignored(kLabelGuard[0]) ? kLabelGuard[1] : kLabelGuard[0];
   if (p.temperature) {
-    Reserve("temperature", DType::kF32, VectorShape(p.temperature->size()), layout.offset, true);
+    const int64_t stride = p.temperature->shape.empty() ? 1 : layout.temperature_stride;
+    Reserve("temperature", DType::kF32, StridedShape(p.temperature->size(), stride, false),
+            layout.offset, true);
   }
   if (p.grad_logprob) {
     const bool scalar = p.grad_logprob->shape.empty();
@@ -148,10 +155,11 @@ void Placement::State::ReserveOutputs(const OwnedProblem& p) {
   const Layout& layout = p.layout;
   const DType grad = p.wanted.fp32_grads ? DType::kF32 : p.hidden.dtype;
   const bool reduced = p.reduction != Reduction::kNone;
-  Reserve(reduced ? "loss" : "logprob", DType::kF32, VectorShape(reduced ? 1 : p.rows()), layout.offset,
+  const Shape2 by_row = StridedShape(p.rows(), layout.output_stride, false);
+  Reserve(reduced ? "loss" : "logprob", DType::kF32, reduced ? VectorShape(1) : by_row, layout.offset,
           false);
-  if (p.wanted.entropy) Reserve("entropy", DType::kF32, VectorShape(p.rows()), layout.offset, false);
-  if (p.wanted.lse) Reserve("lse", DType::kF32, VectorShape(p.rows()), layout.offset, false);
+  if (p.wanted.entropy) Reserve("entropy", DType::kF32, by_row, layout.offset, false);
+  if (p.wanted.lse) Reserve("lse", DType::kF32, by_row, layout.offset, false);
   if (p.wanted.grad_hidden) {
     Reserve("grad_hidden", grad, MatrixShape(p.rows(), p.hidden_size(), false, layout.hidden_padding),
             layout.offset, false);
@@ -206,9 +214,10 @@ void Placement::State::Allocate() {
 
 void Placement::State::CopyIn(const Region& region, const HostTensor& from, bool transposed) {
   if (region.lines == 0) return;
+  const bool last_first = Reversed(region);
   if (!transposed) {
     for (size_t i = 0; i < region.lines; ++i) {
-      const size_t line = reversed ? region.lines - 1 - i : i;
+      const size_t line = last_first ? region.lines - 1 - i : i;
       std::memcpy(arena + region.data + line * region.pitch, from.bytes.data() + i * region.line_bytes,
                   region.line_bytes);
     }
@@ -216,7 +225,7 @@ void Placement::State::CopyIn(const Region& region, const HostTensor& from, bool
   }
   const size_t element = kernel::SizeOf(from.dtype), length = region.line_bytes / element;
   for (size_t i = 0; i < region.lines; ++i) {
-    std::byte* line = arena + region.data + (reversed ? region.lines - 1 - i : i) * region.pitch;
+    std::byte* line = arena + region.data + (last_first ? region.lines - 1 - i : i) * region.pitch;
     for (size_t j = 0; j < length; ++j) {
       std::memcpy(line + j * element, from.bytes.data() + (j * region.lines + i) * element, element);
     }
@@ -225,7 +234,9 @@ void Placement::State::CopyIn(const Region& region, const HostTensor& from, bool
 
 std::byte* Placement::State::At(const std::vector<Region>& regions, std::string_view name) const {
   for (const Region& r : regions) {
-    if (r.name == name) return arena + r.data + (reversed && r.lines > 0 ? (r.lines - 1) * r.pitch : 0);
+    if (r.name == name) {
+      return arena + r.data + (Reversed(r) && r.lines > 0 ? (r.lines - 1) * r.pitch : 0);
+    }
   }
   return nullptr;
 }
@@ -252,7 +263,7 @@ void Placement::State::View(const OwnedProblem& p) {
     if (tensor->shape.empty()) return kernel::ConstTensor{in(name), DType::kF32, 0, {1, 1}, {1, 1}};
     return kernel::ConstTensor{in(name), DType::kF32, 1, {n, 1}, {stride, 1}};
   };
-  problem.temperature = upstream("temperature", p.temperature, 1);
+  problem.temperature = upstream("temperature", p.temperature, layout.temperature_stride);
   problem.grad_logprob = upstream("grad_logprob", p.grad_logprob, sign * layout.grad_stride);
   problem.grad_entropy = upstream("grad_entropy", p.grad_entropy, sign * layout.grad_stride);
 
@@ -263,10 +274,10 @@ void Placement::State::View(const OwnedProblem& p) {
     if (data == nullptr) return std::nullopt;
     return kernel::Tensor{data, dtype, rank, {rows, columns}, {row_stride, column_stride}};
   };
-  results.logprob = output("logprob", DType::kF32, 1, n, 1, 1, 1);
+  results.logprob = output("logprob", DType::kF32, 1, n, 1, layout.output_stride, 1);
   results.loss = output("loss", DType::kF32, 0, 1, 1, 1, 1);
-  results.entropy = output("entropy", DType::kF32, 1, n, 1, 1, 1);
-  results.lse = output("lse", DType::kF32, 1, n, 1, 1, 1);
+  results.entropy = output("entropy", DType::kF32, 1, n, 1, layout.output_stride, 1);
+  results.lse = output("lse", DType::kF32, 1, n, 1, layout.output_stride, 1);
   results.grad_hidden = output("grad_hidden", grad, 2, n, h, hidden_ld, 1);
   results.grad_weight = output("grad_weight", grad, 2, v, h, weight_row, weight_column);
   results.first_invalid_row = output("first_invalid_row", DType::kI64, 0, 1, 1, 1, 1);

@@ -88,11 +88,19 @@ std::optional<std::string> BadLayout(const Layout& layout) {
                                           {"weight_padding", layout.weight_padding, kMaxStride},
                                           {"grad_stride", layout.grad_stride, kMaxStride},
                                           {"label_stride", layout.label_stride, kMaxStride},
+                                          {"temperature_stride", layout.temperature_stride, kMaxStride},
+                                          {"output_stride", layout.output_stride, kMaxStride},
                                           {"label_offset", layout.label_offset, kMaxOffset},
                                           {"offset", layout.offset, kMaxOffset}}) {
     if (value >= 0 && value <= most) continue;
     return std::string("layout: ") + name + " " + std::to_string(value) + ", must be 0 to " +
            std::to_string(most);
+  }
+  // Temperatures have no broadcast of their own: a scalar is that. The elements of an output are its
+  // own.
+  for (const auto& [name, value] : {std::pair{"temperature_stride", layout.temperature_stride},
+                                    std::pair{"output_stride", layout.output_stride}}) {
+    if (value == 0) return std::string("layout: ") + name + " 0, must be 1 or more";
   }
   return std::nullopt;
 }
@@ -165,6 +173,11 @@ void Fields(FieldVisitor& io, Layout& l) {
   if (io.Has("offset", l.offset != 0)) io("offset", l.offset, 0, kMaxOffset);
   io.IfSet("reversed", l.reversed);
   io.IfSet("hidden_broadcast", l.hidden_broadcast);
+  if (io.Has("temperature_stride", l.temperature_stride != 1)) {
+    io("temperature_stride", l.temperature_stride, 1, kMaxStride);
+  }
+  if (io.Has("output_stride", l.output_stride != 1))
+    io("output_stride", l.output_stride, 1, kMaxStride);
 }
 
 void Fields(FieldVisitor& io, Wanted& w) {

@@ -36,12 +36,7 @@ Recipe Assemble(const std::string& regime, uint64_t seed, const Shape& shape, co
   r.seed = seed;
   FitShape(shape, &r);
   r.values = content.values;
-  r.exp = r.dtype == DType::kF16 ? std::min(content.exp, 14) : content.exp;  // 2^15 and more near 65504
-  // Kinds whose exp counts bits rather than a magnitude, or a magnitude that both factors share.
-  if (r.values == Values::kConfident || r.values == Values::kHuge || r.values == Values::kFar ||
-      r.values == Values::kEntropyTrap) {
-    r.exp = content.exp;
-  }
+  r.exp = r.dtype == DType::kF16 ? HalfExp(content.values, content.exp) : content.exp;
   r.labels = content.labels;
   r.reduction = upstream.reduction;
   r.grads = upstream.grads;
@@ -93,6 +88,8 @@ Gen<Recipe> RecipeGen(std::string_view regime) {
   for (const RegimeEntry& entry : RegimeTable()) all.push_back(OneRegime(entry, -1));
   return rc::gen::noShrink(rc::gen::join(rc::gen::elementOf(all)));
 }
+
+Gen<Recipe> LogitsBeyondGen() { return OneRegime(LogitsBeyond(), -1); }
 
 Gen<Recipe> FamilyGen(std::string_view regime, int family) {
   return OneRegime(RegimeTable()[IndexOf(regime)], family);

@@ -21,4 +21,7 @@ rc::Gen<Recipe> RecipeGen(std::string_view regime = {});
 // its nature fixes the shape; with family -1, in its usual shapes.
 rc::Gen<Recipe> FamilyGen(std::string_view regime, int family);
 
+// Recipes of many-logits with N * V beyond 2^31.
+rc::Gen<Recipe> LogitsBeyondGen();
+
 }  // namespace plumbline::fuzz

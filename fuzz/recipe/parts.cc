@@ -17,6 +17,13 @@ using rc::gen::just;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
+int HalfExp(Values values, int exp) {
+  // Kinds whose exp counts bits rather than a magnitude, or a magnitude that both factors share.
+  const bool kept = values == Values::kConfident || values == Values::kHuge || values == Values::kFar ||
+                    values == Values::kEntropyTrap;
+  return kept ? exp : std::min(exp, 14);
+}
+
 Gen<bool> Percent(size_t percent) {
   return weightedElement<bool>({{percent, true}, {100 - percent, false}});
 }
@@ -90,6 +97,31 @@ Gen<Shape> BigShapes() {
       inRange<int64_t>(0, 15));
 }
 
+Gen<Shape> SquareShapes() {
+  return apply(
+      [](int64_t sixteens, int64_t side, int64_t hidden, int64_t percent) {
+        const int64_t vocab = 16 * sixteens + side;
+        const int64_t cost = kBigCost + kBigCost / 100 * percent;
+        return Shape{cost / (vocab * hidden) + 1, vocab, hidden, true};
+      },
+      inRange<int64_t>(64, 100), inRange<int64_t>(1, 16), inRange<int64_t>(64, 97),
+      inRange<int64_t>(0, 15));
+}
+
+Gen<Shape> DeepHiddenShapes() {
+  auto depth = weightedOneOf<int64_t>({{60, inRange<int64_t>(2'100, 4'097)},
+                                       {20, element<int64_t>(2'304, 3'584, 4'095, 4'096, 4'097, 5'120)},
+                                       {20, element<int64_t>(7'168, 8'191, 8'192)}});
+  const auto few = [](int64_t rows, int64_t vocab, int64_t hidden) {
+    return Shape{rows, std::min(vocab, kMaxWeights / hidden), hidden};
+  };
+  const auto many = [](int64_t vocab, int64_t hidden) {
+    return Shape{1, std::min(vocab, kBigCost / hidden), hidden, true};
+  };
+  return weightedOneOf<Shape>({{99, apply(few, inRange<int64_t>(1, 4), inRange<int64_t>(2, 41), depth)},
+                               {1, apply(many, element<int64_t>(1'025, 2'049, 4'096), depth)}});
+}
+
 Gen<Shape> EdgeShapes() {
   return apply(
       [](int64_t which, int64_t rows, int64_t vocab, int64_t hidden) {
@@ -123,14 +155,15 @@ Gen<Shape> LongSumShapes() {
 Gen<Shape> LargeVocabularyShapes() {
   return Shapes(
       inRange<int64_t>(1, 3),
-      weightedOneOf<int64_t>({{7, element<int64_t>(131'072, 131'073, 151'936, 151'937, 152'064)},
+      weightedOneOf<int64_t>({{5, element<int64_t>(131'072, 131'073, 151'936, 151'937, 152'064)},
+                              {2, element<int64_t>(256'000, 256'001, 262'144, 262'145)},
                               {13, element<int64_t>(16'384, 32'000, 32'769, 50'257)},
                               {80, inRange<int64_t>(2'000, 9'000)}}),
       inRange<int64_t>(1, 9));
 }
 
 Gen<Shape> BesideBig(Gen<Shape> shapes) {
-  return weightedOneOf<Shape>({{984, std::move(shapes)}, {16, BigShapes()}});
+  return weightedOneOf<Shape>({{984, std::move(shapes)}, {8, BigShapes()}, {8, SquareShapes()}});
 }
 
 Gen<Shape> UsualShapes() { return BesideBig(Shapes(AnyRows(), Vocab(), HiddenSize())); }
@@ -328,6 +361,12 @@ Gen<Upstream> PlainUpstream(size_t fp32_percent) {
       weightedElement<Grads>({{86, Grads::kNone}, {7, Grads::kOnes}, {7, Grads::kRandom}}),
       weightedElement<Reduction>({{88, Reduction::kNone}, {6, Reduction::kSum}, {6, Reduction::kMean}}),
       weightedElement<int64_t>({{88, 1}, {6, 0}, {6, 2}}), Percent(fp32_percent));
+}
+
+Gen<Upstream> MostlyOf(Grads kind) {
+  return UpstreamOf(
+      weightedElement<Grads>({{85, kind}, {5, Grads::kNone}, {5, Grads::kOnes}, {5, Grads::kRandom}}),
+      weightedElement<Grads>({{50, Grads::kNone}, {40, kind}, {10, Grads::kRandom}}));
 }
 
 }  // namespace plumbline::fuzz

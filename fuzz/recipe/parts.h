@@ -39,6 +39,10 @@ struct Upstream {
   bool fp32;
 };
 
+// Returns the parameter of values that are to be in fp16: at most 2^14 where it is a magnitude, since
+// 2^15 and more is near 65504.
+int HalfExp(Values values, int exp);
+
 rc::Gen<bool> Percent(size_t percent);
 
 // A part with some of its members drawn anew.
@@ -74,6 +78,10 @@ rc::Gen<Shape> EdgeShapes();
 rc::Gen<Shape> DeepShapes();
 // Shapes with many rows and 64 to 512 columns, a power of two in three of four.
 rc::Gen<Shape> LongSumShapes();
+// Shapes of 10 to 12 million multiply-adds in which N and H are at least 64 and V at least 1 024.
+rc::Gen<Shape> SquareShapes();
+// Shapes with H from 2 100 to 8 192, a few rows and columns; big in one of a hundred, V up to 4 096.
+rc::Gen<Shape> DeepHiddenShapes();
 // Shapes with one or two rows of at most 8 elements. V is at least kLargeVocabulary in 7 of 100, as
 // such a case takes a hundred times as long as most; else from 2 000 to 51 000.
 rc::Gen<Shape> LargeVocabularyShapes();
@@ -121,5 +129,7 @@ rc::Gen<Upstream> UsualUpstream(size_t fp32_percent);
 rc::Gen<Upstream> HostileUpstream();
 // Upstream gradients of 1 or of order 1, mostly for logprob alone: they lose nothing themselves.
 rc::Gen<Upstream> PlainUpstream(size_t fp32_percent);
+// Upstream gradients of which at least one has kind `kind`, mostly for logprob.
+rc::Gen<Upstream> MostlyOf(Grads kind);
 
 }  // namespace plumbline::fuzz

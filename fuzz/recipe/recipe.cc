@@ -25,14 +25,16 @@ constexpr std::array<Word, 32> kValuesNames = {
     "ties",          "outlier",      "ulp-apart",    "lse-zero",    "entropy-trap",   "far",
     "truncate",      "positive",     "signed-zeros", "full-bits",   "massive",        "low-rank",
     "bit-patterns",  "all-exponents"};
-constexpr std::array<Word, 15> kLabelsNames = {
-    "random", "argmax",    "first",     "last", "some-ignored", "all-ignored", "ignored-nan", "invalid",
-    "argmin", "tile-edge", "last-tile", "same", "distinct",     "one-valid",   "far-ignored"};
+constexpr std::array<Word, 18> kLabelsNames = {
+    "random",      "argmax",    "first",       "last",      "some-ignored", "all-ignored",
+    "ignored-nan", "invalid",   "argmin",      "tile-edge", "last-tile",    "same",
+    "distinct",    "one-valid", "far-ignored", "prompts",   "padded",       "packed"};
 constexpr std::array<Word, 11> kSpecialNames = {
     "none",          "hidden-nan", "hidden-inf",  "weight-nan",   "minus-inf",     "minus-inf-label",
     "all-minus-inf", "plus-inf",   "temperature", "masked-first", "masked-but-one"};
-constexpr std::array<Word, 8> kGradsNames = {"none", "ones",    "random",      "first-zero",
-                                             "wide", "one-hot", "alternating", "tiny"};
+constexpr std::array<Word, 13> kGradsNames = {
+    "none", "ones",    "random",       "first-zero", "wide",    "one-hot", "alternating",
+    "tiny", "extreme", "signed-zeros", "advantages", "clipped", "masked"};
 constexpr std::array<Word, 3> kRowsNames = {"forward", "reversed", "broadcast"};
 constexpr std::array<Word, 5> kWideNames = {"none", "hidden", "weight", "labels", "grads"};
 constexpr std::array<Word, 4> kWantNames = {"entropy", "lse", "grad_hidden", "grad_weight"};  // by bit
@@ -43,7 +45,8 @@ constexpr std::array<Word, 2> kLayoutNames = {"vocab-major", "hidden-major"};
 constexpr std::array<Word, 2> kFlagNames = {"0", "1"};
 
 static_assert(kValuesNames.size() == static_cast<size_t>(Values::kAllExponents) + 1);
-static_assert(kLabelsNames.size() == static_cast<size_t>(Labels::kFarIgnored) + 1);
+static_assert(kLabelsNames.size() == static_cast<size_t>(Labels::kPacked) + 1);
+static_assert(kGradsNames.size() == static_cast<size_t>(Grads::kMasked) + 1);
 static_assert(kSpecialNames.size() == static_cast<size_t>(Special::kMaskedButOne) + 1);
 
 // From this key on, a key is written only if it differs from its default.
@@ -51,7 +54,7 @@ constexpr std::string_view kFirstLaterKey = "special";
 
 constexpr int kMaxExp = 100;  // 2^100 leaves room for sums below the 2^126 that is judged
 constexpr int64_t kMaxPad = 4096;
-constexpr int64_t kMaxLabelStride = 64, kMaxOffset = 64, kMaxTemperatureSpread = 40;
+constexpr int64_t kMaxVectorStride = 64, kMaxOffset = 64, kMaxTemperatureSpread = 40;
 constexpr size_t kMaxRegimeName = 64;
 constexpr float kMinTemperature = 0x1p-100F, kMaxTemperature = 0x1p+100F;
 
@@ -198,9 +201,11 @@ void ForEachKey(const Visit& visit) {
   visit("temperature_spread", &Recipe::temperature_spread, Integers{0, kMaxTemperatureSpread});
   visit("want", &Recipe::want, WantNames());
   visit("rows", &Recipe::rows, Names(kRowsNames));
-  visit("label_stride", &Recipe::label_stride, Integers{0, kMaxLabelStride});
+  visit("label_stride", &Recipe::label_stride, Integers{0, kMaxVectorStride});
   visit("offset", &Recipe::offset, Integers{0, kMaxOffset});
   visit("wide", &Recipe::wide, Names(kWideNames));
+  visit("temperature_stride", &Recipe::temperature_stride, Integers{1, kMaxVectorStride});
+  visit("output_stride", &Recipe::output_stride, Integers{1, kMaxVectorStride});
 }
 
 std::string ReadValue(std::string_view key, std::string_view text, Recipe* recipe) {
@@ -214,12 +219,18 @@ std::string ReadValue(std::string_view key, std::string_view text, Recipe* recip
 // Returns why the shape is refused; empty if it is not. Factors are at most 2^28 + 2^12, so products
 // fit.
 std::string TooLarge(const Recipe& r, int64_t most) {
-  const std::pair<std::string_view, int64_t> products[] = {
-      {"n*v", r.n * r.v}, {"n*(h+pad)", r.n * (r.h + r.pad)}, {"v*(h+pad)", r.v * (r.h + r.pad)}};
-  for (const auto& [name, elements] : products) {
-    if (elements > most) {
-      return std::string(name) + " = " + std::to_string(elements) + ": at most " +
-             std::to_string(most) + " elements are expanded";
+  struct Product {
+    std::string_view name;
+    int64_t elements, most;
+  };
+  const int64_t logits = r.h <= kManyLogitsHidden ? std::max(most, kMaxLogits) : most;
+  const Product products[] = {{"n*v", r.n * r.v, logits},
+                              {"n*(h+pad)", r.n * (r.h + r.pad), most},
+                              {"v*(h+pad)", r.v * (r.h + r.pad), most}};
+  for (const Product& product : products) {
+    if (product.elements > product.most) {
+      return std::string(product.name) + " = " + std::to_string(product.elements) + ": at most " +
+             std::to_string(product.most) + " elements are expanded";
     }
   }
   return {};
@@ -279,7 +290,8 @@ bool Parse(std::string_view line, Recipe* recipe, std::string* error, int64_t mo
 
 void KeepSensible(Recipe* recipe) {
   const auto differs_by_row = [](Grads grads) {
-    return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating;
+    return grads == Grads::kFirstZero || grads == Grads::kOneHot || grads == Grads::kAlternating ||
+           grads == Grads::kAdvantages || grads == Grads::kClipped || grads == Grads::kMasked;
   };
   if (recipe->reduction != kernel::Reduction::kNone && differs_by_row(recipe->grads)) {
     recipe->grads = Grads::kRandom;

@@ -77,11 +77,34 @@ enum class Labels : uint8_t {
   kDistinct,    // as few rows share a column as can be
   kOneValid,    // all rows but one ignored
   kFarIgnored,  // ignore_index is 2^32 above the label of rows that count
+  // Rows as the tokens of sequences (fuzz/recipe/expand/sequences.h); the labels of rows that count are
+  // random.
+  kPrompts,  // a long ignored prompt before a short answer, in each of a few sequences
+  kPadded,   // the tail of each of a few sequences is ignored
+  kPacked,   // many short sequences; the last row of each is ignored
 };
 // kWide: signed powers of two from 2^-60 to 2^60, or to 2^8 if dtype is fp16, whose d_logits would
 // overflow. kAlternating: the same largest power, signs alternating by row. kTiny: powers of two from
-// 2^-30 to 2^-20, at which a d_logit in fp16 is 0.
-enum class Grads : uint8_t { kNone, kOnes, kRandom, kFirstZero, kWide, kOneHot, kAlternating, kTiny };
+// 2^-30 to 2^-20, at which a d_logit in fp16 is 0. kExtreme: signed powers of two from 2^-140 to 2^120
+// min(T, 1), or to 2^8 min(T, 1) if dtype is fp16. kSignedZeros: +0 or -0 in half of the rows.
+// kAdvantages: one advantage for all rows of a sequence, normalised over a group of sequences. kClipped:
+// the same times a ratio near 1, and 0 where it is clipped. kMasked: 1 over the number of rows in the
+// answers of sequences, 0 in their prompts.
+enum class Grads : uint8_t {
+  kNone,
+  kOnes,
+  kRandom,
+  kFirstZero,
+  kWide,
+  kOneHot,
+  kAlternating,
+  kTiny,
+  kExtreme,
+  kSignedZeros,
+  kAdvantages,
+  kClipped,
+  kMasked,
+};
 
 // The special values that are written over the others, last of all (fuzz/recipe/expand/special.cc).
 enum class Special : uint8_t {
@@ -143,6 +166,8 @@ struct Recipe {
   int64_t label_stride = 1;  // 0: the label of row 0 for all
   int64_t offset = 0;        // elements by which the tensors start past an aligned address
   Wide wide = Wide::kNone;
+  int64_t temperature_stride = 1;  // of a temperature per row
+  int64_t output_stride = 1;       // of logprob, entropy and lse
   bool operator==(const Recipe&) const = default;
 };
 
@@ -151,8 +176,11 @@ struct Recipe {
 // what Format writes.
 std::string Format(const Recipe& recipe);
 
-// Parse refuses larger shapes, since a recipe is expanded in memory.
+// Parse refuses larger shapes, since a recipe is expanded in memory. Logits are not: N * V may be
+// kMaxLogits if H is at most kManyLogitsHidden, where a case takes minutes.
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;
+inline constexpr int64_t kMaxLogits = int64_t{1} << 32;
+inline constexpr int64_t kManyLogitsHidden = 2;
 // The same limit for recipes that are expanded on a device (fuzz/gpu/production/device_case.h).
 inline constexpr int64_t kMaxDeviceElements = int64_t{1} << 36;
 

@@ -9,6 +9,7 @@
 #include <rapidcheck.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct Ingredients {
   size_t weight = 1;       // relative to the others of its regime
   int only_family = -1;    // level one draws this in that family alone, and nothing else there
 };
+inline constexpr int kNoFamily = -2;  // an only_family that level one does not have
 using Ways = std::vector<Ingredients>;
 
 struct RegimeEntry {
@@ -43,8 +45,15 @@ std::span<const RegimeEntry> GradientRegimes();
 std::span<const RegimeEntry> DataRegimes();
 std::span<const RegimeEntry> ShapeRegimes();
 
+// Draws a recipe of the regime at this place in RegimeTable(), in shapes of one of the kShapeFamilies
+// families unless its nature fixes the shape. A pure function of its arguments.
+Recipe DrawInFamily(uint64_t seed, uint64_t index, size_t regime, int family);
+
 // All regimes, in that order.
 std::span<const RegimeEntry> RegimeTable();
+
+// The cases of many-logits with N * V beyond 2^31, which take minutes; not in the table.
+const RegimeEntry& LogitsBeyond();
 
 // The place in RegimeTable() of the regime of this name, or std::invalid_argument.
 size_t IndexOf(std::string_view regime);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/base/mix.h"
 #include "fuzz/base/philox.h"
 #include "fuzz/recipe/generate.h"
 #include "fuzz/recipe/regime_table.h"
@@ -45,6 +46,7 @@ const std::vector<rc::Gen<Recipe>>& GeneratorsOf(int family) {
 // A 256-bit key. Philox is a bijection of the counter, so no two indices of a seed share a key.
 constexpr uint32_t kDrawRecipe = 0x72656370;    // "recp": differs from the streams of expansion
 constexpr uint32_t kDrawLevelOne = 0x6c766c31;  // "lvl1"
+constexpr uint32_t kDrawInFamily = 0x636f7672;  // "covr"
 
 rc::Random::Key KeyOf(uint64_t seed, uint64_t index, uint32_t purpose) {
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
@@ -53,6 +55,19 @@ rc::Random::Key KeyOf(uint64_t seed, uint64_t index, uint32_t purpose) {
   const PhiloxBlock b = Philox4x32({low, high, purpose, 1}, key);
   const auto join = [](uint32_t x, uint32_t y) { return uint64_t{x} << 32 | y; };
   return {join(a[0], a[1]), join(a[2], a[3]), join(b[0], b[1]), join(b[2], b[3])};
+}
+
+// True for one index in kBeyondEvery, none of them below kFirstBeyond: a case with N * V beyond 2^31
+// takes minutes, which a short campaign does not have. Half of a campaign's cases are such draws.
+constexpr uint64_t kBeyondEvery = 50'000, kFirstBeyond = 10'000;
+
+bool IsBeyond(uint64_t seed, uint64_t index, size_t regime) {
+  static const size_t many_logits = IndexOf(LogitsBeyond().regime.name);
+  const uint64_t walk = Regimes().size(), block = index / kBeyondEvery;
+  if (regime != many_logits || index % walk != many_logits) return false;
+  const uint64_t place =
+      kFirstBeyond + Mix(seed, block) % (kBeyondEvery - kFirstBeyond - walk) + block * kBeyondEvery;
+  return index >= place && index < place + walk;
 }
 
 }  // namespace
@@ -94,7 +109,16 @@ Aim AimOf(std::string_view regime) {
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime) {
   const size_t which = regime.empty() ? index % Regimes().size() : IndexOf(regime);
   const rc::Random random(KeyOf(campaign_seed, index, kDrawRecipe));
+  if (IsBeyond(campaign_seed, index, which)) {
+    static const auto* const beyond = new rc::Gen<Recipe>(LogitsBeyondGen());
+    return (*beyond)(random, rc::kNominalSize).value();
+  }
   return Generators()[which](random, rc::kNominalSize).value();
+}
+
+Recipe DrawInFamily(uint64_t seed, uint64_t index, size_t regime, int family) {
+  const rc::Random random(KeyOf(seed, index, kDrawInFamily));
+  return GeneratorsOf(family)[regime](random, rc::kNominalSize).value();
 }
 
 int64_t LevelOneCases() { return static_cast<int64_t>(Regimes().size()) * kShapeFamilies; }

@@ -14,6 +14,9 @@ constexpr int kMostExp = 100;  // fuzz/recipe/recipe.cc
 // Steps never make a shape larger than the shapes of large vocabularies that are drawn.
 constexpr int64_t kMostSize = 200'000;
 
+// A child of a larger parent is always cut to the usual cost.
+constexpr int64_t kMostFullWeights = 2'000'000, kMostFullLogits = int64_t{1} << 28;
+
 // The second argument of Mix for the choice of full size. The steps use other values.
 constexpr uint64_t kFullSize = 100;
 
@@ -103,7 +106,9 @@ Recipe TakeStep(const Recipe& recipe, const Recipe& other, uint64_t seed) {
   }
   // Elites with large vocabularies or very many rows have children as large, at a hundred times the
   // usual cost: most of a long campaign's time was spent there.
-  if (Mix(seed, kFullSize) % 16 != 0) {
+  // The largest of all would cost seconds or minutes even then.
+  const bool dear = recipe.v * recipe.h > kMostFullWeights || recipe.n * recipe.v > kMostFullLogits;
+  if (dear || Mix(seed, kFullSize) % 16 != 0) {
     KeepShort(&r);
     KeepCheap(kStepMaxCost, kStepMaxWeights, &r);
   }

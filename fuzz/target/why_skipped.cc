@@ -121,9 +121,12 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
     return Multiple("N", p.rows(), "rows_multiple", can.rows_multiple);
 
   const bool strided_grad = HasVectorGrad(p) && p.layout.grad_stride > 1;
+  const bool strided_temperature =
+      p.temperature && p.temperature->shape.size() == 1 && p.layout.temperature_stride > 1;
   if (!can.strided_inputs &&
       (p.layout.hidden_padding != 0 || p.layout.weight_padding != 0 || p.layout.label_stride != 1 ||
-       p.layout.reversed || p.layout.hidden_broadcast || strided_grad)) {
+       p.layout.reversed || p.layout.hidden_broadcast || strided_grad || strided_temperature ||
+       p.layout.output_stride > 1)) {
     return Off("a tensor that is not contiguous", "strided_inputs");
   }
   if (!can.zero_stride_grads && HasVectorGrad(p) && p.layout.grad_stride == 0) {

@@ -14,6 +14,9 @@ namespace {
 // ExamineOptions::arbiter_cost takes eight seconds; this deadline leaves room for a busy machine and a
 // sanitizer.
 constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
+// The deadline of a case of more than kManyLogits logits, unless the campaign's is later: beyond 2^31 of
+// them a run of `host`, backward included, and the oracle's sweep take minutes of one core.
+constexpr std::chrono::milliseconds kManyLogitsDeadline{1'200'000};
 constexpr const char* kArbiterLate = "the arbiter did not come to an end within 20 minutes";
 
 bool IsDeath(const CaseResult& result) {
@@ -41,6 +44,7 @@ bool CaseRunner::Ready(std::string* error) {
 Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline,
                            const std::function<void()>& meanwhile) {
   Judged judged;
+  if (request.many_logits) deadline = std::max(deadline, kManyLogitsDeadline);
   // A worker that answers at once never makes this thread wait, so the flag is read here too.
   if (interrupt_ != nullptr && interrupt_->load()) {
     judged.kind = Judged::Kind::kInterrupted;

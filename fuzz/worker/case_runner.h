@@ -8,7 +8,8 @@
 //                         that an earlier case damaged is the target's fault too. SIGKILL is excepted:
 //                         it comes from the kernel short of memory, or a person.
 //   past its deadline     killed and run again, alone. Again: a kHang finding. Not again: counted as
-//                         retried, because a busy machine looks the same.
+//                         retried, because a busy machine looks the same. A case of more than 2^28
+//                         logits has 20 minutes, whatever the campaign's deadline is.
 //
 // The arbiter may take longer than a target's deadline, and its time is not the target's. So a case
 // that the arbiter is asked about is judged once more for it, under its own deadline.

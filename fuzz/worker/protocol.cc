@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fuzz/cases/file.h"
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 
@@ -27,11 +28,15 @@ Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
   Case c;
   c.problem = problem;
   c.extra = Json(Json::Object{});
-  return {.recipe = {}, .case_file = SerializeCase(c), .seed = seed};
+  const bool many = problem.rows() > 0 && problem.vocab() > kManyLogits / problem.rows();
+  return {.recipe = {}, .case_file = SerializeCase(c), .seed = seed, .many_logits = many};
 }
 
 Request RequestFor(std::string recipe_line, uint64_t seed) {
-  return {.recipe = std::move(recipe_line), .case_file = {}, .seed = seed};
+  Recipe recipe;
+  std::string unused;  // the worker says why it cannot be parsed
+  const bool many = Parse(recipe_line, &recipe, &unused) && recipe.n * recipe.v > kManyLogits;
+  return {.recipe = std::move(recipe_line), .case_file = {}, .seed = seed, .many_logits = many};
 }
 
 std::vector<std::byte> Encode(const Request& request) {

@@ -38,10 +38,14 @@ struct Request {
   uint64_t seed = 0;                 // ExamineOptions::seed
   bool arbiter = false;              // ExamineOptions::arbiter
   bool arbiter_on_pass = false;      // ExamineOptions::arbiter_on_pass
+  // Not sent: more than kManyLogits logits, which take minutes, so the deadline is another
+  // (fuzz/worker/case_runner.h).
+  bool many_logits = false;
 };
+inline constexpr int64_t kManyLogits = int64_t{1} << 28;
 
 void Fields(FieldVisitor& io, Hello& hello);
-void Fields(FieldVisitor& io, Request& request);  // without case_file
+void Fields(FieldVisitor& io, Request& request);  // without case_file and many_logits
 
 Request RequestFor(const OwnedProblem& problem, uint64_t seed);
 Request RequestFor(std::string recipe_line, uint64_t seed);

@@ -63,6 +63,7 @@ plumbline_harness_mutant(kDuplicateKeys base/json.cc Json.RefusesWhatTheLibraryL
 plumbline_harness_mutant(kSignatureUnpinned triage/reproduce/reproduction.cc Pursuit.KeepsToTheFindingThatItBeganWith)
 plumbline_harness_mutant(kPassingIsTaken triage/shrink/session.cc Shrink.LargeValueAndRaggedVocabulary)
 plumbline_harness_mutant(kTimeLimitIgnored triage/shrink/session.cc Shrink.TimeLimitIsHeld)
+plumbline_harness_mutant(kLevelDropped campaign/search/covering.cc CoveringTest.EveryPairAndTripleIsPlannedInTime)
 plumbline_harness_mutant(kSkippedIsPassed campaign/tally.cc Tally.SkippedCasesAreInNoClass)
 plumbline_harness_mutant(kVacuousIsPassed campaign/tally.cc Tally.VacuousCasesAreNotPassed)
 

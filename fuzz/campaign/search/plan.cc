@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fuzz/base/mix.h"
+#include "fuzz/campaign/search/covering.h"
 #include "fuzz/gpu/production/recipe.h"
 #include "fuzz/recipe/regimes.h"
 
@@ -100,11 +101,33 @@ Plan::Place Plan::At(int64_t index) const {
   if (index < stored) return {.phase = Phase::kCorpus, .number = index};
   if (index < stored + first) return {.phase = Phase::kLevelOne, .number = index - stored};
   const int64_t number = index - stored - first;
-  // All cases are blind up to the end of the second generation; after it every other one is.
-  const int64_t blind = std::max<int64_t>(0, kAllBlind - stored - first);
-  if (!search_ || number < blind) return {.number = number};
-  const int64_t rest = number - blind;
-  return rest % 2 == 0 ? Place{.number = blind + rest / 2} : Place{.number = rest / 2, .guided = true};
+  if (!search_) return {.number = number};
+  // No case is guided up to the end of the second generation.
+  const int64_t unguided = std::max<int64_t>(0, kAllBlind - stored - first);
+  return HasCovering() ? InSearch(number, unguided) : WithoutDesign(number, unguided);
+}
+
+Plan::Place Plan::WithoutDesign(int64_t number, int64_t unguided) const {
+  if (number < unguided) return {.number = number};
+  const int64_t rest = number - unguided;
+  return rest % 2 == 0 ? Place{.number = unguided + rest / 2}
+                       : Place{.number = rest / 2, .guided = true};
+}
+
+// Even numbers are blind. Odd ones are rows of the design before there are results, then in turn with
+// guided ones, and guided once the shard's rows are used up.
+Plan::Place Plan::InSearch(int64_t number, int64_t unguided) const {
+  if (number % 2 == 0) return {.number = number / 2};
+  const int64_t odd = number / 2, early = unguided / 2;  // among the odd ones
+  const Shard& shard = options_.shard;
+  const int64_t rows = (CoveringDesign::kTripleRows - shard.number + shard.of - 1) / shard.of;
+  if (odd < early) return {.number = odd, .covering = true};
+  const int64_t late = odd - early, late_rows = std::max<int64_t>(rows - early, 0);
+  if (late < 2 * late_rows) {
+    return late % 2 == 0 ? Place{.number = early + late / 2, .covering = true}
+                         : Place{.number = late / 2, .guided = true};
+  }
+  return {.number = late - late_rows, .guided = true};
 }
 
 Recipe Plan::Blind(int64_t number) const {

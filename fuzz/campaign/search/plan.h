@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of a campaign's cases: first the stored ones (corpus), then one case of every regime and
-// family of shapes (level one, after TestFloat's level 1), then the search, until the budget ends. Case
+// family of shapes (level one, after TestFloat's level 1), then the search, until the budget ends. In
+// the search every other case is a blind draw. Of the others half are rows of a covering design
+// (fuzz/campaign/search/covering.h) until its triples are done, and the rest are guided. Case
 // `index` is a pure function of the options; in the search, of the options and of the results of
 // earlier generations (fuzz/campaign/search/search.h).
 //
@@ -38,8 +40,10 @@ class Plan {
  public:
   struct Place {
     Phase phase = Phase::kSearch;
-    int64_t number = 0;   // within the phase; in the search, within the blind or the guided cases
+    int64_t number = 0;   // within the phase; in the search, within the blind, covering or guided cases
     bool guided = false;  // in the search: drawn from earlier results
+    bool covering = false;  // in the search: a row of the covering design
+    bool Blind() const { return phase == Phase::kSearch && !guided && !covering; }
   };
 
   // `corpus`: all case files, in their order.
@@ -52,10 +56,20 @@ class Plan {
   }
   const Recipe& LevelOne(int64_t number) const { return level_one_[static_cast<size_t>(number)]; }
   Recipe Blind(int64_t number) const;
+  // Returns the row of the whole campaign's design that is this shard's covering case `number`.
+  int64_t CoveringRow(int64_t number) const {
+    return number * options_.shard.of + options_.shard.number;
+  }
+  // True if the campaign has covering cases: it draws from all regimes, and not blindly.
+  bool HasCovering() const { return search_ && !recipe_ && options_.regime.empty(); }
+  uint64_t seed() const { return options_.seed; }
   // Returns a number that no other guided case of the campaign has, for its own seed.
   uint64_t GuidedSeed(int64_t number) const;
 
  private:
+  Place InSearch(int64_t number, int64_t unguided) const;
+  Place WithoutDesign(int64_t number, int64_t unguided) const;
+
   const CaseOptions options_;
   const bool search_;
   std::optional<Recipe> recipe_;

@@ -5,6 +5,7 @@
 
 #include "fuzz/base/mix.h"
 #include "fuzz/campaign/search/features.h"
+#include "fuzz/recipe/levels.h"
 #include "fuzz/recipe/regimes.h"
 #include "fuzz/recipe/steps.h"
 
@@ -18,7 +19,12 @@ constexpr double kNewSignature = 10;
 }  // namespace
 
 Search::Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets)
-    : plan_(plan), targets_(targets), coverage_(targets), yields_(targets) {
+    : plan_(plan),
+      targets_(targets),
+      coverage_(targets),
+      yields_(targets),
+      design_(plan.seed(), plan.HasCovering()),
+      covered_(targets, LevelTuples(plan.HasCovering())) {
   const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes), {}, {}});
   snapshots_ = {nothing, nothing};
 }
@@ -29,9 +35,13 @@ Recipe Search::Draw(int64_t index) {
   return entry->second;
 }
 
-Recipe Search::DrawAfresh(int64_t index) const {
+Recipe Search::DrawAfresh(int64_t index) {
   const Plan::Place place = plan_.At(index);
   if (place.phase == Phase::kLevelOne) return plan_.LevelOne(place.number);
+  if (place.covering) {
+    const int64_t row = plan_.CoveringRow(place.number);
+    return DrawWithLevels(plan_.seed(), static_cast<uint64_t>(row), design_.At(row));
+  }
   if (!place.guided) return plan_.Blind(place.number);
   // Generation taken_ + 1 is drawn from snapshots_[1], generation taken_ from snapshots_[0].
   const int64_t generation = index / kGeneration;
@@ -89,7 +99,10 @@ void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
   const int64_t index = item / static_cast<int64_t>(targets_);
   const Plan::Place place = plan_.At(index);
   const CaseRecord& record = entry.record;
-  const bool blind = place.phase == Phase::kSearch && !place.guided;
+  const bool blind = place.Blind();
+  if (place.covering && record.Judged()) {
+    covered_[target].Mark(design_.At(plan_.CoveringRow(place.number)));
+  }
   if (place.phase == Phase::kCorpus) {  // it has no recipe that a step could change
     AddTo(&yields_[target], record, false, 0);
     return;

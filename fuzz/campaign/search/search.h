@@ -29,6 +29,7 @@
 #include "fuzz/campaign/search/archive.h"
 #include "fuzz/campaign/search/bandit.h"
 #include "fuzz/campaign/search/coverage.h"
+#include "fuzz/campaign/search/covering.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
 #include "fuzz/campaign/search/regime_yield.h"
@@ -56,6 +57,8 @@ class Search {
   // Return a target's coverage and yields after the last generation that was taken in.
   const Coverage& coverage(size_t target) const { return coverage_[target]; }
   const RegimeYields& yields(size_t target) const { return yields_[target]; }
+  // Returns the tuples of the covering design, marked where a case of the design was judged.
+  const LevelTuples& covered(size_t target) const { return covered_[target]; }
 
  private:
   // The elites and shares from which a generation is drawn.
@@ -75,7 +78,7 @@ class Search {
   };
   using Generation = std::map<int64_t, Entry>;  // by item
 
-  Recipe DrawAfresh(int64_t index) const;
+  Recipe DrawAfresh(int64_t index);
   Recipe Guided(uint64_t seed, const Snapshot& from) const;
   // Makes the next snapshot from the last one and the generation's results.
   void TakeIn(const Generation& generation);
@@ -91,6 +94,8 @@ class Search {
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::vector<Coverage> coverage_;  // by target
   std::vector<RegimeYields> yields_;
+  CoveringDesign design_;
+  std::vector<LevelTuples> covered_;  // by target
   std::set<std::pair<size_t, std::string>> signatures_;
 };
 

@@ -152,7 +152,7 @@ void DeviceCase::Place() {
   problem_.ignore_index = rows_.ignore_index;
   problem_.reduction = rows_.reduction;
   problem_.labels = Vector(rows_.labels, layout.label_offset, layout.label_stride);
-  if (rows_.temperature) problem_.temperature = Vector(*rows_.temperature, layout.offset, 1);
+  if (rows_.temperature) problem_.temperature = Vector(*rows_.temperature, layout.offset, layout.temperature_stride);
   if (rows_.grad_logprob) {
     problem_.grad_logprob = Vector(*rows_.grad_logprob, layout.offset, layout.grad_stride);
   }
@@ -196,9 +196,11 @@ DeviceOutputs::DeviceOutputs(const DeviceCase& of) {
   const int64_t n = rows.rows(), v = rows.vocab(), h = rows.hidden_size();
   const auto vector = [&](std::optional<Tensor>* to, const char* name, int64_t count, int rank,
                           DType dtype) {
-    const DeviceRegion& region =
-        Add(name, {1, count, count, dtype == DType::kF32 ? layout.offset : 0}, dtype);
-    *to = Tensor{region.data(), dtype, rank, {count, 1}, {1, 1}};
+    const int64_t stride = rank == 0 ? 1 : layout.output_stride;
+    const int64_t first = dtype == DType::kF32 ? layout.offset : 0;
+    const Lines lines = stride == 1 ? Lines{1, count, count, first} : Lines{count, 1, stride, first};
+    const DeviceRegion& region = Add(name, lines, dtype);
+    *to = Tensor{region.data(), dtype, rank, {count, 1}, {stride, 1}};
   };
   if (rows.reduction != kernel::Reduction::kNone) {
     vector(&results_.loss, "loss", 1, 0, DType::kF32);

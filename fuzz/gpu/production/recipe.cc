@@ -35,6 +35,31 @@ class Dice {
   int64_t index_, place_ = 0;
 };
 
+// Draws a shape with more than 2^31 elements: of weight, or of logits.
+enum class Beyond : uint8_t { kWeight, kLogits };
+
+void DrawBeyond(Dice* dice, Beyond beyond, Recipe* r) {
+  if (beyond == Beyond::kWeight) {
+    constexpr int64_t kFew[] = {128, 129, 200}, kWide[] = {262'145, 262'152, 270'001};
+    constexpr int64_t kDeep[] = {8192, 8193, 9216, 10'240};
+    r->n = dice->Of(kFew);
+    r->v = dice->Of(kWide);
+    r->h = dice->Of(kDeep);
+    // Six products of fp32 inputs for one: such a case would be the dearest of all.
+    if (r->dtype == DType::kF32) r->dtype = DType::kBf16;
+    return;
+  }
+  constexpr int64_t kMany[] = {16'385, 24'576, 32'768}, kWide[] = {131'073, 151'936, 262'145};
+  constexpr int64_t kShallow[] = {64, 128};
+  r->n = dice->Of(kMany);
+  r->v = dice->Of(kWide);
+  r->h = dice->Of(kShallow);
+  if (r->dtype == DType::kF32) {
+    r->n = kMany[0];
+    r->h = kShallow[0];
+  }
+}
+
 double Cost(const Recipe& r) {
   return static_cast<double>(r.n) * static_cast<double>(r.v) * static_cast<double>(r.h);
 }
@@ -87,6 +112,8 @@ Recipe DrawProduction(uint64_t seed, int64_t index) {
       r.h = 4096;
       r.v = 151'936;
     }
+  } else if (index % 20 == 7 || index % 20 == 13) {
+    DrawBeyond(&dice, index % 20 == 7 ? Beyond::kWeight : Beyond::kLogits, &r);
   } else {
     DrawShape(&dice, r.dtype == DType::kF32 ? kProductionCostFp32 : kProductionCost, &r);
   }

@@ -12,6 +12,8 @@
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/expand/argmax.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/recipe/expand/sequences.h"
+#include "fuzz/recipe/expand/upstream.h"
 #include "fuzz/recipe/expand/values.h"
 #include "fuzz/recipe/recipe.h"
 
@@ -26,7 +28,7 @@ constexpr int64_t kUsualIgnoreIndex = -100;
 
 bool Ignores(Labels labels) {
   return labels == Labels::kSomeIgnored || labels == Labels::kAllIgnored ||
-         labels == Labels::kIgnoredNaN || labels == Labels::kOneValid;
+         labels == Labels::kIgnoredNaN || labels == Labels::kOneValid || IsSequences(labels);
 }
 
 // For kFarIgnored: the label that live rows use. It equals the low 32 bits of ignore_index, so a kernel
@@ -42,6 +44,7 @@ std::vector<bool> IgnoredRows(const Recipe& r) {
   if (r.n == 0 || r.v == 0 || r.labels == Labels::kAllIgnored || !(Ignores(r.labels) || far)) {
     return ignored;
   }
+  if (IsSequences(r.labels)) return IgnoredBySequence(r);
   const Stream stream = StreamOf(r, Purpose::kIgnored);
   for (int64_t i = 0; i < r.n; ++i) ignored[static_cast<size_t>(i)] = (stream.At(i, 1)[0] & 1) != 0;
   const PhiloxBlock plan = stream.At(0);
@@ -123,62 +126,13 @@ int64_t LabelOf(const Recipe& r, int64_t ignore_index, const std::vector<int64_t
     case Labels::kIgnoredNaN:
     case Labels::kInvalid:
     case Labels::kOneValid:
+    case Labels::kPrompts:
+    case Labels::kPadded:
+    case Labels::kPacked:
       break;
   }
   const int64_t label = Below(StreamOf(r, Purpose::kLabels).At(row)[0], r.v);
   return label == ignore_index ? (label + 1) % r.v : label;
-}
-
-// One element of an upstream gradient. `chosen` is the row of kOneHot.
-double GradOf(Grads kind, DType dtype, int64_t row, int64_t chosen, uint64_t bits) {
-  const double bell = Bell(bits);
-  const double random = bell == 0 ? 1 : bell;
-  switch (kind) {
-    case Grads::kNone:
-      return 0;
-    case Grads::kOnes:
-      return 1;
-    case Grads::kRandom:
-      return random;
-    case Grads::kFirstZero:
-      return row == 0 ? 0 : random;
-    case Grads::kWide: {
-      const int64_t highest = dtype == DType::kF16 ? 8 : 60;
-      const int exponent =
-          static_cast<int>(Below(static_cast<uint32_t>(bits >> 32), highest + 61) - 60);
-      return std::ldexp((bits & 1) != 0 ? -1.0 : 1.0, exponent);
-    }
-    case Grads::kOneHot:
-      return row == chosen ? random : 0;
-    case Grads::kAlternating:
-      return std::ldexp(row % 2 == 0 ? 1.0 : -1.0, dtype == DType::kF16 ? 8 : 60);
-    case Grads::kTiny:
-      return std::ldexp((bits & 1) != 0 ? -1.0 : 1.0,
-                        static_cast<int>(Below(static_cast<uint32_t>(bits >> 32), 11)) - 30);
-  }
-  return 0;
-}
-
-// Makes a gradient [N], or a scalar with the value of element 0. `poisoned` rows are NaN. A broadcast
-// gradient is never NaN, since all rows read its element 0.
-HostTensor MakeGrads(const Recipe& r, Grads kind, Purpose purpose, bool scalar,
-                     const std::vector<bool>& poisoned) {
-  HostTensor grads =
-      HostTensor::Zeros(DType::kF32, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{r.n});
-  const Stream stream = StreamOf(r, purpose);
-  const bool broadcast = scalar || r.grad_stride == 0;
-  const int64_t rows = broadcast ? 1 : r.n;
-  const int64_t chosen = rows > 0 ? Below(stream.At(0, 1)[0], rows) : 0;
-  for (int64_t i = 0; i < grads.size(); ++i) {
-    const int64_t row = broadcast ? 0 : i;
-    if (!broadcast && poisoned[static_cast<size_t>(i)]) {
-      grads.SetBits(i, NaNBits(DType::kF32));
-    } else {
-      grads.SetFloat(
-          i, static_cast<float>(GradOf(kind, r.dtype, row, chosen, RowBits(stream, row).Pair(0))));
-    }
-  }
-  return grads;
 }
 
 std::optional<HostTensor> MakeTemperature(const Recipe& r, const std::vector<bool>& poisoned) {
@@ -221,7 +175,9 @@ Layout LayoutOf(const Recipe& r) {
                    .label_stride = r.label_stride,
                    .offset = r.offset,
                    .reversed = r.rows == Rows::kReversed,
-                   .hidden_broadcast = r.rows == Rows::kBroadcast};
+                   .hidden_broadcast = r.rows == Rows::kBroadcast,
+                   .temperature_stride = r.temperature_stride,
+                   .output_stride = r.output_stride};
   const int64_t lines = r.hidden_major ? r.h : r.v, length = r.hidden_major ? r.v : r.h;
   switch (r.wide) {
     case Wide::kNone:

@@ -26,6 +26,8 @@ enum class Purpose : uint32_t {
   kSpecial = 12,
   kInvalid = 13,
   kLayout = 14,
+  kSequences = 15,
+  kAdvantages = 16,  // per group of sequences
 };
 
 }  // namespace plumbline::fuzz

@@ -34,6 +34,23 @@ constexpr RegimeEntry kRegimes[] = {
             .upstream = weightedOneOf<Upstream>({{60, UsualUpstream(30)}, {40, HostileUpstream()}}),
             .setting = Settings(AnyTemperature())}};
      }},
+    {{"sequences", Aim::kSharp,
+      "long ignored prompts, padded tails, packed sequences, one live row among thousands: rows that "
+      "are skipped"},
+     [] {
+       auto patterns = weightedElement<Labels>(
+           {{35, Labels::kPrompts}, {30, Labels::kPadded}, {35, Labels::kPacked}});
+       auto rows =
+           weightedOneOf<int64_t>({{85, inRange<int64_t>(9, 130)}, {15, inRange<int64_t>(130, 700)}});
+       return Ways{{.content = OrdinaryContent(std::move(patterns)),
+                    .shape = BesideBig(Shapes(std::move(rows))),
+                    .weight = 97},
+                   {.content = OrdinaryContent(just(Labels::kOneValid)),
+                    .shape = Shapes(inRange<int64_t>(1'000, 5'000), inRange<int64_t>(2, 40),
+                                    inRange<int64_t>(1, 4)),
+                    .own_shape = true,
+                    .weight = 3}};
+     }},
     {{"special-values", Aim::kStress,
       "NaN and infinities in rows that count and in weight: what must stay in its row, or in none, "
       "gets out"},

@@ -64,6 +64,27 @@ constexpr RegimeEntry kRegimes[] = {
                     .upstream = UpstreamOf(just(Grads::kTiny), std::move(entropy)),
                     .setting = MoreOf(kernel::DType::kF16, 50)}};
      }},
+    {{"gradient-range", Aim::kStress,
+      "upstream gradients from 2^-140 to 2^120: subnormal, flushed, or scaled by what overflows"},
+     [] { return Ways{{.content = Plain(), .upstream = MostlyOf(Grads::kExtreme)}}; }},
+    {{"policy-gradients", Aim::kSharp,
+      "one advantage for a sequence, clipped rows and prompts at 0: a row's gradient is its own"},
+     [] {
+       auto labels = weightedElement<Labels>({{40, Labels::kRandom},
+                                              {25, Labels::kPrompts},
+                                              {20, Labels::kPacked},
+                                              {15, Labels::kPadded}});
+       auto content =
+           weightedOneOf<Content>({{50, Contents(Values::kLattice, inRange(-2, 4), labels)},
+                                   {50, Contents(Values::kGaussian, inRange(-2, 4), labels)}});
+       auto grads = weightedElement<Grads>(
+           {{40, Grads::kAdvantages}, {35, Grads::kClipped}, {25, Grads::kMasked}});
+       auto entropy =
+           weightedElement<Grads>({{60, Grads::kNone}, {20, Grads::kOnes}, {20, Grads::kMasked}});
+       return Ways{{.content = std::move(content),
+                    .shape = BesideBig(Shapes(inRange<int64_t>(4, 97))),
+                    .upstream = UpstreamOf(std::move(grads), std::move(entropy))}};
+     }},
     {{"mean", Aim::kSharp,
       "mean over one row that counts among many, or over 2^k: divided by the wrong count, or twice"},
      [] {

@@ -3,6 +3,9 @@
 // Regimes aimed at the softmax: masks, running maxima, offsets, and the digits that the logarithm
 // keeps.
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "fuzz/recipe/regime_table.h"
@@ -59,7 +62,7 @@ constexpr RegimeEntry kRegimes[] = {
                     .upstream = UsualUpstream(50)}};
      }},
     {{"large-vocabulary", Aim::kSharp,
-      "V up to 152 064: the depth of the sum over the vocabulary, and what it swallows, is what "
+      "V up to 262 145: the depth of the sum over the vocabulary, and what it swallows, is what "
       "counts"},
      [] {
        auto content =
@@ -71,16 +74,30 @@ constexpr RegimeEntry kRegimes[] = {
        // The largest vocabularies are rare, and level one has one case of them.
        auto largest = Shapes(just<int64_t>(1), element<int64_t>(131'072, 151'936, 151'937, 152'064),
                              inRange<int64_t>(1, 5));
+       // One of these takes a second, so one case in 60 000 has them.
+       auto deeper =
+           rc::gen::map(Shapes(just<int64_t>(1), element<int64_t>(256'000, 256'001, 262'144, 262'145),
+                               inRange<int64_t>(9, 65)),
+                        [](Shape s) {
+                          s.big = true;
+                          return s;
+                        });
        return Ways{{.content = content,
                     .shape = LargeVocabularyShapes(),
                     .upstream = PlainUpstream(60),
                     .own_shape = true,
-                    .weight = 98},
+                    .weight = 9'790},
+                   {.content = content,
+                    .shape = std::move(deeper),
+                    .upstream = PlainUpstream(60),
+                    .own_shape = true,
+                    .weight = 10,
+                    .only_family = kNoFamily},
                    {.content = content,
                     .shape = std::move(largest),
                     .upstream = PlainUpstream(60),
                     .own_shape = true,
-                    .weight = 2,
+                    .weight = 200,
                     .only_family = kLargeVocabularyFamily}};
      }},
     {{"huge", Aim::kStress,
@@ -170,6 +187,32 @@ constexpr RegimeEntry kRegimes[] = {
                             .setting = Settings(just(temperature))};
        };
        return Ways{at(0x1p-20F, -20), at(0x1p+20F, 20), at(0x1p-6F, -6), at(0x1p+12F, 12)};
+     }},
+    {{"temperature-range", Aim::kStress,
+      "T from 2^-100 to 2^100 and logits scaled to match: 1/T, or g/T, beyond what fp32 holds"},
+     [] {
+       Ways ways;
+       for (const int e : {-100, -99, -87, -75, -64, -57, -50, -42, -33, -25, -16, -9,
+                           9,    16,  25,  33,  42,  50,  57,  64,  75,  87,  99,  100}) {
+         // The last ones leave no room for rows of half or twice the temperature.
+         const bool last = e == -100 || e == 100;
+         auto setting = Settings(just(std::ldexp(1.0F, e)));
+         if (last) setting = With(std::move(setting), Drawn{&Recipe::temperature_per_row, just(false)});
+         // In fp16 no logit is that large or small.
+         setting = rc::gen::map(std::move(setting), [e](Recipe r) {
+           if (std::abs(e) > 12 && r.dtype == kernel::DType::kF16) r.dtype = kernel::DType::kBf16;
+           return r;
+         });
+         auto exp = inRange(std::max(e - 2, -100), std::min(e + 4, 101));
+         auto content = std::abs(e) > 55
+                            ? Contents(Values::kGaussian, exp)
+                            : weightedOneOf<Content>({{50, Contents(Values::kGaussian, exp)},
+                                                      {50, Contents(Values::kLattice, exp)}});
+         ways.push_back({.content = std::move(content),
+                         .upstream = MostlyOf(Grads::kExtreme),
+                         .setting = std::move(setting)});
+       }
+       return ways;
      }},
     {{"temperatures", Aim::kSharp,
       "reciprocals that round worst, and rows that differ by 2^16: 1/T left out, or another row's"},

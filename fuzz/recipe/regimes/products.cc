@@ -88,7 +88,13 @@ constexpr RegimeEntry kRegimes[] = {
      }},
     {{"signed-zeros", Aim::kSharp,
       "zeros of either sign, in whole rows too: a zero taken for empty, or for the sign of a product"},
-     [] { return Ways{{.content = Contents(Values::kSignedZeros, inRange(-3, 4))}}; }},
+     [] {
+       // The upstream gradients have them too in some.
+       return Ways{{.content = Contents(Values::kSignedZeros, inRange(-3, 4)), .weight = 60},
+                   {.content = Contents(Values::kSignedZeros, inRange(-3, 4)),
+                    .upstream = MostlyOf(Grads::kSignedZeros),
+                    .weight = 40}};
+     }},
     {{"full-mantissa", Aim::kSharp,
       "every significand ends in 1: inputs cut to TF32, or to two parts of bf16, lose that bit"},
      [] {
@@ -116,6 +122,15 @@ constexpr RegimeEntry kRegimes[] = {
      [] {
        return Ways{
            {.content = Contents(Values::kAllExponents, inRange(-2, 4)), .upstream = PlainUpstream(40)}};
+     }},
+    {{"deep-hidden", Aim::kSharp,
+      "H from 2 100 to 8 192, as models have it: loops, stages and sums over the whole depth"},
+     [] {
+       auto content = weightedOneOf<Content>({{40, Contents(Values::kLattice, inRange(-1, 4))},
+                                              {30, Contents(Values::kGaussian, inRange(-1, 4))},
+                                              {15, Contents(Values::kPositive, inRange(0, 4))},
+                                              {15, Contents(Values::kMassive, inRange(-2, 4))}});
+       return Ways{{.content = std::move(content), .shape = DeepHiddenShapes(), .own_shape = true}};
      }},
     {{"depth-tails", Aim::kSharp,
       "H is 1, or beside a multiple of a block: the last, partial step of the dot product"},

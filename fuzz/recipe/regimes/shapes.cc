@@ -17,6 +17,30 @@ using rc::gen::inRange;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
+Ingredients ManyLogits(Gen<int64_t> n, Gen<int64_t> v, Gen<Upstream> upstream) {
+  return {.content = OrdinaryContent(element(Labels::kRandom, Labels::kLast, Labels::kSomeIgnored)),
+          .shape = rc::gen::map(Shapes(std::move(n), std::move(v), inRange<int64_t>(1, 3)),
+                                [](Shape s) {
+                                  s.big = true;
+                                  return s;
+                                }),
+          .upstream = std::move(upstream),
+          .own_shape = true};
+}
+
+// Logits are counted, not kept: N and V are large, and H is at most 2. Two thirds ask for no gradient,
+// which takes twice as long.
+constexpr RegimeEntry kLogitsBeyond = {
+    {"many-logits", Aim::kSharp, ""}, [] {
+      const auto none = rc::gen::just(Grads::kNone);
+      Ingredients forward = ManyLogits(inRange<int64_t>(66'000, 67'000),
+                                       inRange<int64_t>(32'769, 33'000), UpstreamOf(none, none));
+      forward.weight = 2;
+      return Ways{std::move(forward),
+                  ManyLogits(inRange<int64_t>(16'400, 16'500), inRange<int64_t>(131'073, 131'100),
+                             UsualUpstream(40))};
+    }};
+
 constexpr RegimeEntry kRegimes[] = {
     {{"edges", Aim::kSharp, "one column, no depth, no rows, and what is just beyond"},
      [] {
@@ -49,19 +73,33 @@ constexpr RegimeEntry kRegimes[] = {
              .weight = weight,
              .only_family = only_family};
        };
-       return Ways{with(std::move(rows), 98, -1),
-                   with(inRange<int64_t>(65'536, 65'600), 2, kManyRowsFamily)};
+       return Ways{with(std::move(rows), 98'000, -1),
+                   with(inRange<int64_t>(65'536, 65'600), 2'000, kManyRowsFamily)};
+     }},
+    {{"many-logits", Aim::kSharp,
+      "more columns than a tile holds in many rows, N times V beyond 2^31 in one case in 100 000: what "
+      "counts logits in 32 bits"},
+     [] {
+       // The cases beyond 2^31 are LogitsBeyond's.
+       return Ways{
+           ManyLogits(inRange<int64_t>(20, 60), inRange<int64_t>(300, 1'100), UsualUpstream(40))};
      }},
     {{"wide-strides", Aim::kSharp,
       "the last row begins beyond 2^31 or 2^32 elements: row times stride in 32 bits points elsewhere"},
      [] {
        auto wide = weightedElement<Wide>(
            {{35, Wide::kHidden}, {35, Wide::kWeight}, {15, Wide::kLabels}, {15, Wide::kGrads}});
-       return Ways{
-           {.content = OrdinaryContent(),
-            .shape = Shapes(inRange<int64_t>(2, 6), inRange<int64_t>(2, 12), inRange<int64_t>(2, 8)),
-            .setting = With(Settings(ExactTemperature()), Drawn{&Recipe::wide, std::move(wide)}),
-            .own_shape = true}};
+       const auto with = [](Gen<int64_t> v, Gen<Wide> tensor, size_t weight) {
+         return Ingredients{
+             .content = OrdinaryContent(),
+             .shape = Shapes(inRange<int64_t>(2, 6), std::move(v), inRange<int64_t>(2, 8)),
+             .setting = With(Settings(ExactTemperature()), Drawn{&Recipe::wide, std::move(tensor)}),
+             .own_shape = true,
+             .weight = weight};
+       };
+       // With a thousand rows of weight and more no single stride is large, and their product is.
+       return Ways{with(inRange<int64_t>(2, 12), std::move(wide), 98),
+                   with(inRange<int64_t>(1'000, 4'097), rc::gen::just(Wide::kWeight), 2)};
      }},
     {{"row-order", Aim::kSharp,
       "rows lie last to first or are one row for all, labels have a stride: each stride is its own"},
@@ -77,6 +115,33 @@ constexpr RegimeEntry kRegimes[] = {
             .shape = Shapes(SeveralRows()),
             .upstream = weightedOneOf<Upstream>({{50, UsualUpstream(40)}, {50, HostileUpstream()}}),
             .setting = std::move(setting)}};
+     }},
+    {{"strided-vectors", Aim::kSharp,
+      "labels, temperatures, upstream gradients and outputs by row: each vector has its own stride"},
+     [] {
+       const auto strides = [] {
+         return weightedElement<int64_t>({{30, 1}, {35, 2}, {20, 3}, {10, 5}, {5, 64}});
+       };
+       auto setting =
+           With(Settings(ExactTemperature()), Drawn{&Recipe::temperature_per_row, Percent(60)},
+                Drawn{&Recipe::label_stride, strides()}, Drawn{&Recipe::temperature_stride, strides()},
+                Drawn{&Recipe::output_stride, strides()});
+       auto upstream =
+           With(UsualUpstream(40),
+                Drawn{&Upstream::stride, weightedElement<int64_t>({{30, 1}, {15, 0}, {55, 2}})});
+       return Ways{{.content = OrdinaryContent(),
+                    .shape = Shapes(SeveralRows()),
+                    .upstream = std::move(upstream),
+                    .setting = std::move(setting)}};
+     }},
+    {{"long-batches", Aim::kSharp,
+      "512 rows and more, of which many run again, alone and as another batch: a row is its own"},
+     [] {
+       auto rows = weightedOneOf<int64_t>(
+           {{80, inRange<int64_t>(512, 800)}, {20, element<int64_t>(512, 513, 1'023, 1'024, 1'025)}});
+       return Ways{{.content = OrdinaryContent(),
+                    .shape = Shapes(std::move(rows), inRange<int64_t>(2, 40), inRange<int64_t>(1, 13)),
+                    .own_shape = true}};
      }},
     {{"misaligned", Aim::kSharp,
       "tensors start at 2, 4 or 8 bytes past a boundary: vector loads that assume more"},
@@ -97,6 +162,8 @@ constexpr RegimeEntry kRegimes[] = {
 };
 
 }  // namespace
+
+const RegimeEntry& LogitsBeyond() { return kLogitsBeyond; }
 
 std::span<const RegimeEntry> ShapeRegimes() { return kRegimes; }
 

@@ -79,6 +79,7 @@ constexpr void (*kSteps[])(OwnedProblem&) = {
       p.layout.grad_stride = p.layout.label_stride = 1;
       p.layout.hidden_broadcast = false;
     },
+    [](OwnedProblem& p) { p.layout.temperature_stride = p.layout.output_stride = 1; },
     [](OwnedProblem& p) { p.layout.reversed = false; },
     [](OwnedProblem& p) { p.layout.offset = 0; },
     [](OwnedProblem& p) { p.layout.hidden_padding = 1; },

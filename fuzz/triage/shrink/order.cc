@@ -23,6 +23,8 @@ int64_t LayoutScore(const Layout& layout) {
   score += Departure(layout.hidden_padding) + Departure(layout.weight_padding);
   score += Departure(layout.label_offset) + Departure(layout.offset);
   score += (layout.reversed ? 1 : 0) + (layout.hidden_broadcast ? 2 : 0);
+  score += layout.temperature_stride == 1 ? 0 : 1;
+  score += layout.output_stride == 1 ? 0 : 1;
   score += layout.label_stride == 1 ? 0 : layout.label_stride == 0 ? 2 : 1;
   // A broadcast is rarer than a stride, so it costs more.
   return score + (layout.grad_stride == 1 ? 0 : layout.grad_stride == 0 ? 2 : 1);

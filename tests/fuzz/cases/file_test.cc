@@ -356,6 +356,8 @@ TEST(CaseFile, KeepsUnusualLayouts) {
   c.problem.layout.label_stride = 3;
   c.problem.layout.offset = 2;
   c.problem.layout.reversed = true;
+  c.problem.layout.temperature_stride = 4;
+  c.problem.layout.output_stride = 5;
   EXPECT_EQ(Parsed(SerializeCase(c)), c);
   c.problem.layout = {};
   c.problem.layout.hidden_broadcast = true;
@@ -364,7 +366,8 @@ TEST(CaseFile, KeepsUnusualLayouts) {
   c.problem.layout = {};
   const std::vector<std::byte> bytes = SerializeCase(c);
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  for (const char* key : {"label_stride", "\"offset\"", "reversed", "hidden_broadcast"}) {
+  for (const char* key : {"label_stride", "\"offset\"", "reversed", "hidden_broadcast",
+                          "temperature_stride", "output_stride"}) {
     EXPECT_THAT(text, Not(HasSubstr(key)));
   }
 }

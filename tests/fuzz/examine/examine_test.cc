@@ -118,6 +118,26 @@ TEST_F(Examined, AZeroOfAnotherSignEachRun) {
 TEST_F(Examined, OtherBitsInABatch) {
   EXPECT_EQ(Signature("OTHER_BITS_IN_A_BATCH"), "batch-variant:lse");
 }
+// One row of many has other bits. Fails if no more than a row of a large batch is run again: it would
+// be seen in one of 512 cases, and in half of them if half of the rows are.
+TEST_F(Examined, OtherBitsOfOneRowOfManyAreSeen) {
+  int seen = 0;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const OwnedProblem many = SelectRows(Problem(), std::vector<int64_t>(512, 1));
+    std::string error;
+    const testing::Workplace place;
+    const std::string fault = "OTHER_BITS_BESIDE_MANY";
+    const auto target = LoadTarget(place.Plugin("faulty.c", fault, "-DFAULT=" + fault), &error);
+    ASSERT_TRUE(target) << error;
+    for (const Finding& f : Examine(many, *target, {.seed = seed}).findings) {
+      EXPECT_EQ(f.Signature(), "batch-variant:lse");
+      EXPECT_EQ(f.row, 256);
+      ++seen;
+      break;
+    }
+  }
+  EXPECT_GE(seen, 2);  // none or one of 12: once in 300 by chance, and the seeds are fixed
+}
 TEST_F(Examined, ATargetThatFails) { EXPECT_EQ(Signature("FAILS"), "status"); }
 TEST_F(Examined, AValidProblemRefused) { EXPECT_EQ(Signature("REFUSES"), "status"); }
 TEST_F(Examined, APositiveLogprob) { EXPECT_EQ(Signature("POSITIVE_LOGPROB"), "sign:logprob"); }

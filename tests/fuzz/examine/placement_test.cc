@@ -117,6 +117,35 @@ TEST(Placement, InputsAreFoundThroughTheirStrides) {
   }
 }
 
+// Fails if a temperature's or an output's stride is not the layout's, if rows that lie last to first
+// turn them around too, or if a write between two elements is not seen.
+TEST(Placement, VectorsHaveTheirOwnStrides) {
+  for (const bool reversed : {false, true}) {
+    Layout layout;
+    layout.reversed = reversed;
+    layout.temperature_stride = 3;
+    layout.output_stride = 2;
+    const OwnedProblem p = Numbered(3, 4, 5, layout);
+    Placement placement(p);
+    const kernel::Problem& view = placement.problem();
+    EXPECT_EQ(view.temperature->stride[0], 3);
+    ExpectSame(*view.temperature, *p.temperature);
+    const kernel::Results& r = placement.results();
+    for (const auto* output : {&r.logprob, &r.entropy, &r.lse}) {
+      if (!*output) continue;
+      EXPECT_EQ((*output)->stride[0], 2);
+      placement.Poison(0);
+      for (int64_t i = 0; i < 3; ++i) static_cast<float*>((*output)->data)[2 * i] = 1;
+      EXPECT_THAT(placement.Inspect(), testing::IsEmpty());
+      static_cast<float*>((*output)->data)[1] = 1;
+      EXPECT_EQ(Lines(placement, Kind::kGuardBand).size(), 1U);
+    }
+    placement.Poison(0);
+    Bytes(view.temperature->data)[5] ^= std::byte{1};
+    EXPECT_THAT(Lines(placement, Kind::kGuardBand), testing::ElementsAre(HasSubstr("temperature")));
+  }
+}
+
 // Fails if outputs are present that the problem does not want, if wanted ones are not, or if the
 // operator refuses their form.
 TEST(Placement, OutputsAreThoseThatAreWanted) {

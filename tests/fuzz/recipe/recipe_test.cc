@@ -128,7 +128,8 @@ TEST(RecipeTest, RefusalsNameTheToken) {
       {"v1 n=0x10", "'n=0x10'"},
       {"v1 n=99999999999999999999", "'n=99999999999999999999'"},
       {"v1 h=268435457", "'h=268435457'"},
-      {"v1 n=16385 v=16385 h=0", "n*v = 268468225"},
+      {"v1 n=16385 v=16385 h=3", "n*v = 268468225"},
+      {"v1 n=65537 v=65536 h=2", "n*v = 4295032832"},
       {"v1 n=16385 v=1 h=16384", "n*(h+pad) = 268451840"},
       {"v1 n=1 v=65536 h=4095 pad=4", "v*(h+pad) = 268632064"},
       {"v1 dtype=int32", "'dtype=int32'"},
@@ -178,22 +179,23 @@ TEST(RecipeTest, LaterKeysAreWrittenWhereTheyDiffer) {
        {"special=masked-first", "special=masked-but-one", "temperature_spread=8", "want=none",
         "want=entropy", "want=lse,grad_hidden", "want=entropy,lse,grad_weight", "rows=reversed",
         "rows=broadcast", "label_stride=0", "label_stride=3", "offset=7", "wide=hidden", "wide=weight",
-        "wide=labels", "wide=grads",
+        "wide=labels", "wide=grads", "temperature_stride=2", "output_stride=64",
         "special=plus-inf temperature_spread=2 want=lse rows=reversed label_stride=2 offset=1 "
-        "wide=weight"}) {
+        "wide=weight temperature_stride=3 output_stride=5"}) {
     const std::string line = Format(Recipe{}) + " " + keys;
     EXPECT_EQ(Format(Parsed(line)), line);
   }
   EXPECT_EQ(
       Format(Parsed("v1 temperature_spread=1 want=grad_weight,grad_hidden,lse,entropy rows=forward "
-                    "label_stride=1 offset=0 wide=none")),
+                    "label_stride=1 offset=0 wide=none temperature_stride=1 output_stride=1")),
       Format(Recipe{}));
 }
 
 TEST(RecipeTest, LaterKeysAreRefusedByName) {
   for (const char* token :
        {"temperature_spread=41", "temperature_spread=-1", "want=all", "want=", "want=lse,",
-        "want=lse,loss", "rows=up", "label_stride=65", "label_stride=-1", "offset=65", "wide=all"}) {
+        "want=lse,loss", "rows=up", "label_stride=65", "label_stride=-1", "offset=65", "wide=all",
+        "temperature_stride=0", "output_stride=0", "output_stride=65"}) {
     Recipe recipe;
     std::string error;
     EXPECT_FALSE(Parse("v1 " + std::string(token), &recipe, &error)) << token;
@@ -205,6 +207,7 @@ TEST(RecipeTest, LaterKeysAreRefusedByName) {
 TEST(RecipeTest, LargestShapesAreAccepted) {
   EXPECT_EQ(Parsed("v1 n=16384 v=16384 h=8 pad=100").v, 16384);
   EXPECT_EQ(Parsed("v1 n=1 v=65536 h=4096").h, 4096);
+  EXPECT_EQ(Parsed("v1 n=65536 v=65536 h=2").n, 65536);
 }
 
 }  // namespace

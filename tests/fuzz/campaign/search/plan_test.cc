@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/campaign/search/covering.h"
 #include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
@@ -33,13 +34,13 @@ std::vector<std::string> LevelOne(const Plan& plan) {
   return lines;
 }
 
-// Fails if a phase is skipped or comes twice, if a guided case comes before anything is known, or if
-// blind cases are fewer than half or leave a number out.
+// Fails if a phase is skipped or comes twice, if a guided case comes before anything is known, if blind
+// cases are fewer than half, or if one of the kinds leaves a number out.
 TEST(PlanTest, StoredCasesThenLevelOneThenTheSearch) {
   const Plan plan(Seeded(1), Files(3));
   const auto first = static_cast<int64_t>(LevelOne(Plan(Seeded(1), {})).size());
   EXPECT_GE(first, static_cast<int64_t>(Regimes().size()));
-  int64_t blind = 0, guided = 0;
+  int64_t blind = 0, guided = 0, covering = 0;
   for (int64_t i = 0; i < 6 * kGeneration; ++i) {
     const Plan::Place place = plan.At(i);
     if (i < 3) {
@@ -50,12 +51,47 @@ TEST(PlanTest, StoredCasesThenLevelOneThenTheSearch) {
       EXPECT_EQ(place.number, i - 3);
     } else {
       ASSERT_EQ(place.phase, Phase::kSearch);
-      EXPECT_EQ(place.number, place.guided ? guided++ : blind++);
+      EXPECT_EQ(place.number, place.guided ? guided++ : place.covering ? covering++ : blind++);
+      EXPECT_EQ(place.Blind(), !place.guided && !place.covering);
       EXPECT_FALSE(place.guided && i < 2 * kGeneration);
-      EXPECT_GE(blind, guided);
+      EXPECT_GE(blind, guided + covering);
     }
   }
-  EXPECT_EQ(guided, 2 * kGeneration);
+  EXPECT_EQ(guided, kGeneration);
+  EXPECT_GE(covering, kGeneration);
+}
+
+// Fails if rows of the covering design are left out, come twice among shards, or never end, or if half
+// of the cases after them are not guided.
+TEST(PlanTest, TheDesignsRowsComeOnceAndThenGuidedCases) {
+  constexpr int64_t kEnd = 60'000;
+  for (const int64_t of : {1, 3}) {
+    std::set<int64_t> rows;
+    int64_t all = 0;
+    for (int64_t shard = 0; shard < of; ++shard) {
+      CaseOptions options = Seeded(1);
+      options.shard = {.number = shard, .of = of};
+      const Plan plan(options, {});
+      ASSERT_TRUE(plan.HasCovering());
+      int64_t guided = 0, blind = 0;
+      for (int64_t i = 0; i < kEnd; ++i) {
+        const Plan::Place place = plan.At(i);
+        if (place.phase != Phase::kSearch) continue;
+        if (!place.covering) {
+          EXPECT_EQ(place.number, place.guided ? guided++ : blind++);
+        }
+        if (!place.covering) continue;
+        EXPECT_TRUE(rows.insert(plan.CoveringRow(place.number)).second);
+        ++all;
+      }
+      EXPECT_TRUE(plan.At(kEnd).guided || plan.At(kEnd + 1).guided);
+    }
+    EXPECT_EQ(all, CoveringDesign::kTripleRows);
+    EXPECT_EQ(*rows.rbegin(), CoveringDesign::kTripleRows - 1);
+  }
+  CaseOptions options = Seeded(1);
+  options.regime = "edges";
+  EXPECT_FALSE(Plan(options, {}).HasCovering());
 }
 
 // Fails if level one leaves a regime out, or has the same order for every seed: the last regime's

@@ -64,6 +64,7 @@ TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
   EXPECT_EQ(Run(&other, 0, 6 * kGeneration, true), lines);
   EXPECT_EQ(one.coverage(1).cells(), other.coverage(1).cells());
   EXPECT_EQ(one.coverage(1).newest(), other.coverage(1).newest());
+  EXPECT_EQ(one.covered(1).triples_marked(), other.covered(1).triples_marked());
   // This is the journal's order: finished cases first, then the rest.
   for (int64_t i = 0; i < 3 * kGeneration; ++i) {
     for (const size_t target : {1U, 0U}) {
@@ -76,6 +77,7 @@ TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
   const auto half = lines.begin() + 3 * kGeneration;
   EXPECT_EQ(Run(&resumed, 3 * kGeneration, 6 * kGeneration, true),
             std::vector<std::string>(half, lines.end()));
+  EXPECT_EQ(one.covered(0).triples_marked(), resumed.covered(0).triples_marked());
 }
 
 // Fails if a case is drawn from results that may still change, or if the search waits for more than it
@@ -105,7 +107,10 @@ TEST_F(SearchTest, CountsBlindCasesAndTheLastGeneration) {
     return i;
   }();
   EXPECT_EQ(search.coverage(0).cases(), 4 * kGeneration);
-  EXPECT_EQ(search.coverage(0).blind_cases(), 3 * kGeneration - level_one);
+  // Every other case after level one is blind.
+  EXPECT_EQ(search.coverage(0).blind_cases(), (4 * kGeneration - level_one + 1) / 2);
+  EXPECT_GT(search.covered(0).pairs_marked(), 0);
+  EXPECT_LT(search.covered(0).pairs_marked(), search.covered(0).pairs());
   Run(&search, 4 * kGeneration, 4 * kGeneration + kGeneration / 2, false);
   EXPECT_EQ(search.coverage(0).cases(), 4 * kGeneration);
   search.Finish();

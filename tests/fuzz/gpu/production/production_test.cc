@@ -33,12 +33,13 @@ using testing::Outcome;
 
 // Fails if a draw does not depend on its seed and index alone, cannot be expanded on a device, changes
 // when written as a line and read back, or costs more than a case may; or if sizes, dtypes, layouts or
-// kinds of values are left out.
+// kinds of values are left out, V * H and N * V beyond 2^31 among them.
 TEST(Production, DrawsAreCheapEnoughAndOfEveryKind) {
   std::set<kernel::DType> dtypes;
   std::set<Values> values;
   std::set<Labels> labels;
-  int odd_vocab = 0, odd_hidden = 0, hidden_major = 0, padded = 0, reduced = 0, large = 0;
+  int beyond_weight = 0, beyond_logits = 0, odd_vocab = 0, odd_hidden = 0, hidden_major = 0, padded = 0,
+      reduced = 0, large = 0;
   for (int64_t index = 0; index < 300; ++index) {
     const Recipe r = DrawProduction(7, index);
     EXPECT_EQ(r, DrawProduction(7, index));
@@ -62,12 +63,16 @@ TEST(Production, DrawsAreCheapEnoughAndOfEveryKind) {
     padded += r.pad > 0 ? 1 : 0;
     reduced += r.reduction != kernel::Reduction::kNone ? 1 : 0;
     large += cost > kProductionCost ? 1 : 0;
+    beyond_weight += r.v * r.h > int64_t{1} << 31 ? 1 : 0;
+    beyond_logits += r.n * r.v > int64_t{1} << 31 ? 1 : 0;
   }
   EXPECT_EQ(dtypes.size(), 3u);
   EXPECT_EQ(values.size(), 8u);
   EXPECT_GE(labels.size(), 10u);
   for (const int seen : {odd_vocab, odd_hidden, hidden_major, padded, reduced}) EXPECT_GT(seen, 30);
   EXPECT_GT(large, 5);
+  EXPECT_GE(beyond_weight, 15);
+  EXPECT_GE(beyond_logits, 15);
   const Recipe first = DrawProduction(9, 0);
   EXPECT_EQ(std::tuple(first.n, first.h, first.v), std::tuple(8192, 4096, 151'936));
   EXPECT_NE(DrawProduction(7, 1), DrawProduction(8, 1));
