@@ -109,6 +109,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.eta = planes ? 0x1p5 * least_result : aligned ? 0x1p2 * least_result : least_result;
   a.exp_underflow = c.flush == Flush::kNone && c.exp_gradual ? 0x1p-147 : 0x1p-126;
   a.result_underflow = least_result;
+  a.flush = c.flush != Flush::kNone;
 
   const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
   const double in = c.input_rounding;

@@ -30,6 +30,7 @@ struct Arithmetic {
   double eta = 0;               // absolute: underflow of one operation in a dot product
   double exp_underflow = 0;     // phi: absolute error of an exponential that underflows
   double result_underflow = 0;  // eta_f: absolute, underflow of other fp32 operations
+  bool flush = false;           // ... which lose all of a result below 2^-126
 
   // z_computed - z| <= dot * S + (K + 1) eta, K the length, unless the dot product is certified exact.
   // S and every sum of magnitudes are formed with nonzero operands raised to least_operand

@@ -169,10 +169,11 @@ void BudgetLogarithm(const Row& row, double rho_s, const Arithmetic& a, RowBudge
   const double sigma = a.shift_rounding * std::fabs(row.max_x);  // 1.1 u |m|
   // "If rho_s >= 1/4, or sigma >= 80, the bound says nothing." At 80 the exponential still fits.
   b->sum_error = rho_s < 0.25 && sigma < 80 ? rho_s / (1 - rho_s) : kInfinity;
-  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + P(max) + sigma + rho_s/(1 - rho_s)]
+  // B_l = rho_s/(1 - rho_s) + eps_log,abs [l < 0.7 + L + D + sigma + rho_s/(1 - rho_s)]
   //       + (eps_log,rel + 1.1u)(l + P(max) + sigma + rho_s/(1 - rho_s))
   const double moved = b->log_change + b->sum_error;
-  const double near_one = row.log_s < 0.7 + moved ? a.log_absolute : 0;
+  const double least = 0.7 + b->lse_change + b->shift_change + b->sum_error;
+  const double near_one = row.log_s < least ? a.log_absolute : 0;
   b->log_s_error = b->sum_error + near_one + (a.log_relative + 1.1 * a.u) * (row.log_s + moved);
   if constexpr (kPlanted == OracleDefect::kNoLogError) b->log_s_error = 0;
 }

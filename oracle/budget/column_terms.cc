@@ -21,13 +21,13 @@ InfiniteLabel InfiniteLabelOf(const Row& row, const Arithmetic& a, const Upstrea
   const double abs_g = std::fabs(up.g);
   // B_dx = |g|(5u + eps_g) + eta_f (2 + |g|)
   const double of_dx = abs_g * (5 * a.u + up.g_error) + a.result_underflow * (2 + abs_g);
-  // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) |g|/T + eta_f + rho 2^-126, then the
+  // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) |g|/T + eta_T + rho 2^-126, then the
   // rounding of d_logits
   label.value = up.g * row.inverse;
   const double abs_dz = std::fabs(label.value);
   const double by_t = a.temperature_division;
   label.bound = of_dx * row.inverse * (1 + by_t) + (by_t + std::max(0.0, by_t - 3 * a.u)) * abs_dz +
-                a.result_underflow + a.d_logits_lost;
+                (a.flush ? 2 : 1) * a.result_underflow + a.d_logits_lost;
   label.overflow = abs_dz + std::min(label.bound, widest) > a.d_logits.largest;
   if (a.d_logits.u > 0) label.bound += a.d_logits.u * (abs_dz + label.bound) + a.d_logits.eta;
   label.bound *= 1 + 0x1p-20;

@@ -64,6 +64,13 @@ struct DLogit {
   TruthOf<Number> overflow;  // dz may be infinite
 };
 
+// eta_T without its part min(|ln p + H|, 104 + H): the operations that may underflow once g and k are
+// divided by T. One that rounds to nearest loses half of eta_f, one whose result is flushed all of it.
+PLUMBLINE_FORMULA double DividedEarly(const Arithmetic& a, double abs_k) {
+  if (a.flush) return abs_k > 0 ? 4 : 2;
+  return abs_k > 0 ? 1.5 : 1;
+}
+
 // Exact dz and B_dz. is_label and is_max name the row's two special columns.
 template <class Number>
 PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<Number>& s,
@@ -107,12 +114,14 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
       Fma(a.result_underflow, late + Fma(abs_k, Abs(s.log_p) + (2 + c.row.entropy), 2 + abs_g), total);
 
   // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) (|first| + |second|)/T
-  //        + eta_f (1 + min(|ln p + H|, 104 + H)) + rho 2^-126
+  //        + eta_T + rho 2^-126
   // g and k may be divided by T before the two terms meet and cancel. 3u of that is in B_dx.
   const Number dz = dx * c.row.inverse, abs_dz = Abs(dz);
   const double by_t = a.temperature_division;
-  total = Fma(total, c.row.inverse * (1 + by_t),
-              Fma(by_t, abs_dz, Fma(a.result_underflow, 1 + late, a.d_logits_lost)));
+  total = Fma(
+      total, c.row.inverse * (1 + by_t),
+      Fma(by_t, abs_dz,
+          Fma(a.result_underflow, DividedEarly(a, abs_k) + late * (a.flush ? 2 : 1), a.d_logits_lost)));
   if (by_t > 3 * u) total = Fma((by_t - 3 * u) * c.row.inverse, terms, total);
   total = Select(IsNaN(total), kInfinite, total);
   // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent

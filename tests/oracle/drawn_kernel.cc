@@ -111,7 +111,8 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
   c.shift = static_cast<Shift>(dice->Range(0, 2));
   c.scale_roundings = error();
   c.argument_roundings = error();
-  c.exp_error = error();
+  // An exponential without any error is not even e^-x of long double where x is 2^-100.
+  c.exp_error = std::max(error(), 0x1p-10);
   c.log_error_absolute = error();
   c.log_error_relative = error();
   c.division_error = error();

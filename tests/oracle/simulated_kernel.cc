@@ -62,6 +62,11 @@ class Kernel {
     if (reciprocal_) return fl_.Round(x * fl_.Round(1 / t_, kProduct), kProduct);
     return fl_.Round(x / t_, kProduct, std::max(1.0, ScaleRoundings()));
   }
+  // a - b. fp32 subtracts without an error where the result is subnormal and not flushed.
+  Real Difference(Real a, Real b) {
+    const bool exact = c_.flush == Flush::kNone && std::fabs(a - b) < kLeastNormal;
+    return exact ? a - b : fl_.Round(a - b, kProduct);
+  }
   struct Probability {
     Real p, log;
   };
@@ -295,7 +300,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
       second = fused_entropy_ ? fl_.Round(fl_.Round(k * p, kProduct) * tilt, kProduct)
                               : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
     }
-    const Real dx = fl_.Round(fl_.Round(g * slope, kProduct) - second, kProduct);
+    const Real dx = Difference(fl_.Round(g * slope, kProduct), second);
     const Real d = early_scale_ ? dx : OverT(dx);
     dz.push_back(Machine::Nearest(d, c_.d_logits.value_or(p_.hidden.dtype)));
   }

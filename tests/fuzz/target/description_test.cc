@@ -253,7 +253,7 @@ TEST(Description, Refusals) {
       {With("contract.exp_error", "\"inf\""), {"contract.exp_error", "inf"}},
       {With("contract.input_planes", "2"), {"contract.input_planes", "2", "1 or 3"}},
       {With("contract.input_rounding", "0.5"), {"contract.input_rounding", "0.5", "0.25", "proven"}},
-      {With("contract.scale_roundings", "4097"), {"contract.scale_roundings", "4097", "[0, 4096]"}},
+      {With("contract.scale_roundings", "4097"), {"contract.scale_roundings", "4097", "[0, 4096.0]"}},
       {With("contract.argument_roundings", "1e5"), {"contract.argument_roundings", "proven"}},
       {With("contract.exp_error", "4096.5"), {"contract.exp_error", "4096.5", "2^-24", "proven"}},
       {With("contract.log_error_absolute", "16777216"), {"log_error_absolute", "4096", "proven"}},
