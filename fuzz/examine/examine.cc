@@ -87,15 +87,17 @@ class HostRuns final : public Runs {
   double seconds_ = 0;
 };
 
-// The parts of a batch that are run again, as lists of rows: one row, by the seed; from kLongBatch rows
-// on 16 rows, each alone, and about half of all rows together, last first, unless that takes long.
-constexpr int64_t kLongBatch = 512, kRowsAlone = 16, kMostLogitsRerun = int64_t{1} << 24;
+// The parts of a batch that are run again, as lists of rows: one row, by the seed; from kLongBatch to
+// kLongestBatch rows also 15 more, each alone, and about half of all rows together, last first, unless
+// that takes long.
+constexpr int64_t kLongBatch = 512, kLongestBatch = 8192, kRowsAlone = 16;
+constexpr int64_t kMostLogitsRerun = int64_t{1} << 24;
 std::vector<std::vector<int64_t>> PartsToRerun(uint64_t seed, int64_t rows, int64_t vocab) {
   const auto drawn = [&](uint64_t which) {
     return static_cast<int64_t>(Mix(seed, which) % static_cast<uint64_t>(rows));
   };
   std::vector<std::vector<int64_t>> parts = {{drawn(99)}};
-  if (rows < kLongBatch || rows * vocab > kMostLogitsRerun) return parts;
+  if (rows < kLongBatch || rows > kLongestBatch || rows * vocab > kMostLogitsRerun) return parts;
   for (int64_t k = 1; k < kRowsAlone; ++k) parts.push_back({drawn(1'000 + static_cast<uint64_t>(k))});
   std::vector<int64_t> half;
   for (int64_t i = rows - 1; i >= 0; --i) {

@@ -5,7 +5,7 @@
 //   1. outputs poisoned, guard bands set, run; guard bands and inputs inspected;
 //   2. run again over another poison: same bits, and nothing left unwritten;
 //   3. every output element against the oracle's bound;
-//   4. one row rerun alone: same bits (batch invariance); of a batch of 512 rows and more 16 rows, and
+//   4. one row rerun alone: same bits (batch invariance); of a batch of 512 to 8192 rows 16 rows, and
 //      about half of all rows as a batch of their own, last first;
 //   5. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
 //      fails and 8 random ones; where it passes, for a few elements of one row or of all.

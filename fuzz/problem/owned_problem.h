@@ -57,7 +57,7 @@ struct Layout {
                        // aligned address
   bool reversed = false;  // rows of all these lie last to first, weight's columns if hidden-major:
                           // strides are negative
-  bool hidden_broadcast = false;  // hidden has stride 0: row 0 for all
+  bool hidden_broadcast = false;   // hidden has stride 0: row 0 for all
   int64_t temperature_stride = 1;  // of a temperature [N]; never reversed
   int64_t output_stride = 1;       // of logprob, entropy and lse; never reversed
   bool operator==(const Layout&) const = default;

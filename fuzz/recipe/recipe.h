@@ -87,9 +87,9 @@ enum class Labels : uint8_t {
 // overflow. kAlternating: the same largest power, signs alternating by row. kTiny: powers of two from
 // 2^-30 to 2^-20, at which a d_logit in fp16 is 0. kExtreme: signed powers of two from 2^-140 to 2^120
 // min(T, 1), or to 2^8 min(T, 1) if dtype is fp16. kSignedZeros: +0 or -0 in half of the rows.
-// kAdvantages: one advantage for all rows of a sequence, normalised over a group of sequences. kClipped:
-// the same times a ratio near 1, and 0 where it is clipped. kMasked: 1 over the number of rows in the
-// answers of sequences, 0 in their prompts.
+// kAdvantages: one advantage for all rows of a sequence, normalised over a group of sequences.
+// kClipped: the same times a ratio near 1, and 0 where it is clipped. kMasked: 1 over the number of
+// rows in the answers of sequences, 0 in their prompts.
 enum class Grads : uint8_t {
   kNone,
   kOnes,

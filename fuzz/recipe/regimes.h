@@ -35,8 +35,9 @@ std::span<const Regime> Regimes();
 Aim AimOf(std::string_view regime);
 
 // The index-th recipe of a campaign: a pure function of its arguments. With an empty regime, indices
-// walk over all regimes. One index in 50 000, from 10 000 on, has N * V beyond 2^31. Throws std::invalid_argument for any other name that Regimes() does not have.
-// Any number of threads may draw at once.
+// walk over all regimes. One index in 50 000, from 10 000 on, has N * V beyond 2^31. Throws
+// std::invalid_argument for any other name that Regimes() does not have. Any number of threads may draw
+// at once.
 Recipe DrawRecipe(uint64_t campaign_seed, uint64_t index, std::string_view regime = {});
 
 // The number of cases in level one, a first look at everything: one case of every regime in each of a

@@ -14,8 +14,8 @@ namespace {
 // ExamineOptions::arbiter_cost takes eight seconds; this deadline leaves room for a busy machine and a
 // sanitizer.
 constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
-// The deadline of a case of more than kManyLogits logits, unless the campaign's is later: beyond 2^31 of
-// them a run of `host`, backward included, and the oracle's sweep take minutes of one core.
+// The deadline of a case of more than kManyLogits logits, unless the campaign's is later: beyond 2^31
+// of them a run of `host`, backward included, and the oracle's sweep take minutes of one core.
 constexpr std::chrono::milliseconds kManyLogitsDeadline{1'200'000};
 constexpr const char* kArbiterLate = "the arbiter did not come to an end within 20 minutes";
 

@@ -2,7 +2,7 @@
 //
 // The order of a campaign's cases: first the stored ones (corpus), then one case of every regime and
 // family of shapes (level one, after TestFloat's level 1), then the search, until the budget ends. In
-// the search every other case is a blind draw. Of the others half are rows of a covering design
+// the search every other case is a blind draw. Half of the others are rows of a covering design
 // (fuzz/campaign/search/covering.h) until its triples are done, and the rest are guided. Case
 // `index` is a pure function of the options; in the search, of the options and of the results of
 // earlier generations (fuzz/campaign/search/search.h).

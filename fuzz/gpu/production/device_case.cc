@@ -152,7 +152,8 @@ void DeviceCase::Place() {
   problem_.ignore_index = rows_.ignore_index;
   problem_.reduction = rows_.reduction;
   problem_.labels = Vector(rows_.labels, layout.label_offset, layout.label_stride);
-  if (rows_.temperature) problem_.temperature = Vector(*rows_.temperature, layout.offset, layout.temperature_stride);
+  if (rows_.temperature)
+    problem_.temperature = Vector(*rows_.temperature, layout.offset, layout.temperature_stride);
   if (rows_.grad_logprob) {
     problem_.grad_logprob = Vector(*rows_.grad_logprob, layout.offset, layout.grad_stride);
   }

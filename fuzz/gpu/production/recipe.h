@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Draws recipes of production size: N 128 to 32768, H 1023 to 8192, V 32000 to 262144, including odd
-// sizes. Of twenty cases one has V * H beyond 2^31 (H up to 10240) and one N * V beyond 2^31 (H 64 or
+// sizes. One case in twenty has V * H beyond 2^31 (H up to 10240), one N * V beyond 2^31 (H 64 or
 // 128). The device expands them (fuzz/gpu/production/device_case.h) and the oracle judges them there.
 
 #pragma once

@@ -49,7 +49,8 @@ constexpr RegimeEntry kRegimes[] = {
                     .shape = Shapes(inRange<int64_t>(1'000, 5'000), inRange<int64_t>(2, 40),
                                     inRange<int64_t>(1, 4)),
                     .own_shape = true,
-                    .weight = 3}};
+                    .weight = 3,
+                    .only_family = kNoFamily}};
      }},
     {{"special-values", Aim::kStress,
       "NaN and infinities in rows that count and in weight: what must stay in its row, or in none, "

@@ -28,6 +28,20 @@ TEST(StepsTest, StepsStayWithinWhatCanBeRunAndAfforded) {
   }
 }
 
+// Fails if the children of the largest cases are as large: a search would spend its time on them.
+TEST(StepsTest, TheLargestHaveCheapChildren) {
+  std::string error;
+  for (const char* line : {"v1 n=66001 v=32771 h=2", "v1 n=1 v=262145 h=64"}) {
+    Recipe a;
+    ASSERT_TRUE(Parse(line, &a, &error)) << error;
+    for (uint64_t seed = 0; seed < 500; ++seed) {
+      const Recipe r = TakeStep(a, a, seed);
+      EXPECT_LE(r.n * r.v * r.h, kStepMaxCost) << Format(r);
+      EXPECT_LE(r.v * r.h, kStepMaxWeights) << Format(r);
+    }
+  }
+}
+
 // Fails for a step that changes more than its own part, and one that never changes anything.
 TEST(StepsTest, AStepChangesItsPartAlone) {
   std::string error;
