@@ -108,7 +108,9 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
   c.input_rounding =
       dice->OneIn(3) ? dice->Of(std::array{0x1p-11, 0x1p-9, 0x1p-4, kMostInputRounding}) : 0;
   c.scale_exact_powers = dice->OneIn(2);
-  c.shift = static_cast<Shift>(dice->Range(0, 2));
+  // A rounded maximum of logits whose computed values are far larger than the exact ones, which cancel,
+  // may be off by more than the range of exp. "1.1u max|x| > 40" does not see that yet.
+  if (!ranges.wild) c.shift = static_cast<Shift>(dice->Range(0, 2));
   c.scale_roundings = error();
   c.argument_roundings = error();
   // An exponential without any error is not even e^-x of long double where x is 2^-100.
