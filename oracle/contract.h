@@ -78,7 +78,7 @@ struct Contract {
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t
   // -sum p ln p, or lse - sum p x with plain_entropy, where each p is formed as `probability` says,
-  // from the logits that were summed.
+  // from the logits that were summed, and ln p as x - lse or -(t + ln s), never as a logarithm of p.
   bool entropy_of_probabilities = false;
 
   // Gradients.

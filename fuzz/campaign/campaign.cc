@@ -87,7 +87,7 @@ bool Campaign::Resume(JournalState* state, std::unique_ptr<Journal>* journal) {
   TakeOver(reader->options(), &options_);
   if (!MakePlan()) return false;
   while (std::optional<DoneItem> done = reader->Next(&error)) {
-    search_->Take(done->item, std::move(done->record), done->elapsed);
+    search_->Take(done->item, std::move(done->record), done->elapsed, reader->plan() == kPlan);
   }
   if (!error.empty()) return Refuse(ExitStatus::kUsage, error);
   *state = reader->Finish();
@@ -97,6 +97,11 @@ bool Campaign::Resume(JournalState* state, std::unique_ptr<Journal>* journal) {
     RemoveTemporaries(options_.out / folder);
   }
   if (!state->note.empty()) events_.push_back({.text = state->note});
+  if (reader->plan() != kPlan) {
+    events_.push_back({.text = "the cases so far are of an earlier order of cases (plan " +
+                               std::to_string(reader->plan()) + ", now " + std::to_string(kPlan) +
+                               "): they are counted, but neither as blind nor for coverage"});
+  }
   for (const int64_t item : state->unfinished) {
     events_.push_back({.text = "item " + std::to_string(item) +
                                " was in flight when the last run ended: it runs again"});

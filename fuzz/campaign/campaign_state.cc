@@ -45,10 +45,15 @@ std::optional<Item> CampaignState::NextItem(bool* wait) {
   Recipe recipe;
   {
     const std::lock_guard lock(mutex_);
-    if (Full()) return std::nullopt;
-    while (state_.Done(next_)) ++next_;
     const std::optional<int64_t> cases = options_.Cases();
-    if (cases ? next_ >= *cases : Elapsed() >= options_.GetBudget().time) return std::nullopt;
+    if (Full() || (!cases && Elapsed() >= options_.GetBudget().time)) return std::nullopt;
+    if (!put_back_.empty()) {
+      item = std::move(put_back_.back());
+      put_back_.pop_back();
+      return item;
+    }
+    while (state_.Done(next_)) ++next_;
+    if (cases && next_ >= *cases) return std::nullopt;
     const int64_t index = next_ / targets;
     *wait = !search_.Ready(index);
     if (*wait) return std::nullopt;
@@ -78,6 +83,11 @@ std::optional<Item> CampaignState::NextItem(bool* wait) {
   item.seed = recipe.seed;
   item.arbiter_cost = SpreadCost(recipe.seed, recipe.n, recipe.v, recipe.h);
   return item;
+}
+
+void CampaignState::PutBack(Item item) {
+  const std::lock_guard lock(mutex_);
+  put_back_.push_back(std::move(item));
 }
 
 bool CampaignState::Stopped() {

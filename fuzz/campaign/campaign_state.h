@@ -53,6 +53,8 @@ class CampaignState {
   // Returns the next item within budget and stop_after. nullopt if there is none, or (with `*wait`) if
   // it depends on cases that are still running.
   std::optional<Item> NextItem(bool* wait);
+  // Hands back an item that was taken and not started: it is the next one, for any job.
+  void PutBack(Item item);
   // Returns whether stop_after is reached: an item that was taken before is not begun any more.
   bool Stopped();
   // Must be called before the item is run.
@@ -96,6 +98,7 @@ class CampaignState {
   JournalState state_;
   std::vector<SightingKey> pending_;  // in reverse order: the next one is last
   int64_t next_ = 0;
+  std::vector<Item> put_back_;
   std::optional<Phase> phase_;
   int64_t faults_;
 };

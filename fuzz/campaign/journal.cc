@@ -103,6 +103,8 @@ bool JournalReader::Header(const Json& line, std::string* why) {
   std::optional<CampaignOptions> options = FromJson<CampaignOptions>(*campaign, "campaign", why);
   if (!options) return false;
   state_.options = *std::move(options);
+  const Json* plan = line.Find("plan");  // 1 had none
+  plan_ = plan != nullptr && plan->as_int() != nullptr ? *plan->as_int() : 1;
   return true;
 }
 
@@ -229,7 +231,8 @@ std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
     if (error->empty()) *error = Taken(dir);
     return nullptr;
   }
-  file->Append(Json::Object{{"journal", kFormat}, {"plumb", kVersion}, {"campaign", ToJson(options)}});
+  file->Append(Json::Object{
+      {"journal", kFormat}, {"plumb", kVersion}, {"plan", kPlan}, {"campaign", ToJson(options)}});
   *error = file->Failure();
   return error->empty() ? std::unique_ptr<Journal>(new Journal(std::move(file))) : nullptr;
 }

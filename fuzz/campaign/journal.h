@@ -3,7 +3,8 @@
 // The journal of a campaign is DIR/journal.jsonl, one JSON object a line. It is appended to and never
 // rewritten.
 //
-//   {"journal":2,"plumb":"0.1.0","campaign":{...}}         first line: what decides each case
+//   {"journal":2,"plumb":"0.1.0","plan":2,"campaign":{...}}
+//                                                          first line: what decides each case
 //   {"phase":"search","item":ITEM}                         a phase's first item of this run
 //   {"start":ITEM}                                         before a case
 //   {"kind":K,"regime":R,"class":[NAME,AIM,DTYPE,GRADS]}   the meaning of K in the lines that follow
@@ -81,6 +82,8 @@ class JournalReader {
   static std::unique_ptr<JournalReader> Open(const std::filesystem::path& dir, std::string* error);
 
   const CampaignOptions& options() const { return state_.options; }
+  // Returns the plan (fuzz/campaign/search/plan.h) that its items are of.
+  int64_t plan() const { return plan_; }
   // Reads on up to the next item that is done; each comes once. nullopt at the end, or with *error,
   // which names the line, if the journal is damaged anywhere but at its end.
   std::optional<DoneItem> Next(std::string* error);
@@ -104,6 +107,7 @@ class JournalReader {
 
   const std::unique_ptr<JsonLinesReader> lines_;
   JournalState state_;
+  int64_t plan_ = 1;
   std::vector<std::pair<std::string, CaseClass>> kinds_;  // by number
   std::set<int64_t> started_;
   int64_t count_ = 0;              // items that are done

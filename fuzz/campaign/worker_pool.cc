@@ -79,7 +79,8 @@ void WorkerPool::Work(int job) {
   Beside beside;
   while (!Ending()) {
     if (const std::optional<Sighting> sighting = campaign_state_.NextPending()) {
-      RecordFinished(&beside);  // other jobs may wait for it
+      RecordFinished(&beside);  // other jobs may wait for it, and for the next item
+      if (beside.next) campaign_state_.PutBack(*std::exchange(beside.next, std::nullopt));
       if (!PursueSighting(*sighting, job, &runners)) break;
       continue;
     }
@@ -158,10 +159,12 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   if (!request) return false;
   Stopwatch watch;
   Judged judged = runner->Run(*request, [&] { TakeNext(beside); });
-  const double seconds = watch.Lap();
-  AddTime(&TimeSplit::expansion, judged.result.expand_seconds);
-  AddTime(&TimeSplit::target, judged.result.target_seconds);
-  AddTime(&TimeSplit::oracle, judged.result.oracle_seconds);
+  const CaseResult& result = judged.result;  // the latest
+  const double judging = result.expand_seconds + result.target_seconds + result.oracle_seconds;
+  const double seconds = judging > 0 ? judging : watch.Lap();  // what is done beside it is left out
+  AddTime(&TimeSplit::expansion, result.expand_seconds);
+  AddTime(&TimeSplit::target, result.target_seconds);
+  AddTime(&TimeSplit::oracle, result.oracle_seconds);
   watch.Restart();
   // The arbiter is asked before anything becomes a finding. A known signature is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
@@ -176,15 +179,14 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
     AddTime(&TimeSplit::arbiter, watch.Lap());
   }
   if (!Answered(judged.kind, judged.error)) return false;
-  if (!judged.result.harness_fault.empty()) {
+  if (!result.harness_fault.empty()) {
     Json witness = Json::Object{
-        {"target", runner->target()}, {"recipe", item.recipe}, {"result", ToJson(judged.result)}};
-    StoreFault("item-" + std::to_string(item.number), judged.result.harness_fault, std::move(witness),
-               nullptr);
+        {"target", runner->target()}, {"recipe", item.recipe}, {"result", ToJson(result)}};
+    StoreFault("item-" + std::to_string(item.number), result.harness_fault, std::move(witness), nullptr);
   }
   RecordFinished(beside);  // where no worker began
   // What is no plain pass is recorded at once: a sighting is shrunk before the next case begins.
-  const bool passed = judged.result.findings.empty() && judged.result.harness_fault.empty();
+  const bool passed = result.findings.empty() && result.harness_fault.empty();
   beside->finished = {.item = item, .judged = std::move(judged), .seconds = seconds};
   if (!passed) RecordFinished(beside);
   return true;
@@ -312,11 +314,10 @@ void WorkerPool::StoreOtherFindings(const std::string& target, const std::vector
   for (const Case& other : others) {
     const std::string signature = other.finding.Signature();
     const std::vector<Sighting> known = campaign_state_.Sightings();
-    if (std::any_of(known.begin(), known.end(), [&](const Sighting& sighting) {
-          return sighting.target == target && sighting.signature == signature;
-        })) {
-      continue;
-    }
+    const auto same = [&](const Sighting& it) {
+      return it.target == target && it.signature == signature;
+    };
+    if (std::ranges::any_of(known, same)) continue;
     std::error_code ignored;
     std::filesystem::create_directories(options_.out / "slips", ignored);
     std::string error;
@@ -389,10 +390,8 @@ Progress WorkerPool::GetProgress() {
   for (const Activity& activity : activity_) {
     if (activity.text.empty()) continue;
     const int64_t best = activity.best.load();
-    progress.activity.push_back(activity.text + (best < 0
-                                                     ? ""
-                                                     : ": " + std::to_string(activity.values) + " -> " +
-                                                           std::to_string(best) + " values"));
+    const std::string values = std::to_string(activity.values) + " -> " + std::to_string(best);
+    progress.activity.push_back(activity.text + (best < 0 ? "" : ": " + values + " values"));
   }
   return progress;
 }

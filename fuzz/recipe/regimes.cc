@@ -58,15 +58,15 @@ rc::Random::Key KeyOf(uint64_t seed, uint64_t index, uint32_t purpose) {
 }
 
 // True for one index in kBeyondEvery, none of them below kFirstBeyond: a case with N * V beyond 2^31
-// takes minutes, which a short campaign does not have. Half of a campaign's cases are such draws.
-constexpr uint64_t kBeyondEvery = 50'000, kFirstBeyond = 10'000;
+// takes 15 to 60 s, which a campaign of a minute does not have. Half of a campaign's cases are such
+// draws.
+constexpr uint64_t kBeyondEvery = 50'000, kFirstBeyond = 100'000;
 
 bool IsBeyond(uint64_t seed, uint64_t index, size_t regime) {
   static const size_t many_logits = IndexOf(LogitsBeyond().regime.name);
   const uint64_t walk = Regimes().size(), block = index / kBeyondEvery;
-  if (regime != many_logits || index % walk != many_logits) return false;
-  const uint64_t place =
-      kFirstBeyond + Mix(seed, block) % (kBeyondEvery - kFirstBeyond - walk) + block * kBeyondEvery;
+  if (regime != many_logits || index % walk != many_logits || index < kFirstBeyond) return false;
+  const uint64_t place = block * kBeyondEvery + Mix(seed, block) % (kBeyondEvery - walk);
   return index >= place && index < place + walk;
 }
 

@@ -41,10 +41,13 @@ bool CaseRunner::Ready(std::string* error) {
   return worker_ != nullptr;
 }
 
+std::chrono::milliseconds CaseRunner::DeadlineOf(const Request& request) const {
+  return request.many_logits ? std::max(deadline_, kManyLogitsDeadline) : deadline_;
+}
+
 Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline,
                            const std::function<void()>& meanwhile) {
   Judged judged;
-  if (request.many_logits) deadline = std::max(deadline, kManyLogitsDeadline);
   // A worker that answers at once never makes this thread wait, so the flag is read here too.
   if (interrupt_ != nullptr && interrupt_->load()) {
     judged.kind = Judged::Kind::kInterrupted;
@@ -76,13 +79,14 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
 }
 
 Judged CaseRunner::Run(const Request& request, const std::function<void()>& meanwhile) {
-  Judged first = RunOnce(request, deadline_, meanwhile);
+  const std::chrono::milliseconds deadline = DeadlineOf(request);
+  Judged first = RunOnce(request, deadline, meanwhile);
   if (first.kind == Judged::Kind::kJudged && first.result.harness_fault == kOutOfMemory) {
-    first = RunOnce(request, deadline_);
+    first = RunOnce(request, deadline);
     first.retried = true;
   }
   if (first.kind != Judged::Kind::kJudged || !IsDeath(first.result)) return first;
-  Judged second = RunOnce(request, deadline_);
+  Judged second = RunOnce(request, deadline);
   second.retried = true;
   // This target crashes while loading, but only after a crash (a lock file, a lost device): the case in
   // flight keeps its finding, and the next one reports the target as unavailable.

@@ -67,12 +67,11 @@ WorkerProcess::~WorkerProcess() {
 Answer WorkerProcess::Ask(const Request& request, std::chrono::milliseconds deadline,
                           const std::function<void()>& meanwhile) {
   child_.MarkLog();
-  const Patience patience = Until(deadline);
-  MessageStatus status = SendMessage(socket_, Encode(request), patience);
+  MessageStatus status = SendMessage(socket_, Encode(request), Until(deadline));
   if (status != MessageStatus::kOk) return Ended(status);
   if (meanwhile) meanwhile();
   std::vector<std::byte> bytes;
-  status = ReceiveMessage(socket_, &bytes, patience);
+  status = ReceiveMessage(socket_, &bytes, Until(deadline));  // `meanwhile` takes none of it
   if (status != MessageStatus::kOk) return Ended(status);
   Answer answer;
   std::string error;

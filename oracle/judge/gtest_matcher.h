@@ -195,7 +195,14 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
   gtest_matcher::OneElement sink(place);
   Sweep(problem, wanted, contract, {}, &sink);
   if (!sink.element) return ::testing::AssertionFailure() << subject << " does not exist";
-  const JudgedElement judged = Judge(place.output, *sink.element, got, contract.promises);
+  JudgedElement judged = Judge(place.output, *sink.element, got, contract.promises);
+  if (judged.verdict == Verdict::kFail && !contract.promises.definition) {
+    // The other side of the convention of a label at -infinity.
+    gtest_matcher::OneElement other(place);
+    Sweep(problem, wanted, contract, {.drops_infinite_label = true}, &other);
+    const JudgedElement dropped = Judge(place.output, *other.element, got, contract.promises);
+    if (dropped.verdict == Verdict::kPass) judged = dropped;
+  }
   const std::string why = gtest_matcher::Explain(place.output, *sink.element, got, judged);
   if (judged.verdict == Verdict::kPass) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure()

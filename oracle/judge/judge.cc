@@ -50,10 +50,13 @@ void JudgeInfiniteLabels(const kernel::Problem& problem, std::span<const kernel:
   }
   options.drops_infinite_label = true;
   JudgingSink sink(gradients, copies, contract.promises);
-  if (Sweep(problem, gradients.front(), contract, options, &sink).interrupted) return;
+  const bool interrupted = Sweep(problem, gradients.front(), contract, options, &sink).interrupted;
   for (size_t set = 0; set < results.size(); ++set) {
     Judgement& mine = (*judgements)[set];
     const Judgement& other = sink.judgements[set];
+    mine.interrupted = mine.interrupted || interrupted;
+    if (mine.fault.empty()) mine.fault = other.fault;
+    if (interrupted) continue;
     const bool by_definition = GradientFailures(mine) == 0, by_other = GradientFailures(other) == 0;
     if (by_definition == by_other || !other.fault.empty()) continue;
     if (by_other) {

@@ -67,9 +67,9 @@ void Search::Snapshot::Sort() {
   }
 }
 
-void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed) {
+void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed, bool planned) {
   const auto per_generation = kGeneration * static_cast<int64_t>(targets_);
-  waiting_[item / per_generation].try_emplace(item, Entry{std::move(record), elapsed});
+  waiting_[item / per_generation].try_emplace(item, Entry{std::move(record), elapsed, planned});
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == taken_ &&
                                       static_cast<int64_t>(first->second.size()) == per_generation;
        first = waiting_.begin()) {
@@ -100,10 +100,10 @@ void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
   const Plan::Place place = plan_.At(index);
   const CaseRecord& record = entry.record;
   const bool blind = place.Blind();
-  if (place.covering && record.Judged()) {
+  if (place.covering && record.Judged() && entry.planned) {
     covered_[target].Mark(design_.At(plan_.CoveringRow(place.number)));
   }
-  if (place.phase == Phase::kCorpus) {  // it has no recipe that a step could change
+  if (place.phase == Phase::kCorpus || !entry.planned) {  // it has no recipe that a step could change
     AddTo(&yields_[target], record, false, 0);
     return;
   }

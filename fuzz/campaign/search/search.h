@@ -50,7 +50,9 @@ class Search {
 
   // Takes in a judged item, each once, in any order. `elapsed`: the campaign's clock. At most three
   // generations of records are kept.
-  void Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed);
+  // `planned`: the record is of the case that the plan has there. One of another plan counts for its
+  // regime alone: its recipe is not known here.
+  void Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed, bool planned = true);
   // Takes in the rest of incomplete generations at the end of the campaign. No Draw may follow.
   void Finish();
 
@@ -75,6 +77,7 @@ class Search {
   struct Entry {
     CaseRecord record;
     std::chrono::milliseconds elapsed;
+    bool planned = true;
   };
   using Generation = std::map<int64_t, Entry>;  // by item
 

@@ -73,8 +73,8 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
   // The original problem has the campaign's whole deadline. Only smaller candidates have less time.
   const bool is_start = &candidate == &start_.problem;
-  const Judged judged =
-      runner_.RunOnce(RequestFor(candidate, start_.seed), is_start ? runner_.deadline() : deadline_);
+  const Request request = RequestFor(candidate, start_.seed);
+  const Judged judged = runner_.RunOnce(request, is_start ? runner_.DeadlineOf(request) : deadline_);
   if (!Note(judged)) return false;
   if (is_start) {
     for (const Finding& finding : judged.result.findings) known_.insert(finding.Signature());

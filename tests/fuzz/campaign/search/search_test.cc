@@ -57,6 +57,20 @@ class SearchTest : public ::testing::Test {
   const std::vector<std::string> regimes_ = RegimesOf(Options());
 };
 
+// Fails if records of another order of cases count as blind, for coverage or for the covering design, or
+// if they hold the next generations up.
+TEST_F(SearchTest, RecordsOfAnotherPlanCountForTheirRegimeAlone) {
+  Search search(plan_, regimes_, 1);
+  const int64_t end = 4 * kGeneration;
+  for (int64_t i = 0; i < end; ++i) search.Take(i, Show(plan_.LevelOne(0), 0), 1ms, /*planned=*/false);
+  EXPECT_TRUE(search.Ready(end));
+  EXPECT_EQ(search.coverage(0).cells(), 0);
+  EXPECT_EQ(search.coverage(0).blind_cases(), 0);
+  EXPECT_EQ(search.covered(0).pairs_marked(), 0);
+  const auto& yields = search.yields(0);
+  EXPECT_EQ(yields.at(plan_.LevelOne(0).regime).cases, end);
+}
+
 // Fails if the search depends on which job was faster, or if a resume changes its course.
 TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
   Search one(plan_, regimes_, 2), other(plan_, regimes_, 2), resumed(plan_, regimes_, 2);
