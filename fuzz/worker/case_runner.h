@@ -65,6 +65,7 @@ class CaseRunner {
   void Renew() { worker_.reset(); }
 
   const std::string& target() const { return spec_.target; }
+  std::chrono::milliseconds deadline() const { return deadline_; }  // the campaign's
   // Returns the campaign's deadline, or that of a case with more than kManyLogits logits.
   std::chrono::milliseconds DeadlineOf(const Request& request) const;
   const Hello& hello() const { return hello_; }  // of the last worker that became ready
