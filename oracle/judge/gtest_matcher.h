@@ -199,7 +199,9 @@ inline ::testing::AssertionResult ElementWithinBound(const char* problem_text, c
   if (judged.verdict == Verdict::kFail && !contract.promises.definition) {
     // The other side of the convention of a label at -infinity.
     gtest_matcher::OneElement other(place);
-    Sweep(problem, wanted, contract, {.drops_infinite_label = true}, &other);
+    SweepOptions options;
+    options.drops_infinite_label = true;
+    Sweep(problem, wanted, contract, options, &other);
     const JudgedElement dropped = Judge(place.output, *other.element, got, contract.promises);
     if (dropped.verdict == Verdict::kPass) judged = dropped;
   }
