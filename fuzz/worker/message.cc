@@ -54,11 +54,11 @@ MessageStatus ReceiveExactly(int socket, std::byte* to, size_t size, const Patie
 }  // namespace
 
 MessageStatus SendMessage(int socket, std::span<const std::byte> payload, const Patience& patience) {
-  std::vector<std::byte> message(kHeader + payload.size());
+  std::vector<std::byte> message(kHeader);
   std::memcpy(message.data(), kMagic.data(), kMagic.size());
   const uint64_t length = payload.size();
   std::memcpy(message.data() + kMagic.size(), &length, sizeof length);
-  if (!payload.empty()) std::memcpy(message.data() + kHeader, payload.data(), payload.size());
+  message.insert(message.end(), payload.begin(), payload.end());
   size_t done = 0;
   while (done < message.size()) {
     const ssize_t sent =
