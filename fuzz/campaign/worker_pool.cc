@@ -159,7 +159,7 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   if (!request) return false;
   Stopwatch watch;
   Judged judged = runner->Run(*request, [&] { TakeNext(beside); });
-  const CaseResult& result = judged.result;  // the latest
+  const CaseResult& result = judged.result;  // the arbiter's run replaces it
   const double judging = result.expand_seconds + result.target_seconds + result.oracle_seconds;
   const double seconds = judging > 0 ? judging : watch.Lap();  // what is done beside it is left out
   AddTime(&TimeSplit::expansion, result.expand_seconds);
@@ -168,14 +168,14 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   watch.Restart();
   // The arbiter is asked before anything becomes a finding. A known signature is only counted: asking
   // for each of thousands of failing cases would take minutes where judging takes milliseconds.
-  if (judged.kind == Judged::Kind::kJudged && campaign_state_.ShowsNew(item, judged.result)) {
+  if (judged.kind == Judged::Kind::kJudged && campaign_state_.ShowsNew(item, result)) {
     judged = runner->Confirm(*request, std::move(judged));
     AddTime(&TimeSplit::arbiter, watch.Lap());
-  } else if (judged.kind == Judged::Kind::kJudged && judged.result.verdict == oracle::Verdict::kPass &&
-             judged.result.harness_fault.empty() && !options_.production &&
+  } else if (judged.kind == Judged::Kind::kJudged && result.verdict == oracle::Verdict::kPass &&
+             result.harness_fault.empty() && !options_.production &&
              schedules_[item.target].Due(item.regime, item.arbiter_cost, seconds, begin_.Lap())) {
     judged = runner->AskOnPass(*request, std::move(judged));
-    schedules_[item.target].Paid(item.regime, item.arbiter_cost, watch.Lap(), judged.result.arbitrated);
+    schedules_[item.target].Paid(item.regime, item.arbiter_cost, watch.Lap(), result.arbitrated);
     AddTime(&TimeSplit::arbiter, watch.Lap());
   }
   if (!Answered(judged.kind, judged.error)) return false;
