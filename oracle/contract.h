@@ -74,6 +74,9 @@ struct Contract {
   // The most times that a term of those sums is scaled down because the maximum moved. Absent: once at
   // each step. A kernel that finds the maximum before it merges tiles rescales fewer times.
   std::optional<int64_t> rescales;
+  // Where rescales is absent and this is not 0: the most rescales are min(V - 1, max(this, tiles)). A
+  // short vocabulary may be rescaled a column at a time, a long one a tile at a time.
+  int64_t column_rescales = 0;
   bool label_logit_separate = true;  // the label's logit is a dot product apart from the one summed
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t

@@ -26,6 +26,7 @@ enum class OracleDefect : uint8_t {
   kArgumentOfGap,           // the roundings of x - lse beyond those relative to t
   kScaleOfLogitsAlone,      // the declared roundings of 1/T, but in the logits
   kUpstreamNeverOverflows,  // the overflow of g/T before it meets a small 1 - p
+  kPlainSumNeverOverflows,  // the overflow of sum e x in lse - (sum e x)/s
   kShortChain,              // the additions of a long chain beside an exact maximum
   kProbabilitiesAddUp,      // the errors of p in -sum p ln p that are common to all p
   kCertificateTooWide,  // forgets nothing: the certificate is granted up to 2^(q + 25), not 2^(q + 24)

@@ -48,7 +48,9 @@ struct Element {
   double bound = 0;   // the largest error that the contract allows, >= 0
 };
 
-enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped };
+// kSuspect is a case's: it breaks what is assumed of a target that does not declare it, and nothing
+// that it declares.
+enum class Verdict : uint8_t { kPass, kFail, kVacuous, kUnspecified, kSkipped, kSuspect };
 
 enum class Failure : uint8_t {
   kNone,

@@ -11,13 +11,14 @@ if(Python3_FOUND)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
-          store/carry store/check_dump store/machine_code store/record store/search store/trees)
+          store/carry store/check_dump store/honest store/machine_code store/record store/search store/trees)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)
     set_tests_properties(bench_${name}_test PROPERTIES LABELS harness TIMEOUT 300 COST 10
       ENVIRONMENT "PLUMBLINE_KERNEL_ARCHIVE=$<TARGET_FILE:plumbline_kernel>")
   endforeach()
+  add_test(NAME setup_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/setup_test.py)
   # Every option of the program is in a page for its users.
   add_test(NAME options_test
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/structure/options_test.py $<TARGET_FILE:plumb>)
@@ -27,7 +28,7 @@ if(Python3_FOUND)
   # The climbs of three ways through the tree, which may only become fewer.
   add_test(NAME walks COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/walks/walks.py --list)
   add_test(NAME walks_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/walks/walks_test.py)
-  set_tests_properties(flags_test functions_test options_test walks walks_test PROPERTIES LABELS harness TIMEOUT 300)
+  set_tests_properties(flags_test functions_test options_test setup_test walks walks_test PROPERTIES LABELS harness TIMEOUT 300)
   # A stored result that failed, or cannot be read, fails this test. One that is stale skips it: 77 (a warning).
   add_test(NAME stored_results_are_current COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/accept --status --strict)
   set_tests_properties(stored_results_are_current PROPERTIES LABELS harness SKIP_RETURN_CODE 77)

@@ -11,7 +11,7 @@ instance
 Commit first: a tree that is not clean is recorded as such. What did not come to its end (interrupted, a fault of
 the harness, a target that does not load, wrong usage) is not stored, and whatever had the name stays.
 
-Exit status: that of plumb (0 clean and 1 findings are stored); 2 usage; 3 what plumb said last is no JSON object.
+Exit status: that of plumb (0 clean, 1 findings and 6 suspect are stored); 2 usage; 3 what plumb said last is no JSON object.
 """
 
 import os
@@ -27,6 +27,7 @@ from report.command_line import Refused, refusing
 from store import builds, plumb, stored, trees
 
 ROOT = trees.ROOT
+COMPLETE = (0, 1, 6)  # plumb's statuses of what came to its end: clean, findings, suspect
 
 
 def run(program: Path, words: list[str], folder: Path | None) -> tuple[int, str]:
@@ -61,7 +62,7 @@ def record(name: str, words: list[str], folder: Path | None = None) -> int:
     with refusing("nothing stored", 3):
         machine = plumb.machine(program)
         status, said = run(program, words, folder)
-        if status > 1:
+        if status not in COMPLETE:
             raise Refused(f"status {status}, nothing stored", status)
         result = stored.last_object(said)
     command = shlex.join(["plumb", *(word.removeprefix(f"{ROOT}/") for word in words)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, corpus, cmake
+"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, honest, corpus, cmake
 
 Keys of what a stored result is about: a hash of the files that count, room by room.
 
@@ -36,7 +36,10 @@ ROOMS = {
     # harness.
     "tests": (["tests"], SOURCES, re.compile(
         r"tests/kernel/[^/]*_test\.cc|tests/(bench|compatibility|consumer|same_bits|structure)/.*"
-        r"|tests/(fuzz|oracle)/mutants\.cmake")),
+        r"|tests/(fuzz|oracle)/mutants\.cmake|tests/fuzz/honest/.*")),
+    # The foreign kernels' plug-ins, without their tests.
+    "honest": (["tests/fuzz/honest"], re.compile(
+        r".*/((arithmetic|kernel|products|softmax)\.h|(kernels|operator|plugin|products|softmax)\.cc)"), None),
     "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
     "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),
 }
@@ -47,6 +50,7 @@ C_FAMILY = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h")
 TOKEN = re.compile(rb"""R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'[^'\\\n]*'|'(?:\\[^\n]{1,8}?|[^'\\\n])'"""
                    rb"""|//(?:\\\n|[^\n])*|/\*.*?\*/|\s+""", re.DOTALL)
 PLUMB = ("kernel", "oracle", "fuzz")  # what a result of `plumb` is about
+ACCEPTANCE = tuple(room for room in ROOMS if room != "honest")  # what the GPU acceptance is about
 
 
 def git(root: Path, *words: str) -> str:
@@ -98,7 +102,7 @@ def key(root: Path, room: str) -> str:
     return MARK + digest.hexdigest()[:12]
 
 
-def keys(root: Path, rooms: Iterable[str] = tuple(ROOMS)) -> dict[str, str]:
+def keys(root: Path, rooms: Iterable[str] = ACCEPTANCE) -> dict[str, str]:
     """The key of each room."""
     return {room: key(root, room) for room in rooms}
 

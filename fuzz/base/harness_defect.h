@@ -17,6 +17,10 @@ enum class HarnessDefect : uint8_t {
   kSignOfZeroIgnored,  // ... or if they differ in the sign of a zero
   kFirstElementOnly,   // only element 0 of an output is compared
   kUnspecifiedPasses,  // a case in which nothing was judged passes
+  // Relations (relation.cc, relation_columns.cc, relation_scaled.cc).
+  kRelationNotCompared,    // results that differ are not noticed
+  kRelationMassUnchecked,  // columns are moved whatever their logits are
+  kRelationUntamed,        // values are scaled whatever their exponents are
   // Memory (placement.cc).
   kOneSidedGuard,      // the band before a buffer is not checked
   kInputsNotCompared,  // an input that changed is not noticed
@@ -26,6 +30,9 @@ enum class HarnessDefect : uint8_t {
   // The arbiter (second_opinion.cc).
   kArbiterIgnored,  // the arbiter's answer is not compared
   kSilenceIsKept,   // an element that it was not asked about does not say so
+  // The two tiers (tiers.cc).
+  kAssumedNotJudged,  // a target is judged by what it declares alone
+  kSuspectIsWrong,    // what breaks an assumption alone is called wrong
   // Workers (process.cc, case_runner.cc).
   kDeathPasses,    // a worker that died has passed the case
   kHangPasses,     // ... or one that was killed at its deadline
@@ -45,11 +52,20 @@ enum class HarnessDefect : uint8_t {
   kSignatureUnpinned,  // a candidate that fails in any way is taken
   kPassingIsTaken,     // ... or one that passes
   kTimeLimitIgnored,
+  kRuleNotRefuted,  // a residue is stated without a try that could refute it (extent_rule.cc)
+  // Findings of one cause (cause.cc, finding_groups.cc).
+  kLinkIsCause,        // what shows another finding's signature is that finding
+  kCompanionIsOutput,  // what was new in the same case is, whether or not the shrunk problem shows it
+  kShrinkingFirst,     // shrinking takes the time that it can get (shrink_schedule.cc)
   // The covering design (covering.cc).
   kLevelDropped,  // the last level of each factor is never planned
   // Counting (tally.cc).
   kSkippedIsPassed,  // a case that was not run counts as judged and passed
   kVacuousIsPassed,  // ... or one in which nothing was judged
+  // Gates (known.cc, summary.cc, worker_pool.cc).
+  kKnownAcceptsAll,  // an entry accepts every finding of its target
+  kFixedIsKept,      // an entry that no longer fails does not fail the gate
+  kWorkerIsShared,   // a group of items begins in the worker of the one before
 };
 
 #ifdef PLUMBLINE_HARNESS_DEFECTS

@@ -3,6 +3,7 @@
 #include "fuzz/base/text.h"
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -41,6 +42,12 @@ std::string Abridged(std::string text) {
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
   return text + Text("... (%zu bytes)", size);
+}
+
+std::string Number(double value) { return std::isnan(value) ? "nan" : Text("%.9g", value); }
+
+std::string Allowed(double value, double bound) {
+  return Number(value) + (bound > 0 ? Text(" ± %.3g", bound) : "");
 }
 
 std::string Place(std::string_view output, int64_t row, int64_t column) {

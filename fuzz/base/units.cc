@@ -15,9 +15,10 @@ namespace {
 struct Unit {
   std::string_view name;
   int64_t milliseconds;
+  std::string_view also = "";  // read, never written
 };
 constexpr int64_t kMostShards = 1'000'000;
-constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000, "sec"}, {"m", 60'000, "min"}, {"h", 3'600'000}};
 
 // Cuts a number off the beginning of the text. Returns nullopt if there is none, or none that fits.
 template <class Number>
@@ -28,26 +29,45 @@ std::optional<Number> CutNumber(std::string_view* text, int base = 10) {
   return code == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Budget> ParseBudget(std::string_view text, std::string* error) {
+// A time, or where `cases` is true also a number of cases.
+std::optional<Budget> ParseAmount(std::string_view text, bool cases, std::string* error) {
   std::string_view unit = text;
   const int64_t number = CutNumber<int64_t>(&unit).value_or(0);
-  const auto refuse = [&](std::string_view why) {
-    *error = "budget '" + std::string(text) + "': " + std::string(why);
+  const auto refuse = [&](const std::string& why) {
+    *error = "'" + std::string(text) + "': " + why;
     return std::nullopt;
   };
-  if (number <= 0) return refuse("expected a positive number and a unit");
-  if (unit == "cases" || unit == "case")
+  if (number <= 0) {
+    return refuse(std::string("expected a positive whole number and a unit: 90s, 10m") +
+                  (cases ? ", 5000cases" : ""));
+  }
+  if (cases && (unit == "cases" || unit == "case")) {
     return Budget{.time = std::chrono::milliseconds(0), .cases = number};
+  }
   for (const Unit& u : kUnits) {
-    if (unit != u.name) continue;
+    if (unit != u.name && (u.also.empty() || unit != u.also)) continue;
     if (number > std::numeric_limits<int64_t>::max() / 1'000'000 / u.milliseconds) {
       return refuse("longer than this clock can count");
     }
     return Budget{.time = std::chrono::milliseconds(number * u.milliseconds), .cases = 0};
   }
-  return refuse("the unit is one of ms, s, m, h, cases");
+  if (unit.empty()) {
+    const std::string n(text);
+    return refuse("of what? " + n + "s is a time" +
+                  (cases ? ", " + n + "cases a number of cases" : ""));
+  }
+  return refuse(std::string("the unit is one of ms, s, m (or min), h") + (cases ? ", cases" : ""));
+}
+
+}  // namespace
+
+std::optional<Budget> ParseBudget(std::string_view text, std::string* error) {
+  return ParseAmount(text, true, error);
+}
+
+std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error) {
+  const std::optional<Budget> amount = ParseAmount(text, false, error);
+  return amount ? std::optional(amount->time) : std::nullopt;
 }
 
 std::string Format(const Budget& budget) {
@@ -65,7 +85,7 @@ std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error) {
   std::string_view digits = hex ? text.substr(2) : text;
   const std::optional<uint64_t> seed = CutNumber<uint64_t>(&digits, hex ? 16 : 10);
   if (seed && digits.empty()) return seed;
-  *error = "seed '" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
+  *error = "'" + std::string(text) + "': expected a number below 2^64, decimal or 0x hexadecimal";
   return std::nullopt;
 }
 
@@ -78,8 +98,8 @@ std::optional<Shard> ParseShard(std::string_view text, std::string* error) {
   if (number && more && of && rest.empty() && *number >= 0 && *number < *of && *of <= kMostShards) {
     return Shard{.number = *number, .of = *of};
   }
-  *error = "shard '" + std::string(text) +
-           "': expected I/N with 0 <= I < N <= " + std::to_string(kMostShards);
+  *error =
+      "'" + std::string(text) + "': expected I/N with 0 <= I < N <= " + std::to_string(kMostShards);
   return std::nullopt;
 }
 
@@ -93,7 +113,7 @@ std::optional<int64_t> ParseBytes(std::string_view text, std::string* error) {
   const int shift = unit == "MiB" ? 20 : unit == "GiB" ? 30 : -1;
   if (number == 0 && unit.empty()) return 0;
   if (number < 0 || shift < 0 || number > std::numeric_limits<int64_t>::max() >> shift) {
-    *error = "size '" + std::string(text) + "': expected a number and MiB or GiB, or 0 for no limit";
+    *error = "'" + std::string(text) + "': expected a number and MiB or GiB, or 0 for no limit";
     return std::nullopt;
   }
   return number << shift;

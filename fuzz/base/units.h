@@ -20,10 +20,12 @@ struct Budget {
   bool operator==(const Budget&) const = default;
 };
 
-// Parses "90s", "10m", "2h", "250ms", "5000cases". Refuses, naming the text: a missing unit, 0,
-// overflow.
+// Parses "90s", "10m" (or "10min"), "2h", "250ms", "5000cases". Refuses, naming the text: a missing
+// unit, 0, overflow.
 std::optional<Budget> ParseBudget(std::string_view text, std::string* error);
 std::string Format(const Budget& budget);
+// The same of a time alone.
+std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error);
 
 // Parses a decimal number, or a hexadecimal one after 0x.
 std::optional<uint64_t> ParseSeed(std::string_view text, std::string* error);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fuzz/base/mix.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -27,6 +29,13 @@ void ArbiterSchedule::Paid(const std::string& regime, double cost, double second
   const std::lock_guard lock(mutex_);
   saved_[{regime, ClassOf(cost)}] -= seconds;
   elements_ += elements;
+}
+
+bool DueInGate(uint64_t seed, double cost) {
+  constexpr uint64_t kArbiter = 0x61726269;  // "arbi": keeps this choice apart from others by the seed
+  constexpr double kAverage = 0.002 * kCostPerSecond, kMost = kCostPerSecond;
+  const double chance = static_cast<double>(Mix(seed, kArbiter) >> 11) * 0x1p-53;
+  return cost <= kMost && chance * cost < kAverage;
 }
 
 }  // namespace plumbline::fuzz

@@ -45,4 +45,8 @@ class ArbiterSchedule {
   int64_t elements_ = 0;
 };
 
+// The schedule of a gate, without a clock: the case's seed and its cost alone decide. On average a case
+// costs the arbiter 2 ms, and none more than a second.
+bool DueInGate(uint64_t seed, double cost);
+
 }  // namespace plumbline::fuzz

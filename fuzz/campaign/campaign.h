@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "fuzz/base/exit_status.h"
 #include "fuzz/campaign/options.h"
 #include "fuzz/campaign/progress.h"
+#include "fuzz/campaign/ranking.h"
 #include "fuzz/campaign/search/assurance.h"
 #include "fuzz/campaign/search/regime_yield.h"
 #include "fuzz/campaign/tally.h"
@@ -62,7 +64,18 @@ struct CampaignSummary {
   std::chrono::milliseconds elapsed{0};
   TimeSplit time;  // this run's alone
   std::vector<std::pair<std::string, Tally>> targets;
-  std::vector<Sighting> sightings;       // in the order of their items
+  // By target, as `targets`: what it may do without a verdict (fuzz/target/contracts.h, NotShown);
+  // empty of a target that declares its contract in full.
+  std::vector<std::vector<std::string>> not_shown;
+  std::vector<Sighting> sightings;  // the findings, in the order of their items
+  std::vector<Sighting> parts;      // the sightings that are parts of one of them, likewise
+  std::vector<RankedFinding> ranking;
+  // The findings and parts that are accepted, each with the index of its entry in options.known.
+  std::map<SightingKey, size_t> accepted;
+  // Where nothing wrong was found that is not accepted: stored cases that are wrong, or at least
+  // suspect, and were seen while another finding was shrunk.
+  std::vector<std::string> wrong_slips, suspect_slips;
+  std::vector<std::string> unreadable;   // files of the corpus, "PATH: why"
   std::vector<CoverageReport> coverage;  // by target, as `targets`
   std::vector<RegimeYields> yields;
 };
@@ -91,7 +104,9 @@ class Campaign {
   bool Begin(std::unique_ptr<Journal>* journal);
   bool Resume(JournalState* state, std::unique_ptr<Journal>* journal);
   bool MakePlan();
+  bool MakeSearch();
   bool Prepare();
+  void ChoosePalette(double first_call);
   bool Refuse(ExitStatus status, const std::string& error);
 
   CampaignOptions options_;
@@ -99,6 +114,8 @@ class Campaign {
   ExitStatus status_ = ExitStatus::kClean;
   std::string error_;
   std::vector<CampaignEvent> events_;  // those of the resume
+  std::vector<std::vector<std::string>> not_shown_;
+  std::vector<std::string> unreadable_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Search> search_;
   std::unique_ptr<CampaignState> state_;
@@ -111,6 +128,14 @@ CampaignSummary RunCampaign(CampaignOptions options, const std::atomic<bool>& in
 // Returns why the campaign is impossible: an unknown regime, a recipe that does not parse, no target.
 // Empty if it is possible.
 std::string Objection(const CampaignOptions& options);
+
+// Returns the signatures of a finding, its own and its parts', that no entry of options.known accepts.
+std::vector<std::string> NotAccepted(const CampaignSummary& summary, const RankedFinding& finding);
+// Returns the number of findings that are not accepted, with all their parts.
+int64_t CountNotAccepted(const CampaignSummary& summary);
+// Returns the entries of options.known that concern a target of the campaign and accept nothing that it
+// found, as indices.
+std::vector<size_t> NoLongerSeen(const CampaignSummary& summary);
 
 // Returns the number of a target's sightings by regime.
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target);

@@ -8,6 +8,7 @@
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/examine/second_opinion.h"
 #include "fuzz/recipe/recipe.h"
+#include "fuzz/triage/severity.h"
 
 namespace plumbline::fuzz {
 
@@ -21,11 +22,13 @@ CampaignState::CampaignState(const CampaignOptions& options, const Plan& plan, S
       state_(std::move(state)),
       faults_(state_.faults) {
   for (const auto& [key, sighting] : state_.sightings) {
-    if (!sighting.kept) pending_.push_back(key);
+    if (!sighting.kept && sighting.part_of.empty()) pending_.push_back(key);
   }
-  std::sort(pending_.begin(), pending_.end(), [this](const SightingKey& a, const SightingKey& b) {
-    return state_.sightings.at(a).item > state_.sightings.at(b).item;
-  });
+  // Those that were held back by a lower stop_after.
+  const Sightings before = state_.sightings;
+  for (const auto& [key, sighting] : before) {
+    if (!Full()) Regroup(TakeApart(state_.sightings, sighting), key.first);
+  }
 }
 
 std::chrono::milliseconds CampaignState::Elapsed() const {
@@ -35,42 +38,70 @@ std::chrono::milliseconds CampaignState::Elapsed() const {
 
 bool CampaignState::Full() const {
   const int64_t limit = options_.GetStopAfter();
-  return limit > 0 && static_cast<int64_t>(state_.sightings.size()) >= limit;
+  return limit > 0 && std::ranges::count_if(state_.sightings, [this](const auto& entry) {
+                        const auto& [target, signature] = entry.first;
+                        return entry.second.part_of.empty() &&
+                               !Accepting(options_.known, target, signature, "");
+                      }) >= limit;
 }
 
-std::optional<Item> CampaignState::NextItem(bool* wait) {
+int64_t CampaignState::CountFindings() const {
+  return std::ranges::count_if(state_.sightings,
+                               [](const auto& entry) { return entry.second.part_of.empty(); });
+}
+
+std::optional<int64_t> CampaignState::NextNumber(bool* wait) {
+  const auto targets = static_cast<int64_t>(options_.targets.size());
+  const std::optional<int64_t> cases = options_.Cases();
+  while (state_.Done(next_)) ++next_;
+  if (cases && next_ >= *cases) return std::nullopt;
+  *wait = !search_.Ready(next_ / targets);
+  return *wait ? std::nullopt : std::optional(next_++);
+}
+
+std::optional<int64_t> CampaignState::NextInGroup(bool* wait, ItemGroup* group) {
+  const int64_t cases = *options_.Cases();
+  if (group->next == group->end) {
+    *group = {.next = next_, .end = std::min(next_ + kGroupItems, cases)};
+    next_ = group->end;
+  }
+  // A finding of an item that is not recorded yet may be there to be shrunk.
+  *wait = group->next == group->end && recorded_ < cases;
+  return group->next < group->end ? std::optional(group->next++) : std::nullopt;
+}
+
+std::optional<Item> CampaignState::NextItem(bool* wait, ItemGroup* group) {
   *wait = false;
   const auto targets = static_cast<int64_t>(options_.targets.size());
   Item item;
   Recipe recipe;
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<int64_t> cases = options_.Cases();
-    if (Full() || (!cases && Elapsed() >= options_.GetBudget().time)) return std::nullopt;
+    if (Full() || (!options_.Cases() && Elapsed() >= options_.GetBudget().time)) return std::nullopt;
     if (!put_back_.empty()) {
       item = std::move(put_back_.back());
       put_back_.pop_back();
       return item;
     }
-    while (state_.Done(next_)) ++next_;
-    if (cases && next_ >= *cases) return std::nullopt;
-    const int64_t index = next_ / targets;
-    *wait = !search_.Ready(index);
-    if (*wait) return std::nullopt;
-    item.number = next_++;
+    const bool gate = options_.gate;
+    item.begins_group = gate && group->next == group->end;
+    const std::optional<int64_t> number = gate ? NextInGroup(wait, group) : NextNumber(wait);
+    if (!number) return std::nullopt;
+    item.number = *number;
+    const int64_t index = item.number / targets;
+    item.target = static_cast<size_t>(item.number % targets);
     const Plan::Place place = plan_.At(index);
     item.phase = place.phase;
     if (place.phase == Phase::kCorpus) {
       item.file = plan_.CorpusFile(place.number);
     } else {
-      recipe = search_.Draw(index);
+      recipe = search_.Draw(index, item.target);
     }
     if (phase_ != item.phase) {
       phase_ = item.phase;
       journal_->Entered(item.phase, item.number);
     }
   }
-  item.target = static_cast<size_t>(item.number % targets);
   if (item.phase == Phase::kCorpus) {
     item.regime = kCorpusRegime;
     item.case_class = {.name = item.regime, .aim = "stress", .dtype = "any", .grads = "any"};
@@ -95,12 +126,37 @@ bool CampaignState::Stopped() {
   return Full();
 }
 
-std::optional<Sighting> CampaignState::NextPending() {
+std::optional<Sighting> CampaignState::NextPending(const std::function<bool(int64_t waiting)>& allowed,
+                                                   std::vector<std::string>* companions) {
   const std::lock_guard lock(mutex_);
-  if (pending_.empty()) return std::nullopt;
-  const SightingKey key = pending_.back();
-  pending_.pop_back();
+  // In a gate one finding is shrunk after another: whether two are one depends on which is stored.
+  if (options_.gate && pursuing_ > 0) return std::nullopt;
+  if (pending_.empty() || !allowed(static_cast<int64_t>(pending_.size()))) return std::nullopt;
+  const auto next = std::ranges::min_element(pending_, [this](const auto& a, const auto& b) {
+    return Leads(state_.sightings.at(a), state_.sightings.at(b));
+  });
+  const SightingKey key = *next;
+  pending_.erase(next);
+  ++pursuing_;
+  for (const auto& [other, sighting] : state_.sightings) {
+    if (companions != nullptr && other.first == key.first && sighting.part_of == key.second &&
+        !sighting.kept)
+      companions->push_back(other.second);
+  }
   return state_.sightings.at(key);
+}
+
+bool CampaignState::Pursuing() {
+  const std::lock_guard lock(mutex_);
+  return pursuing_ > 0;
+}
+
+void CampaignState::Regroup(const Parts& parts, const std::string& target) {
+  Apply(parts, target, &state_.sightings);
+  for (const auto& [signature, part_of] : parts) {
+    const SightingKey key(target, signature);
+    if (part_of.empty() && !state_.sightings.at(key).kept) pending_.push_back(key);
+  }
 }
 
 bool CampaignState::ShowsNew(const Item& item, const CaseResult& result) {
@@ -117,8 +173,14 @@ std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judg
   CaseRecord record = RecordOf(judged.result, judged.retried, item.case_class);
   record.regime = item.regime;
   record.us = std::llround(1e6 * seconds);
-  std::vector<Sighting> fresh;
+  std::vector<Sighting> fresh, parts;
   const std::lock_guard lock(mutex_);
+  ++recorded_;
+  const bool full = Full();
+  // A finding that this case shows as well, seen again on the same case; what is not goes with it.
+  const Sighting* shown = nullptr;
+  // The leader of this very case, if the run before ended between its sighting and its end.
+  const Sighting* leader = nullptr;
   if (Planted(HarnessDefect::kDoneBeforeSighting)) {
     journal_->Done(item.number, Elapsed(), record);
   }
@@ -129,6 +191,9 @@ std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judg
     const SightingKey key(target, once ? signature + std::string(kOnce) : signature);
     if (const auto known = state_.sightings.find(key); known != state_.sightings.end()) {
       Sighting& sighting = known->second;
+      if (sighting.reproduced && shown == nullptr) shown = &FindingOf(state_.sightings, sighting);
+      if (sighting.item == item.number && sighting.part_of.empty() && !sighting.kept)
+        leader = &sighting;
       // The same item comes again if the run before ended between its sighting and its end.
       if (sighting.item == item.number || sighting.more.size() >= kMoreRecipes || item.recipe.empty())
         continue;
@@ -136,7 +201,7 @@ std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judg
       sighting.more.push_back(item.recipe);
       continue;
     }
-    if (Full()) continue;
+    if (full) continue;
     Sighting sighting;
     sighting.target = target;
     sighting.signature = key.second;
@@ -147,26 +212,40 @@ std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judg
     sighting.seconds = std::chrono::duration<double>(Elapsed()).count();
     sighting.finding = finding;
     sighting.reproduced = !once;
-    journal_->Sighted(sighting);
-    state_.sightings.emplace(key, sighting);
     fresh.push_back(std::move(sighting));
+  }
+  std::erase_if(fresh, [&](Sighting& sighting) {
+    const Sighting* finding = leader != nullptr ? leader : sighting.reproduced ? nullptr : shown;
+    if (finding == nullptr) return false;
+    sighting.part_of = finding->signature;
+    parts.push_back(sighting);
+    return true;
+  });
+  Group(&fresh);
+  if (!fresh.empty()) pending_.emplace_back(target, fresh.front().signature);
+  fresh.insert(fresh.end(), parts.begin(), parts.end());
+  for (const Sighting& sighting : fresh) {
+    journal_->Sighted(sighting);
+    state_.sightings.emplace(SightingKey(target, sighting.signature), sighting);
   }
   const std::chrono::milliseconds elapsed = Elapsed();
   if (!Planted(HarnessDefect::kDoneBeforeSighting)) journal_->Done(item.number, elapsed, record);
   state_.tallies[target].Add(record);
+  state_.reach[target].Add(record);
   search_.Take(item.number, std::move(record), elapsed);
-  for (auto sighting = fresh.rbegin(); sighting != fresh.rend(); ++sighting) {
-    pending_.emplace_back(target, sighting->signature);
-  }
   return fresh;
 }
 
 Sighting CampaignState::Store(const Sighting& sighting, StoredFinding kept) {
   const SightingKey key(sighting.target, sighting.signature);
   const std::lock_guard lock(mutex_);
-  journal_->Stored(key, kept);
   Sighting& stored = state_.sightings.at(key);
   stored.kept = std::move(kept);
+  Parts parts = Join(state_.sightings, stored);
+  if (!Full()) parts.merge(TakeApart(state_.sightings, stored));
+  journal_->Stored(key, *stored.kept, parts);
+  Regroup(parts, key.first);
+  --pursuing_;
   return stored;
 }
 
@@ -205,13 +284,32 @@ std::vector<std::pair<std::string, Tally>> CampaignState::Tallies() {
   return tallies;
 }
 
-std::vector<Sighting> CampaignState::Sightings() {
+std::vector<Sighting> CampaignState::AllSightings() {
   const std::lock_guard lock(mutex_);
   std::vector<Sighting> sightings;
   for (const auto& [key, sighting] : state_.sightings) sightings.push_back(sighting);
   std::stable_sort(sightings.begin(), sightings.end(),
                    [](const Sighting& a, const Sighting& b) { return a.item < b.item; });
   return sightings;
+}
+
+int64_t CampaignState::Findings() {
+  const std::lock_guard lock(mutex_);
+  return CountFindings();
+}
+
+std::map<std::string, Reach> CampaignState::Reaches() {
+  const std::lock_guard lock(mutex_);
+  return state_.reach;
+}
+
+RankedFinding CampaignState::Ranked(const Sighting& sighting) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Sighting> parts;
+  for (const auto& [key, each] : state_.sightings) {
+    if (!each.part_of.empty()) parts.push_back(each);
+  }
+  return RankFindings({FindingOf(state_.sightings, sighting)}, parts, state_.reach).front();
 }
 
 int64_t CampaignState::Faults() {

@@ -8,15 +8,21 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fuzz/campaign/finding_groups.h"
 #include "fuzz/campaign/journal.h"
 #include "fuzz/campaign/options.h"
+#include "fuzz/campaign/ranking.h"
+#include "fuzz/campaign/reach.h"
 #include "fuzz/campaign/search/coverage.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/regime_yield.h"
@@ -39,8 +45,19 @@ struct Item {
   CaseClass case_class;
   // ExamineOptions::seed is the recipe's own, so that its line alone reproduces the case.
   uint64_t seed = 0;
-  double arbiter_cost = 0;  // the arbiter's cost if it passes, about (SpreadCost)
+  double arbiter_cost = 0;    // the arbiter's cost if it passes, about (SpreadCost)
+  bool begins_group = false;  // it needs a fresh worker (ItemGroup)
 };
+
+// The items of a gate are run in groups of kGroupItems, each in a worker of its own and in their order.
+// So what an item finds in its worker's memory does not depend on the number of jobs.
+struct ItemGroup {
+  int64_t next = 0, end = 0;        // the items that are left of it
+  std::set<std::string> seen = {};  // signatures that an item of it has shown, not only once
+
+  void Note(const Judged& judged);
+};
+inline constexpr int64_t kGroupItems = 128;
 
 class CampaignState {
  public:
@@ -52,23 +69,30 @@ class CampaignState {
   std::chrono::milliseconds Elapsed() const;  // over all runs
   // Returns the next item within budget and stop_after. nullopt if there is none, or (with `*wait`) if
   // it depends on cases that are still running.
-  std::optional<Item> NextItem(bool* wait);
+  // `group`: of the job that asks; a gate goes on with it, or begins another. No other campaign needs
+  // it.
+  std::optional<Item> NextItem(bool* wait, ItemGroup* group = nullptr);
   // Hands back an item that was taken and not started: it is the next one, for any job.
   void PutBack(Item item);
   // Returns whether stop_after is reached: an item that was taken before is not begun any more.
   bool Stopped();
   // Must be called before the item is run.
   void Start(const Item& item) { journal_->Start(item.number); }
-  // Takes the next sighting that is to be shrunk and stored off the list, in the order in which they
-  // were seen.
-  std::optional<Sighting> NextPending();
+  // Takes the gravest finding that is to be shrunk and stored off the list, if `allowed`, asked with
+  // the number of those on it, permits one more. `companions`: the signatures that are parts of it so
+  // far.
+  std::optional<Sighting> NextPending(const std::function<bool(int64_t waiting)>& allowed,
+                                      std::vector<std::string>* companions);
+  // Returns whether a finding was taken off the list and is not stored: its end may add others.
+  bool Pursuing();
 
   // Returns true if the result holds a signature that would become a sighting.
   bool ShowsNew(const Item& item, const CaseResult& result);
-  // Journals and counts a judged case, which took `seconds`. Returns its new sightings, worst first,
-  // which are also put on the list of NextPending.
+  // Journals and counts a judged case, which took `seconds`. Returns its new sightings, grouped
+  // (finding_groups.h), the leader first; it is also put on the list of NextPending.
   std::vector<Sighting> Record(const Item& item, const Judged& judged, double seconds);
-  // Stores what was kept, and returns the sighting with it.
+  // Stores what was kept, and returns the sighting with it. It may then be a part of another finding,
+  // and parts of it that its problem does not show may be on the list of NextPending.
   Sighting Store(const Sighting& sighting, StoredFinding kept);
   // Journals a fault of the harness. Returns their number so far, this one included.
   int64_t CountFault(const std::string& what);
@@ -79,7 +103,10 @@ class CampaignState {
   void Close();
 
   std::vector<std::pair<std::string, Tally>> Tallies();  // in the order of the targets
-  std::vector<Sighting> Sightings();                     // in the order of their items
+  std::vector<Sighting> AllSightings();                  // in the order of their items
+  int64_t Findings();                                    // sightings that are parts of none
+  std::map<std::string, Reach> Reaches();                // by target
+  RankedFinding Ranked(const Sighting& sighting);        // the finding that it is a part of, so far
   int64_t Faults();
   Phase CurrentPhase();  // the phase of the item that was handed out last
   // Returns the number of cells that all targets together have shown, and when the newest was seen.
@@ -87,6 +114,11 @@ class CampaignState {
 
  private:
   bool Full() const;  // true if stop_after is reached
+  // Returns the number of the next item, if there is one.
+  std::optional<int64_t> NextNumber(bool* wait);
+  std::optional<int64_t> NextInGroup(bool* wait, ItemGroup* group);
+  int64_t CountFindings() const;
+  void Regroup(const Parts& parts, const std::string& target);
 
   const CampaignOptions& options_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -96,8 +128,9 @@ class CampaignState {
   std::mutex mutex_;  // guards what follows
   Search& search_;
   JournalState state_;
-  std::vector<SightingKey> pending_;  // in reverse order: the next one is last
-  int64_t next_ = 0;
+  std::vector<SightingKey> pending_;  // findings
+  int64_t pursuing_ = 0;
+  int64_t next_ = 0, recorded_ = 0;
   std::vector<Item> put_back_;
   std::optional<Phase> phase_;
   int64_t faults_;

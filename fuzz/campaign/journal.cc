@@ -165,7 +165,9 @@ bool JournalReader::Done(const Json& done, const Json& line, std::string* why) {
   record->us = *(*numbers)[2].as_int();
   std::tie(record->regime, record->case_class) = kinds_[static_cast<size_t>(*(*numbers)[3].as_int())];
   const std::vector<std::string>& targets = state_.options.targets;
-  state_.tallies[targets[static_cast<size_t>(item) % targets.size()]].Add(*record);
+  const std::string& target = targets[static_cast<size_t>(item) % targets.size()];
+  state_.tallies[target].Add(*record);
+  state_.reach[target].Add(*record);
   fresh_ = DoneItem{item, *std::move(record), std::chrono::milliseconds(ms)};
   return true;
 }
@@ -209,8 +211,16 @@ bool JournalReader::Stored(const Json& line, std::string* why) {
   if (sighting == nullptr) return false;
   const Json* kept = line.Find("kept");
   sighting->kept = kept != nullptr ? FromJson<StoredFinding>(*kept, "kept", why) : std::nullopt;
-  if (!sighting->kept) *why = "not a valid \"stored\" line";
-  return sighting->kept.has_value();
+  bool valid = sighting->kept.has_value();
+  if (const Json* parts = line.Find("parts"); parts != nullptr && parts->as_object() != nullptr) {
+    for (const auto& [signature, part_of] : *parts->as_object()) {
+      const auto part = state_.sightings.find({sighting->target, signature});
+      valid = valid && part != state_.sightings.end() && part_of.as_string() != nullptr;
+      if (valid) part->second.part_of = *part_of.as_string();
+    }
+  }
+  if (!valid) *why = "not a valid \"stored\" line";
+  return valid;
 }
 
 bool JournalReader::Clock(int64_t ms) {
@@ -221,7 +231,8 @@ bool JournalReader::Clock(int64_t ms) {
 std::string Journal::Taken(const std::filesystem::path& dir) {
   std::error_code code;
   if (!std::filesystem::exists(dir / kJournalName, code)) return {};
-  return dir.string() + " already holds a campaign; go on with it by --resume " + dir.string();
+  return dir.string() + " already holds a campaign: go on with it by `plumb fuzz --resume " +
+         dir.string() + "`, or name another --out";
 }
 
 std::unique_ptr<Journal> Journal::Create(const std::filesystem::path& dir,
@@ -286,10 +297,10 @@ void Journal::More(const SightingKey& key, const std::string& recipe) {
   file_->Append(Json::Object{{"more", more}});
 }
 
-void Journal::Stored(const SightingKey& key, const StoredFinding& kept) {
+void Journal::Stored(const SightingKey& key, const StoredFinding& kept, const Parts& parts) {
   const auto& [target, signature] = key;
-  const Json stored =
-      Json::Object{{"target", target}, {"signature", signature}, {"kept", ToJson(kept)}};
+  Json stored = Json::Object{{"target", target}, {"signature", signature}, {"kept", ToJson(kept)}};
+  for (const auto& [part, part_of] : parts) stored["parts"][part] = part_of;
   file_->Append(Json::Object{{"stored", stored}});
 }
 

@@ -12,7 +12,9 @@
 //                                                          microseconds for it, and its CaseRecord
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
-//   {"stored":{"target":T,"signature":S,"kept":{...}}}     shrunk, confirmed, written
+//   {"stored":{"target":T,"signature":S,"kept":{...},"parts":{S:F}}}
+//                                                          shrunk, confirmed, written; and of which
+//                                                          finding F each S is a part from now on
 //   {"fault":WHAT}                                         a fault of the harness, see faults/
 //   {"clock":ELAPSED}                                      a run's end
 //
@@ -37,7 +39,9 @@
 #include <vector>
 
 #include "fuzz/base/json_lines.h"
+#include "fuzz/campaign/finding_groups.h"
 #include "fuzz/campaign/options.h"
+#include "fuzz/campaign/reach.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
 #include "fuzz/campaign/tally.h"
@@ -45,9 +49,6 @@
 #include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
-
-// A sighting's key: (target, signature).
-using SightingKey = std::pair<std::string, std::string>;
 
 // The small numbers of kinds in "done" lines.
 using KindNumbers = std::map<std::pair<std::string, CaseClass>, int64_t>;  // by regime and class
@@ -57,7 +58,8 @@ struct JournalState {
   std::vector<bool> done;                // by item; absent: not done
   std::vector<int64_t> unfinished;       // started, not done
   std::map<std::string, Tally> tallies;  // by target
-  std::map<SightingKey, Sighting> sightings;
+  std::map<std::string, Reach> reach;    // likewise
+  Sightings sightings;
   int64_t faults = 0;
   std::chrono::milliseconds elapsed{0};
   KindNumbers kinds;
@@ -137,7 +139,7 @@ class Journal {
   void Done(int64_t item, std::chrono::milliseconds elapsed, const CaseRecord& record);
   void Sighted(const Sighting& sighting);
   void More(const SightingKey& key, const std::string& recipe);
-  void Stored(const SightingKey& key, const StoredFinding& kept);
+  void Stored(const SightingKey& key, const StoredFinding& kept, const Parts& parts);
   void Fault(const std::string& what);
   void Clock(std::chrono::milliseconds elapsed);
 

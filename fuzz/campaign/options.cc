@@ -3,10 +3,13 @@
 
 #include <limits>
 
+#include "fuzz/campaign/search/palette.h"
+
 namespace plumbline::fuzz {
 std::optional<int64_t> CampaignOptions::Cases() const {
   const auto count = static_cast<int64_t>(targets.size());
   if (!recipe.empty()) return count;
+  if (gate) return (GetBudget().cases + corpus_stamp.cases) * count;
   const int64_t each = GetBudget().cases;
   if (each == 0) return std::nullopt;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -24,6 +27,17 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
   io.AsText("shard", options.shard, Format(options.shard), ParseShard);
   io("blind", options.blind);
   io.IfSet("production", options.production);
+  io.IfSet("gate", options.gate);
+  if (!io.reading() ? !options.capabilities.empty() : io.Has("capabilities", false)) {
+    io("capabilities", options.capabilities);
+    if (options.capabilities.size() != options.targets.size()) {
+      io.Wrong("capabilities", "a list as long as targets");
+    }
+  }
+  int64_t palette = options.palette.value_or(0);
+  io.IfSet("palette", palette);
+  if (palette < 0 || palette > kMostPalette) io.Wrong("palette", "a number of shapes");
+  options.palette = palette;
   io.As("corpus", options.corpus.string(), [&](std::string path) { options.corpus = path; });
   io("corpus_cases", options.corpus_stamp.cases);
   io.AsText("corpus_hash", options.corpus_stamp.hash, std::to_string(options.corpus_stamp.hash),
@@ -32,6 +46,7 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
   io.As("stop_after", options.GetStopAfter(), [&](int64_t findings) { options.stop_after = findings; });
   io.As("case_timeout_ms", int64_t{options.GetCaseTimeout().count()},
         [&](int64_t ms) { options.case_timeout = std::chrono::milliseconds(ms); });
+  io.IfSet("shrink_tries", options.shrink_tries);
   io("started", options.started);
 }
 

@@ -15,6 +15,7 @@
 
 #include "fuzz/base/fields.h"
 #include "fuzz/base/units.h"
+#include "fuzz/campaign/known.h"
 #include "fuzz/campaign/search/options.h"
 
 namespace plumbline::fuzz {
@@ -28,6 +29,13 @@ struct CorpusStamp {
 
 struct CampaignOptions : CaseOptions {
   std::vector<std::string> targets;
+  // What each target can do, by target: the JSON of its capabilities. Its cases are drawn within them
+  // (fuzz/campaign/search/target_draws.h). Filled in when the campaign begins; empty in journals of
+  // earlier versions: everything.
+  std::vector<std::string> capabilities;
+  // The shapes that cases have, for targets that compile for each shape; 0: any. Absent: as many as the
+  // measured time of a first call allows, 0 below kSlowFirstCall. A campaign that has begun holds it.
+  std::optional<int64_t> palette;
   std::filesystem::path corpus;  // replayed first; empty: none
   CorpusStamp corpus_stamp;      // filled in when the campaign begins
 
@@ -36,24 +44,34 @@ struct CampaignOptions : CaseOptions {
   std::optional<Budget> budget;
   std::optional<int64_t> stop_after;  // distinct findings; 0: no such limit
   std::optional<std::chrono::milliseconds> case_timeout;
+  // The deadline of a case whose shape is new to its worker, where there is a palette.
+  std::chrono::milliseconds first_call_timeout{300'000};
+
+  // Findings that do not decide the status. They are given to each run, and are not in the journal.
+  std::vector<KnownFinding> known;
 
   std::filesystem::path out;
-  bool resume = false;  // continue the campaign in `out`
-  int jobs = 0;         // cases at the same time; 0: one per hardware thread
-  std::chrono::milliseconds shrink_time{30'000};
-  int64_t worker_memory = int64_t{4} << 30;  // bytes that a worker may allocate; 0: no limit
-  int64_t least_free = int64_t{64} << 20;    // bytes free in `out` below which the campaign ends
+  bool resume = false;                            // continue the campaign in `out`
+  int jobs = 0;                                   // cases at the same time; 0: one per hardware thread
+  std::chrono::milliseconds shrink_time{30'000};  // at most, for each finding
+  std::optional<int64_t> shrink_tries;            // limits each finding in place of the time
+  int64_t worker_memory = int64_t{4} << 30;       // bytes that a worker may allocate; 0: no limit
+  int64_t least_free = int64_t{64} << 20;         // bytes free in `out` below which the campaign ends
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
   std::string started;  // UTC, of the campaign's first run
 
+  // Returns WorkerSpec::first_call.
+  std::chrono::milliseconds FirstCall() const {
+    return palette.value_or(0) > 0 ? first_call_timeout : std::chrono::milliseconds(0);
+  }
   Budget GetBudget() const { return budget.value_or(Budget{}); }
   int64_t GetStopAfter() const { return stop_after.value_or(0); }
   std::chrono::milliseconds GetCaseTimeout() const {
     return case_timeout.value_or(std::chrono::milliseconds(production ? 120'000 : 20'000));
   }
   // Returns the cases of the whole campaign, all targets together; nullopt if only the clock limits
-  // them.
+  // them. The stored cases of a gate come on top of its budget.
   std::optional<int64_t> Cases() const;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fuzz/base/units.h"
+#include "fuzz/campaign/ranking.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/tally.h"
 #include "fuzz/triage/sighting.h"
@@ -21,13 +22,15 @@ namespace plumbline::fuzz {
 struct CampaignEvent {
   enum class Kind : uint8_t {
     kNote,      // text
-    kSighting,  // sighting, before it is shrunk
-    kStored,    // sighting, shrunk and stored: sighting.kept is set
-    kFault,     // a fault of the harness: text, and the file with its witness
+    kSighting,  // sighting, the leader of what is new in a case, before it is shrunk
+    kStored,  // sighting, shrunk and stored: sighting.kept is set. It may have joined another finding:
+              // then sighting.part_of is set. `finding` is the one that it is, or is a part of.
+    kFault,   // a fault of the harness: text, and the file with its witness
   };
   Kind kind = Kind::kNote;
   std::string text{};
   Sighting sighting{};
+  RankedFinding finding{};
   std::filesystem::path file{};
 };
 

@@ -16,10 +16,11 @@ namespace plumbline::fuzz {
 struct StoredCases {
   std::vector<std::filesystem::path> files;  // in their order
   CorpusStamp stamp;
+  std::vector<std::string> unreadable;  // "PATH: why", one line each
 };
 
-// Returns every case below options.corpus; none if that is empty. nullopt, with the reason, if one
-// cannot be read (none is skipped), or if options.corpus_stamp is of a campaign that began with others.
+// Returns every case below options.corpus; none if that is empty. nullopt, with the reason, if none can
+// be read, or if options.corpus_stamp is of a campaign that began with others.
 std::optional<StoredCases> ListStoredCases(const CampaignOptions& options, std::string* error);
 
 }  // namespace plumbline::fuzz

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/base/nearest.h"
+#include "fuzz/base/text.h"
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/recipe/expand/device_values.h"
 #include "fuzz/recipe/recipe.h"
@@ -16,10 +20,11 @@ std::string Objection(const CampaignOptions& options) {
     }
   }
   if (!options.regime.empty() && WhyOf(options.regime).empty()) {
-    std::string names;
-    for (const Regime& regime : Regimes())
-      names += (names.empty() ? "" : ", ") + std::string(regime.name);
-    return "regime '" + options.regime + "' is unknown; there are " + names;
+    std::vector<std::string> names;
+    for (const Regime& regime : Regimes()) names.emplace_back(regime.name);
+    return "there is no regime '" + Printable(Abridged(options.regime)) + "'." +
+           DidYouMean(options.regime, names) + " fuzz/recipe/REGIMES.md lists all " +
+           std::to_string(names.size()) + ", --verbose those that a campaign drew.";
   }
   Recipe recipe;
   std::string error;
@@ -27,6 +32,35 @@ std::string Objection(const CampaignOptions& options) {
     return "recipe: " + error;
   }
   return options.production && !options.recipe.empty() ? WhyNotOnDevice(recipe) : "";
+}
+
+std::vector<std::string> NotAccepted(const CampaignSummary& summary, const RankedFinding& finding) {
+  std::vector<std::string> signatures = finding.parts;
+  signatures.insert(signatures.begin(), finding.sighting.signature);
+  std::erase_if(signatures, [&](const std::string& signature) {
+    return summary.accepted.contains({finding.sighting.target, signature});
+  });
+  return signatures;
+}
+
+int64_t CountNotAccepted(const CampaignSummary& summary) {
+  return std::ranges::count_if(summary.ranking, [&](const RankedFinding& finding) {
+    return !NotAccepted(summary, finding).empty();
+  });
+}
+
+std::vector<size_t> NoLongerSeen(const CampaignSummary& summary) {
+  std::vector<size_t> unseen;
+  if (Planted(HarnessDefect::kFixedIsKept)) return unseen;
+  const CampaignOptions& options = summary.options;
+  for (size_t i = 0; i < options.known.size(); ++i) {
+    const bool concerns = std::ranges::any_of(
+        options.targets, [&](const std::string& target) { return options.known[i].Concerns(target); });
+    const bool seen = std::ranges::any_of(summary.accepted,
+                                          [i](const auto& accepted) { return accepted.second == i; });
+    if (concerns && !seen) unseen.push_back(i);
+  }
+  return unseen;
 }
 
 std::map<std::string, int64_t> FindingsOf(const CampaignSummary& summary, const std::string& target) {
@@ -53,20 +87,23 @@ Json ToJson(const CoverageReport& report) {
 
 Json ToJson(const CampaignSummary& summary) {
   Json json = Json::Object{{"verdict", Name(summary.status)},
-                           {"status", static_cast<int>(summary.status)},
+                           {"status", ProcessStatus(summary.status)},
                            {"out", summary.options.out.string()},
                            {"campaign", ToJson(summary.options)},
                            {"elapsed_seconds", std::chrono::duration<double>(summary.elapsed).count()},
                            {"time", ToJson(summary.time)},
                            {"targets", Json::Array{}},
-                           {"findings", static_cast<int64_t>(summary.sightings.size())},
+                           {"findings", CountNotAccepted(summary)},
                            {"sightings", Json::Array{}}};
   if (!summary.error.empty()) json["error"] = summary.error;
-  int64_t cases = 0;
+  int64_t cases = 0, judged = 0;
   for (size_t t = 0; t < summary.targets.size(); ++t) {
     const auto& [target, tally] = summary.targets[t];
     Json entry = ToJson(tally);
     entry["target"] = target;
+    if (t < summary.not_shown.size() && !summary.not_shown[t].empty()) {
+      entry["not_shown"] = Json::Array(summary.not_shown[t].begin(), summary.not_shown[t].end());
+    }
     // These stand beside the totals and not in them, because they contain times.
     if (t < summary.coverage.size()) json["coverage"][target] = ToJson(summary.coverage[t]);
     if (t < summary.yields.size()) {
@@ -74,9 +111,22 @@ Json ToJson(const CampaignSummary& summary) {
     }
     json["targets"].Append(std::move(entry));
     cases += tally.cases;
+    judged += tally.Judged();
   }
   json["cases"] = cases;
-  for (const Sighting& sighting : summary.sightings) json["sightings"].Append(ToJson(sighting));
+  json["judged"] = judged;
+  for (const auto* list : {&summary.sightings, &summary.parts}) {
+    for (const Sighting& sighting : *list) {
+      Json& entry = json[list == &summary.parts ? "parts" : "sightings"].Append(ToJson(sighting));
+      const auto accepted = summary.accepted.find({sighting.target, sighting.signature});
+      if (accepted != summary.accepted.end())
+        entry["known"] = ToJson(summary.options.known[accepted->second]);
+    }
+  }
+  for (const RankedFinding& finding : summary.ranking) json["ranking"].Append(ToJson(finding));
+  for (const std::string& file : summary.wrong_slips) json["wrong_slips"].Append(file);
+  for (const std::string& file : summary.suspect_slips) json["suspect_slips"].Append(file);
+  for (const std::string& line : summary.unreadable) json["unreadable"].Append(line);
   return json;
 }
 

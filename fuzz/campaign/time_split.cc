@@ -17,10 +17,11 @@ Json ToJson(const TimeSplit& time) {
 std::string Describe(const TimeSplit& time) {
   const auto percent = [&](double part) { return 100 * part / std::max(time.Total(), 1e-9); };
   return Text(
-      "%d jobs for %.1f s: target %.0f %%, oracle %.0f %%, arbiter %.0f %%, shrinking %.0f %%, "
-      "the harness itself %.0f %% (%.0f %% making problems of recipes)",
+      "%d jobs for %.1f s: running the target %.0f %%, computing what is right %.0f %%, confirming it "
+      "at "
+      "1280 bits %.0f %%, shrinking %.0f %%, making inputs %.0f %%, processes and waiting %.0f %%",
       time.jobs, time.wall, percent(time.target), percent(time.oracle), percent(time.arbiter),
-      percent(time.shrinking), percent(time.Harness()), percent(time.expansion));
+      percent(time.shrinking), percent(time.expansion), percent(time.Harness() - time.expansion));
 }
 
 }  // namespace plumbline::fuzz

@@ -25,7 +25,7 @@ struct TimeSplit {
 };
 
 Json ToJson(const TimeSplit& time);
-// "2 jobs for 60.0 s: target 31 %, oracle 52 %, arbiter 3 %, shrinking 0 %, the harness itself 14 %".
+// "2 jobs for 60.0 s: running the target 31 %, computing what is right 52 %, ...".
 std::string Describe(const TimeSplit& time);
 
 }  // namespace plumbline::fuzz

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads of one run of a campaign. Each has its own worker for every target, takes a sighting that
-// is to be shrunk before it takes a new case, and ends when there is neither.
+// The threads of one run of a campaign. Each has its own worker for every target. One takes a finding
+// that is to be shrunk before it takes a new case, if the schedule has time for it (shrink_schedule.h);
+// when there are no more cases, all do. The findings' part is in pursuits.cc.
 
 #pragma once
 
@@ -19,7 +20,9 @@
 #include "fuzz/base/exit_status.h"
 #include "fuzz/campaign/arbiter_schedule.h"
 #include "fuzz/campaign/campaign_state.h"
+#include "fuzz/campaign/in_order.h"
 #include "fuzz/campaign/progress.h"
+#include "fuzz/campaign/shrink_schedule.h"
 #include "fuzz/campaign/time_split.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/triage/pursuit.h"
@@ -78,6 +81,13 @@ class WorkerPool {
     std::optional<Finished> finished;
     std::optional<Item> next;
     bool wait = false;  // there is no next one until cases of other jobs have ended
+    ItemGroup group;    // of a gate
+  };
+  // A finding that a job shrinks.
+  struct Pursuit {
+    Sighting sighting;
+    std::vector<std::string> companions;  // signatures that are parts of it so far
+    std::chrono::milliseconds time{0};
   };
   using Runners = std::vector<std::unique_ptr<CaseRunner>>;
 
@@ -91,15 +101,22 @@ class WorkerPool {
   bool Answered(Judged::Kind kind, const std::string& error);
   void RecordFinished(Beside* beside);
   void TakeNext(Beside* beside);
-  void Record(const Finished& finished);
+  void Record(Finished finished);
+  void RecordNow(const Finished& finished);
+  // Returns whether the arbiter is to be asked about a case that fails, or that passed.
+  bool ShowsNew(const Item& item, const CaseResult& result, const ItemGroup& group);
+  bool AskOnPass(const Item& item, double seconds);
   // Both return false if this thread is to end.
   bool RunItem(const Item& item, CaseRunner* runner, Beside* beside);
-  bool PursueSighting(const Sighting& sighting, int job, Runners* runners);
-  std::optional<Pursued> PursueFrom(const Sighting& sighting, int job, CaseRunner* runner);
+  bool PursueSighting(const Pursuit& pursuit, int job, Runners* runners);
+  // `hunting`: there are cases to be drawn.
+  std::optional<Pursuit> NextPursuit(bool hunting);
+  void EndPursuit(const Pursuit& pursuit, double seconds);
+  std::optional<Pursued> PursueFrom(const Pursuit& begun, int job, CaseRunner* runner);
   // Counts `bytes` more under findings/. Returns an empty text if they may be stored, else why not.
   std::string Room(int64_t bytes);
   void StoreCase(const Sighting& sighting, Pursued pursued);
-  void StoreRecipe(const Sighting& sighting);
+  void StoreRecipe(const Pursuit& pursuit);
   void Keep(const Sighting& sighting, StoredFinding kept);
   void StoreOtherFindings(const std::string& target, const std::vector<Case>& others);
   void StoreFault(const std::string& name, const std::string& what, Json witness, const Case* c);
@@ -117,12 +134,15 @@ class WorkerPool {
   int64_t cases_before_ = 0;               // those of earlier runs
   std::deque<ArbiterSchedule> schedules_;  // by target
 
+  InOrder<Finished> in_order_;  // of a gate
+
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<CampaignEvent> events_;  // not handed over yet
   std::deque<Activity> activity_;      // by job
   int working_ = 0;
   TimeSplit time_;
+  ShrinkSchedule shrink_schedule_;
   int64_t stored_files_ = 0, stored_bytes_ = 0;  // in findings/
   bool cut_short_ = false;
   ExitStatus failed_ = ExitStatus::kClean;

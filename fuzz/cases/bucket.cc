@@ -7,8 +7,10 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -230,6 +232,16 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f) {
   return key.Take();
 }
 
+void AddNeeds(const OwnedProblem& p, Key* key) {
+  AddOptions(p, key);
+  key->AddIf(p.grad_entropy.has_value(), "k");
+  if (p.grad_logprob) AddValues("g", *p.grad_logprob, key);
+  if (p.grad_entropy) AddValues("k", *p.grad_entropy, key);
+  AddValues("hidden", p.hidden, key);
+  AddValues("weight", p.weight, key);
+  AddSpecialLabels(p, key);
+}
+
 std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen) {
   std::set<std::string> signatures(seen.also.begin(), seen.also.end());
   signatures.insert(f.Signature());
@@ -243,13 +255,7 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen
     const auto about = [&](std::string_view axis) { return rule.starts_with(axis); };
     if (std::any_of(kAxes.begin(), kAxes.end(), about)) key.Add(Coarse(rule, p));
   }
-  AddOptions(p, &key);
-  key.AddIf(p.grad_entropy.has_value(), "k");
-  if (p.grad_logprob) AddValues("g", *p.grad_logprob, &key);
-  if (p.grad_entropy) AddValues("k", *p.grad_entropy, &key);
-  AddValues("hidden", p.hidden, &key);
-  AddValues("weight", p.weight, &key);
-  AddSpecialLabels(p, &key);
+  AddNeeds(p, &key);
   if (const std::string error = GradientError(f); !error.empty()) key.Add(error);
   double top = -std::numeric_limits<double>::infinity();
   for (const int64_t row : RowsOf(p, f)) {
@@ -268,6 +274,13 @@ void Fields(FieldVisitor& io, Bucket& bucket) {
   if (bucket.id.size() != 8 || bucket.id.find_first_not_of("0123456789abcdef") != std::string::npos) {
     io.Wrong("id", "8 hexadecimal digits");
   }
+}
+
+std::vector<std::string> NeedsOf(const OwnedProblem& minimised) {
+  Key key("");
+  AddNeeds(minimised, &key);
+  std::istringstream words(key.Take());
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Behaviour& seen) {

@@ -38,6 +38,9 @@ struct Behaviour {
   std::vector<std::string> rules;  // Explanation::rules
 };
 
+// Returns the words of a key that say which options and special values the problem needs.
+std::vector<std::string> NeedsOf(const OwnedProblem& minimised);
+
 Bucket BucketOf(const OwnedProblem& minimised, const Finding& finding, const Behaviour& seen = {});
 
 }  // namespace plumbline::fuzz

@@ -50,6 +50,14 @@ void Walk(const fs::path& folder, CaseListing* listing) {
   if (code) listing->unreadable.push_back(folder.string() + ": " + code.message());
 }
 
+// Returns true for the folder of a campaign and for findings/ in it.
+bool IsCampaigns(const fs::path& folder) {
+  std::error_code code;
+  if (fs::exists(folder / kJournalName, code)) return true;
+  const fs::path whole = fs::weakly_canonical(folder, code);
+  return whole.filename() == "findings" && fs::exists(whole.parent_path() / kJournalName, code);
+}
+
 }  // namespace
 
 CaseListing ListCases(const fs::path& path) {
@@ -66,7 +74,11 @@ CaseListing ListCases(const fs::path& path) {
   }
   Walk(path, &listing);
   if (listing.files.empty() && listing.unreadable.empty()) {
-    listing.unreadable.push_back(path.string() + ": no case (*.safetensors) in this folder");
+    if (IsCampaigns(path)) {
+      listing.nothing_found = path.string() + ": this campaign has stored no finding";
+    } else {
+      listing.unreadable.push_back(path.string() + ": no case (*.safetensors) in this folder");
+    }
   }
   std::sort(listing.files.begin(), listing.files.end());
   std::sort(listing.unreadable.begin(), listing.unreadable.end());

@@ -23,13 +23,16 @@ struct CaseListing {
   std::vector<std::filesystem::path> files;  // sorted, each once
   // Paths that could not be read, one line each, "PATH: why"; a caller shows them.
   std::vector<std::string> unreadable;
+  // Says that a campaign stored no finding, which is no fault; empty elsewhere.
+  std::string nothing_found;
 };
 
 // Lists the case files that a path stands for. A file stands for itself, a folder for every
 // *.safetensors below it; links to folders are not followed. In a campaign's folder only findings/ and
 // slips/ count, since files in shrinking/ and faults/ are no findings. A valid safetensors file that is
 // no case, such as a dump, is passed over; any other fault of a file is reported by ReadCase. A folder
-// without a case is reported.
+// without a case is unreadable, but for that of a campaign, or its findings/, in which nothing was
+// found.
 CaseListing ListCases(const std::filesystem::path& path);
 
 }  // namespace plumbline::fuzz

@@ -32,7 +32,7 @@ void CaseFields(FieldVisitor& io, Case& c, std::optional<Expansion>& expansion) 
   if (io.Has("state", true)) io("state", c.state, kCaseStateNames);
   if (io.Has("bucket", !c.bucket.id.empty())) io("bucket", c.bucket);
   io("target", c.target);
-  io("why", c.why);
+  io("why", c.drawn_by);  // its name in files, which stay as they are, byte for byte
   io("recipe", c.recipe);
   io("finding", c.finding);
   if (io.Has("extra", !c.extra.is_null())) {
@@ -122,14 +122,15 @@ bool Same(const Finding& a, const Finding& b) {
   return a.kind == b.kind && a.output == b.output && a.row == b.row && a.column == b.column &&
          Same(a.got, b.got) && Same(a.expected, b.expected) && Same(a.bound, b.bound) &&
          Same(a.tightness, b.tightness) && a.arbiter == b.arbiter &&
-         a.arbiter_silent == b.arbiter_silent && a.what == b.what;
+         a.arbiter_silent == b.arbiter_silent && a.what == b.what && a.relation == b.relation &&
+         a.suspect == b.suspect && a.readings == b.readings;
 }
 
 }  // namespace
 
 bool Case::operator==(const Case& other) const {
   return problem == other.problem && state == other.state && target == other.target &&
-         why == other.why && recipe == other.recipe && Same(finding, other.finding) &&
+         drawn_by == other.drawn_by && recipe == other.recipe && Same(finding, other.finding) &&
          bucket == other.bucket;
 }
 

@@ -25,12 +25,12 @@ namespace plumbline::fuzz {
 struct Case {
   OwnedProblem problem;
   CaseState state = CaseState::kNew;
-  std::string target;  // the target that failed, e.g. "mutant:tail-unmasked"
-  std::string why;     // one line: why this matters
-  std::string recipe;  // the line that first showed it; empty if it did not come from one
-  Finding finding;     // what was seen on `target`
-  Bucket bucket;       // read off problem and finding; empty: not known yet
-  Json extra;          // object: versions, date, shrink log, history of the state; kept verbatim
+  std::string target;    // the target that failed, e.g. "mutant:tail-unmasked"
+  std::string drawn_by;  // one line: what the regime that drew it is for, or how else it was found
+  std::string recipe;    // the line that first showed it; empty if it did not come from one
+  Finding finding;       // what was seen on `target`
+  Bucket bucket;         // read off problem and finding; empty: not known yet
+  Json extra;            // object: versions, date, shrink log, history of the state; kept verbatim
   bool operator==(const Case&) const;  // all but `extra`
 };
 

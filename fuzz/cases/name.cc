@@ -9,6 +9,7 @@
 #include "fuzz/base/hash.h"
 #include "fuzz/base/text.h"
 #include "fuzz/cases/expansion.h"
+#include "fuzz/target/contracts.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -27,12 +28,15 @@ std::string NamePart(std::string_view text) {
   return part;
 }
 
+std::string Stem(std::string_view path) { return std::filesystem::path(path).stem().string(); }
+
 std::string TargetPart(const std::string& target) {
   constexpr std::string_view kPlugin = "plugin:";
-  if (target.starts_with(kPlugin)) {
-    return "plugin-" + NamePart(std::filesystem::path(target.substr(kPlugin.size())).stem().string());
-  }
-  return target.empty() ? "unknown" : NamePart(target);
+  const auto [plain, contract] = SplitTarget(target);
+  const std::string held = contract.empty() ? "" : "-" + NamePart(Stem(contract));
+  if (plain.starts_with(kPlugin))
+    return "plugin-" + NamePart(Stem(plain.substr(kPlugin.size()))) + held;
+  return plain.empty() ? "unknown" : NamePart(plain) + held;
 }
 
 }  // namespace
@@ -44,7 +48,13 @@ uint64_t ProblemHash(const OwnedProblem& problem) {
 }
 
 std::string CaseFileName(const Case& c) {
-  const uint64_t hash = ProblemHash(c.problem);
+  uint64_t hash = ProblemHash(c.problem);
+  // Two files of contracts may have one name in different folders.
+  if (const auto contract = SplitTarget(c.target).second; !contract.empty()) {
+    Fnv1a held(hash);
+    held.Add(contract);
+    hash = held.value();
+  }
   const std::string bucket = c.bucket.id.empty() ? BucketOf(c.problem, c.finding).id : c.bucket.id;
   return TargetPart(c.target) + "-" + NamePart(c.finding.Signature()) + "-" + bucket +
          Text("-%08" PRIx32 ".safetensors", static_cast<uint32_t>(hash ^ (hash >> 32)));

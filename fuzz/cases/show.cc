@@ -42,7 +42,9 @@ std::string Value(const HostTensor& t, int64_t i) {
   return std::string(digits, end) + Text(" (%a)", static_cast<double>(value));
 }
 
-std::string Number(double value) { return Text("%.17g (%a)", value, value); }
+std::string Exactly(double value) {
+  return std::isnan(value) ? "nan (nan)" : Text("%.17g (%a)", value, value);
+}
 
 void ShowTensor(std::string_view name, const HostTensor& t, int64_t row, int64_t column,
                 std::string* out) {
@@ -110,9 +112,9 @@ std::string ShowFinding(const Finding& f) {
   // Findings of these kinds are about an element's value; the others have no numbers.
   if (f.kind == FindingKind::kBound || f.kind == FindingKind::kNonFinite ||
       f.kind == FindingKind::kSign || f.kind == FindingKind::kNotZero) {
-    text += "    got       " + Number(f.got) + "\n";
-    text += "    expected  " + Number(f.expected) + "\n";
-    text += "    allowed   " + Number(f.bound) + "\n";
+    text += "    got       " + Exactly(f.got) + "\n";
+    text += "    expected  " + Exactly(f.expected) + "\n";
+    text += "    allowed   " + Exactly(f.bound) + "\n";
     text += Text("    ratio     %.4g\n", f.tightness);
   }
   if (!f.arbiter.empty()) text += "    arbiter   " + f.arbiter + "\n";
@@ -124,8 +126,8 @@ std::string ShowFinding(const Finding& f) {
 
 std::string Show(const Case& c) {
   const OwnedProblem& p = c.problem;
-  std::string out =
-      "state: " + std::string(Name(c.state)) + "\ntarget: " + c.target + "\nwhy: " + c.why + "\n";
+  std::string out = "state: " + std::string(Name(c.state)) + "\ntarget: " + c.target + "\n";
+  out += (c.recipe.empty() ? "origin: " : "drawn by: ") + c.drawn_by + "\n";
   out += "recipe: " + (c.recipe.empty() ? "(none: not from a recipe)" : c.recipe) + "\n";
   out += ShowFinding(c.finding);
   if (!c.bucket.id.empty()) out += "bucket: " + c.bucket.id + " " + c.bucket.key + "\n";

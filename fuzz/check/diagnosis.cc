@@ -3,8 +3,12 @@
 #include "fuzz/check/diagnosis.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cmath>
 #include <functional>
+#include <numbers>
 #include <optional>
+#include <utility>
 
 #include "fuzz/base/text.h"
 #include "fuzz/check/excerpt.h"
@@ -63,6 +67,17 @@ bool Drop(std::optional<HostTensor>* tensor) {
   return there;
 }
 
+// Takes the forward outputs as logarithms to base 2.
+bool ToNats(DumpExcerpt* e) {
+  for (auto* tensor : {&e->logprob, &e->entropy, &e->lse}) {
+    for (int64_t i = 0; *tensor && i < (*tensor)->size(); ++i) {
+      (*tensor)->SetFloat(
+          i, static_cast<float>(static_cast<double>((*tensor)->GetFloat(i)) * std::numbers::ln2));
+    }
+  }
+  return true;
+}
+
 bool Negate(std::optional<HostTensor>* tensor) {
   if (!*tensor) return false;
   for (int64_t i = 0; i < (*tensor)->size(); ++i) (*tensor)->SetFloat(i, -(*tensor)->GetFloat(i));
@@ -83,6 +98,22 @@ bool ScaleGradients(DumpExcerpt* e, const std::function<double(int64_t)>& factor
   return changed;
 }
 
+// Returns what the columns left out of the sum would be, if a number of them accounts for the error.
+std::vector<Hypothesis> MaskedColumns(const DumpExcerpt& excerpt, const oracle::Contract& contract,
+                                      int threads) {
+  const std::optional<int64_t> columns = UnmaskedColumns(excerpt, contract, threads);
+  if (!columns) return {};
+  const int64_t v = excerpt.weight.shape[0];
+  return {{Text("the last %" PRId64 " of %" PRId64
+                " columns are left out of the sum: padding that the kernel masks? Save weight[:%" PRId64
+                "] then",
+                v - *columns, v, *columns),
+           [k = *columns](DumpExcerpt* e, oracle::Contract*) {
+             e->weight.shape[0] = k;
+             return true;
+           }}};
+}
+
 std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
   const auto neighbour = [&dump](int64_t by) {
     return [&dump, by](int64_t row, int64_t) -> std::optional<int64_t> {
@@ -98,9 +129,9 @@ std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
        [](DumpExcerpt* e, oracle::Contract*) { return Drop(&e->temperature); }},
       {"logprob has the opposite sign (a loss of each row?)",
        [](DumpExcerpt* e, oracle::Contract*) { return Negate(&e->logprob); }},
-      {"each row was given the label of the row after it",
+      {"each row was given the next row's label",
        [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(1)); }},
-      {"each row was given the label of the row before it",
+      {"each row was given the previous row's label",
        [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(-1)); }},
       {"labels are looked up one column too far on",
        [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, further(1)); }},
@@ -116,6 +147,8 @@ std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
          contract->plain_entropy = true;
          return e->entropy.has_value();
        }},
+      {"the values are in bits (logarithms to base 2), not in nats",
+       [](DumpExcerpt* e, oracle::Contract*) { return ToNats(e); }},
   };
 }
 
@@ -159,7 +192,7 @@ std::vector<Hypothesis> BackwardHypotheses(const Dump& dump, int64_t counted) {
 
 bool FailsIn(const DumpVerdict& verdict, Output output) {
   return std::any_of(verdict.outputs.begin(), verdict.outputs.end(), [&](const JudgedOutput& o) {
-    return o.verdict.output == output && o.verdict.fail > 0;
+    return o.verdict.output == output && o.wrong() > 0;
   });
 }
 
@@ -195,29 +228,61 @@ std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdi
   return at;
 }
 
-std::string Consistent(const std::string& what, size_t rows) {
-  return "consistent with this: " + what +
-         Text(" (%zu rows judged again on that assumption pass)", rows);
+// Tries one after another on the excerpt, and those that fit also on the gradients of its rows in
+// `gradients`, if those fail as well.
+void Try(const std::vector<Hypothesis>& hypotheses, const DumpExcerpt& excerpt,
+         const DumpExcerpt* gradients, const oracle::Contract& contract,
+         const JudgeDumpOptions& options, std::vector<Diagnosis>* diagnoses) {
+  const auto fits = [&](const Hypothesis& hypothesis, DumpExcerpt other) {
+    oracle::Contract assumed = contract;
+    return hypothesis.assume(&other, &assumed) && Fits(other, assumed, options);
+  };
+  for (const Hypothesis& hypothesis : hypotheses) {
+    if (!fits(hypothesis, excerpt)) continue;
+    Diagnosis diagnosis{hypothesis.sentence,
+                        Text("%zu rows judged again on that assumption pass", excerpt.rows.size()),
+                        {}};
+    const kernel::Results there = excerpt.results();
+    for (const Output o : oracle::kOutputs) {
+      if (oracle::Find(there, o)) diagnosis.explains.push_back(o);
+    }
+    if (gradients != nullptr && fits(hypothesis, *gradients)) {
+      diagnosis.explains.push_back(Output::kGradHidden);
+    }
+    diagnoses->push_back(std::move(diagnosis));
+  }
 }
 
-void Try(const std::vector<Hypothesis>& hypotheses, const DumpExcerpt& excerpt,
-         const oracle::Contract& contract, const JudgeDumpOptions& options,
-         std::vector<std::string>* sentences) {
-  for (const Hypothesis& hypothesis : hypotheses) {
-    DumpExcerpt other = excerpt;
-    oracle::Contract assumed = contract;
-    if (!hypothesis.assume(&other, &assumed) || !Fits(other, assumed, options)) continue;
-    sentences->push_back(Consistent(hypothesis.sentence, other.rows.size()));
+// A loss that is another of the usual reductions of the same rows, which a factor tells.
+void DiagnoseLoss(const kernel::Problem& p, int64_t counted, const OutputVerdict& loss,
+                  std::vector<Diagnosis>* diagnoses) {
+  const oracle::Element& e = loss.expected;
+  if (e.expect != oracle::Expect::kFinite || counted < 1) return;
+  const auto n = static_cast<double>(counted);
+  const bool mean = p.reduction == kernel::Reduction::kMean;
+  const std::pair<double, std::string> factors[] = {
+      {mean ? n : 1 / n, mean ? "loss is the sum over the rows, not their mean"
+                              : "loss is the mean over the rows, not their sum"},
+      {mean ? n / static_cast<double>(p.rows()) : 1, "loss was divided by all rows, ignored ones too"},
+      {-1, "loss has the opposite sign"},
+      {1 / std::numbers::ln2, "loss is in bits (logarithms to base 2), not in nats"}};
+  for (const auto& [factor, what] : factors) {
+    const double allowed = std::fabs(factor) * (e.bound + e.radius) + std::fabs(loss.got) * 0x1p-23;
+    if (factor == 1 || !(std::fabs(loss.got - factor * e.value) <= allowed)) continue;
+    diagnoses->push_back(
+        {what,
+         Text("%.9g is %.9g times the %.9g that is required", loss.got, factor, e.value),
+         {Output::kLoss}});
   }
 }
 
 }  // namespace
 
-std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Results& results,
-                                  const oracle::Contract& contract, const DumpVerdict& verdict,
-                                  const JudgeDumpOptions& options) {
-  std::vector<std::string> sentences;
-  if (verdict.interrupted) return sentences;
+std::vector<Diagnosis> Diagnose(const DumpSample& sample, const kernel::Results& results,
+                                const oracle::Contract& contract, const DumpVerdict& verdict,
+                                const JudgeDumpOptions& options) {
+  std::vector<Diagnosis> diagnoses;
+  if (verdict.interrupted) return diagnoses;
   int64_t counted = options.counted_rows.value_or(0);
   for (int64_t i = 0; !options.counted_rows && i < sample.problem().rows(); ++i) {
     counted += oracle::ReadInt(sample.problem().labels, i) != sample.problem().ignore_index;
@@ -225,6 +290,9 @@ std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Result
   const int64_t most = RowsToTry(sample.problem());
   const bool forward = std::any_of(std::begin(kForward), std::end(kForward),
                                    [&](Output o) { return FailsIn(verdict, o); });
+  const bool backward = FailsIn(verdict, Output::kGradHidden);
+  kernel::Results gradient;
+  gradient.grad_hidden = results.grad_hidden;
   if (forward) {
     kernel::Results failing = results;
     for (const Output o : kForward) {
@@ -234,20 +302,30 @@ std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Result
     const std::vector<int64_t> at = Suspects(sample, verdict, true, most);
     if (!at.empty()) {
       const DumpExcerpt excerpt(sample, failing, at, counted);
-      Try(ForwardHypotheses(sample.dump()), excerpt, contract, options, &sentences);
+      const DumpExcerpt gradients(sample, gradient, at, counted);
+      std::vector<Hypothesis> hypotheses = ForwardHypotheses(sample.dump());
+      for (Hypothesis& masked : MaskedColumns(excerpt, contract, options.threads)) {
+        hypotheses.push_back(std::move(masked));
+      }
+      Try(hypotheses, excerpt, backward ? &gradients : nullptr, contract, options, &diagnoses);
       if (!options.Interrupted()) {
-        DiagnoseLogits(excerpt, contract, options.threads, &sentences);
+        DiagnoseLogits(excerpt, contract, options.threads, &diagnoses);
       }
     }
   }
-  if (FailsIn(verdict, Output::kGradHidden)) {
-    kernel::Results failing;
-    failing.grad_hidden = results.grad_hidden;
-    const std::vector<int64_t> at = Suspects(sample, verdict, false, most);
-    const DumpExcerpt excerpt(sample, failing, at, counted);
-    Try(BackwardHypotheses(sample.dump(), counted), excerpt, contract, options, &sentences);
+  for (const JudgedOutput& o : verdict.outputs) {
+    if (o.verdict.output != Output::kLoss || o.wrong() == 0) continue;
+    DiagnoseLoss(sample.problem(), counted, o.verdict, &diagnoses);
   }
-  return sentences;
+  const bool explained = std::any_of(diagnoses.begin(), diagnoses.end(), [](const Diagnosis& d) {
+    return std::find(d.explains.begin(), d.explains.end(), Output::kGradHidden) != d.explains.end();
+  });
+  if (backward && !explained) {
+    const std::vector<int64_t> at = Suspects(sample, verdict, false, most);
+    const DumpExcerpt excerpt(sample, gradient, at, counted);
+    Try(BackwardHypotheses(sample.dump(), counted), excerpt, nullptr, contract, options, &diagnoses);
+  }
+  return diagnoses;
 }
 
 }  // namespace plumbline::fuzz

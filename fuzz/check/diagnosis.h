@@ -13,13 +13,22 @@
 #include "fuzz/check/sample.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
+#include "oracle/output.h"
 
 namespace plumbline::fuzz {
 
-// Returns one sentence for each hypothesis that fits. `results`, `verdict` and options are those of
+struct Diagnosis {
+  std::string what;                      // "the temperature was not applied"
+  std::string ground;                    // "5 rows judged again on that assumption pass"
+  std::vector<oracle::Output> explains;  // those of the outputs that fail
+
+  std::string Sentence() const { return "consistent with this: " + what + " (" + ground + ")"; }
+};
+
+// Returns each hypothesis that fits. `results`, `verdict` and options are those of
 // JudgeDump.
-std::vector<std::string> Diagnose(const DumpSample& sample, const kernel::Results& results,
-                                  const oracle::Contract& contract, const DumpVerdict& verdict,
-                                  const JudgeDumpOptions& options);
+std::vector<Diagnosis> Diagnose(const DumpSample& sample, const kernel::Results& results,
+                                const oracle::Contract& contract, const DumpVerdict& verdict,
+                                const JudgeDumpOptions& options);
 
 }  // namespace plumbline::fuzz

@@ -11,6 +11,7 @@
 
 #include "fuzz/base/json.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/check/dump_shapes.h"
 #include "fuzz/problem/safetensors.h"
 #include "fuzz/problem/values.h"
 #include "kernel/linear_cross_entropy.h"
@@ -89,9 +90,13 @@ Refusal CheckOutputs(const Dump& dump) {
     const std::vector<int64_t> wanted =
         o == Output::kLoss ? std::vector<int64_t>{} : std::vector<int64_t>{n};
     const std::vector<int64_t> shape(tensor->shape, tensor->shape + tensor->rank);
+    if (o == Output::kLoss && shape == std::vector<int64_t>{n} && n != 1) {
+      return "loss: shape " + ShapeText(shape) +
+             " is one value a row: store -loss as logprob and no loss, with reduction none";
+    }
     if (shape != wanted) {
       return name + ": shape " + ShapeText(shape) + ", must be " + ShapeText(wanted) +
-             (o == Output::kLoss ? "" : ", one value a row of hidden");
+             (o == Output::kLoss ? "" : ", one value a row of hidden") + Flattened(*tensor, n);
     }
   }
   const bool has_gradient = dump.output(Output::kGradHidden) || dump.output(Output::kGradWeight);
@@ -131,6 +136,7 @@ Refusal Read(Dump* dump) {
   for (const auto& [name, tensor] : content->tensors) {
     if (why = Misaligned(name, tensor); !why.empty()) return why;
   }
+  const std::string found = Listed(content->tensors);
   const auto take = [&](std::string_view name) -> std::optional<ConstTensor> {
     auto node = content->tensors.extract(std::string(name));
     return node.empty() ? std::nullopt : std::optional(node.mapped());
@@ -139,7 +145,7 @@ Refusal Read(Dump* dump) {
   for (const auto& [name, place] : {std::pair("hidden", &p.hidden), std::pair("weight", &p.weight),
                                     std::pair("labels", &p.labels)}) {
     const std::optional<ConstTensor> tensor = take(name);
-    if (!tensor) return "tensor \"" + std::string(name) + "\" is missing";
+    if (!tensor) return Missing(name, found);
     *place = *tensor;
   }
   p.temperature = take("temperature");
@@ -149,6 +155,8 @@ Refusal Read(Dump* dump) {
   for (const auto& [name, tensor] : content->tensors) dump->unknown.push_back(name);
 
   if (why = ReadOptions(content->metadata, dump); !why.empty()) return why;
+  TakeScalars(dump);
+  if (why = CheckShapes(*dump); !why.empty()) return why;
   if (why = CheckArguments(*dump); !why.empty()) return why;
   if (why = CheckOutputs(*dump); !why.empty()) return why;
   for (int64_t i = 0; i < p.rows(); ++i)

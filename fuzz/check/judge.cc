@@ -7,6 +7,7 @@
 
 #include "fuzz/base/text.h"
 #include "fuzz/examine/second_opinion.h"
+#include "fuzz/examine/tiers.h"
 #include "oracle/arbiter.h"
 #include "oracle/output.h"
 
@@ -68,6 +69,7 @@ void Arbitrate(const kernel::Problem& problem, const oracle::Promises& promises,
     const double cost = arbiter.Cost(v.output, v.row, v.column);
     if (cost > cost_left) {
       output.arbiter_silent = TooDear(cost);
+      output.arbiter_seconds = cost / kArbiterCostASecond;
       continue;
     }
     cost_left -= cost;
@@ -77,24 +79,53 @@ void Arbitrate(const kernel::Problem& problem, const oracle::Promises& promises,
   }
 }
 
-// Judges one set of results and adds to the verdict.
+// Returns the readings of one output that is suspect.
+std::vector<SuspectReading> ReadingsOf(const kernel::Problem& problem, const kernel::Results& results,
+                                       Output output, const Description& description,
+                                       const oracle::SweepOptions& options) {
+  std::vector<Finding> finding(1);
+  finding[0].suspect = true;
+  finding[0].output = oracle::Name(output);
+  const auto passes = [&](const oracle::Contract& contract, Output) {
+    kernel::Results only;
+    oracle::Find(&only, output) = oracle::Find(results, output);
+    return oracle::JudgeProblem(problem, only, contract, options).outputs.front().fail == 0;
+  };
+  AddReadings(description, passes, &finding);
+  return std::move(finding[0].readings);
+}
+
+// Judges one set of results and adds to the verdict. What is watched is judged by the declared contract
+// if something fails.
 void Judge(const kernel::Problem& problem, const kernel::Results& results, const DumpSample& sample,
-           const oracle::Contract& contract, const oracle::SweepOptions& options,
+           const Description& description, const oracle::SweepOptions& options,
            std::vector<Watched>* watched, DumpVerdict* verdict) {
   if (verdict->interrupted) return;
-  std::vector<Watched> mine = WatchRows(results, problem.rows());
-  oracle::Judgement judgement = oracle::JudgeProblem(problem, results, contract, options, &mine);
-  if (verdict->fault.empty()) verdict->fault = std::move(judgement.fault);
+  std::vector<Watched> mine;
+  const TieredJudgement tiered =
+      std::move(JudgeInTiers(description, [&](const oracle::Contract& contract) {
+                  mine = WatchRows(results, problem.rows());
+                  return std::vector{oracle::JudgeProblem(problem, results, contract, options, &mine)};
+                }).front());
+  const oracle::Judgement& judgement = tiered.judgement;
+  if (verdict->fault.empty()) verdict->fault = judgement.fault;
   verdict->interrupted = judgement.interrupted;
-  for (OutputVerdict& v : judgement.outputs) {
+  for (size_t at = 0; at < judgement.outputs.size(); ++at) {
+    const OutputVerdict& v = judgement.outputs[at];
     JudgedOutput output;
     output.verdict = v;
+    output.suspect = tiered.suspect[at];
+    if (tiered.IsSuspect(at) && !judgement.interrupted) {
+      output.readings = ReadingsOf(problem, results, v.output, description, options);
+    }
     output.dump_row = v.row;
+    output.dtype = oracle::Find(results, v.output)->dtype;
     if (v.row >= 0 && (IsPerRow(v.output) || v.output == Output::kGradHidden)) {
       output.dump_row = sample.rows()[static_cast<size_t>(v.row)];
     }
     verdict->judged += v.pass + v.fail;
-    verdict->wrong += v.fail;
+    verdict->wrong += output.wrong();
+    verdict->suspect += output.suspect;
     verdict->conventions.Add(v.conventions);
     verdict->outputs.push_back(std::move(output));
   }
@@ -104,7 +135,7 @@ void Judge(const kernel::Problem& problem, const kernel::Results& results, const
 }  // namespace
 
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
-                      const oracle::Contract& contract, const JudgeDumpOptions& options) {
+                      const Description& description, const JudgeDumpOptions& options) {
   DumpVerdict verdict;
   std::vector<Watched> watched;
   kernel::Results first = results;
@@ -114,13 +145,13 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
     plain.grad_logprob.reset();  // a scalar with a reduction, one value a row without
     kernel::Results logprob;
     logprob.logprob = std::exchange(first.logprob, std::nullopt);
-    Judge(plain, logprob, sample, contract, options, &watched, &verdict);
+    Judge(plain, logprob, sample, description, options, &watched, &verdict);
   }
-  Judge(sample.problem(), first, sample, contract, options, &watched, &verdict);
+  Judge(sample.problem(), first, sample, description, options, &watched, &verdict);
   if (verdict.interrupted) return verdict;
   verdict.wrong_rows = WrongRows(watched, sample);
-  if (verdict.wrong > 0 && verdict.fault.empty()) {
-    Arbitrate(sample.problem(), contract.promises, options, &verdict);
+  if (verdict.wrong + verdict.suspect > 0 && verdict.fault.empty()) {
+    Arbitrate(sample.problem(), description.contract.promises, options, &verdict);
   }
   return verdict;
 }

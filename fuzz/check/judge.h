@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "fuzz/check/sample.h"
+#include "fuzz/examine/result.h"
+#include "fuzz/target/description.h"
 #include "kernel/problem.h"
-#include "oracle/contract.h"
 #include "oracle/judge/judge.h"
 #include "oracle/verdict/verdict.h"
 
@@ -24,10 +25,17 @@ struct JudgeDumpOptions : oracle::SweepOptions {
 };
 
 struct JudgedOutput {
-  oracle::OutputVerdict verdict;  // its row is that of the sample
-  int64_t dump_row = -1;          // the same in the dump; for grad_weight the column of the vocabulary
-  std::string arbiter;            // 40 digits of the worst element, if it failed and was asked about
-  std::string arbiter_silent;     // why it was not asked, if the output failed
+  oracle::OutputVerdict
+      verdict;          // its row is that of the sample; `fail` counts suspect elements as well
+  int64_t suspect = 0;  // elements that break what is assumed alone (fuzz/examine/tiers.h)
+  std::vector<SuspectReading> readings;  // where all that fail are suspect
+  int64_t dump_row = -1;       // the same in the dump; for grad_weight the column of the vocabulary
+  std::string arbiter;         // 40 digits of the worst element, if it failed and was asked about
+  std::string arbiter_silent;  // why it was not asked, if the output failed
+  double arbiter_seconds = 0;  // about what it would have taken, where that alone is why
+  kernel::DType dtype = kernel::DType::kF32;  // of the results
+
+  int64_t wrong() const { return verdict.fail - suspect; }
 };
 
 struct DumpVerdict {
@@ -36,7 +44,7 @@ struct DumpVerdict {
   // more than kMaxWatchedRows rows.
   std::vector<int64_t> wrong_rows;
   int64_t judged = 0;  // elements that passed or failed
-  int64_t wrong = 0;
+  int64_t wrong = 0, suspect = 0;
   oracle::ConventionsSeen conventions;
   std::string fault;         // not empty: the harness contradicted itself
   bool interrupted = false;  // true if not everything was judged
@@ -44,8 +52,9 @@ struct DumpVerdict {
 
 inline constexpr int64_t kMaxWatchedRows = 4096;
 
-// With a reduction, logprob is judged as that of the same problem without one.
+// Judges by the description's contract, and by what is assumed of the keys that it leaves out. With a
+// reduction, logprob is judged as that of the same problem without one.
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
-                      const oracle::Contract& contract, const JudgeDumpOptions& options);
+                      const Description& description, const JudgeDumpOptions& options);
 
 }  // namespace plumbline::fuzz

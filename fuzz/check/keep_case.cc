@@ -101,7 +101,7 @@ DumpCase KeepDumpCase(const DumpSample& sample, const DumpVerdict& verdict, uint
     FailingProblem start;
     start.problem = Own(excerpt, sample.Wanted());
     start.seed = seed;
-    start.why = "found in a dump of a real run";
+    start.drawn_by = "found in a dump of a real run";
     const Judged judged = runner->RunAndConfirm(RequestFor(start.problem, seed));
     if (judged.kind != Judged::Kind::kJudged) {
       kept.what = judged.kind == Judged::Kind::kUnavailable ? judged.error : "interrupted";

@@ -7,16 +7,24 @@
 
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "fuzz/check/diagnosis.h"
 #include "fuzz/check/excerpt.h"
 #include "oracle/contract.h"
 
 namespace plumbline::fuzz {
 
-// Adds a sentence for each hypothesis that fits the excerpt, all of whose rows are wrong.
+// Adds each hypothesis that fits the excerpt, all of whose rows are wrong.
 void DiagnoseLogits(const DumpExcerpt& excerpt, const oracle::Contract& contract, int threads,
-                    std::vector<std::string>* sentences);
+                    std::vector<Diagnosis>* diagnoses);
+
+// Returns the number of leading columns that account for the error of lse, or of logprob, in every row,
+// where the last ones are left out of the sum: a padded vocabulary that the kernel masks. The rows of
+// the weight that are zero at its end decide among several. nullopt if no number does.
+std::optional<int64_t> UnmaskedColumns(const DumpExcerpt& excerpt, const oracle::Contract& contract,
+                                       int threads);
 
 }  // namespace plumbline::fuzz

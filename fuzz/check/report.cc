@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
+#include <map>
 #include <string_view>
 
 #include "fuzz/base/table.h"
@@ -37,7 +39,7 @@ std::string Required(const oracle::Element& e) {
     case oracle::Expect::kUnspecified:
       return "anything";
     default:
-      return Text("%.9g +- %.3g", e.value, e.bound);
+      return Allowed(e.value, e.bound);
   }
 }
 
@@ -45,34 +47,122 @@ std::string WorstPlace(const JudgedOutput& o) {
   return o.verdict.row < 0 ? "-" : Place(oracle::Name(o.verdict.output), o.dump_row, o.verdict.column);
 }
 
+// A gradient of 16 bits, whose rounding alone makes up to 1 of error/bound.
+bool RoundedTo16(const JudgedOutput& o) {
+  const Output output = o.verdict.output;
+  return (output == Output::kGradHidden || output == Output::kGradWeight) && o.verdict.row >= 0 &&
+         o.dtype != kernel::DType::kF32;
+}
+
 std::vector<std::string> Row(const JudgedOutput& o) {
   const OutputVerdict& v = o.verdict;
   const bool none = v.row < 0;
   return {std::string(oracle::Name(v.output)),
           Text("%" PRId64, v.pass + v.fail),
-          Text("%" PRId64, v.fail),
+          Text("%" PRId64, o.wrong()),
+          Text("%" PRId64, o.suspect),
           Text("%" PRId64, v.vacuous),
           Text("%" PRId64, v.unspecified),
-          none ? "-" : Text("%.3g", v.tightness),
+          none ? "-" : Text("%.3g", v.tightness) + (RoundedTo16(o) ? " *" : ""),
           WorstPlace(o),
-          none ? "-" : Text("%.9g", v.got),
+          none ? "-" : Number(v.got),
           none ? "-" : Required(v.expected)};
 }
 
-std::string Wrong(const JudgedOutput& o) {
+// A row that the definition answers with 0 because its label is ignore_index.
+bool IsIgnoredRow(const DumpSample& sample, const JudgedOutput& o) {
+  const kernel::Problem& p = sample.problem();
+  const bool by_row = o.verdict.output != Output::kLoss && o.verdict.output != Output::kGradWeight;
+  return by_row && o.verdict.row >= 0 && oracle::ReadInt(p.labels, o.verdict.row) == p.ignore_index;
+}
+
+std::string Wrong(const DumpSample& sample, const JudgedOutput& o) {
   const OutputVerdict& v = o.verdict;
-  std::string text =
-      "wrong: " + WorstPlace(o) + Text(" = %.9g where ", v.got) + Required(v.expected) + " is required";
+  std::string text = (o.wrong() > 0 ? "wrong: " : "suspect: ") + WorstPlace(o) + " = " + Number(v.got) +
+                     " where " + Required(v.expected) + " is required";
   if (v.failure == oracle::Failure::kBound) {
     text += Text(" (off by %.3g times the bound)", v.tightness);
   }
   // A wrong sign is named also where none was promised and the bound is what fails.
   if (v.output == Output::kLogprob && v.got > 0) text += "; a log-probability is never positive";
   if (v.output == Output::kEntropy && v.got < 0) text += "; an entropy is never negative";
-  text += "\n       ";
-  text += o.arbiter.empty() ? "the arbiter was not asked: " + o.arbiter_silent
-                            : "the arbiter agrees: " + o.arbiter;
-  return text + "\n";
+  if (IsIgnoredRow(sample, o)) {
+    text += Text("\n       row %" PRId64 " is ignored (label %" PRId64 ")", o.dump_row,
+                 sample.problem().ignore_index);
+    if (v.output != Output::kGradHidden) {
+      text +=
+          ", and this contract promises 0 there; by the bounds of a black box (no --target, no "
+          "--contract) any value is a convention";
+    }
+  }
+  text += "\n";
+  if (!o.arbiter.empty()) text += "       the arbiter (1280 bits) agrees: " + o.arbiter + "\n";
+  for (const SuspectReading& reading : o.readings) {
+    text +=
+        "       no defect if " + reading.what + ": declare " + reading.opt_out + " in its contract\n";
+  }
+  return text;
+}
+
+// Returns what the arbiter was not asked about, one line for each reason.
+std::string NotConfirmed(const std::vector<JudgedOutput>& outputs) {
+  std::map<std::string, std::string> others;  // outputs by reason
+  std::string dear;
+  double seconds = 0;
+  const auto add = [](std::string* list, const JudgedOutput& o) {
+    *list += (list->empty() ? "" : ", ") + std::string(oracle::Name(o.verdict.output));
+  };
+  for (const JudgedOutput& o : outputs) {
+    if (o.arbiter_silent.empty()) continue;
+    add(o.arbiter_seconds > 0 ? &dear : &others[o.arbiter_silent], o);
+    seconds += o.arbiter_seconds;
+  }
+  constexpr std::string_view kHead = "not confirmed by the arbiter, at 1280 bits: ";
+  std::string text;
+  for (const auto& [reason, list] : others) text += std::string(kHead) + list + ": " + reason + "\n";
+  if (dear.empty()) return text;
+  const double minutes = std::ceil(seconds / 60);
+  return text + std::string(kHead) + dear +
+         (seconds < 60 ? Text(" (about %.0f s; --arbiter %.0fs asks it)\n", std::ceil(seconds),
+                              std::ceil(seconds))
+                       : Text(" (about %.0f min; --arbiter %.0fm asks it)\n", minutes, minutes));
+}
+
+std::string NamesOf(const std::vector<Output>& outputs) {
+  std::string text;
+  for (const Output o : outputs) text += (text.empty() ? "" : ", ") + std::string(oracle::Name(o));
+  return text;
+}
+
+// The first line: the verdict, and its cause in words where one is known.
+std::string Headline(const DumpSample& sample, const DumpReport& report) {
+  const DumpVerdict& verdict = report.verdict;
+  std::vector<Output> failing;
+  for (const JudgedOutput& o : verdict.outputs) {
+    if (o.verdict.fail > 0) failing.push_back(o.verdict.output);
+  }
+  if (failing.empty()) {
+    return Text("nothing wrong in %" PRId64 " elements of ", verdict.judged) + [&] {
+      std::vector<Output> judged;
+      for (const JudgedOutput& o : verdict.outputs) judged.push_back(o.verdict.output);
+      return NamesOf(judged);
+    }() + "\n";
+  }
+  const std::string rows =
+      verdict.wrong_rows.empty()
+          ? ""
+          : Text("%zu of %zu rows", verdict.wrong_rows.size(), sample.rows().size());
+  const std::string head = verdict.wrong > 0 ? "WRONG: " : "SUSPECT: ";
+  if (report.diagnosis.empty()) {
+    return head + NamesOf(failing) + (rows.empty() ? "" : " (" + rows + ")") +
+           (verdict.wrong > 0 ? "; none of the mistakes that are tried explains it\n" : "\n");
+  }
+  std::string text;
+  for (const Diagnosis& d : report.diagnosis) {
+    text += (text.empty() ? head : "   and: ") + d.what + " (" + (rows.empty() ? "" : rows + "; ") +
+            "explains " + NamesOf(d.explains) + ")\n";
+  }
+  return text;
 }
 
 // Returns "3, 17, 40 (3 of the 64 looked at)", cut after a few rows.
@@ -117,20 +207,32 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   const Dump& dump = sample.dump();
   const kernel::Problem& p = dump.problem;
   std::string text =
-      dump.path.string() +
+      Headline(sample, report) + dump.path.string() +
       Text(": N=%" PRId64 " V=%" PRId64 " H=%" PRId64 " ", p.rows(), p.vocab(), p.hidden_size()) +
       std::string(kernel::Name(p.hidden.dtype)) + ", reduction " +
       std::string(NameOf(p.reduction, kReductionNames)) +
       Text(", ignore_index %" PRId64 "\n", p.ignore_index);
   text += Text("%zu of %" PRId64 " rows looked at; judged: ", sample.rows().size(), p.rows()) +
-          report.judged + ", by the bounds of " + report.contract + "\n\n";
-  std::vector<std::vector<std::string>> rows = {{"output", "judged", "wrong", "vacuous", "unspecified",
-                                                 "error/bound", "at worst", "got", "required"}};
-  for (const JudgedOutput& o : report.verdict.outputs) rows.push_back(Row(o));
-  text += Table(rows) + "\n";
-  for (const JudgedOutput& o : report.verdict.outputs) {
-    if (o.verdict.fail > 0) text += Wrong(o);
+          report.judged + ", by the bounds of " + report.contract + "\n";
+  if (report.assumed) {
+    text +=
+        "no contract is given: an error is allowed if any kernel that accumulates in fp32 may make it "
+        "(--contract or --target narrows that)\n";
   }
+  text += "\n";
+  std::vector<std::vector<std::string>> rows = {{"output", "judged", "wrong", "suspect", "vacuous",
+                                                 "unspecified", "error/bound", "at worst", "got",
+                                                 "required"}};
+  for (const JudgedOutput& o : report.verdict.outputs) rows.push_back(Row(o));
+  text += Table(rows);
+  if (std::ranges::any_of(report.verdict.outputs, RoundedTo16)) {
+    text += "* of 16 bits: rounding the output alone makes up to 1\n";
+  }
+  text += "\n";
+  for (const JudgedOutput& o : report.verdict.outputs) {
+    if (o.verdict.fail > 0) text += Wrong(sample, o);
+  }
+  text += NotConfirmed(report.verdict.outputs);
   if (!report.verdict.wrong_rows.empty()) {
     text += "rows whose logprob, entropy or lse is wrong: " +
             RowList(report.verdict.wrong_rows, sample.rows().size()) + "\n";
@@ -138,8 +240,9 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   for (const std::string& line : ConventionLines(report.verdict.conventions)) {
     text += "convention: " + line + "\n";
   }
-  for (const std::string& line : report.diagnosis) text += "diagnosis: " + line + "\n";
+  for (const Diagnosis& d : report.diagnosis) text += "diagnosis: " + d.Sentence() + "\n";
   for (const std::string& line : report.not_looked_at) text += "not looked at: " + line + "\n";
+  for (const std::string& line : report.cannot_show) text += "cannot show: " + line + "\n";
   return text;
 }
 
@@ -161,7 +264,9 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
     Json output;
     output["output"] = oracle::Name(v.output);
     output["pass"] = v.pass;
-    output["fail"] = v.fail;
+    output["fail"] = o.wrong();
+    output["suspect"] = o.suspect;
+    for (const SuspectReading& reading : o.readings) output["readings"].Append(ToJson(reading));
     output["vacuous"] = v.vacuous;
     output["unspecified"] = v.unspecified;
     output["tightness"] = v.tightness;
@@ -183,7 +288,9 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
   json["wrong_rows"] = list(report.verdict.wrong_rows);
   json["not_looked_at"] = list(report.not_looked_at);
   json["conventions"] = ConventionsJson(report.verdict.conventions);
-  json["diagnosis"] = list(report.diagnosis);
+  json["diagnosis"] = Json(Json::Array{});
+  for (const Diagnosis& d : report.diagnosis) json["diagnosis"].Append(d.Sentence());
+  json["cannot_show"] = list(report.cannot_show);
   return json;
 }
 

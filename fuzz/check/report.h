@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fuzz/base/json.h"
+#include "fuzz/check/diagnosis.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 
@@ -16,9 +17,11 @@ namespace plumbline::fuzz {
 struct DumpReport {
   std::string judged;    // "what the dump holds" or "mutant:x, run on these rows"
   std::string contract;  // whose bounds they are: "a black box", "host"
+  bool assumed = false;  // nobody named that contract
   DumpVerdict verdict;
   std::vector<std::string> not_looked_at;  // one line each, with the reason
-  std::vector<std::string> diagnosis;      // one sentence each
+  std::vector<Diagnosis> diagnosis;
+  std::vector<std::string> cannot_show;  // what the contract allows, where it leaves keys out
 };
 
 // Returns everything except the verdict line.

@@ -4,11 +4,11 @@
 
 #include <utility>
 
-#include "fuzz/base/regular_file.h"
 #include "fuzz/check/diagnosis.h"
 #include "fuzz/check/report.h"
 #include "fuzz/examine/second_opinion.h"
 #include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
 
@@ -38,21 +38,17 @@ Checked CheckSession::Check(const std::filesystem::path& path) {
 
 bool CheckSession::ReadContract() {
   std::string error;
-  if (!options_.contract.empty()) {
-    constexpr uint64_t kMaxDescription = uint64_t{1} << 20;
-    const std::optional<std::string> text = ReadRegular(options_.contract, kMaxDescription, &error);
-    if (!text) return Fail(ExitStatus::kUsage, error);
-    const std::optional<Description> description = ParseDescription(*text, &error);
-    if (!description) return Fail(ExitStatus::kUsage, options_.contract.string() + ": " + error);
-    contract_name_ = description->name;
-    contract_ = description->contract;
-  } else if (target_.empty()) {
-    contract_name_ = "a black box";
+  if (!options_.contract.empty() || target_.empty()) {
+    const std::optional<NamedDescription> held =
+        DescriptionOf(options_.contract.empty() ? std::string(kBlackBox) : options_.contract, &error);
+    if (!held) return Fail(ExitStatus::kUsage, error);
+    contract_name_ = options_.contract.empty() ? "a black box" : held->name;
+    description_ = held->description;
   } else {
     const std::unique_ptr<Target> target = LoadTarget(target_, &error);
     if (!target) return Fail(ExitStatus::kUnavailable, error);
     contract_name_ = target_;
-    contract_ = target->description().contract;
+    description_ = target->description();
   }
   return true;
 }
@@ -69,7 +65,7 @@ void CheckSession::CheckRun() {
   if (run.kind() != DumpRun::Kind::kRan) return Explain(run);
   if (options_.contract.empty()) {
     contract_name_ = target_;
-    contract_ = run.description().contract;
+    description_ = run.description();
   } else if (!ReadContract()) {
     return;
   }
@@ -115,20 +111,22 @@ void CheckSession::Judge(const kernel::Results& results, bool ran) {
   DumpReport report;
   report.judged = ran ? "what " + target_ + " makes of its inputs" : "what the dump holds";
   report.contract = contract_name_;
-  report.verdict = JudgeDump(*sample_, results, contract_, judging);
-  report.diagnosis = Diagnose(*sample_, results, contract_, report.verdict, judging);
+  report.assumed = !ran && options_.contract.empty() && target_.empty();
+  report.verdict = JudgeDump(*sample_, results, description_, judging);
+  report.diagnosis = Diagnose(*sample_, results, description_.contract, report.verdict, judging);
   report.not_looked_at = NotLookedAt(*sample_, ran);
   if (interrupt_.load()) {  // a part of a verdict is not reported
     checked_.status = ExitStatus::kInterrupted;
     return;
   }
+  if (description_.assumptions.any()) report.cannot_show = NotShown(description_);
   checked_.text = DumpReportText(*sample_, report);
   checked_.json = DumpReportJson(*sample_, report);
   for (const JudgedOutput& o : report.verdict.outputs) checked_.findings += o.verdict.fail > 0;
   if (!report.verdict.fault.empty()) {
     Fail(ExitStatus::kFault, report.verdict.fault);
   } else if (checked_.findings > 0) {
-    checked_.status = ExitStatus::kFindings;
+    checked_.status = report.verdict.wrong > 0 ? ExitStatus::kFindings : ExitStatus::kSuspect;
     if (ran) wrong_ = std::move(report.verdict);
   } else if (report.verdict.judged == 0) {
     Fail(ExitStatus::kUsage, dump_->path.string() + ": nothing in it could be judged");
@@ -139,6 +137,16 @@ std::optional<DumpCase> CheckSession::Keep() const {
   if (options_.out.empty() || !wrong_) return std::nullopt;
   WorkerSpec spec;
   spec.target = target_;
+  if (!options_.contract.empty()) {
+    const std::string plain(SplitTarget(target_).first);
+    spec.target = HeldTo(plain, options_.contract);
+    if (SplitTarget(spec.target).second != options_.contract) {
+      DumpCase none;
+      none.what = "a stored case names its contract by one of " + ContractNames() + ", not " +
+                  options_.contract;
+      return none;
+    }
+  }
   spec.program = options_.program;
   CaseRunner runner(std::move(spec), options_.timeout, &interrupt_);
   return KeepDumpCase(*sample_, *wrong_, options_.seed, options_.out, &runner);

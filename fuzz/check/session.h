@@ -21,15 +21,15 @@
 #include "fuzz/check/keep_case.h"
 #include "fuzz/check/run.h"
 #include "fuzz/check/sample.h"
+#include "fuzz/target/description.h"
 #include "kernel/problem.h"
-#include "oracle/contract.h"
 
 namespace plumbline::fuzz {
 
 struct CheckOptions {
-  bool run = false;                // run the target even if a dump holds outputs
-  std::filesystem::path contract;  // a target's description in JSON, whose contract is used instead
-  int64_t rows = 64;               // 0: all
+  bool run = false;      // run the target even if a dump holds outputs
+  std::string contract;  // a named contract, or a description in JSON, whose contract is used instead
+  int64_t rows = 64;     // 0: all
   uint64_t seed = 1;
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
@@ -75,8 +75,8 @@ class CheckSession {
   std::unique_ptr<Dump> dump_;
   std::unique_ptr<DumpSample> sample_;
   std::string contract_name_;
-  oracle::Contract contract_;
-  std::optional<DumpVerdict> wrong_;  // of a target that was run
+  Description description_;           // whose contract holds
+  std::optional<DumpVerdict> wrong_;  // of a target that was run and is wrong or suspect
   Checked checked_;
 };
 

@@ -33,7 +33,7 @@ ExitStatus CommandCheck(const CheckCommand& command, const Console& console) {
   Json report = Json(Json::Object{});
   report["dumps"] = Json(Json::Array{});
   ExitStatus status = ExitStatus::kClean;
-  int64_t cases = 0, findings = 0;
+  Counts counts;
   const std::vector<std::string> nobody = {""};
   for (const std::filesystem::path& path : command.paths) {
     for (const std::string& target : command.targets.empty() ? nobody : command.targets) {
@@ -45,13 +45,15 @@ ExitStatus CommandCheck(const CheckCommand& command, const Console& console) {
         checked.json["case"] = file.string();
       }
       if (!checked.complaint.empty()) console.Complain(checked.complaint);
-      cases += checked.json.is_null() ? 0 : 1;
-      findings += checked.findings;
+      counts.cases += checked.json.is_null() ? 0 : 1;
+      const bool judged = checked.status == ExitStatus::kClean || checked.findings > 0;
+      counts.judged += judged && !checked.json.is_null() ? 1 : 0;
+      counts.findings += checked.findings;
       if (!checked.json.is_null()) report["dumps"].Append(std::move(checked.json));
       status = Gravest({status, checked.status});
     }
   }
-  return console.Finish(status, cases, findings, std::move(report));
+  return console.Finish(status, counts, std::move(report));
 }
 
 void AddCheck(CommandLine* line) {
@@ -78,8 +80,8 @@ void AddCheck(CommandLine* line) {
       "given several times");
   sub->add_flag("--run", options->run, "run the target even where the dump holds outputs");
   sub->add_option("--contract", options->contract,
-                  "a target's description as JSON: its contract is used instead")
-      ->check(CLI::ExistingFile);
+                  "whose bounds hold: a named contract (`plumb targets`), or a target's description as "
+                  "JSON");
   sub->add_option_function<std::string>(
       "--rows",
       [=](const std::string& text) {

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "fuzz/target/contracts.h"
+
 namespace plumbline::fuzz {
 
 CLI::App* CommandLine::Add(const std::string& name, const std::string& what, const std::string& example,
@@ -20,16 +22,22 @@ CLI::App* CommandLine::AddHidden(const std::string& name, std::function<int()> c
   return sub;
 }
 
-std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error) {
-  const std::optional<Budget> budget = ParseBudget(text, error);
-  if (!budget) return std::nullopt;
-  if (budget->cases == 0) return budget->time;
-  *error = "'" + std::string(text) + "': the unit is one of ms, s, m, h";
-  return std::nullopt;
-}
-
 void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout) {
   AddParsed(app, "--case-timeout", timeout, ParseTime, "a case that takes longer is a hang [20s]");
+}
+
+CLI::Option* AddContract(CLI::App* app, std::string* contract) {
+  return app->add_option_function<std::string>(
+      "--contract",
+      [contract](const std::string& name) {
+        if (SplitTarget("T@" + name).second != name) {
+          throw CLI::ValidationError("--contract", "'" + name + "' is unknown; there are " +
+                                                       ContractNames() + " and holds no @");
+        }
+        *contract = name;
+      },
+      "hold the target to this contract, not to its own: a name (`plumb targets`) or a description's "
+      "path, which ends in .json");
 }
 
 }  // namespace plumbline::fuzz

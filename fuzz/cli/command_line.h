@@ -53,19 +53,21 @@ CLI::Option* AddParsed(CLI::App* app, const std::string& name, Value* value,
       what);
 }
 
-// A time with its unit: ms, s, m or h.
-std::optional<std::chrono::milliseconds> ParseTime(std::string_view text, std::string* error);
-
 // Adds --case-timeout to a command that runs stored cases.
 void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout);
 
+// Adds --contract: a named contract, or the path of a description that ends in .json.
+CLI::Option* AddContract(CLI::App* app, std::string* contract);
+
 void AddFuzz(CommandLine* line);
+void AddGate(CommandLine* line);
 void AddReplay(CommandLine* line);
 void AddShow(CommandLine* line);
 void AddMerge(CommandLine* line);
 void AddShrink(CommandLine* line);
 void AddCheck(CommandLine* line);
 void AddTargets(CommandLine* line);
+void AddPluginFlags(CommandLine* line);
 void AddSelftest(CommandLine* line);
 void AddDoctor(CommandLine* line);
 // Adds the hidden commands.

@@ -10,6 +10,12 @@
 
 namespace plumbline::fuzz {
 
+void Counts::Add(const CaseResult& result) {
+  ++cases;
+  judged += IsJudged(result) ? 1 : 0;
+  findings += result.findings.empty() ? 0 : 1;
+}
+
 void Console::Say(std::string_view text) const {
   std::fwrite(text.data(), 1, text.size(), human());
   std::fflush(human());
@@ -21,13 +27,14 @@ void Console::Complain(std::string_view text) const {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-ExitStatus Console::Finish(ExitStatus status, int64_t cases, int64_t findings, Json result) const {
-  std::string line = VerdictLine(status, cases, findings);
+ExitStatus Console::Finish(ExitStatus status, const Counts& counts, Json result) const {
+  std::string line = VerdictLine(status, counts);
   if (json) {
     result["verdict"] = Name(status);
-    result["status"] = static_cast<int>(status);
-    if (result.Find("cases") == nullptr) result["cases"] = cases;
-    if (result.Find("findings") == nullptr) result["findings"] = findings;
+    result["status"] = ProcessStatus(status);
+    if (result.Find("cases") == nullptr) result["cases"] = counts.cases;
+    if (result.Find("judged") == nullptr) result["judged"] = counts.judged;
+    if (result.Find("findings") == nullptr) result["findings"] = counts.findings;
     line = result.Dump();
   }
   line += "\n";

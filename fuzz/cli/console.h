@@ -13,8 +13,17 @@
 
 #include "fuzz/base/exit_status.h"
 #include "fuzz/base/json.h"
+#include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
+
+// The numbers of the last line. `judged`: the cases whose verdict is pass, fail or suspect.
+struct Counts {
+  int64_t cases = 0, judged = 0, findings = 0;
+
+  // Counts one case. One that fails counts as one finding, whatever it shows.
+  void Add(const CaseResult& result);
+};
 
 // Common to all commands: where output goes, how the program was called, and the flag that a signal
 // sets.
@@ -27,9 +36,9 @@ struct Console {
   std::FILE* human() const { return json ? stderr : stdout; }
   void Say(std::string_view text) const;       // prints the text unchanged, flushed
   void Complain(std::string_view text) const;  // "plumb: TEXT" on stderr
-  // Every command ends with this: it prints the verdict line, or `result` with verdict, status, cases
-  // and findings added.
-  ExitStatus Finish(ExitStatus status, int64_t cases, int64_t findings, Json result = {}) const;
+  // Every command ends with this: it prints the verdict line, or `result` with verdict, status, cases,
+  // judged and findings added.
+  ExitStatus Finish(ExitStatus status, const Counts& counts = {}, Json result = {}) const;
 };
 
 }  // namespace plumbline::fuzz

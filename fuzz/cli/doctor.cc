@@ -132,7 +132,7 @@ ExitStatus CommandDoctor(const Console& console, bool probe) {
   ExitStatus status = fault.empty() ? ExitStatus::kClean : ExitStatus::kFault;
   int64_t findings = 0;
   if (probe && status == ExitStatus::kClean) status = Probe(console, &report, &findings);
-  return console.Finish(status, 0, findings, std::move(report));
+  return console.Finish(status, {.findings = findings}, std::move(report));
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -10,10 +12,13 @@
 
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/journal.h"
+#include "fuzz/campaign/search/palette.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/gpu/probe/probe.h"
+#include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -39,14 +44,12 @@ class Printer {
       case CampaignEvent::Kind::kNote:
         return Print("note: " + event.text + "\n");
       case CampaignEvent::Kind::kSighting:
+        // The finding's own text comes when it is shrunk, and need not say this.
+        if (silent.empty()) return;
         return Print("seen " + sighting.signature + " on " + sighting.target + ": " +
-                     sighting.finding.what + "\n" + silent +
-                     (production_ ? "" : "     shrinking it ...\n"));
+                     sighting.finding.what + "\n" + silent);
       case CampaignEvent::Kind::kStored:
-        return Print("\n" +
-                     FindingBlock(sighting, ++stored_, WhyOf(sighting.regime), console_.program, out_,
-                                  production_) +
-                     "\n");
+        return Stored(event);
       case CampaignEvent::Kind::kFault:
         return Print("FAULT OF THE HARNESS: " + event.text + "\n  see " + event.file.string() + "\n");
     }
@@ -59,6 +62,14 @@ class Printer {
     } else if (progress.elapsed >= next_) {
       console_.Say(StatusLine(progress) + "\n");
       next_ = progress.elapsed + kEvery;
+    }
+  }
+
+  // Prints in full the findings of this run that one line was printed of.
+  void ShowRest(const std::vector<RankedFinding>& ranking) {
+    for (const RankedFinding& finding : ranking) {
+      const SightingKey key(finding.sighting.target, finding.sighting.signature);
+      if (numbers_.contains(key) && !in_full_.contains(key)) PrintBlock(finding);
     }
   }
 
@@ -75,6 +86,34 @@ class Printer {
     return (known ? size.ws_col : 80U) - 1U;
   }
 
+  // A part of a finding is in the summary. One that takes the lead of a printed finding has its number.
+  void Stored(const CampaignEvent& event) {
+    const Sighting& sighting = event.sighting;
+    if (!sighting.part_of.empty()) return;
+    for (const std::string& part : event.finding.parts) {
+      const auto printed = numbers_.find({sighting.target, part});
+      if (printed == numbers_.end()) continue;
+      const SightingKey key(sighting.target, sighting.signature);
+      const int64_t number = numbers_[key] = printed->second;
+      if (in_full_.contains(printed->first)) in_full_.insert(key);
+      return Print("finding " + std::to_string(number) + " is graver: " + sighting.kept->finding.what +
+                   "\n  again    " + ShellQuote(console_.program) + " replay " +
+                   ShellQuote((out_ / sighting.kept->file).string()) + "\n");
+    }
+    numbers_[{sighting.target, sighting.signature}] = ++printed_;
+    if (printed_ == 1 || production_) return PrintBlock(event.finding);
+    // It may still turn out to be a part of another.
+    Print("finding " + std::to_string(printed_) + ": " + sighting.kept->finding.what + "\n");
+  }
+
+  void PrintBlock(const RankedFinding& finding) {
+    const Sighting& sighting = finding.sighting;
+    const SightingKey key(sighting.target, sighting.signature);
+    in_full_.insert(key);
+    Print(FindingBlock(finding, numbers_[key], WhyOf(sighting.regime), console_.program, out_,
+                       production_));
+  }
+
   void Print(const std::string& text) {
     Clear();
     console_.Say(text);
@@ -84,7 +123,9 @@ class Printer {
   const std::filesystem::path out_;
   const bool production_, live_;
   bool dirty_ = false;
-  int64_t stored_ = 0;
+  int64_t printed_ = 0;
+  std::map<SightingKey, int64_t> numbers_;  // of findings that were printed
+  std::set<SightingKey> in_full_;
   milliseconds next_ = kEvery;
 };
 
@@ -123,15 +164,33 @@ void AddDevice(Json* json) {
   (*json)["cuda_runtime"] = device.runtime;
 }
 
-ExitStatus CommandFuzz(CampaignOptions options, const Console& console) {
+// Returns kClean, or what is wrong with the options before anything is loaded. Loading a target may
+// take a minute, in which the line that says what is hunted must not be missing.
+std::pair<ExitStatus, std::string> WhyNotBegun(const CampaignOptions& options) {
+  for (const std::string& target : options.targets) {
+    if (std::string why = WhyNoTarget(target); !why.empty()) return {ExitStatus::kUnavailable, why};
+  }
+  std::string why = Objection(options);
+  if (why.empty()) why = Journal::Taken(options.out);
+  return {why.empty() ? ExitStatus::kClean : ExitStatus::kUsage, why};
+}
+
+ExitStatus CommandFuzz(CampaignOptions options, bool verbose, const Console& console) {
   if (options.out.empty()) options.out = FreshFolder();
   if (options.production && !options.resume) {
     if (const std::string why = GoOn(&options); !why.empty()) {
       console.Complain(why);
-      return console.Finish(ExitStatus::kUsage, 0, 0);
+      return console.Finish(ExitStatus::kUsage);
     }
   }
   options.program = console.worker_program;
+  if (!options.resume) {
+    const auto [status, why] = WhyNotBegun(options);
+    if (status != ExitStatus::kClean) {
+      console.Complain(why);
+      return console.Finish(status);
+    }
+  }
   if (!options.resume && options.recipe.empty()) {
     std::string targets;
     for (const std::string& target : options.targets) targets += " " + target;
@@ -149,35 +208,76 @@ ExitStatus CommandFuzz(CampaignOptions options, const Console& console) {
   const CampaignSummary summary = campaign.Finish();
   if (summary.targets.empty()) {
     console.Complain(summary.error);
-    return console.Finish(summary.status, 0, 0, ToJson(summary));
+    return console.Finish(summary.status, {}, ToJson(summary));
   }
-  int64_t cases = 0;
-  for (const auto& [target, tally] : summary.targets) cases += tally.cases;
-  console.Say(SummaryText(summary, console.program));
+  printer.ShowRest(summary.ranking);
+  console.Say(SummaryText(summary, console.program, verbose));
+  for (const size_t i : NoLongerSeen(summary)) {
+    console.Say("note: known, not seen in this hunt: " + summary.options.known[i].Name() + "\n");
+  }
   if (!summary.error.empty()) console.Complain(summary.error);
   Json json = ToJson(summary);
   if (summary.options.production) AddDevice(&json);
-  return console.Finish(summary.status, cases, static_cast<int64_t>(summary.sightings.size()),
-                        std::move(json));
+  return console.Finish(summary.status, CountsOf(summary), std::move(json));
+}
+
+// Adds what limits cases, their number and their time. Returns --palette.
+CLI::Option* AddLimits(CLI::App* sub, CampaignOptions* options) {
+  AddParsed(sub, "--worker-memory", &options->worker_memory, ParseBytes,
+            "what a worker may allocate once its target is loaded, on the CPU; 0: no limit [4GiB]");
+  sub->add_option("--jobs", options->jobs, "cases at the same time [one a hardware thread]")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--stop-after", options->stop_after, "distinct findings; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  AddParsed(sub, "--case-timeout", &options->case_timeout, ParseTime,
+            "a case that takes longer is a hang [20s; of production size 120s]");
+  sub->add_option("--shrink-tries", options->shrink_tries,
+                  "limits shrinking by tries a finding, in place of a third of the time")
+      ->check(CLI::NonNegativeNumber);
+  CLI::Option* palette = sub->add_option("--palette", options->palette,
+                                         "shapes for a target that compiles for each; 0: any [by the "
+                                         "measured time of a first call]");
+  palette->check(CLI::Range(int64_t{0}, kMostPalette));
+  AddParsed(sub, "--first-call-timeout", &options->first_call_timeout, ParseTime,
+            "a first call of a shape that takes longer is a hang, where there is a palette [5m]");
+  return palette;
 }
 
 }  // namespace
 
 void AddFuzz(CommandLine* line) {
   auto options = std::make_shared<CampaignOptions>();
+  auto contract = std::make_shared<std::string>();
+  auto known = std::make_shared<std::filesystem::path>();
+  auto verbose = std::make_shared<bool>(false);
   options->seed = std::random_device()();  // of a campaign without --seed
-  CLI::App* sub = line->Add("fuzz", "Hunt: case after case until the budget ends",
-                            "plumb fuzz --target host --budget 60s --seed 1 --out hunt", [=] {
-                              if (options->targets.empty() && !options->resume) {
-                                throw CLI::RequiredError("--target, or --resume");
-                              }
-                              return CommandFuzz(*options, line->console);
-                            });
+  CLI::App* sub =
+      line->Add("fuzz", "Hunt: case after case until the budget ends",
+                "plumb fuzz --target host --budget 60s --seed 1 --out hunt", [=] {
+                  if (options->targets.empty() && !options->resume) {
+                    throw CLI::RequiredError("--target, or --resume");
+                  }
+                  CampaignOptions held = *options;
+                  for (std::string& target : held.targets) {
+                    if (!contract->empty() && !SplitTarget(target).second.empty()) {
+                      throw CLI::ValidationError("--contract", "target " + target + " has one already");
+                    }
+                    target = HeldTo(std::move(target), *contract);
+                  }
+                  if (!known->empty()) {
+                    std::string error;
+                    auto entries = ReadKnown(*known, &error);
+                    if (!entries) throw CLI::ValidationError("--known", error);
+                    held.known = *std::move(entries);
+                  }
+                  return CommandFuzz(std::move(held), *verbose, line->console);
+                });
   auto* targets = sub->add_option(
       "--target", options->targets,
       "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, mutant:NAME or "
       "plugin:PATH.so; may be repeated; see `plumb targets`");
   targets->allow_extra_args(false);
+  CLI::Option* held_to = AddContract(sub, contract.get());
   AddParsed(sub, "--budget", &options->budget, ParseBudget,
             "90s, 10m, 2h or 5000cases (for each target) [60s]");
   auto* seed = AddParsed(sub, "--seed", &options->seed, ParseSeed,
@@ -193,15 +293,10 @@ void AddFuzz(CommandLine* line) {
                               "draws alone: no level one, and nothing that was seen has a say");
   auto* shard = AddParsed(sub, "--shard", &options->shard, ParseShard,
                           "I/N: part I of N that share a seed and no case [0/1]");
-  AddParsed(sub, "--worker-memory", &options->worker_memory, ParseBytes,
-            "what a worker may allocate once its target is loaded, on the CPU; 0: no limit [4GiB]");
   auto* out = sub->add_option("--out", options->out, "folder for all that is found [plumb-out-TIME]");
-  sub->add_option("--jobs", options->jobs, "cases at the same time [one a hardware thread]")
-      ->check(CLI::Range(1, 1024));
-  sub->add_option("--stop-after", options->stop_after, "distinct findings; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
-  AddParsed(sub, "--case-timeout", &options->case_timeout, ParseTime,
-            "a case that takes longer is a hang [20s; of production size 120s]");
+  sub->add_option("--known", *known, "findings that are accepted, a JSON file [none]");
+  sub->add_flag("--verbose", *verbose, "also a table of what each regime showed");
+  CLI::Option* palette = AddLimits(sub, options.get());
   auto* resume = sub->add_option_function<std::string>(
       "--resume",
       [=](const std::string& dir) {
@@ -209,14 +304,16 @@ void AddFuzz(CommandLine* line) {
         options->out = dir;
       },
       "go on with the campaign in this folder");
-  for (CLI::Option* other : {targets, seed, regime, recipe, corpus, blind, shard, out})
+  for (CLI::Option* other :
+       {targets, held_to, seed, regime, recipe, corpus, blind, shard, out, palette})
     resume->excludes(other);
   for (CLI::Option* other : {regime, corpus, blind, shard}) {
     recipe->excludes(other);
     of_production->excludes(other);
   }
   blind->excludes(corpus);
-  for (const char* name : {"--worker-memory", "--jobs", "--stop-after"}) {
+  for (const char* name :
+       {"--worker-memory", "--jobs", "--stop-after", "--shrink-tries", "--palette"}) {
     of_production->excludes(sub->get_option(name));
   }
 }

@@ -16,7 +16,7 @@ struct JUnitCase {
   enum class Outcome : uint8_t { kPassed, kFailed, kError, kSkipped };
   std::string group, name;
   Outcome outcome = Outcome::kPassed;
-  std::string message;  // set for every status but kPassed
+  std::string message{};  // set for every status but kPassed
   double seconds = 0;
 };
 

@@ -53,13 +53,14 @@ class Merger {
   std::vector<MergeCase> cases_;
   std::vector<Dropped> dropped_;
   Json kept_ = Json(Json::Array{});
-  int64_t judged_ = 0, failing_ = 0;
+  Counts counts_;
   ExitStatus status_ = ExitStatus::kClean;
 };
 
 void Merger::ReadFolder(const fs::path& folder, bool stays) {
   const CaseListing listing = ListCases(folder);
   for (const std::string& line : listing.unreadable) Complain(ExitStatus::kUsage, line);
+  if (!listing.nothing_found.empty()) console_.Say(listing.nothing_found + ": nothing to merge\n");
   for (const fs::path& file : listing.files) {
     std::error_code code;
     const fs::path canonical = fs::weakly_canonical(file, code);
@@ -113,8 +114,7 @@ bool Merger::Judge(std::vector<MergeCase>* cases) {
       Complain(ExitStatus::kUnavailable,
                "not judged, kept as it is: " + merged.path.string() + ": " + replay.error);
     } else {
-      ++judged_;
-      failing_ += replay.result.findings.empty() ? 0 : 1;
+      counts_.Add(replay.result);
       keep = Keep(&merged, replay);
     }
     if (keep) kept.push_back(std::move(merged));
@@ -150,7 +150,7 @@ ExitStatus Merger::Run() {
   if (code || !fs::is_directory(command_.out, code)) {
     console_.Complain("cannot create " + command_.out.string() + ": " +
                       (code ? code.message() : "there is a file of this name"));
-    return console_.Finish(ExitStatus::kUsage, 0, 0);
+    return console_.Finish(ExitStatus::kUsage);
   }
   // An empty output folder is no error.
   if (!ListCases(command_.out).files.empty()) ReadFolder(command_.out, true);
@@ -158,7 +158,7 @@ ExitStatus Merger::Run() {
     if (!fs::equivalent(path, command_.out, code)) ReadFolder(path, false);
   }
   std::vector<MergeCase> cases = DropDuplicates(std::move(cases_), &dropped_);
-  if (!Judge(&cases)) return console_.Finish(ExitStatus::kInterrupted, judged_, failing_);
+  if (!Judge(&cases)) return console_.Finish(ExitStatus::kInterrupted, counts_);
   // A case that is kept under another finding may have become equal to another case.
   cases = SelectCases(DropDuplicates(std::move(cases), &dropped_), command_.per_bucket, &dropped_);
   for (const MergeCase& merged : cases) Write(merged);
@@ -172,7 +172,7 @@ ExitStatus Merger::Run() {
   console_.Say(std::to_string(cases.size()) + " kept, " + std::to_string(dropped_.size()) +
                " not kept\n");
   // The cases of a corpus are kept because they fail, so their failing is no finding.
-  return console_.Finish(status_, judged_, failing_, std::move(report));
+  return console_.Finish(status_, counts_, std::move(report));
 }
 
 }  // namespace

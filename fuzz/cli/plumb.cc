@@ -3,12 +3,15 @@
 // The program: it reads the command line and runs the command that was given.
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/base/version.h"
 #include "fuzz/cli/command_line.h"
+#include "fuzz/cli/usage.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -27,10 +30,15 @@ void WatchSignals() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-ExitStatus Usage(const CommandLine& line, const CLI::App* nearest, const std::string& message) {
-  line.console.Complain(message);
-  std::fputs(("\n" + nearest->help()).c_str(), stderr);
-  return line.console.Finish(ExitStatus::kUsage, 0, 0);
+// The message comes alone: a page of help would scroll it away.
+ExitStatus Usage(const CommandLine& line, const CLI::ParseError& error, int argc, char** argv) {
+  const auto parsed = line.app.get_subcommands();
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const std::string command = parsed.empty() ? "" : " " + parsed.front()->get_name();
+  line.console.Complain(UsageMessage(line.app, error, arguments));
+  line.console.Complain("`plumb" + command + " --help` lists " +
+                        (parsed.empty() ? "the commands" : "its options"));
+  return line.console.Finish(ExitStatus::kUsage);
 }
 
 int Main(int argc, char** argv) {
@@ -40,28 +48,26 @@ int Main(int argc, char** argv) {
   line.app.set_version_flag("--version", "plumb " + std::string(kVersion));
   line.app.require_subcommand(1);
   line.app.footer(
+      "Words: a target is a kernel that is hunted, a contract the arithmetic that it declares and its\n"
+      "bounds follow from; a regime draws inputs aimed at one way of being wrong; a finding is an "
+      "input\n"
+      "that shows a defect; a vacuous element is one whose bound allows any value; the arbiter "
+      "computes\n"
+      "again at 1280 bits; a mutant is our operator with one defect planted. fuzz/README.md has all.\n"
+      "\n"
       "Exit status: 0 clean, 1 findings, 2 usage, 3 fault of the harness, 4 target unavailable,\n"
-      "5 interrupted. `plumb COMMAND --help` explains a command.");
-  for (const auto add : {&AddFuzz, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck, &AddTargets,
-                         &AddSelftest, &AddDoctor, &AddWorkers}) {
+      "5 interrupted, 6 suspect or thin. `plumb COMMAND --help` explains a command.");
+  for (const auto add : {&AddFuzz, &AddGate, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck,
+                         &AddTargets, &AddPluginFlags, &AddSelftest, &AddDoctor, &AddWorkers}) {
     add(&line);
   }
 
-  // Finds the command that the error is about, to print its help.
-  const auto nearest = [&]() -> const CLI::App* {
-    const auto parsed = line.app.get_subcommands();
-    return parsed.empty() ? &line.app : parsed.front();
-  };
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version
     return line.app.exit(success);
   } catch (const CLI::ParseError& error) {
-    // CLI11 would say that a command is missing, not that this one does not exist.
-    const std::string first = argc > 1 ? argv[1] : "";
-    const bool unknown = !first.empty() && first.front() != '-' && line.app.get_subcommands().empty();
-    return static_cast<int>(
-        Usage(line, nearest(), unknown ? "there is no command '" + first + "'" : error.what()));
+    return ProcessStatus(Usage(line, error, argc, argv));
   }
   if (line.run_hidden) return line.run_hidden();
 
@@ -69,12 +75,12 @@ int Main(int argc, char** argv) {
   if (const std::string fault = FpEnvironmentFault();
       !fault.empty() && !line.app.got_subcommand("doctor")) {
     line.console.Complain("this machine's arithmetic: " + fault);
-    return static_cast<int>(line.console.Finish(ExitStatus::kFault, 0, 0));
+    return ProcessStatus(line.console.Finish(ExitStatus::kFault));
   }
   try {
-    return static_cast<int>(line.run());
+    return ProcessStatus(line.run());
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(Usage(line, nearest(), error.what()));
+    return ProcessStatus(Usage(line, error, argc, argv));
   }
 }
 

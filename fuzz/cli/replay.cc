@@ -57,7 +57,8 @@ class Session {
   Runners runners_;
   Json report_;
   std::vector<JUnitCase> junit_;
-  int64_t cases_ = 0, failing_ = 0, movable_ = 0;
+  Counts counts_;
+  int64_t movable_ = 0;
   ExitStatus status_ = ExitStatus::kClean;
   bool interrupted_ = false;
 };
@@ -103,11 +104,10 @@ void Session::Run(const std::filesystem::path& file) {
     junit_.push_back({target, file.filename().string(), JUnitCase::Outcome::kError, replay.error, 0});
     return;
   }
-  ++cases_;
+  counts_.Add(replay.result);
   const bool fails = !replay.result.findings.empty();
-  failing_ += fails;
   status_ = Gravest({status_, replay.what == Replayed::kFault ? ExitStatus::kFault
-                              : fails                         ? ExitStatus::kFindings
+                              : fails                         ? StatusOf(replay.result.findings)
                                                               : ExitStatus::kClean});
   const std::string word(Name(replay.what));
   console_.Say(word + ": " + file.string() + " on " + target + ": " + replay.detail + "\n");
@@ -155,7 +155,7 @@ ExitStatus Session::Finish() {
       Complain(ExitStatus::kFault, error);
     }
   }
-  return console_.Finish(status_, cases_, failing_, std::move(report_));
+  return console_.Finish(status_, counts_, std::move(report_));
 }
 
 ExitStatus CommandReplay(const ReplayCommand& command, const Console& console) {
@@ -163,6 +163,7 @@ ExitStatus CommandReplay(const ReplayCommand& command, const Console& console) {
   for (const std::filesystem::path& path : command.paths) {
     const CaseListing listing = ListCases(path);
     for (const std::string& line : listing.unreadable) session.Refuse(line);
+    if (!listing.nothing_found.empty()) console.Say(listing.nothing_found + ": nothing to replay\n");
     for (const std::filesystem::path& file : listing.files) {
       if (!session.interrupted()) session.Run(file);
     }

@@ -14,25 +14,34 @@
 #include "fuzz/base/exit_status.h"
 #include "fuzz/base/table.h"
 #include "fuzz/campaign/campaign.h"
+#include "fuzz/cli/console.h"
 #include "fuzz/triage/sighting.h"
 
 namespace plumbline::fuzz {
 
-// Returns "plumb: verdict=clean cases=1234 findings=0 status=0". The keys and their order are part of
-// the interface; further keys may be appended.
-std::string VerdictLine(ExitStatus status, int64_t cases, int64_t findings);
+// Returns "plumb: verdict=clean cases=1234 judged=1200 findings=0 status=0". The keys are part of the
+// interface; further keys may be added.
+std::string VerdictLine(ExitStatus status, const Counts& counts);
 
 // Returns one line without its newline: phase, elapsed and budget, cases and cases a second, findings,
 // the finding that is being shrunk, the tightest output, cells and how long ago the last new one was
 // seen. It has at most `width` characters, with the least important part cut off; 0: no limit.
 std::string StatusLine(const Progress& progress, size_t width = 0);
 
-// Returns the text of a stored finding: what is wrong, why it matters, how small it became, and two
-// lines that reproduce it. `program`: how this program was called. `production`: as in CaseOptions.
-std::string FindingBlock(const Sighting& sighting, int64_t number, std::string_view why,
+// Returns the text of a stored finding: its effect, what it takes, how far it reaches, how small it
+// became, and two lines that reproduce it. `purpose`: what the regime that drew it is for. `program`:
+// how this program was called. `production`: as in CaseOptions.
+std::string FindingBlock(const RankedFinding& finding, int64_t number, std::string_view purpose,
                          std::string_view program, const std::filesystem::path& out, bool production);
 
+// Returns a line for each finding that is accepted, with the reason, for each case that was stored
+// beside the findings, and for each file of the corpus that could not be read.
+std::string NotesText(const CampaignSummary& summary);
+
+// Returns the numbers of a campaign's last line.
+Counts CountsOf(const CampaignSummary& summary);
+
 // Returns the text at the end of a campaign, without the verdict line.
-std::string SummaryText(const CampaignSummary& summary, std::string_view program);
+std::string SummaryText(const CampaignSummary& summary, std::string_view program, bool verbose);
 
 }  // namespace plumbline::fuzz

@@ -17,6 +17,7 @@
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 #include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
@@ -33,6 +34,7 @@ constexpr Family kCuda = {"cuda-mutant:", "cuda+cuda-portable+cuda-forward-backw
 struct SelftestCommand {
   std::string mutant;  // empty: all of them, and their target, which must stay clean
   Family family = kHost;
+  std::string contract;  // that they are held to; empty: their own
   uint64_t seed = 1;
   int seeds = 1;       // each mutant is hunted with this many seeds, from `seed` on
   int64_t matrix = 0;  // cases of each regime alone on each mutant; 0: none
@@ -50,7 +52,9 @@ std::vector<BuiltIn> TargetsOf(const SelftestCommand& command) {
     const bool asked = command.mutant.empty() ? built_in.name.starts_with(prefix)
                                               : built_in.name == command.mutant ||
                                                     built_in.name == prefix + command.mutant;
-    if (asked) targets.push_back(built_in);
+    if (!asked) continue;
+    targets.push_back(built_in);
+    targets.back().name = HeldTo(built_in.name, command.contract);
   }
   return targets;
 }
@@ -68,6 +72,26 @@ void OnThreads(int jobs, size_t count, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+std::string Outcome(const Kill& kill) {
+  if (!kill.trouble.empty()) return "ALIVE: " + kill.trouble;
+  return kill.allowed.empty() ? "killed" : "allowed: " + kill.allowed;
+}
+
+// A mutant that does what a target without a contract may do is rightly not found. `why` is the table's
+// reason (fuzz/builtin/mutants/table.txt); empty: it may not.
+void AllowWhatItMay(const std::string& why, Kill* kill) {
+  if (why.empty() || kill->campaign == ExitStatus::kFault ||
+      kill->campaign == ExitStatus::kUnavailable) {
+    return;
+  }
+  if (kill->found()) {
+    kill->trouble = "found, though the table of mutants says: " + why;
+  } else if (kill->campaign == ExitStatus::kClean) {
+    kill->trouble.clear();
+    kill->allowed = why;
+  }
+}
+
 // Prints one line for each kill; `with_seed` adds the seed, if there are several hunts for each mutant.
 std::string KillsTable(const std::vector<Kill>& kills, bool with_seed) {
   std::vector<std::vector<std::string>> rows = {{"mutant", "outcome", "regime", "check", "cases",
@@ -76,7 +100,7 @@ std::string KillsTable(const std::vector<Kill>& kills, bool with_seed) {
   for (const Kill& kill : kills) {
     std::string name = kill.target;
     if (with_seed) name += Text(" seed %" PRIu64, kill.seed);
-    rows.push_back({std::move(name), kill.killed() ? "killed" : "ALIVE: " + kill.trouble});
+    rows.push_back({std::move(name), Outcome(kill)});
     if (!kill.sighting.kept) continue;
     const StoredFinding& kept = *kill.sighting.kept;
     for (std::string cell :
@@ -104,9 +128,11 @@ class Selftest {
       const BuiltIn& mutant = targets_[i % targets_.size()];
       const uint64_t seed = command_.seed + i / targets_.size();
       std::string folder = mutant.name;
-      std::replace(folder.begin(), folder.end(), ':', '-');
+      std::replace_if(
+          folder.begin(), folder.end(), [](char c) { return c == ':' || c == '/'; }, '-');
       kills_[i] = Hunt(CampaignOf(mutant.name, seed, out_ / ("seed-" + std::to_string(seed)) / folder),
                        !mutant.deterministic, *console_.interrupt);
+      if (command_.contract == kBlackBox) AllowWhatItMay(mutant.black_box, &kills_[i]);
       Say(kills_[i]);
     });
   }
@@ -123,14 +149,14 @@ class Selftest {
   // Runs the target without a defect, which must stay clean.
   void RunSound() {
     if (!command_.mutant.empty()) return;
-    const std::string sound(command_.family.sound);
+    const std::string sound = HeldTo(std::string(command_.family.sound), command_.contract);
     CampaignOptions options = CampaignOf(sound, command_.seed, out_ / sound);
     options.jobs = jobs_;
     sound_ = RunCampaign(std::move(options), *console_.interrupt);
   }
 
   ExitStatus Finish(bool temporary) const {
-    int64_t cases = 0, findings = 0;
+    Counts counts;
     // A mutant that was found is this command's success. Its failures are findings of a target without
     // a defect, and mutants without a finding.
     ExitStatus status = ExitStatus::kClean;
@@ -138,9 +164,10 @@ class Selftest {
       if (happened) status = Gravest({status, as});
     };
     for (const Kill& kill : kills_) {
-      cases += kill.cases;
-      findings += kill.found();
-      note(!kill.killed(), ExitStatus::kFindings);
+      counts.cases += kill.cases;
+      counts.judged += kill.judged;
+      counts.findings += kill.found();
+      note(!kill.trouble.empty(), ExitStatus::kFindings);
       note(kill.campaign == ExitStatus::kFault, ExitStatus::kFault);
     }
     for (const MatrixRow& row : matrix_) note(!row.trouble.empty(), ExitStatus::kFault);
@@ -150,7 +177,7 @@ class Selftest {
       if (!kill.target.empty()) report["mutants"].Append(ToJson(kill));
     }
     if (console_.interrupt->load()) {
-      return console_.Finish(ExitStatus::kInterrupted, cases, findings, std::move(report));
+      return console_.Finish(ExitStatus::kInterrupted, counts, std::move(report));
     }
     const KillStatistics statistics = Summarise(kills_);
     report["statistics"] = ToJson(statistics);
@@ -164,7 +191,8 @@ class Selftest {
       note(sound_->status != ExitStatus::kClean, ExitStatus::kFindings);
       note(sound_->status == ExitStatus::kFault, ExitStatus::kFault);
       for (const auto& [name, tally] : sound_->targets) {
-        cases += tally.cases;
+        counts.cases += tally.cases;
+        counts.judged += tally.Judged();
         console_.Say(Text("%s: %s after %" PRId64 " cases\n", name.c_str(),
                           std::string(Name(sound_->status)).c_str(), tally.cases));
       }
@@ -177,7 +205,7 @@ class Selftest {
     } else {
       console_.Say("everything lies in " + out_.string() + "\n");
     }
-    return console_.Finish(status, cases, findings, std::move(report));
+    return console_.Finish(status, counts, std::move(report));
   }
 
  private:
@@ -194,9 +222,9 @@ class Selftest {
 
   void Say(const Kill& kill) {
     const std::lock_guard lock(mutex_);
-    console_.Say(kill.target + Text(", seed %" PRIu64 ": ", kill.seed) +
-                 (kill.killed() ? Text("killed after %" PRId64 " cases\n", kill.cases)
-                                : "ALIVE: " + kill.trouble + "\n"));
+    console_.Say(
+        kill.target + Text(", seed %" PRIu64 ": ", kill.seed) +
+        (kill.killed() ? Text("killed after %" PRId64 " cases\n", kill.cases) : Outcome(kill) + "\n"));
   }
 
   std::vector<Kill> InOrderOfMutants() const {
@@ -226,7 +254,7 @@ ExitStatus CommandSelftest(const SelftestCommand& command, const Console& consol
     std::string names;
     for (const BuiltIn& mutant : TargetsOf(all)) names += " " + mutant.name;
     console.Complain("mutant '" + command.mutant + "' is unknown; there are" + names);
-    return console.Finish(ExitStatus::kUsage, 0, 0);
+    return console.Finish(ExitStatus::kUsage);
   }
   const bool temporary = command.out.empty();
   std::filesystem::path out = temporary ? std::filesystem::temp_directory_path() /
@@ -270,6 +298,7 @@ void AddSelftest(CommandLine* line) {
   sub->add_option("--jobs", options->jobs, "mutants at the same time [one a hardware thread]")
       ->check(CLI::Range(1, 1'024));
   AddParsed(sub, "--budget", &options->budget, ParseBudget, "for each mutant and for host [1000cases]");
+  AddContract(sub, &options->contract);
   sub->add_option("--out", options->out, "keep everything in this folder");
 }
 

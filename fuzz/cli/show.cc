@@ -50,6 +50,7 @@ ExitStatus CommandShow(const std::vector<std::filesystem::path>& paths, const Co
   for (const std::filesystem::path& path : paths) {
     const CaseListing listing = ListCases(path);
     for (const std::string& line : listing.unreadable) console.Complain(line);
+    if (!listing.nothing_found.empty()) console.Say(listing.nothing_found + ": nothing to show\n");
     complete = complete && listing.unreadable.empty();
     for (const std::filesystem::path& file : listing.files) {
       std::string error;
@@ -63,7 +64,7 @@ ExitStatus CommandShow(const std::vector<std::filesystem::path>& paths, const Co
     }
   }
   // Nothing was run, so a finding that is shown is no verdict on a target.
-  return console.Finish(complete ? ExitStatus::kClean : ExitStatus::kUsage, cases, 0);
+  return console.Finish(complete ? ExitStatus::kClean : ExitStatus::kUsage, {.cases = cases});
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct ShrinkCommand {
   std::filesystem::path out;
   std::string target;  // empty: the one that the case names
   std::chrono::milliseconds time{30'000};
+  std::optional<int64_t> tries;
   std::chrono::milliseconds case_timeout{20'000};
 };
 
@@ -42,7 +43,7 @@ class Shrinking {
     status_ = Gravest({status_, status});
   }
   bool interrupted() const { return interrupted_; }
-  ExitStatus Finish() { return console_.Finish(status_, cases_, failing_, std::move(report_)); }
+  ExitStatus Finish() { return console_.Finish(status_, counts_, std::move(report_)); }
 
  private:
   // Returns true if the target answered; otherwise notes why it is not available.
@@ -56,7 +57,7 @@ class Shrinking {
   const bool several_;
   Runners runners_;
   Json report_;
-  int64_t cases_ = 0, failing_ = 0;
+  Counts counts_;
   ExitStatus status_ = ExitStatus::kClean;
   bool interrupted_ = false;
 };
@@ -112,7 +113,7 @@ void Shrinking::Run(const std::filesystem::path& file) {
     if (!Asked(judged.kind, judged.error)) return;
     if (!judged.result.harness_fault.empty()) break;
   }
-  ++cases_;
+  counts_.Add(judged.result);
   if (!judged.result.harness_fault.empty()) {
     return Complain(ExitStatus::kFault, file.string() + ": " + judged.result.harness_fault);
   }
@@ -120,16 +121,12 @@ void Shrinking::Run(const std::filesystem::path& file) {
     return console_.Say("nothing to shrink: " + file.string() + " does not fail on " + runner.target() +
                         "\n");
   }
-  ++failing_;
-  status_ = Gravest({status_, ExitStatus::kFindings});
+  status_ = Gravest({status_, StatusOf(judged.result.findings)});
   const Finding* same = FindSignature(judged.result, c->finding.Signature());
-  const FailingProblem start{.problem = c->problem,
-                             .finding = same != nullptr ? *same : judged.result.findings.front(),
-                             .recipe = c->recipe,
-                             .why = c->why,
-                             .seed = SeedOf(*c)};
+  const FailingProblem start = StartFrom(*c, same != nullptr ? *same : judged.result.findings.front());
   PursuitOptions options;
   options.shrink_time = command_.time;
+  options.tries = command_.tries;
   const Pursued pursued = Pursue(start, &runner, options);
   if (!Asked(pursued.kind, pursued.error)) return;
   const std::string name = CaseFileName(pursued.stored);
@@ -158,6 +155,7 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
   for (const std::filesystem::path& path : command.paths) {
     const CaseListing listing = ListCases(path);
     refused.insert(refused.end(), listing.unreadable.begin(), listing.unreadable.end());
+    if (!listing.nothing_found.empty()) console.Say(listing.nothing_found + ": nothing to shrink\n");
     files.insert(files.end(), listing.files.begin(), listing.files.end());
   }
   std::error_code code;
@@ -166,7 +164,7 @@ ExitStatus CommandShrink(const ShrinkCommand& command, const Console& console) {
     std::filesystem::create_directories(command.out, code);
     if (code || !std::filesystem::is_directory(command.out)) {
       console.Complain("--out " + command.out.string() + " is no folder, which several cases need");
-      return console.Finish(ExitStatus::kUsage, 0, 0);
+      return console.Finish(ExitStatus::kUsage);
     }
   }
   Shrinking shrinking(command, console, several);
@@ -190,7 +188,11 @@ void AddShrink(CommandLine* line) {
   sub->add_option(
       "--out", options->out,
       "the file to write, of several cases the folder [beside each, named after its content]");
-  AddParsed(sub, "--time", &options->time, ParseTime, "at most this long a case [30s]");
+  auto* time = AddParsed(sub, "--time", &options->time, ParseTime, "at most this long a case [30s]");
+  sub->add_option("--shrink-tries", options->tries,
+                  "at most so many tries a case, in place of the time")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(time);
   AddCaseTimeout(sub, &options->case_timeout);
 }
 

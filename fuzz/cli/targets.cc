@@ -2,6 +2,7 @@
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
 
@@ -18,8 +19,15 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
       report["targets"].Append(Json::Object{{"name", built_in.name}, {"what", built_in.what}});
     }
     rows.push_back({"plugin:PATH.so", "a shared library of yours, see fuzz/target_abi.h"});
+    rows.push_back({"TARGET@CONTRACT", "a target that is held to another contract than its own:"});
+    for (const NamedContract& contract : NamedContracts()) {
+      rows.push_back({"  @" + std::string(contract.name), std::string(contract.what)});
+      report["contracts"].Append(
+          Json::Object{{"name", contract.name}, {"what", contract.what}, {"contract", contract.json}});
+    }
+    rows.push_back({"  @PATH.json", "the contract of a description in this file"});
     console.Say(Table(rows));
-    return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
+    return console.Finish(ExitStatus::kClean, {}, std::move(report));
   }
 
   // A worker is asked, because loading a foreign target runs its code.
@@ -29,21 +37,26 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
   if (!runner.Ready(&error)) {
     const bool interrupted = console.interrupt->load();
     console.Complain(interrupted ? "interrupted" : error);
-    return console.Finish(interrupted ? ExitStatus::kInterrupted : ExitStatus::kUnavailable, 0, 0);
+    return console.Finish(interrupted ? ExitStatus::kInterrupted : ExitStatus::kUnavailable);
   }
   const std::optional<Json> description = Json::Parse(runner.hello().description, &error);
   if (!description) {  // the worker has parsed it, so this is not the target's fault
     console.Complain("description: " + error);
-    return console.Finish(ExitStatus::kFault, 0, 0);
+    return console.Finish(ExitStatus::kFault);
   }
   for (const BuiltIn& built_in : BuiltInTargets()) {
     if (built_in.name == target) console.Say(target + ": " + built_in.what + "\n");
   }
   console.Say(description->Dump(2) +
               "\nwhat is absent has the default of fuzz/target/DESCRIPTION.md\n");
+  const std::optional<Description> parsed = ParseDescription(runner.hello().description, &error);
+  for (const std::string& line : parsed ? NotShown(*parsed) : std::vector<std::string>()) {
+    console.Say("cannot show: " + line + "\n");
+    report["cannot_show"].Append(line);
+  }
   report["target"] = target;
   report["description"] = *description;
-  return console.Finish(ExitStatus::kClean, 0, 0, std::move(report));
+  return console.Finish(ExitStatus::kClean, {}, std::move(report));
 }
 
 }  // namespace
@@ -54,7 +67,7 @@ void AddTargets(CommandLine* line) {
             "plumb targets plugin:./mine.so", [=] { return CommandTargets(*target, line->console); })
       ->add_option("target", *target,
                    "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, "
-                   "mutant:NAME or plugin:PATH.so");
+                   "mutant:NAME or plugin:PATH.so; with @CONTRACT behind it, held to that contract");
 }
 
 }  // namespace plumbline::fuzz

@@ -11,21 +11,13 @@ namespace {
 
 // Started by WorkerProcess (fuzz/worker/process.h).
 void AddWorker(CommandLine* line) {
-  struct Options {
-    std::string target;
-    pid_t parent = 0;
-    int64_t memory = 0;
-    bool production = false;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* sub = line->AddHidden("worker", [=] {
-    return static_cast<int>(
-        RunWorker(options->target, options->parent, options->memory, options->production));
-  });
+  auto options = std::make_shared<WorkerOptions>();
+  CLI::App* sub = line->AddHidden("worker", [=] { return static_cast<int>(RunWorker(*options)); });
   sub->add_option("--target", options->target)->required();
-  sub->add_option("--parent", options->parent)->required();
+  sub->add_option("--parent", options->supervisor)->required();
   sub->add_option("--memory", options->memory);
   sub->add_flag("--production", options->production);
+  sub->add_flag("--same-shape", options->same_shape);
 }
 
 // Started by DumpRun (fuzz/check/run.h).

@@ -31,7 +31,7 @@ std::string Requirement(const Element& e) {
     case oracle::Expect::kMinusInf:
       return "-infinity is required";
     default:
-      return Text("%.9g +- %.3g is required", e.value, e.bound);
+      return Allowed(e.value, e.bound) + " is required";
   }
 }
 
@@ -45,7 +45,8 @@ Finding FromVerdict(const OutputVerdict& v) {
   f.expected = v.expected.value;
   f.bound = v.expected.bound;
   f.tightness = v.tightness;
-  f.what = Place(f.output, f.row, f.column) + Text(" = %.9g where ", v.got) + Requirement(v.expected);
+  f.what =
+      Place(f.output, f.row, f.column) + " = " + Number(v.got) + " where " + Requirement(v.expected);
   if (f.kind == FindingKind::kSign) {
     f.what += f.output == "logprob" ? "; a log-probability is never positive"
                                     : "; an entropy is never negative";
@@ -104,6 +105,7 @@ void Merge(const std::string& name, CaseResult more, CaseResult* all) {
     same->fail += o.fail;
     same->vacuous += o.vacuous;
     same->unspecified += o.unspecified;
+    same->suspect += o.suspect;
     same->tightness = std::max(same->tightness, o.tightness);
   }
   all->conventions.Add(more.conventions);
@@ -167,17 +169,24 @@ bool RunTwice(const OwnedProblem& problem, bool held_up, Runs* runs, CaseResult*
   return true;
 }
 
-bool TakeJudgement(const oracle::Judgement& judgement, std::optional<int64_t> first_invalid_row,
+bool TakeJudgement(const TieredJudgement& tiered, std::optional<int64_t> first_invalid_row,
                    CaseResult* result) {
+  const oracle::Judgement& judgement = tiered.judgement;
   result->harness_fault = judgement.fault;
-  bool judged = false, failed = false;
-  for (const OutputVerdict& v : judgement.outputs) {
-    result->outputs.push_back(
-        {std::string(oracle::Name(v.output)), v.pass, v.fail, v.vacuous, v.unspecified, v.tightness});
+  const bool failed = tiered.Failed();
+  bool judged = false;
+  for (size_t o = 0; o < judgement.outputs.size(); ++o) {
+    const OutputVerdict& v = judgement.outputs[o];
+    const int64_t suspect = tiered.suspect[o];
+    result->outputs.push_back({std::string(oracle::Name(v.output)), v.pass, v.fail - suspect, v.vacuous,
+                               v.unspecified, suspect, v.tightness});
     judged = judged || v.pass > 0 || v.fail > 0;
-    failed = failed || v.fail > 0;
     result->conventions.Add(v.conventions);
-    if (v.fail > 0) result->findings.push_back(FromVerdict(v));
+    if (v.fail == 0) continue;
+    result->findings.push_back(FromVerdict(v));
+    if (!tiered.IsSuspect(o)) continue;
+    result->findings.back().suspect = true;
+    result->findings.back().what += ", by what is assumed of a contract that leaves keys out";
   }
   if (judgement.first_invalid_row >= 0 && !failed) {
     result->conventions.Note(oracle::Convention::kInvalidRow, false);
@@ -200,8 +209,10 @@ CaseResult Conclude(std::span<const Target* const> targets, std::vector<CaseResu
   }
   if (targets.front()->description().contract.promises.definition) result.conventions = {};
   std::stable_sort(result.findings.begin(), result.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
-  if (!result.findings.empty()) result.verdict = oracle::Verdict::kFail;
+                   [](const Finding& a, const Finding& b) {
+                     return std::pair(a.suspect, a.kind) < std::pair(b.suspect, b.kind);
+                   });
+  result.verdict = VerdictOf(result.findings, result.verdict);
   return result;
 }
 

@@ -13,6 +13,7 @@
 
 #include "fuzz/examine/placement.h"
 #include "fuzz/examine/result.h"
+#include "fuzz/examine/tiers.h"
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/target/target.h"
 #include "oracle/judge/judge.h"
@@ -40,7 +41,7 @@ bool RunTwice(const OwnedProblem& problem, bool held_up, Runs* runs, CaseResult*
 
 // Takes the oracle's judgement, and the first_invalid_row that the target gave, if it was asked for.
 // Returns false if an element fails.
-bool TakeJudgement(const oracle::Judgement& judgement, std::optional<int64_t> first_invalid_row,
+bool TakeJudgement(const TieredJudgement& tiered, std::optional<int64_t> first_invalid_row,
                    CaseResult* result);
 
 FindingKind KindOf(oracle::Failure failure);

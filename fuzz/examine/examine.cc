@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <iterator>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -19,7 +21,10 @@
 #include "fuzz/examine/examination.h"
 #include "fuzz/examine/output_bits.h"
 #include "fuzz/examine/placement.h"
+#include "fuzz/examine/relation.h"
 #include "fuzz/examine/second_opinion.h"
+#include "fuzz/examine/tiers.h"
+#include "fuzz/target/contracts.h"
 #include "oracle/budget/inputs.h"
 #include "oracle/judge/judge.h"
 
@@ -35,6 +40,17 @@ constexpr int kRandomElements = 8;
 // One case in this many is delayed on its device (fuzz/examine/device_run.h), since a delay takes as
 // long as a run or two.
 constexpr uint64_t kHeldUpEvery = 4;
+
+// One case in this many, of at most this many multiply-adds, is also judged by each named contract
+// (FitsOf): that takes as many sweeps of the oracle as there are contracts.
+constexpr uint64_t kFitsEvery = 4;
+constexpr int64_t kMostToFit = int64_t{1} << 20;
+
+// True for a target whose contract may be another than the one that it is held to: it left keys out, or
+// a named contract was put in its place.
+bool MayFitAnother(const Target& target) {
+  return target.description().assumptions.any() || !SplitTarget(target.name()).second.empty();
+}
 
 double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -87,15 +103,27 @@ class HostRuns final : public Runs {
   double seconds_ = 0;
 };
 
+// Returns `count` of the rows, from `first` on, by a step that is coprime to their number: most have
+// other neighbours than in the batch.
+std::vector<int64_t> Strided(int64_t first, uint64_t seed, int64_t rows, int64_t count) {
+  auto step = static_cast<int64_t>(Mix(seed, 98) % static_cast<uint64_t>(rows)) + 1;
+  while (std::gcd(step, rows) != 1 || (step == 1 && rows > 2)) ++step;
+  std::vector<int64_t> part;
+  for (int64_t k = 0; k < count; ++k) part.push_back((first + k * (step % rows)) % rows);
+  return part;
+}
+
 // The parts of a batch that are run again, as lists of rows: one row, by the seed; from kLongBatch to
 // kLongestBatch rows also 15 more, each alone, and about half of all rows together, last first, unless
-// that takes long.
+// that takes long. Where N has a multiple, so many rows take the place of one, and nothing else is run.
 constexpr int64_t kLongBatch = 512, kLongestBatch = 8192, kRowsAlone = 16;
 constexpr int64_t kMostLogitsRerun = int64_t{1} << 24;
-std::vector<std::vector<int64_t>> PartsToRerun(uint64_t seed, int64_t rows, int64_t vocab) {
+std::vector<std::vector<int64_t>> PartsToRerun(uint64_t seed, int64_t rows, int64_t vocab,
+                                               int64_t multiple) {
   const auto drawn = [&](uint64_t which) {
     return static_cast<int64_t>(Mix(seed, which) % static_cast<uint64_t>(rows));
   };
+  if (multiple > 1) return {Strided(drawn(99), seed, rows, multiple)};
   std::vector<std::vector<int64_t>> parts = {{drawn(99)}};
   if (rows < kLongBatch || rows > kLongestBatch || rows * vocab > kMostLogitsRerun) return parts;
   for (int64_t k = 1; k < kRowsAlone; ++k) parts.push_back({drawn(1'000 + static_cast<uint64_t>(k))});
@@ -162,7 +190,25 @@ class Examination {
     }
   }
 
-  bool Take(const oracle::Judgement& judgement) {
+  // Step 5.
+  void Relate(const ExamineOptions& options) {
+    const RunProblem run = [&](const OwnedProblem& problem, int poison) {
+      HostRuns runs(problem, target_);
+      Ran ran{runs.Run(poison, false), {}};
+      result.target_seconds += runs.seconds();
+      if (ran.outcome.status == RunStatus::kOk) runs.KeepBits();
+      ran.bits = runs.bits();
+      return ran;
+    };
+    for (const Relation* relation : RelationsToTry(options.seed, options.relation)) {
+      RelationChecked checked = CheckRelation(*relation, problem_, runs_.bits(), target_.description(),
+                                              {options.seed, options.same_shape}, run);
+      std::move(checked.findings.begin(), checked.findings.end(), std::back_inserter(result.findings));
+      if (checked.compared > 0) return;
+    }
+  }
+
+  bool Take(const TieredJudgement& judgement) {
     std::optional<int64_t> said;
     if (const auto& tensor = results().first_invalid_row) {
       said = oracle::ReadInt(kernel::AsConst(*tensor), 0);
@@ -200,8 +246,11 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
   std::vector<std::vector<Watched>> seen(all.size(), watched);
   std::vector<kernel::Results> results;
   for (const Examination* each : all) results.push_back(each->results());
-  const std::vector<oracle::Judgement> judgements =
-      oracle::JudgeTogether(problem, results, all.front()->target().description().contract, {}, seen);
+  const Description& description = all.front()->target().description();
+  const std::vector<TieredJudgement> judgements =
+      JudgeInTiers(description, [&](const oracle::Contract& contract) {
+        return oracle::JudgeTogether(problem, results, contract, {}, seen);
+      });
   std::vector<size_t> failing;
   bool fault = false;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -210,17 +259,27 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
   }
   CaseResult& first = all.front()->result;
   if (!fault && (failing.empty() ? options.arbiter_on_pass : options.arbiter)) {
-    SecondOpinion opinion(problem, options.arbiter_cost,
-                          all.front()->target().description().contract.promises);
+    SecondOpinion opinion(problem, options.arbiter_cost, description.contract.promises);
     for (const size_t i : failing) {
-      ArbitrateFailures(judgements[i].outputs, std::span(seen[i]).first(random.size()), &opinion,
-                        &all[i]->result);
+      ArbitrateFailures(judgements[i].judgement.outputs, std::span(seen[i]).first(random.size()),
+                        &opinion, &all[i]->result);
       if (!all[i]->result.harness_fault.empty()) break;
+      const auto passes = [&](const oracle::Contract& contract, oracle::Output output) {
+        kernel::Results only;
+        oracle::Find(&only, output) = oracle::Find(results[i], output);
+        return oracle::JudgeProblem(problem, only, contract).outputs.front().fail == 0;
+      };
+      AddReadings(description, passes, &all[i]->result.findings);
     }
     if (failing.empty()) {
       first.harness_fault = opinion.AskAll(std::span(seen.front()).subspan(random.size()));
     }
     first.arbitrated = opinion.asked();
+  }
+  const int64_t work = problem.rows() * problem.vocab() * problem.hidden_size();
+  if (!fault && all.size() == 1 && MayFitAnother(all.front()->target()) &&
+      Mix(options.seed, 55) % kFitsEvery == 0 && work <= kMostToFit) {
+    first.fits = FitsOf(problem, results.front());
   }
   first.oracle_seconds += Seconds(start);
 }
@@ -251,10 +310,12 @@ CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
   if (!to_judge.empty()) JudgeOutputs(to_judge, options);
   if (description.capabilities.batch_invariant && problem.rows() >= 2) {
     for (const std::vector<int64_t>& rows :
-         PartsToRerun(options.seed, problem.rows(), problem.vocab())) {
+         PartsToRerun(options.seed, problem.rows(), problem.vocab(),
+                      options.same_shape ? problem.rows() : description.capabilities.rows_multiple)) {
       for (Examination* each : to_judge) each->RunPart(rows);
     }
   }
+  for (Examination* each : to_judge) each->Relate(options);
   std::vector<CaseResult> results;
   for (Examination& each : all) results.push_back(std::move(each.result));
   return Conclude(targets, std::move(results));

@@ -4,10 +4,12 @@
 //
 //   1. outputs poisoned, guard bands set, run; guard bands and inputs inspected;
 //   2. run again over another poison: same bits, and nothing left unwritten;
-//   3. every output element against the oracle's bound;
+//   3. every output element against the oracle's bound, in two tiers (fuzz/examine/tiers.h);
 //   4. one row rerun alone: same bits (batch invariance); of a batch of 512 to 8192 rows 16 rows, and
 //      about half of all rows as a batch of their own, last first;
-//   5. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
+//   5. in one case of eight, by the seed: a relation to another problem, bit for bit
+//      (fuzz/examine/relation.h);
+//   6. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
 //      fails and 8 random ones; where it passes, for a few elements of one row or of all.
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
@@ -16,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "fuzz/examine/result.h"
 #include "fuzz/problem/owned_problem.h"
@@ -28,6 +31,10 @@ struct ExamineOptions {
   bool arbiter = true;           // false: while shrinking, between its first and last step
   bool arbiter_on_pass = false;  // also if nothing fails: fuzz/campaign/arbiter_schedule.h says when
   double arbiter_cost = 4e7;     // multiply-adds that the arbiter may spend on a case
+  // Every run has the shape of the case, for targets that compile for each shape: in place of parts of
+  // the batch, all of it runs again in another order, and no relation changes an extent.
+  bool same_shape = false;
+  std::string_view relation = {};  // the one to check; empty: the seed decides, for one case in eight
 };
 
 CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});

@@ -169,7 +169,9 @@ void Placement::State::ReserveOutputs(const OwnedProblem& p) {
             MatrixShape(p.vocab(), p.hidden_size(), layout.weight_hidden_major, layout.weight_padding),
             layout.offset, false);
   }
-  Reserve("first_invalid_row", DType::kI64, VectorShape(1), 0, false);
+  if (p.wanted.first_invalid_row) {
+    Reserve("first_invalid_row", DType::kI64, VectorShape(1), 0, false);
+  }
 }
 
 void Placement::State::Keep() {

@@ -2,6 +2,7 @@
 
 #include "fuzz/examine/result.h"
 
+#include <algorithm>
 #include <array>
 
 #include "fuzz/examine/conventions.h"
@@ -9,31 +10,67 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 12> kKinds = {
+constexpr std::array<std::string_view, 13> kKinds = {
     "bound",         "non-finite", "sign",          "not-zero", "unwritten", "nondeterministic",
-    "batch-variant", "guard-band", "input-written", "status",   "crash",     "hang"};
+    "batch-variant", "guard-band", "input-written", "status",   "crash",     "hang",
+    "relation"};
 
 }  // namespace
 
 std::string_view Name(FindingKind kind) { return NameOf(kind, kKinds); }
 
 std::string Finding::Signature() const {
-  std::string signature(Name(kind));
+  std::string signature(suspect ? "suspect-" : "");
+  signature += Name(kind);
+  if (!relation.empty()) signature += ":" + relation;
   if (!output.empty()) signature += ":" + output;
   return signature;
 }
 
 Names VerdictNames() {
   using oracle::Verdict;
-  static const std::array kNames = {Name(Verdict::kPass), Name(Verdict::kFail), Name(Verdict::kVacuous),
-                                    Name(Verdict::kUnspecified), Name(Verdict::kSkipped)};
+  static const std::array kNames = {Name(Verdict::kPass),    Name(Verdict::kFail),
+                                    Name(Verdict::kVacuous), Name(Verdict::kUnspecified),
+                                    Name(Verdict::kSkipped), Name(Verdict::kSuspect)};
   return kNames;
+}
+
+ExitStatus StatusOf(const std::vector<Finding>& findings) {
+  const oracle::Verdict verdict = VerdictOf(findings, oracle::Verdict::kPass);
+  return verdict == oracle::Verdict::kFail      ? ExitStatus::kFindings
+         : verdict == oracle::Verdict::kSuspect ? ExitStatus::kSuspect
+                                                : ExitStatus::kClean;
+}
+
+bool IsJudged(const CaseResult& result) {
+  using oracle::Verdict;
+  return result.harness_fault.empty() &&
+         (result.verdict == Verdict::kPass || result.verdict == Verdict::kFail ||
+          result.verdict == Verdict::kSuspect);
+}
+
+oracle::Verdict VerdictOf(const std::vector<Finding>& findings, oracle::Verdict clean) {
+  if (findings.empty()) return clean;
+  const bool suspect = std::ranges::all_of(findings, &Finding::suspect);
+  return suspect ? oracle::Verdict::kSuspect : oracle::Verdict::kFail;
+}
+
+void Fields(FieldVisitor& io, SuspectReading& reading) {
+  io("what", reading.what);
+  io("opt_out", reading.opt_out);
+}
+
+void Fields(FieldVisitor& io, ContractFit& fit) {
+  io("contract", fit.contract);
+  io("tightness", fit.tightness);
 }
 
 void Fields(FieldVisitor& io, Finding& f) {
   io.AllowUnknown();
   io("kind", f.kind, kKinds);
   io.AllowAbsent();
+  io.IfSet("relation", f.relation);
+  io.IfSet("suspect", f.suspect);
   io.IfSet("output", f.output);
   io("row", f.row);
   io("column", f.column);
@@ -44,6 +81,7 @@ void Fields(FieldVisitor& io, Finding& f) {
   io.IfSet("arbiter", f.arbiter);
   io.IfSet("arbiter_silent", f.arbiter_silent);
   io("what", f.what);
+  io.IfSet("readings", f.readings);
 }
 
 void Fields(FieldVisitor& io, OutputSummary& o) {
@@ -52,6 +90,7 @@ void Fields(FieldVisitor& io, OutputSummary& o) {
   io("fail", o.fail);
   io("vacuous", o.vacuous);
   io("unspecified", o.unspecified);
+  io.IfSet("suspect", o.suspect);
   io("tightness", o.tightness);
 }
 
@@ -61,6 +100,7 @@ void Fields(FieldVisitor& io, CaseResult& r) {
   if (io.Has("conventions", !r.conventions.empty())) io("conventions", r.conventions);
   io.IfSet("harness_fault", r.harness_fault);
   io.IfSet("arbitrated", r.arbitrated);
+  io.IfSet("fits", r.fits);
   io.IfSet("findings", r.findings);
   io.IfSet("outputs", r.outputs);
   io("expand_seconds", r.expand_seconds);

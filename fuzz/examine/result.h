@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/base/exit_status.h"
 #include "fuzz/base/fields.h"
 #include "oracle/convention.h"
 #include "oracle/verdict/verdict.h"
@@ -29,43 +30,75 @@ enum class FindingKind : uint8_t {
   kStatus,            // the target refused or failed a problem that it must handle
   kCrash,             // the worker process died
   kHang,              // the worker process passed its deadline
+  kRelation,          // a related problem gives other bits: fuzz/examine/relation.h
 };
 
 std::string_view Name(FindingKind kind);  // "bound", "non-finite", "sign", "not-zero", "unwritten", ...
 
+// One way of reading a suspect finding, and the line of the target's contract that says so.
+struct SuspectReading {
+  std::string what, opt_out;  // "logprob is formed as x_y - lse", "\"plain_logprob\": true"
+  bool operator==(const SuspectReading&) const = default;
+};
+
 struct Finding {
   FindingKind kind = FindingKind::kBound;
+  // It breaks only what is assumed of a target that does not declare it (fuzz/target/assumptions.h).
+  bool suspect = false;
   std::string output;             // "logprob", "grad_weight", ...; empty where none is concerned
   int64_t row = -1, column = -1;  // the worst element's
   double got = 0, expected = 0, bound = 0, tightness = 0;
   std::string arbiter;         // 40 digits, where the arbiter was asked
   std::string arbiter_silent;  // why it was not asked about a value: "it would take about 12 s"
   std::string what;            // one sentence for a person
+  std::string relation;        // "columns-permuted"; empty unless kind is kRelation
+  // What an honest kernel may do, if each makes a suspect output pass. Filled in where the arbiter was
+  // wanted.
+  std::vector<SuspectReading> readings;
 
   // Two findings with the same signature are taken, until they are shrunk, to have one cause.
-  std::string Signature() const;  // "bound:logprob"
+  std::string Signature()
+      const;  // "bound:logprob", "suspect-bound:lse", "relation:columns-permuted:lse"
 };
 
 struct OutputSummary {
   std::string output;
-  int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0;
+  int64_t pass = 0, fail = 0, vacuous = 0, unspecified = 0, suspect = 0;
+  double tightness = 0;  // the worst element's, by the contract that it fails or is judged by
+};
+
+// The largest error/bound of a case by a named contract; above 1 it contradicts that contract.
+struct ContractFit {
+  std::string contract;
   double tightness = 0;
 };
 
 struct CaseResult {
-  oracle::Verdict verdict = oracle::Verdict::kPass;  // kPass, kFail, kSkipped; kVacuous: nothing judged
+  // kPass, kFail, kSuspect: all findings are; kSkipped; kVacuous: nothing was judged
+  oracle::Verdict verdict = oracle::Verdict::kPass;
   std::string skip_reason;
-  std::vector<Finding> findings;  // worst first; empty unless kFail
+  std::vector<Finding> findings;  // worst first; empty unless kFail or kSuspect
   std::vector<OutputSummary> outputs;
   oracle::ConventionsSeen conventions;  // empty of a target that promises the definition's
   std::string harness_fault;            // not empty: exit status 3
   int64_t arbitrated = 0;               // elements that the arbiter was asked about
+  std::vector<ContractFit> fits;        // by each named contract, where it was tried
   // expand_seconds is set by who expands the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };
 
 Names VerdictNames();
 
+// kSuspect if all findings are, kFindings if not, kClean if there is none.
+ExitStatus StatusOf(const std::vector<Finding>& findings);
+// Returns whether the case was judged: its verdict is pass, fail or suspect, and the harness was not at
+// fault.
+bool IsJudged(const CaseResult& result);
+// kFail if there is a finding that is not suspect, kSuspect if there are others, else `clean`.
+oracle::Verdict VerdictOf(const std::vector<Finding>& findings, oracle::Verdict clean);
+
+void Fields(FieldVisitor& io, SuspectReading& reading);
+void Fields(FieldVisitor& io, ContractFit& fit);
 void Fields(FieldVisitor& io, Finding& finding);
 void Fields(FieldVisitor& io, OutputSummary& summary);
 void Fields(FieldVisitor& io, CaseResult& result);

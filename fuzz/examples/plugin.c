@@ -2,7 +2,7 @@
  *
  * A target in plain C: the operator as its definition reads, in fp32, held to the part it declares.
  *
- *   cc -O2 -shared -fPIC -I. fuzz/examples/plugin.c -o plugin.so -lm
+ *   cc -O2 -shared -fPIC $(plumb plugin-flags) fuzz/examples/plugin.c -o plugin.so -lm
  *   plumb fuzz --target plugin:plugin.so --budget 10s
  */
 #include <math.h>
@@ -18,7 +18,7 @@ static const char* Describe(void) { return TEXT({
   "name": "example", "capabilities": {"dtypes": ["fp32"], "label_dtypes": ["int64"], "temperature": "none",
   "weight_layouts": ["vocab_major"], "reductions": ["none"], "ignore_index": false, "invalid_labels": false,
   "special_values": false, "strided_inputs": false, "zero_stride_grads": false}, "contract": {
-  "accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32",
+  "accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32", "tile": 1,
   "conventions": "definition", "signs": true}}); }
 // clang-format on
 static void* Data(const DLTensor* t) { return t ? (char*)t->data + t->byte_offset : NULL; }

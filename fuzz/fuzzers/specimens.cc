@@ -35,12 +35,15 @@ void WriteSpecimenJournal(const std::filesystem::path& folder) {
   journal->Entered(Phase::kSearch, 0);
   for (int64_t item = 0; item < 3; ++item) journal->Start(item);
   journal->Sighted(sighting);
+  sighting.signature = "sign:entropy";
+  sighting.part_of = "bound:lse";
+  journal->Sighted(sighting);
   journal->Done(0, std::chrono::milliseconds(5), record);
   journal->More(key, "v1 n=2");
   journal->Done(2, std::chrono::milliseconds(7), record);
   StoredFinding kept;
   kept.file = "findings/x";
-  journal->Stored(key, kept);
+  journal->Stored(key, kept, {{sighting.signature, ""}});
   journal->Fault("x");
   journal->Clock(std::chrono::milliseconds(9));
 }
@@ -54,10 +57,10 @@ std::vector<std::byte> SpecimenWithoutTensors() {
   c.problem = Expand(recipe);
   // The form without tensors is used if the case is too large. It is made so by a long `why`, which is
   // removed again.
-  c.why = std::string(kMaxCaseBytes, 'w');
+  c.drawn_by = std::string(kMaxCaseBytes, 'w');
   std::optional<SafeTensors> content = ReadSafeTensors(StoredBytes(c), &error);
   std::string& json = content->metadata.at("case");
-  json.erase(json.find(c.why), c.why.size());
+  json.erase(json.find(c.drawn_by), c.drawn_by.size());
   return WriteSafeTensors(*content);
 }
 

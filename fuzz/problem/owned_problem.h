@@ -70,6 +70,7 @@ struct Wanted {
   bool grad_hidden = true;
   bool grad_weight = true;
   bool fp32_grads = false;
+  bool first_invalid_row = true;  // false for a target that does not have it; no file says so
   bool operator==(const Wanted&) const = default;
 };
 

@@ -39,17 +39,50 @@ struct Entry {
 // A refusal travels as text up to ViewSafeTensors; empty means none.
 using Refusal = std::string;
 
+// Refuses a shape of more than two dimensions, which of a model are batch, sequence and one more.
+Refusal TooDeep(const std::vector<int64_t>& shape) {
+  Refusal why = "its shape " + Abridged(ShapeText(shape)) + " has " + std::to_string(shape.size()) +
+                " dimensions, at most 2 are read";
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) {
+    if (__builtin_mul_overflow(rows, shape[i], &rows)) return why;
+  }
+  return why + "; flatten batch and sequence: " + ShapeText(std::vector{rows, shape.back()}) +
+         ", and labels and outputs likewise";
+}
+
+// What else a file may be that is no safetensors, by its first bytes, and how to make one of it.
+std::string OtherFormat(std::span<const std::byte> bytes) {
+  constexpr std::string_view kSave = "; save the tensors by safetensors.torch.save_file";
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
+                              std::min(bytes.size(), kPrefix));
+  std::string_view is;
+  if (head.starts_with("PK\3\4")) {
+    is = "a zip archive, as torch.save (.pt) and numpy.savez write";
+  } else if (head.starts_with("\x80") && head.size() > 1 && head[1] >= 2 && head[1] <= 5) {
+    is = "a Python pickle";
+  } else if (head.starts_with("\x93NUMPY")) {
+    is = "a .npy file";
+  } else if (head.starts_with("\x89HDF")) {
+    is = "an HDF5 file";
+  } else if (std::ranges::all_of(head, [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; })) {
+    is = "text";
+  } else {
+    return {};
+  }
+  return "this is no safetensors file but looks like " + std::string(is) + std::string(kSave);
+}
+
 Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
   const Json::Array* dimensions = json == nullptr ? nullptr : json->as_array();
   if (dimensions == nullptr) return "shape is not an array";
-  if (dimensions->size() > 2) return "rank " + std::to_string(dimensions->size()) + " is above 2";
   for (const Json& dimension : *dimensions) {
     const int64_t* extent = dimension.as_int();
     if (extent == nullptr || *extent < 0)
       return "extent " + Abridged(dimension.Dump()) + " in its shape";
     shape->push_back(*extent);
   }
-  return {};
+  return shape->size() <= 2 ? Refusal() : TooDeep(*shape);
 }
 
 Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
@@ -66,7 +99,11 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   if (dtype_name == nullptr) return "dtype is not a string";
   const auto named = ValueOf<DType>(*dtype_name, kDTypes);
   if (!named && !Planted(HarnessDefect::kDTypeUnchecked)) {
-    return "dtype " + Abridged(dtype->Dump()) + " is none of " + Choices(kDTypes);
+    const bool floating = dtype_name->starts_with('F');
+    return "dtype " + Abridged(dtype->Dump()) + " is none of " + Choices(kDTypes) +
+           (*dtype_name == "F64" ? "; cast it: x.float()"
+            : floating           ? ""
+                                 : "; cast it: x.long()");
   }
   entry->dtype = named.value_or(DType::kF32);
 
@@ -139,6 +176,7 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), kPrefix);
   if (header_size > kMaxHeader) {
+    if (std::string other = OtherFormat(bytes); !other.empty()) return other;
     return "header length " + std::to_string(header_size) + " is above " + std::to_string(kMaxHeader);
   }
   if (header_size > bytes.size() - kPrefix) {

@@ -180,6 +180,37 @@ bool CanMeet(Factor a, int level_a, Factor b, int level_b) {
   return true;
 }
 
+bool RegimeFixes(std::string_view regime, Factor factor) { return Fixes(IndexOf(regime), factor); }
+
+void SetLevel(Factor factor, int level, Recipe* r) {
+  switch (factor) {
+    case Factor::kDType:
+      r->dtype = kDTypes[level];
+      if (r->dtype == DType::kF16) r->exp = HalfExp(r->values, r->exp);
+      return;
+    case Factor::kLabels:
+      r->labels = kLabels[level];
+      return;
+    case Factor::kReduction:
+      r->reduction = kReductions[level];
+      return;
+    case Factor::kGrads:
+      r->grads = kGrads[level];
+      // Without any gradient there is no backward pass to look at.
+      if (r->grads == Grads::kNone && r->entropy_grads == Grads::kNone) {
+        r->entropy_grads = Grads::kRandom;
+      }
+      return;
+    case Factor::kTemperature:
+      return SetTemperature(level, (r->seed & 1) != 0, r);
+    case Factor::kLayout:
+      return SetLayout(kLayouts[level], r);
+    case Factor::kRegime:
+    case Factor::kFamily:
+      return;
+  }
+}
+
 Recipe DrawWithLevels(uint64_t seed, uint64_t index, const Levels& levels) {
   for (int f = 0; f < kFactors; ++f) {
     const int level = levels[static_cast<size_t>(f)];
@@ -190,24 +221,12 @@ Recipe DrawWithLevels(uint64_t seed, uint64_t index, const Levels& levels) {
     }
   }
   const auto at = [&](Factor factor) { return levels[static_cast<size_t>(factor)]; };
-  const auto set = [&](Factor factor, const auto& apply) {
-    if (at(factor) != kByRegime) apply(at(factor));
-  };
   Recipe r = DrawInFamily(seed, index, static_cast<size_t>(at(Factor::kRegime)),
                           std::max(at(Factor::kFamily), 0));
-  set(Factor::kDType, [&](int level) {
-    r.dtype = kDTypes[level];
-    if (r.dtype == DType::kF16) r.exp = HalfExp(r.values, r.exp);
-  });
-  set(Factor::kLabels, [&](int level) { r.labels = kLabels[level]; });
-  set(Factor::kReduction, [&](int level) { r.reduction = kReductions[level]; });
-  set(Factor::kGrads, [&](int level) {
-    r.grads = kGrads[level];
-    // Without any gradient there is no backward pass to look at.
-    if (r.grads == Grads::kNone && r.entropy_grads == Grads::kNone) r.entropy_grads = Grads::kRandom;
-  });
-  set(Factor::kTemperature, [&](int level) { SetTemperature(level, (r.seed & 1) != 0, &r); });
-  set(Factor::kLayout, [&](int level) { SetLayout(kLayouts[level], &r); });
+  for (const Factor factor : {Factor::kDType, Factor::kLabels, Factor::kReduction, Factor::kGrads,
+                              Factor::kTemperature, Factor::kLayout}) {
+    if (at(factor) != kByRegime) SetLevel(factor, at(factor), &r);
+  }
   KeepSensible(&r);
   return r;
 }

@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "fuzz/recipe/recipe.h"
 
@@ -31,9 +33,19 @@ inline constexpr int kByRegime = -1;
 
 int LevelCount(Factor factor);
 
+// The levels that may occur, by factor; empty: all of them.
+using AllowedLevels = std::vector<std::vector<bool>>;
+
 // Returns false if no recipe has both: the regime fixes the factor, or upstream gradients that differ
 // by row meet a reduction, whose gradient is a scalar. Symmetric; a != b.
 bool CanMeet(Factor a, int level_a, Factor b, int level_b);
+
+// Returns true if the regime fixes the factor: the design leaves it alone. Throws std::invalid_argument
+// for an unknown regime.
+bool RegimeFixes(std::string_view regime, Factor factor);
+
+// Gives the recipe this level of the factor, which is neither kRegime nor kFamily.
+void SetLevel(Factor factor, int level, Recipe* recipe);
 
 // Draws a recipe with these levels, of which every two that are not kByRegime can meet. A pure function
 // of its arguments. Throws std::invalid_argument for a level that its factor does not have.

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "fuzz/base/nearest.h"
+#include "fuzz/base/text.h"
 #include "fuzz/builtin/cuda.h"
 #include "fuzz/builtin/cuda_forward_backward.h"
 #include "fuzz/builtin/host.h"
 #include "fuzz/builtin/host_hopper.h"
+#include "fuzz/target/contracts.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -34,14 +38,29 @@ std::vector<BuiltIn>& Targets() {
 }
 
 std::string UnknownName(std::string_view name) {
-  std::string text = "unknown target \"" + std::string(name) + "\"; there are ";
-  for (const BuiltIn& target : BuiltInTargets()) text += target.name + ", ";
-  return text + "plugin:PATH.so";
+  const std::string quoted = Printable(Abridged(std::string(name)));
+  std::string text = "there is no target '" + quoted + "'.";
+  std::vector<std::string> names;
+  std::string listed;
+  for (const BuiltIn& target : BuiltInTargets()) {
+    names.push_back(target.name);
+    if (target.name.find("mutant:") == std::string::npos) listed += target.name + ", ";
+  }
+  if (std::error_code code; name.ends_with(".so") || name.find('/') != name.npos) {
+    text += " A shared library is plugin:" + quoted + " (" +
+            (std::filesystem::exists(name, code) ? "that file exists)." : "there is no such file).");
+  } else {
+    text += DidYouMean(name, names);
+  }
+  return text + " Targets: " + listed + "mutant:NAME, plugin:PATH.so; `plumb targets` lists them.";
 }
 
 }  // namespace
 
-std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error, OpenDevice open) {
+namespace {
+
+// Loads a target that is held to its own contract.
+std::unique_ptr<Target> LoadPlain(std::string_view name, std::string* error, OpenDevice open) {
   if (name.starts_with(kPlugin)) {
     return Target::Open(name, std::filesystem::path(name.substr(kPlugin.size())), error, open);
   }
@@ -53,13 +72,42 @@ std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error, Op
   return Target::Adopt(name, found->table, error, open);
 }
 
+}  // namespace
+
+std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error, OpenDevice open) {
+  const auto [plain, contract] = SplitTarget(name);
+  std::unique_ptr<Target> target = LoadPlain(plain, error, open);
+  if (target == nullptr && contract.empty() && name.find('@') != name.npos) {
+    *error += " Behind @ may stand " + ContractNames() + ".";
+  }
+  if (target == nullptr || contract.empty()) return target;
+  if (target->HoldTo(contract, error)) return target;
+  *error = std::string(name) + ": " + *error;
+  return nullptr;
+}
+
+std::string WhyNoTarget(std::string_view names) {
+  const std::string_view plain = SplitTarget(names).first;
+  if (plain.starts_with(kPlugin)) return {};
+  for (size_t begin = 0; begin <= plain.size();) {
+    const size_t end = std::min(plain.find('+', begin), plain.size());
+    const std::string_view name = plain.substr(begin, end - begin);
+    if (std::ranges::find(Targets(), name, &BuiltIn::name) == Targets().end())
+      return UnknownName(plain);
+    begin = end + 1;
+  }
+  return {};
+}
+
 std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error) {
   const bool foreign = names.starts_with(kPlugin);  // a path may hold a plus
+  const auto [plain, contract] = SplitTarget(names);
   std::vector<std::unique_ptr<Target>> targets;
   std::string first;  // description, without the name
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = foreign ? names.size() : std::min(names.find('+', begin), names.size());
-    targets.push_back(LoadTarget(names.substr(begin, end - begin), error));
+  for (size_t begin = 0; begin <= plain.size();) {
+    const size_t end = foreign ? plain.size() : std::min(plain.find('+', begin), plain.size());
+    targets.push_back(
+        LoadTarget(HeldTo(std::string(plain.substr(begin, end - begin)), contract), error));
     if (targets.back() == nullptr) return {};
     begin = end + 1;
     std::string text(targets.back()->description_text());

@@ -15,10 +15,14 @@
 
 namespace plumbline::fuzz {
 
-// Loads the target of that name. Returns null, with the reason, for an unknown name (the reason lists
-// the names there are) or if Target::Open or Target::Adopt fails.
+// Loads the target of that name. Returns null, with the reason, for an unknown name (the reason says
+// which is near) or if Target::Open or Target::Adopt fails.
 std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error,
                                    OpenDevice open = nullptr);
+
+// Returns why nothing of this name, one target's or several joined by a plus, can be loaded; empty if
+// loading decides. Loads nothing.
+std::string WhyNoTarget(std::string_view names);
 
 // Loads one target of any kind, or several built-in ones, "cuda+cuda-portable", that are examined
 // together (fuzz/examine/examine.h). No pointer is null. Returns an empty vector, with the reason, if
@@ -29,8 +33,9 @@ struct BuiltIn {
   std::string name;  // "host", "mutant:NAME"
   std::string what;  // one line; a mutant's names the real bug it is modelled on
   const plumbline_target_v1* table = nullptr;
-  bool deterministic = true;  // false: a mutant whose defect is a race
-  bool on_device = false;     // the name begins with "cuda"
+  bool deterministic = true;   // false: a mutant whose defect is a race
+  bool on_device = false;      // the name begins with "cuda"
+  std::string black_box = {};  // why a mutant is no defect of a target that declares no contract
 };
 const std::vector<BuiltIn>& BuiltInTargets();
 

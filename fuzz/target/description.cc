@@ -86,6 +86,21 @@ bool IsLabel(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
+// Reads a power of two.
+void ReadAlignment(FieldVisitor& io, std::string_view key, int64_t* bytes) {
+  io(key, *bytes);
+  const bool power = *bytes >= 1 && *bytes <= kMostAlignment && (*bytes & (*bytes - 1)) == 0;
+  if (!power) io.Wrong(key, "a power of two from 1 to " + std::to_string(kMostAlignment));
+}
+
+// Reads the contract, and sees which keys are absent.
+struct DeclaredContract {
+  oracle::Contract contract;
+  Assumptions assumptions{.exact_scale = true, .tiles = true};
+};
+
+void Fields(FieldVisitor& io, DeclaredContract& declared);
+
 }  // namespace
 
 void Fields(FieldVisitor& io, Capabilities& c) {
@@ -107,13 +122,21 @@ void Fields(FieldVisitor& io, Capabilities& c) {
   io("invalid_labels", c.invalid_labels);
   io("deterministic", c.deterministic);
   io("batch_invariant", c.batch_invariant);
+  io("negative_strides", c.negative_strides);
+  io("empty_extents", c.empty_extents);
+  io("first_invalid_row", c.first_invalid_row);
+  ReadAlignment(io, "base_alignment", &c.base_alignment);
+  ReadAlignment(io, "row_alignment", &c.row_alignment);
   io("hidden_multiple", c.hidden_multiple, 1, INT64_MAX);
   io("vocab_multiple", c.vocab_multiple, 1, INT64_MAX);
   io("rows_multiple", c.rows_multiple, 1, INT64_MAX);
 }
 
-void Fields(FieldVisitor& io, oracle::Contract& c) {
+namespace {
+
+void Fields(FieldVisitor& io, DeclaredContract& declared) {
   constexpr int kMostCount = 1 << 20;
+  oracle::Contract& c = declared.contract;
   io.AllowAbsent();
   io("accumulate", c.accumulate, kAccumulates);
   io("block", c.block, 1, kMostCount);
@@ -151,7 +174,15 @@ void Fields(FieldVisitor& io, oracle::Contract& c) {
   io("conventions", side, kConventionSides);
   c.promises.definition = side == 1;
   io("signs", c.promises.signs);
+  for (const Word key : {"scale", "scale_roundings", "scale_exact_powers"}) {
+    if (io.Has(key, false)) declared.assumptions.exact_scale = false;
+  }
+  for (const Word key : {"tile", "tile_depth", "splits", "rescales"}) {
+    if (io.Has(key, false)) declared.assumptions.tiles = false;
+  }
 }
+
+}  // namespace
 
 void Fields(FieldVisitor& io, Description& d) {
   io("name", d.name);
@@ -167,7 +198,10 @@ void Fields(FieldVisitor& io, Description& d) {
   io("device", device, kDevices);
   d.device = kDevices[device];
   io("capabilities", d.capabilities);
-  io("contract", d.contract);
+  DeclaredContract declared;
+  io("contract", declared);
+  d.contract = declared.contract;
+  d.assumptions = declared.assumptions;
 }
 
 std::optional<Description> ParseDescription(std::string_view json, std::string* error) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/target/assumptions.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 
@@ -29,20 +30,31 @@ struct Capabilities {
   bool ignore_index = true, entropy = true, lse = true, grad_hidden = true, grad_weight = true;
   bool fp32_grads = true, strided_inputs = true, zero_stride_grads = true, special_values = true;
   bool invalid_labels = true, deterministic = true, batch_invariant = true;
+  bool negative_strides = true, empty_extents = true, first_invalid_row = true;
   int64_t hidden_multiple = 1, vocab_multiple = 1, rows_multiple = 1;
+  // In bytes, powers of two: the first element of every tensor lies at a multiple of base_alignment,
+  // and every row of a matrix at a multiple of row_alignment.
+  int64_t base_alignment = 1, row_alignment = 1;
+  bool operator==(const Capabilities&) const = default;
 };
+// The alignment of tensors that begin without an offset, in bytes: the largest that may be needed.
+inline constexpr int64_t kMostAlignment = 64;
 
 struct Description {
   std::string name;
   std::string version;
   std::string device = "cpu";  // "cpu" or "cuda"
   Capabilities capabilities;
+  // As declared, each absent key at its default; and what is assumed of absent keys.
   oracle::Contract contract;
+  Assumptions assumptions;
+
+  // The contract that the target is judged by first.
+  oracle::Contract Assumed() const { return Assume(contract, assumptions); }
 };
 
 // These read only.
 void Fields(FieldVisitor& io, Capabilities& capabilities);
-void Fields(FieldVisitor& io, oracle::Contract& contract);
 void Fields(FieldVisitor& io, Description& description);
 
 // Validates keys, types and ranges; the error names the key and its value.
@@ -50,7 +62,8 @@ std::optional<Description> ParseDescription(std::string_view json, std::string* 
 
 // Returns the problem that this target is asked to solve. Outputs that it does not have are not asked
 // for; without entropy there is no upstream gradient of it; gradients have the inputs' dtype if it has
-// no others. What is left is judged in full.
+// no others. Padding and the offset of labels are rounded up to its alignments. What is left is judged
+// in full.
 OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem problem);
 
 // Returns why this target cannot be held to this problem: the first capability that the problem needs

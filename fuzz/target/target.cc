@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "fuzz/target/contracts.h"
 #include "fuzz/target/interface/cuda_device.h"
 #include "fuzz/target/interface/views.h"
 
@@ -135,8 +136,20 @@ std::unique_ptr<Target> Target::Checked(std::unique_ptr<Target> target, std::str
       return nullptr;
     }
   }
+  target->description_text_ = text;
   target->description_ = *description;
   return target;
+}
+
+bool Target::HoldTo(std::string_view contract, std::string* error) {
+  const std::optional<std::string> text = WithContract(description_text_, contract, error);
+  if (!text) return false;
+  std::optional<Description> description = ParseDescription(*text, error);
+  if (!description) return false;
+  name_ = HeldTo(std::move(name_), contract);
+  description_text_ = *text;
+  description_ = *std::move(description);
+  return true;
 }
 
 RunOutcome Target::Run(const kernel::Problem& problem, const kernel::Results& results) const {

@@ -47,10 +47,15 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  const std::string& name() const { return name_; }  // as it was given to Open or Adopt
+  // As it was given to Open or Adopt, with the contract behind it that it is held to.
+  const std::string& name() const { return name_; }
   const Description& description() const { return description_; }
-  // The description as the target gave it: the JSON that description() was parsed from.
-  std::string_view description_text() const { return table_->describe(); }
+  // The JSON that description() was parsed from: the target's own words, or those with another
+  // contract.
+  const std::string& description_text() const { return description_text_; }
+  // Holds the target to a contract in the place of its own (fuzz/target/contracts.h). Returns false,
+  // with the reason, if there is no such contract.
+  bool HoldTo(std::string_view contract, std::string* error);
 
   // The interface itself, for more than one call: forward and backward apart.
   const plumbline_target_v1& table() const { return *table_; }
@@ -78,6 +83,7 @@ class Target {
   static std::unique_ptr<Target> Checked(std::unique_ptr<Target> target, std::string* error,
                                          OpenDevice open);
   std::string name_;
+  std::string description_text_;
   Description description_;
   const plumbline_target_v1* table_ = nullptr;
   void* library_ = nullptr;

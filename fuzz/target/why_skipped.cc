@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fuzz/target/description.h"
 
@@ -62,6 +63,54 @@ bool HasVectorGrad(const OwnedProblem& p) {
   return (p.grad_logprob && p.grad_logprob->shape.size() == 1) || p.grad_entropy.has_value();
 }
 
+int64_t BytesOf(DType dtype) { return static_cast<int64_t>(kernel::SizeOf(dtype)); }
+
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// The elements of weight between the first of one line and the next, in memory.
+int64_t WeightPitch(const OwnedProblem& p) {
+  return (p.layout.weight_hidden_major ? p.vocab() : p.hidden_size()) + p.layout.weight_padding;
+}
+
+// Rounds the rows of both matrices up to the alignment, and the beginning of the labels.
+void Align(const Capabilities& can, OwnedProblem* p) {
+  const int64_t row = std::max<int64_t>(1, can.row_alignment / BytesOf(p->hidden.dtype));
+  Layout& layout = p->layout;
+  if (can.strided_inputs && row > 1) {
+    const int64_t hidden = p->hidden_size() + layout.hidden_padding, weight = WeightPitch(*p);
+    layout.hidden_padding += RoundUp(hidden, row) - hidden;
+    layout.weight_padding += RoundUp(weight, row) - weight;
+  }
+  const int64_t base = std::max<int64_t>(1, can.base_alignment / BytesOf(p->labels.dtype));
+  layout.label_offset = RoundUp(layout.label_offset, base);
+}
+
+// Returns why a tensor does not lie as the target needs it.
+std::optional<std::string> WhyMisaligned(const Capabilities& can, const OwnedProblem& p) {
+  const Layout& layout = p.layout;
+  const int64_t size = BytesOf(p.hidden.dtype);
+  // Vectors and outputs in fp32 begin at the same offset in larger elements.
+  if (layout.offset * size % can.base_alignment != 0 ||
+      layout.label_offset * BytesOf(p.labels.dtype) % can.base_alignment != 0) {
+    return "a tensor that begins elsewhere: base_alignment is " + std::to_string(can.base_alignment);
+  }
+  // The first element of a vector whose rows are reversed is its last one in memory.
+  if (layout.reversed && can.base_alignment > size) {
+    return "rows last to first: base_alignment is " + std::to_string(can.base_alignment);
+  }
+  for (const auto& [lines, pitch] :
+       {std::pair(p.rows(), p.hidden_size() + layout.hidden_padding),
+        {layout.weight_hidden_major ? p.hidden_size() : p.vocab(), WeightPitch(p)}}) {
+    if (lines > 1 && pitch * size % can.row_alignment != 0) {
+      return "rows of " + std::to_string(pitch * size) + " bytes: row_alignment is " +
+             std::to_string(can.row_alignment);
+    }
+  }
+  return std::nullopt;
+}
+
 std::string Multiple(const char* what, int64_t extent, const char* key, int64_t multiple) {
   return std::string(what) + " = " + std::to_string(extent) + ": " + key + " is " +
          std::to_string(multiple);
@@ -88,6 +137,8 @@ OwnedProblem WithoutWhatItLacks(const Capabilities& can, OwnedProblem p) {
   p.wanted.grad_hidden = p.wanted.grad_hidden && can.grad_hidden;
   p.wanted.grad_weight = p.wanted.grad_weight && can.grad_weight;
   p.wanted.fp32_grads = p.wanted.fp32_grads && can.fp32_grads;
+  p.wanted.first_invalid_row = can.first_invalid_row;
+  Align(can, &p);
   return p;
 }
 
@@ -120,6 +171,11 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
   if (p.rows() % can.rows_multiple != 0)
     return Multiple("N", p.rows(), "rows_multiple", can.rows_multiple);
 
+  if (!can.empty_extents && (p.rows() == 0 || p.vocab() == 0 || p.hidden_size() == 0)) {
+    return Off("N, V or H = 0", "empty_extents");
+  }
+  if (std::optional<std::string> why = WhyMisaligned(can, p)) return why;
+
   const bool strided_grad = HasVectorGrad(p) && p.layout.grad_stride > 1;
   const bool strided_temperature =
       p.temperature && p.temperature->shape.size() == 1 && p.layout.temperature_stride > 1;
@@ -129,6 +185,7 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
        p.layout.output_stride > 1)) {
     return Off("a tensor that is not contiguous", "strided_inputs");
   }
+  if (!can.negative_strides && p.layout.reversed) return Off("rows last to first", "negative_strides");
   if (!can.zero_stride_grads && HasVectorGrad(p) && p.layout.grad_stride == 0) {
     return Off("a broadcast gradient", "zero_stride_grads");
   }

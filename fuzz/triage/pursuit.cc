@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +26,9 @@ std::string FailsText(const Repeats& repeats) {
 class Pursuer {
  public:
   Pursuer(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options)
-      : start_(start), options_(options), reproduction_(start, runner, options.best_so_far) {}
+      : start_(start),
+        options_(options),
+        reproduction_(start, runner, options.best_so_far, !options.tries) {}
 
   Pursued Run();
 
@@ -33,6 +36,8 @@ class Pursuer {
   // A part of shrink_time, at most a quarter of it.
   milliseconds ExplainTime() const { return std::min(options_.explain_time, options_.shrink_time / 4); }
   void ConfirmSlips();
+  Explanation ExplainIt(const OwnedProblem& problem);
+  void AddHidden(const OwnedProblem& problem);
   OwnedProblem ShrinkIt();
   void AddShrinkLog(Case* c) const;
   Case Describe(OwnedProblem problem, const Finding& finding) const;
@@ -51,7 +56,7 @@ void Pursuer::ConfirmSlips() {
     const auto confirmed = reproduction_.Arbitrate(slip.problem, slip.finding.Signature());
     if (!confirmed) continue;
     Case c = Describe(slip.problem, *confirmed);
-    c.why = "seen while " + reproduction_.signature() + " was shrunk";
+    c.drawn_by = "seen while " + reproduction_.signature() + " was shrunk";
     c.recipe.clear();  // the recipe line shows the other finding
     pursued_.other_findings.push_back(std::move(c));
   }
@@ -62,6 +67,7 @@ OwnedProblem Pursuer::ShrinkIt() {
   ShrinkOptions shrink;
   const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_);
   shrink.time_limit = std::max(milliseconds(0), options_.shrink_time - ExplainTime() - spent);
+  if (options_.tries) shrink.max_tries = std::max<int64_t>(0, *options_.tries - kept.tried);
   shrink.should_stop = std::bind_front(&Reproduction::stopped, &reproduction_);
   shrink.audit = std::bind_front(&Reproduction::Audit, &reproduction_);
   shrink.on_accept = std::bind_front(&Reproduction::Keep, &reproduction_);
@@ -76,10 +82,59 @@ OwnedProblem Pursuer::ShrinkIt() {
   return std::move(shrunk.problem);
 }
 
+// Fills in what tells the finding's cause.
+Explanation Pursuer::ExplainIt(const OwnedProblem& problem) {
+  Cause& cause = pursued_.kept.cause;
+  cause.also = reproduction_.AlsoShows(problem);
+  reproduction_.ForgetSeen();
+  ExplainOptions options{.time = ExplainTime(),
+                         .tries = options_.tries,
+                         .otherwise = std::bind_front(&Reproduction::otherwise, &reproduction_)};
+  if (options.tries) *options.tries /= 2;
+  Explanation explained =
+      Explain(problem, std::bind_front(&Reproduction::Fails, &reproduction_), options);
+  cause.near.assign(reproduction_.seen().begin(), reproduction_.seen().end());
+  std::ranges::copy_if(explained.rules, std::back_inserter(cause.rules), [](const std::string& rule) {
+    return rule.starts_with('N') || rule.starts_with('V') || rule.starts_with('H');
+  });
+  cause.any_rules = explained.any_rules;
+  cause.needs = NeedsOf(problem);
+  return explained;
+}
+
+// Adds to what the problem shows what it shows where its plain values hide nothing: a gradient of
+// hidden is 0 whatever else is wrong where weight is, a logprob where there is one column, and some
+// errors need an upstream gradient of entropy. Such a variant counts if it shows the finding as well.
+void Pursuer::AddHidden(const OwnedProblem& problem) {
+  std::vector<std::string>& also = pursued_.kept.cause.also;
+  OwnedProblem filled = problem;
+  if (filled.vocab() == 1) {
+    filled.weight.shape[0] = 2;
+    filled.weight.bytes.resize(2 * filled.weight.bytes.size());
+  }
+  for (HostTensor* tensor : {&filled.hidden, &filled.weight}) {
+    for (int64_t i = 0; i < tensor->size(); ++i) {
+      // Unlike each other and unlike what shrinking leaves: equal columns hide as much as zeros.
+      if (tensor->GetFloat(i) == 0) tensor->SetFloat(i, static_cast<float>(9 + 6 * (i % 4)) / 32);
+    }
+  }
+  for (const bool fill : {false, true}) {
+    for (const bool entropy_gradient : {false, true}) {
+      if (!fill && !entropy_gradient) continue;
+      const auto shown = reproduction_.AlsoShows(fill ? filled : problem, entropy_gradient);
+      if (std::ranges::find(shown, reproduction_.signature()) == shown.end()) continue;
+      for (const std::string& signature : shown) {
+        if (std::ranges::find(also, signature) == also.end()) also.push_back(signature);
+      }
+    }
+  }
+}
+
 void Pursuer::AddShrinkLog(Case* c) const {
   const Json kept = ToJson(pursued_.kept);
   for (const auto& [key, value] : *kept.as_object()) {
-    if (key != "file" && key != "finding") c->extra["shrink"][key] = value;
+    if (key != "file" && key != "finding" && key != "explain" && key != "cause")
+      c->extra["shrink"][key] = value;
   }
 }
 
@@ -113,8 +168,16 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   Explanation explained;
   Behaviour seen;
   if (smaller && !reproduction_.hangs()) {
-    seen.also = reproduction_.AlsoShows(problem);
-    explained = Explain(problem, std::bind_front(&Reproduction::Fails, &reproduction_), ExplainTime());
+    explained = ExplainIt(problem);
+    seen.also = kept.cause.also;
+    kept.explain = explained.lines;
+    AddHidden(problem);
+  } else {
+    // What fails as seldom as the finding stays with it; what always fails can be shrunk by itself.
+    for (const std::string& signature : reproduction_.known()) {
+      if (repeats.Always() || !reproduction_.always().contains(signature))
+        kept.cause.also.push_back(signature);
+    }
   }
   pursued_.harness_fault = reproduction_.harness_fault();
   pursued_.witness = reproduction_.witness();
@@ -181,6 +244,15 @@ uint64_t SeedOf(const Case& c) {
   return seed != nullptr && seed->as_string() != nullptr
              ? ParseSeed(*seed->as_string(), &ignored).value_or(0)
              : 0;
+}
+
+FailingProblem StartFrom(Case c, Finding finding) {
+  const uint64_t seed = SeedOf(c);
+  return {.problem = std::move(c.problem),
+          .finding = std::move(finding),
+          .recipe = std::move(c.recipe),
+          .drawn_by = std::move(c.drawn_by),
+          .seed = seed};
 }
 
 }  // namespace plumbline::fuzz

@@ -30,7 +30,11 @@ namespace plumbline::fuzz {
 struct PursuitOptions {
   std::chrono::milliseconds shrink_time{30'000};
   std::chrono::milliseconds explain_time{2'000};  // part of shrink_time; 0: no explanation is made
-  BestSoFar best_so_far;                          // its file is removed at the end
+  // Limits the candidates of the shrinker in place of the time, and those of the explanation to half as
+  // many. Nothing then depends on a clock but what is a hang, so a target that is deterministic gives
+  // the same case on every machine.
+  std::optional<int64_t> tries;
+  BestSoFar best_so_far;  // its file is removed at the end
 };
 
 struct Pursued {
@@ -48,5 +52,8 @@ Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOpt
 
 // Returns the seed with which a stored case was seen; 0 if the case does not say.
 uint64_t SeedOf(const Case& c);
+
+// Returns the start of a pursuit of a finding that was seen on a stored case.
+FailingProblem StartFrom(Case c, Finding finding);
 
 }  // namespace plumbline::fuzz

@@ -15,6 +15,8 @@ void Fields(FieldVisitor& io, StoredFinding& kept) {
   io("complete", kept.complete);
   io("seconds", kept.seconds);
   io.IfSet("note", kept.note);
+  io.IfSet("explain", kept.explain);
+  if (io.Has("cause", kept.cause != Cause{})) io("cause", kept.cause);
 }
 
 void Fields(FieldVisitor& io, Sighting& sighting) {
@@ -31,6 +33,7 @@ void Fields(FieldVisitor& io, Sighting& sighting) {
   io("regime", sighting.regime);
   io("seconds", sighting.seconds);
   io("reproduced", sighting.reproduced);
+  io.IfSet("part_of", sighting.part_of);
   io.IfSet("more", sighting.more);
   io.IfSet("kept", sighting.kept);
 }

@@ -2,15 +2,20 @@
 //
 // A sighting is the first case of a campaign in which a target showed a signature, and the result of
 // its pursuit. (target, signature) is its key: later cases with the same key are counted, not pursued.
+// A sighting is a finding, or a part of one: what fails together in a case and goes away together when
+// it shrinks is one finding (fuzz/campaign/finding_groups.h).
 
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fuzz/examine/result.h"
+#include "fuzz/triage/cause.h"
 
 namespace plumbline::fuzz {
 
@@ -23,6 +28,9 @@ struct StoredFinding {
   bool complete = false;  // shrinking ended at a fixpoint, not at a limit
   double seconds = 0;     // spent shrinking
   std::string note;       // why it is stored unshrunk; else empty
+  // What the explanation found, if there is one (`extra.explain` of the file).
+  std::vector<std::string> explain;
+  Cause cause;
 };
 
 struct Sighting {
@@ -35,9 +43,14 @@ struct Sighting {
   double seconds = 0;  // on the campaign's clock
   Finding finding;
   bool reproduced = true;
+  // The signature of the finding that this is a part of, on the same target; empty: it is one itself.
+  std::string part_of;
   std::vector<std::string> more;      // recipes of up to kMoreRecipes later cases that showed it
   std::optional<StoredFinding> kept;  // absent: not stored yet
 };
+
+// A sighting's key: (target, signature).
+using SightingKey = std::pair<std::string, std::string>;
 
 inline constexpr size_t kMoreRecipes = 3;
 inline constexpr std::string_view kOnce = " (once)";

@@ -38,6 +38,7 @@ bool CaseRunner::Ready(std::string* error) {
   if (worker_) return true;
   worker_ = WorkerProcess::Start(spec_, interrupt_, error);
   if (worker_) hello_ = worker_->hello();
+  shapes_.clear();
   return worker_ != nullptr;
 }
 
@@ -45,7 +46,7 @@ std::chrono::milliseconds CaseRunner::DeadlineOf(const Request& request) const {
   return request.many_logits ? std::max(deadline_, kManyLogitsDeadline) : deadline_;
 }
 
-Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds deadline,
+Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds within,
                            const std::function<void()>& meanwhile) {
   Judged judged;
   // A worker that answers at once never makes this thread wait, so the flag is read here too.
@@ -58,6 +59,8 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds dea
                                                               : Judged::Kind::kUnavailable;
     return judged;
   }
+  const bool first_call = spec_.first_call.count() > 0 && shapes_.insert(request.shape).second;
+  const std::chrono::milliseconds deadline = first_call ? std::max(within, spec_.first_call) : within;
   Answer answer = worker_->Ask(request, deadline, meanwhile);
   if (answer.kind == Answer::Kind::kResult) {
     judged.result = std::move(answer.result);
@@ -133,7 +136,7 @@ Judged CaseRunner::Confirm(Request request, Judged first) {
     second.once.insert(std::move(signature));
     finding.what += "; it was not seen again on the same case";
     second.result.findings.push_back(std::move(finding));
-    second.result.verdict = oracle::Verdict::kFail;
+    second.result.verdict = VerdictOf(second.result.findings, second.result.verdict);
   }
   return second;
 }

@@ -9,13 +9,15 @@
 //                         it comes from the kernel short of memory, or a person.
 //   past its deadline     killed and run again, alone. Again: a kHang finding. Not again: counted as
 //                         retried, because a busy machine looks the same. A case of more than 2^28
-//                         logits has 20 minutes, whatever the campaign's deadline is.
+//                         logits has 20 minutes, whatever the campaign's deadline is. A case whose
+//                         shape is new to a worker has WorkerSpec::first_call, if that is later.
 //
 // The arbiter may take longer than a target's deadline, and its time is not the target's. So a case
 // that the arbiter is asked about is judged once more for it, under its own deadline.
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -76,6 +78,7 @@ class CaseRunner {
   const std::atomic<bool>* interrupt_;
   std::unique_ptr<WorkerProcess> worker_;
   Hello hello_;
+  std::set<std::array<int64_t, 4>> shapes_;  // that the worker has run, where spec_.first_call is set
 };
 
 // Returns the first finding with this signature; nullptr if there is none.

@@ -55,6 +55,7 @@ bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
       .log = spec.log,
       .log_limit = spec.log_limit};
   if (spec.production) child.words.emplace_back("--production");
+  if (spec.first_call.count() > 0) child.words.emplace_back("--same-shape");
   const bool started = child_.Start(child, error);
   close(pair[1]);
   return started;

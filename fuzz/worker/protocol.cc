@@ -29,14 +29,23 @@ Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
   c.problem = problem;
   c.extra = Json(Json::Object{});
   const bool many = problem.rows() > 0 && problem.vocab() > kManyLogits / problem.rows();
-  return {.recipe = {}, .case_file = SerializeCase(c), .seed = seed, .many_logits = many};
+  return {.recipe = {},
+          .case_file = SerializeCase(c),
+          .seed = seed,
+          .many_logits = many,
+          .shape = {problem.rows(), problem.vocab(), problem.hidden_size(),
+                    static_cast<int64_t>(problem.hidden.dtype)}};
 }
 
 Request RequestFor(std::string recipe_line, uint64_t seed) {
   Recipe recipe;
   std::string unused;  // the worker says why it cannot be parsed
   const bool many = Parse(recipe_line, &recipe, &unused) && recipe.n * recipe.v > kManyLogits;
-  return {.recipe = std::move(recipe_line), .case_file = {}, .seed = seed, .many_logits = many};
+  return {.recipe = std::move(recipe_line),
+          .case_file = {},
+          .seed = seed,
+          .many_logits = many,
+          .shape = {recipe.n, recipe.v, recipe.h, static_cast<int64_t>(recipe.dtype)}};
 }
 
 std::vector<std::byte> Encode(const Request& request) {

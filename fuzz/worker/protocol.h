@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,11 +42,13 @@ struct Request {
   // Not sent: more than kManyLogits logits, which take minutes, so the deadline is another
   // (fuzz/worker/case_runner.h).
   bool many_logits = false;
+  // Not sent: N, V, H and the dtype, for which a target may compile.
+  std::array<int64_t, 4> shape{};
 };
 inline constexpr int64_t kManyLogits = int64_t{1} << 28;
 
 void Fields(FieldVisitor& io, Hello& hello);
-void Fields(FieldVisitor& io, Request& request);  // without case_file and many_logits
+void Fields(FieldVisitor& io, Request& request);  // without what is not sent
 
 Request RequestFor(const OwnedProblem& problem, uint64_t seed);
 Request RequestFor(std::string recipe_line, uint64_t seed);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,16 +62,27 @@ CaseResult OutOfMemory(int64_t held_before) {
                         " MiB of memory, and none was left to judge what it gave");
 }
 
+constexpr int kLooks = 40;
+constexpr std::chrono::milliseconds kBetweenLooks{250};
+
 // Reports a case for which there was no room on the device. The target keeps the room if nearly all of
-// it went while this worker ran, and not to the harness. Otherwise another process has it, or the case
-// is too large.
+// it went while this worker ran, and not to the harness, and does not come back in ten seconds.
+// Otherwise another process has it, or the case is too large.
 CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& at_first) {
   static_cast<void>(device->Wait());
   device->Unmap();
   device->Trim();
   const Device::Memory now = device->GetMemory();
-  const size_t ours = now.free + device->kept();
-  const size_t kept = at_first.free > ours ? at_first.free - ours : 0;
+  const auto kept_by = [&](const Device::Memory& memory) {
+    const size_t ours = memory.free + device->kept();
+    return at_first.free > ours ? at_first.free - ours : 0;
+  };
+  // Other workers hold memory for the length of a case, a target that keeps it holds it for ever.
+  size_t kept = kept_by(now);
+  for (int look = 0; look < kLooks && kept / 3 >= now.total / 4; ++look) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    kept = std::min(kept, kept_by(device->GetMemory()));
+  }
   if (kept / 3 >= now.total / 4) {
     return FailedWith(FindingKind::kStatus, kMemory,
                       "the target kept " + std::to_string(kept >> 20) + " MiB; " + full.what());
@@ -80,7 +93,9 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
   return result;
 }
 
-CaseResult Serve(const Request& request, std::span<const Target* const> targets, bool production) {
+CaseResult Serve(const Request& request, std::span<const Target* const> targets,
+                 const WorkerOptions& worker) {
+  const bool production = worker.production;
   const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
   Recipe recipe;
@@ -100,6 +115,7 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets,
   options.seed = request.seed;
   options.arbiter = request.arbiter;
   options.arbiter_on_pass = request.arbiter_on_pass;
+  options.same_shape = worker.same_shape;
   RestoreFpEnvironment();
   CaseResult result = on_device ? ExamineOnDevice(recipe, targets, options)
                                 : Examine(std::move(problem), targets, options);
@@ -126,11 +142,10 @@ void LimitMemory(int64_t memory) {
 
 }  // namespace
 
-ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t memory,
-                     bool production) {
+ExitStatus RunWorker(const WorkerOptions& worker) {
   // Two guards end the worker with its supervisor: the end of the socket while it is idle, and a signal
   // while the target runs.
-  if (!EndWithParent(supervisor)) return ExitStatus::kFault;
+  if (!EndWithParent(worker.supervisor)) return ExitStatus::kFault;
   constexpr int socket = kSharedDescriptor;
   fcntl(socket, F_SETFD, FD_CLOEXEC);  // a target's own children must not hold the socket open
 
@@ -140,7 +155,7 @@ ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t m
   mallopt(M_TRIM_THRESHOLD, 128 << 20);
 
   Hello hello;
-  const std::vector<std::unique_ptr<Target>> loaded = LoadTogether(target_name, &hello.error);
+  const std::vector<std::unique_ptr<Target>> loaded = LoadTogether(worker.target, &hello.error);
   const Target* const target = loaded.empty() ? nullptr : loaded.front().get();
   std::vector<const Target*> targets;
   for (const auto& each : loaded) targets.push_back(each.get());
@@ -150,13 +165,13 @@ ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t m
     hello.version = target->description().version;
     hello.device = target->description().device;
     hello.description = target->description_text();
-    if (production) hello.error = WhyNoProduction(*target);
+    if (worker.production) hello.error = WhyNoProduction(*target);
   } else if (hello.error.empty()) {
-    hello.error = "target " + target_name + " did not load and gave no reason";
+    hello.error = "target " + worker.target + " did not load and gave no reason";
   }
   if (SendMessage(socket, ToBytes(hello)) != MessageStatus::kOk) return ExitStatus::kFault;
   if (!hello.error.empty()) return ExitStatus::kUnavailable;
-  if (memory > 0 && hello.device == "cpu") LimitMemory(memory);
+  if (worker.memory > 0 && hello.device == "cpu") LimitMemory(worker.memory);
 
   // The memory is measured now and then: measuring takes as long as a small case, and what a target
   // keeps adds up.
@@ -174,7 +189,7 @@ ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t m
     const std::optional<Request> request = DecodeRequest(bytes, &error);
     CaseResult result;
     try {
-      result = request ? Serve(*request, targets, production) : Fault("request: " + error);
+      result = request ? Serve(*request, targets, worker) : Fault("request: " + error);
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {

@@ -23,8 +23,13 @@ inline constexpr std::string_view kMemory = "memory";
 
 // Serves the socket kSharedDescriptor and returns the exit status: kClean when the supervisor is done,
 // kUnavailable if the target does not load (the Hello says why), kFault if the machine or the protocol
-// is at fault. `supervisor` is the process whose death ends this one. `memory`, `production`: as in
-// WorkerSpec.
-ExitStatus RunWorker(const std::string& target_name, pid_t supervisor, int64_t memory, bool production);
+// is at fault. `supervisor` is the process whose death ends this one.
+struct WorkerOptions {
+  std::string target;
+  pid_t supervisor = 0;
+  int64_t memory = 0;  // as in WorkerSpec, these three
+  bool production = false, same_shape = false;
+};
+ExitStatus RunWorker(const WorkerOptions& options);
 
 }  // namespace plumbline::fuzz

@@ -68,6 +68,14 @@ double MergeSteps(const Contract& c, int64_t v) {
   return static_cast<double>(tiles_per_split - 1) + CeilDiv(tiles, tiles_per_split) - 1;
 }
 
+// The most times that a term of the sums over the vocabulary is scaled down.
+double Rescales(const Contract& c, int64_t v) {
+  if (c.rescales) return static_cast<double>(*c.rescales);
+  if (c.column_rescales == 0 || v == 0) return MergeSteps(c, v);
+  const double most = std::max(static_cast<double>(c.column_rescales), CeilDiv(v, c.tile));
+  return std::min(static_cast<double>(v - 1), most);
+}
+
 // The error of each quotient. A floor holds whatever is declared: the budget gave these sites so many
 // roundings before it charged the declared error ("Quotients").
 void SetDivisions(double declared, Arithmetic* a) {
@@ -140,10 +148,12 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.log_relative = c.log_error_relative * kU;
   SetDivisions(Gamma(c.division_error, kU), &a);
   const double steps = MergeSteps(c, shape.v);
-  a.rescales = c.rescales ? static_cast<double>(*c.rescales) : steps;
-  // No tree of additions over V terms is shallower than log2 V, whatever a contract says.
-  a.sum_depth = std::max(static_cast<double>(c.tile_depth) + steps,
-                         shape.v > 1 ? std::ceil(std::log2(static_cast<double>(shape.v))) : 0);
+  a.rescales = Rescales(c, shape.v);
+  // No tree of additions over V terms is shallower than log2 V, whatever a contract says, and in none
+  // does a term meet more than the V - 1 others.
+  const double others = shape.v > 1 ? static_cast<double>(shape.v - 1) : 0;
+  a.sum_depth = std::clamp(static_cast<double>(c.tile_depth) + steps,
+                           others > 0 ? std::ceil(std::log2(others + 1)) : 0, others);
   a.label_logit_separate = c.label_logit_separate;
   a.plain_logprob = c.plain_logprob;
   a.plain_entropy = c.plain_entropy;

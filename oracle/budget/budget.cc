@@ -266,6 +266,15 @@ double ProbabilityEntropyError(const Row& row, const WeightErrors& e, const RowB
          PlainLseError(row, b, a);
 }
 
+// Whether a partial sum of e x may be infinite. Before the maximum is seen any e may be 1, but for its
+// errors, the rounding of what is subtracted and an argument that is off by a tenth; no delta is beyond
+// D + t; and no addition errs by more than its smaller operand.
+bool PlainSumOverflows(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  const double each = std::exp(a.shift_rounding * row.max_abs_x) * (3 * row.max_abs_x + b.shift_change);
+  const double gain = 2.4 * std::exp((a.rescales + 1) * (a.exp_error + a.u));
+  return !(gain * static_cast<double>(row.vocab) * each <= std::numeric_limits<float>::max());
+}
+
 // B_H, and the bound of the entropy as it is written.
 void BudgetEntropy(const Row& row, const Moments& others, const Change& max, const WeightErrors& e,
                    const Arithmetic& a, RowBudget* b) {
@@ -291,6 +300,8 @@ void BudgetEntropy(const Row& row, const Moments& others, const Change& max, con
   if (a.plain_entropy && !a.entropy_of_probabilities) {
     const double abs_x = gain * (others.abs_x + max_p * (std::fabs(row.max_x) + max.delta));
     b->entropy_error += PlainEntropyError(row, abs_x, e, *b, a);
+    b->entropy_overflows =
+        kPlanted != OracleDefect::kPlainSumNeverOverflows && PlainSumOverflows(row, *b, a);
   }
   // "The output itself has 3.2u (H + propagation) + 2 eta_f more."
   b->entropy = b->entropy_error + 3.2 * u * (row.entropy + condition) + 2 * a.result_underflow;

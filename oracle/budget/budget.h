@@ -29,7 +29,8 @@ struct RowBudget {
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
-  bool entropy_overflows = false;  // a probability that the entropy is made of may be infinite
+  // What the entropy is made of may be infinite: exp(x - lse), or sum e x.
+  bool entropy_overflows = false;
 };
 
 // Sums over columns, with tau = t + delta and w' = p e^delta. Every rho follows from them.

@@ -129,10 +129,13 @@ void DeviceSweep::Plan(size_t memory) {
   for (const Need& n : whole) held += n.block->bytes();
   const size_t most = memory > 0 ? memory : (free + held) / 10 * 9;
 
+  // cuBLAS reads beyond a product of 2^31 elements or more: an illegal address at 32 768 x 262 145.
+  const int64_t most_rows = std::max<int64_t>(1, kMostElements / std::max<int64_t>(v_ld_, 1));
   block_ = std::max<int64_t>(rows, 1);
-  if (total(whole, block_) > most) {
+  if (total(whole, block_) > most || block_ > most_rows) {
     const size_t fixed = total(parts, 0), row = total(parts, 1) - fixed;
     block_ = most < fixed ? 0 : static_cast<int64_t>((most - fixed) / row);
+    block_ = std::min(block_, most_rows);
     if (block_ < 1) {
       throw DeviceError("the oracle needs " + Gigabytes(fixed + row) +
                         " for one row of H = " + std::to_string(h_) + " and V = " + std::to_string(v_) +

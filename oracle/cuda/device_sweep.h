@@ -48,6 +48,7 @@ class DeviceSweep {
 
  private:
   static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
+  static constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // of a block's logits
 
   // Calls visit(first column, columns) for each chunk, in order.
   template <class Visit>

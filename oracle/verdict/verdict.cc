@@ -9,7 +9,8 @@
 namespace plumbline::oracle {
 
 std::string_view Name(Verdict verdict) {
-  constexpr std::string_view kNames[] = {"pass", "fail", "vacuous", "unspecified", "skipped"};
+  constexpr std::string_view kNames[] = {"pass",        "fail",    "vacuous",
+                                         "unspecified", "skipped", "suspect"};
   return kNames[static_cast<int>(verdict)];
 }
 

@@ -131,7 +131,7 @@ TEST_F(CompatibilityPlugIn, OfAnotherTableIsRefusedInWords) {
     const std::string target = std::string("plugin:plugins/") + name;
     const Outcome o = Run("fuzz --target " + target + " --budget 1cases --out c");
     EXPECT_EQ(o.status, 4) << name;
-    EXPECT_EQ(o.last, "plumb: verdict=unavailable cases=0 findings=0 status=4");
+    EXPECT_EQ(o.last, "plumb: verdict=unavailable cases=0 judged=0 findings=0 status=4");
     EXPECT_THAT(Err(), HasSubstr(target + ": " + words));
   }
 }
@@ -201,7 +201,7 @@ TEST_F(Compatibility, TornCampaignGoesOnAsThen) {
 TEST_F(Compatibility, JournalOfFormatOneIsRefusedInWords) {
   const Outcome o = Run("fuzz --resume campaigns/journal-1");
   EXPECT_EQ(o.status, 2);
-  EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 findings=0 status=2");
+  EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 judged=0 findings=0 status=2");
   EXPECT_THAT(Err(), HasSubstr("campaigns/journal-1/journal.jsonl line 1: not a journal of format "));
   EXPECT_EQ(Content(work_ / "campaigns/journal-1"), Content(Stored("campaigns/journal-1")));
 }

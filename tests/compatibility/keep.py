@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 OF_CAMPAIGN = ["budget", "seed", "regime", "recipe", "shard", "blind", "targets", "stop_after", "corpus_cases"]
-OF_TARGET = ["target", "cases", "pass", "fail", "vacuous", "skipped", "skip_reasons", "faults", "retried",
+OF_TARGET = ["target", "cases", "pass", "fail", "suspect", "vacuous", "skipped", "skip_reasons", "faults", "retried",
              "signatures", "elements", "aims", "tightness"]
 OF_FINDING = ["kind", "output", "row", "column", "got"]
 OF_WORST = ["row", "column", "failure", "got", "expected"]

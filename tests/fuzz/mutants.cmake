@@ -40,6 +40,9 @@ plumbline_harness_mutant(kNaNPasses examine/compare_runs.cc Examined.AnOutputLef
 plumbline_harness_mutant(kSignOfZeroIgnored examine/compare_runs.cc Examined.AZeroOfAnotherSignEachRun)
 plumbline_harness_mutant(kFirstElementOnly examine/compare_runs.cc Examined.OtherBitsEachRun)
 plumbline_harness_mutant(kUnspecifiedPasses examine/examination.cc ExaminedHost.WhatIsUnspecifiedIsNotPassed)
+plumbline_harness_mutant(kRelationNotCompared examine/relation.cc Relations.EachFindsWhatNoOtherCheckSees)
+plumbline_harness_mutant(kRelationMassUnchecked examine/relation_columns.cc Relations.OurOwnTargetsViolateNone)
+plumbline_harness_mutant(kRelationUntamed examine/relation_scaled.cc Relations.OurOwnTargetsViolateNone)
 plumbline_harness_mutant(kOneSidedGuard examine/placement.cc Placement.EveryForbiddenByteIsSeen)
 plumbline_harness_mutant(kInputsNotCompared examine/placement.cc Placement.WrittenInputsAreSeen)
 plumbline_harness_mutant(kScratchNotInspected examine/device_run.cc
@@ -48,6 +51,8 @@ plumbline_harness_mutant(kLastErrorIgnored examine/device_run.cc DeviceRun.AnErr
 plumbline_harness_mutant(kArbiterIgnored examine/second_opinion.cc SecondOpinionTest.ADisagreementNamesTheElement)
 plumbline_harness_mutant(kSilenceIsKept examine/second_opinion.cc
                          SecondOpinionTest.WhatCostsTooMuchIsNotAskedNorCounted)
+plumbline_harness_mutant(kAssumedNotJudged examine/tiers.cc Tiers.AnUnshiftedLogprobIsSuspect)
+plumbline_harness_mutant(kSuspectIsWrong examine/tiers.cc Tiers.WhatIsDeclaredDecidesWhatIsWrong)
 plumbline_harness_mutant(kDeathPasses worker/process.cc Workers.ACrashIsAFinding)
 plumbline_harness_mutant(kHangPasses worker/process.cc Workers.AHangIsAFinding)
 plumbline_harness_mutant(kKillIsBlamed worker/case_runner.cc Workers.ADeathThatDoesNotHappenAgainIsMarked)
@@ -63,9 +68,17 @@ plumbline_harness_mutant(kDuplicateKeys base/json.cc Json.RefusesWhatTheLibraryL
 plumbline_harness_mutant(kSignatureUnpinned triage/reproduce/reproduction.cc Pursuit.KeepsToTheFindingThatItBeganWith)
 plumbline_harness_mutant(kPassingIsTaken triage/shrink/session.cc Shrink.LargeValueAndRaggedVocabulary)
 plumbline_harness_mutant(kTimeLimitIgnored triage/shrink/session.cc Shrink.TimeLimitIsHeld)
+plumbline_harness_mutant(kRuleNotRefuted triage/shrink/extent_rule.cc ExtentRule.NoStatedRuleHasACounterexample)
+plumbline_harness_mutant(kLinkIsCause triage/same_cause.cc SameCause.WhatNeedsMoreIsAnotherCause)
+plumbline_harness_mutant(kCompanionIsOutput campaign/finding_groups.cc
+                         FindingGroups.WhatTheShrunkProblemDoesNotShowIsAnotherFinding)
+plumbline_harness_mutant(kShrinkingFirst campaign/shrink_schedule.cc ShrinkSchedule.TakesAThird)
 plumbline_harness_mutant(kLevelDropped campaign/search/covering.cc CoveringTest.EveryPairAndTripleIsPlannedInTime)
 plumbline_harness_mutant(kSkippedIsPassed campaign/tally.cc Tally.SkippedCasesAreInNoClass)
 plumbline_harness_mutant(kVacuousIsPassed campaign/tally.cc Tally.VacuousCasesAreNotPassed)
+plumbline_harness_mutant(kKnownAcceptsAll campaign/known.cc Known.AnEntryAcceptsWhatItNamesAndNothingElse)
+plumbline_harness_mutant(kFixedIsKept campaign/summary.cc GateTest.WhatIsAcceptedNeitherFailsNorHidesTheRest)
+plumbline_harness_mutant(kWorkerIsShared campaign/worker_pool.cc GateTest.TheNumberOfJobsChangesNothing)
 
 # The control: the same objects without a defect. Fails if one of the tests above fails by the way in which these
 # programs are built, so that a defect would count as seen which no test sees.

@@ -133,6 +133,26 @@ TEST(DeclaredLimits, AnUpstreamGradientThatOverflowsByT) {
   }
 }
 
+// Equal logits of 2^121: 257 of them make a sum of e x that fp32 does not hold, 4 do not. It does so
+// before a larger logit is seen, too. Fails if a plain entropy must be finite although its sum may not
+// be, or need not be where it is.
+TEST(DeclaredLimits, ASumOfExThatOverflows) {
+  Contract c = CarefulContract();
+  c.plain_entropy = true;
+  for (const size_t columns : {257, 4}) {
+    std::vector<float> logits(columns, 0x1p121f);
+    logits.back() *= 2;
+    SmallProblem p = RowsOf(logits, 1, Reduction::kNone);
+    const kernel::Problem problem = p.View();
+    const Expectation expected = Expected(problem, Everything(problem, DType::kF32), c);
+    const bool overflows = columns == 257;
+    EXPECT_EQ(expected[Output::kEntropy].at(0, 0).expect,
+              overflows ? Expect::kUnspecified : Expect::kVacuous);
+    EXPECT_EQ(expected[Output::kGradWeight].at(0, 0).expect == Expect::kUnspecified, overflows);
+    EXPECT_EQ(expected[Output::kLogprob].at(0, 0).expect, Expect::kFinite);
+  }
+}
+
 // -sum p ln p and lse - sum p x, from p that do not add up to 1: each p has the error of lse, or of its
 // own quotient. Fails for a bound in which errors that all p have in common cancel, as in sum e t / s.
 TEST(DeclaredLimits, ProbabilitiesDoNotAddUp) {

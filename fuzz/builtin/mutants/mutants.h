@@ -30,8 +30,8 @@ std::vector<BuiltIn> MakeMutants(const std::string& prefix, const std::string& b
                                  std::index_sequence<kRows...>) {
   std::vector<BuiltIn> mutants;
   const auto add = [&](const MutantRow& row, const plumbline_target_v1* table) {
-    mutants.push_back(
-        {prefix + std::string(row.name), before + std::string(row.what), table, row.deterministic});
+    mutants.push_back({prefix + std::string(row.name), before + std::string(row.what), table,
+                       row.deterministic, false, std::string(row.black_box)});
   };
   (add(kMutants[kFirst + kRows], Entry<Operator<kFirst + kRows>>::Table()), ...);
   return mutants;

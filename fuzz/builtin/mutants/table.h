@@ -34,6 +34,7 @@ struct MutantRow {
   std::string_view recipe;     // a recipe's line that shows the defect
   std::string_view signature;  // a finding that it then has, on both kinds of dot products
   std::string_view twin;       // "key=value": with this key changed the mutant has the operator's bits
+  std::string_view black_box;  // why a target that declares no contract may do this; empty: it may not
 };
 
 namespace table {
@@ -68,7 +69,7 @@ constexpr MutantRow TakeRow(std::string_view& text) {
   row.path = static_cast<MutantPath>(path - kPaths);
   row.hook = Take(line, kCell);
   row.deterministic = line == "same bits";
-  std::string_view more[3];  // lines below
+  std::string_view more[4];  // lines below
   for (std::string_view& one : more) {
     if (text.starts_with(kIndent)) one = Take(text, "\n").substr(kIndent.size());
   }
@@ -76,6 +77,7 @@ constexpr MutantRow TakeRow(std::string_view& text) {
   row.recipe = more[1];
   row.signature = Take(more[2], kCell);
   row.twin = more[2];
+  row.black_box = more[3];
   return row;
 }
 

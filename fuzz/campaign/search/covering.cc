@@ -25,7 +25,7 @@ Levels NoLevels() {
 
 }  // namespace
 
-LevelTuples::LevelTuples(bool whole, bool for_design) {
+LevelTuples::LevelTuples(bool whole, const AllowedLevels& allowed, bool for_design) {
   if (!whole) return;
   for (size_t f = 0; f < kFactors; ++f) counts_[f] = LevelCount(static_cast<Factor>(f));
   const auto count = [&](size_t f) { return static_cast<size_t>(counts_[f]); };
@@ -42,13 +42,14 @@ LevelTuples::LevelTuples(bool whole, bool for_design) {
   }
   pairs_.resize(pairs, State::kImpossible);
   triples_.resize(triples, State::kImpossible);
-  Fill(for_design);
+  Fill(allowed, for_design);
 }
 
 // A triple can occur if each two of its levels can meet: the rest of a row can always be filled, as
 // some regimes fix nothing.
-void LevelTuples::Fill(bool for_design) {
+void LevelTuples::Fill(const AllowedLevels& allowed, bool for_design) {
   const auto dropped = [&](size_t factor, int level) {
+    if (!allowed.empty() && !allowed[factor][static_cast<size_t>(level)]) return true;
     return for_design && Planted(HarnessDefect::kLevelDropped) && level > 0 &&
            level == counts_[factor] - 1;
   };
@@ -164,7 +165,8 @@ Levels LevelTuples::NextUnmarked(int factors, size_t* from) const {
   return LevelsAt(factors, *from);
 }
 
-CoveringDesign::CoveringDesign(uint64_t seed, bool whole) : seed_(seed), planned_(whole, true) {}
+CoveringDesign::CoveringDesign(uint64_t seed, bool whole, AllowedLevels allowed)
+    : seed_(seed), allowed_(std::move(allowed)), planned_(whole, allowed_, true) {}
 
 const Levels& CoveringDesign::At(int64_t index) {
   while (std::ssize(rows_) <= index) rows_.push_back(Next());
@@ -172,7 +174,7 @@ const Levels& CoveringDesign::At(int64_t index) {
 }
 
 Levels CoveringDesign::Next() {
-  if (planned_.triples_marked() == planned_.triples()) planned_ = LevelTuples(true, true);
+  if (planned_.triples_marked() == planned_.triples()) planned_ = LevelTuples(true, allowed_, true);
   const int factors = planned_.pairs_marked() < planned_.pairs() ? 2 : 3;
   const uint64_t row_seed = Mix(seed_, rows_.size());
   Levels best = NoLevels();

@@ -18,8 +18,10 @@ namespace plumbline::fuzz {
 // The pairs and triples of levels that can meet, and which of them were marked.
 class LevelTuples {
  public:
-  // With `whole` false nothing can meet and all counts are 0.
-  explicit LevelTuples(bool whole = true) : LevelTuples(whole, false) {}
+  // With `whole` false nothing can meet and all counts are 0. `allowed`: the levels that can occur, by
+  // factor; empty: all.
+  explicit LevelTuples(bool whole = true, const AllowedLevels& allowed = {})
+      : LevelTuples(whole, allowed, false) {}
 
   int64_t pairs() const { return all_[0]; }
   int64_t triples() const { return all_[1]; }
@@ -40,8 +42,8 @@ class LevelTuples {
   enum class State : uint8_t { kImpossible, kUnmarked, kMarked };
   using Place = std::array<size_t, 3>;  // of factors, ascending
 
-  LevelTuples(bool whole, bool for_design);
-  void Fill(bool for_design);
+  LevelTuples(bool whole, const AllowedLevels& allowed, bool for_design);
+  void Fill(const AllowedLevels& allowed, bool for_design);
   size_t PairAt(size_t a, int x, size_t b, int y) const;
   size_t TripleAt(size_t a, int x, size_t b, int y, size_t c, int z) const;
   Levels LevelsAt(int factors, size_t index) const;
@@ -59,8 +61,8 @@ class CoveringDesign {
   // that is complete earlier begins anew, with other rows.
   static constexpr int64_t kPairRows = 750, kTripleRows = 7'000;
 
-  // With `whole` false there is no row, and At must not be called.
-  explicit CoveringDesign(uint64_t seed, bool whole = true);
+  // With `whole` false there is no row, and At must not be called. `allowed` as in LevelTuples.
+  explicit CoveringDesign(uint64_t seed, bool whole = true, AllowedLevels allowed = {});
   // Makes the rows up to this one, some 50 us each. The reference is valid until the next call.
   const Levels& At(int64_t index);
 
@@ -69,6 +71,7 @@ class CoveringDesign {
   Levels Candidate(int factors, const Levels& from, uint64_t bits) const;
 
   const uint64_t seed_;
+  const AllowedLevels allowed_;
   LevelTuples planned_;
   size_t from_ = 0;
   std::vector<Levels> rows_;

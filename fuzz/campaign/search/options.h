@@ -21,6 +21,8 @@ struct CaseOptions {
   // Cases of production size, placed on the device (fuzz/gpu/production/). There is no level one, no
   // corpus and no use of earlier results.
   bool production = false;
+  // No case depends on the results of others: nothing is guided (fuzz/campaign/GATE.md).
+  bool gate = false;
 
   // The most elements that a recipe may have.
   int64_t MaxElements() const { return production ? kMaxDeviceElements : kMaxElements; }

@@ -102,6 +102,7 @@ Plan::Place Plan::At(int64_t index) const {
   if (index < stored + first) return {.phase = Phase::kLevelOne, .number = index - stored};
   const int64_t number = index - stored - first;
   if (!search_) return {.number = number};
+  if (options_.gate) return InGate(number);
   // No case is guided up to the end of the second generation.
   const int64_t unguided = std::max<int64_t>(0, kAllBlind - stored - first);
   return HasCovering() ? InSearch(number, unguided) : WithoutDesign(number, unguided);
@@ -114,13 +115,24 @@ Plan::Place Plan::WithoutDesign(int64_t number, int64_t unguided) const {
                        : Place{.number = rest / 2, .guided = true};
 }
 
+int64_t Plan::DesignRows() const {
+  const Shard& shard = options_.shard;
+  return (CoveringDesign::kTripleRows - shard.number + shard.of - 1) / shard.of;
+}
+
+// Even numbers are blind and odd ones are rows of the design, until these are used up.
+Plan::Place Plan::InGate(int64_t number) const {
+  const int64_t rows = HasCovering() ? DesignRows() : 0;
+  if (number >= 2 * rows) return {.number = number - rows};
+  return number % 2 == 0 ? Place{.number = number / 2} : Place{.number = number / 2, .covering = true};
+}
+
 // Even numbers are blind. Odd ones are rows of the design before there are results, then in turn with
 // guided ones, and guided once the shard's rows are used up.
 Plan::Place Plan::InSearch(int64_t number, int64_t unguided) const {
   if (number % 2 == 0) return {.number = number / 2};
   const int64_t odd = number / 2, early = unguided / 2;  // among the odd ones
-  const Shard& shard = options_.shard;
-  const int64_t rows = (CoveringDesign::kTripleRows - shard.number + shard.of - 1) / shard.of;
+  const int64_t rows = DesignRows();
   if (odd < early) return {.number = odd, .covering = true};
   const int64_t late = odd - early, late_rows = std::max<int64_t>(rows - early, 0);
   if (late < 2 * late_rows) {

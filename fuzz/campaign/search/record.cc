@@ -55,6 +55,17 @@ bool ReadOutput(const Json& json, const std::string& output, CaseRecord* record)
   return tightness.has_value();
 }
 
+bool ReadFits(const Json& json, CaseRecord* record) {
+  const Json::Object* fits = json.as_object();
+  if (fits == nullptr) return false;
+  for (const auto& [contract, tightness] : *fits) {
+    const std::optional<double> number = tightness.as_number();
+    if (!number) return false;
+    record->fits[contract] = *number;
+  }
+  return true;
+}
+
 Json OutputsJson(const CaseRecord& record) {
   Json json;
   for (const auto& [output, counts] : record.by_output) {
@@ -88,7 +99,8 @@ ElementCounts CaseRecord::Elements() const {
 }
 
 bool CaseRecord::Judged() const {
-  return !fault && (verdict == oracle::Verdict::kPass || verdict == oracle::Verdict::kFail);
+  return !fault && (verdict == oracle::Verdict::kPass || verdict == oracle::Verdict::kFail ||
+                    verdict == oracle::Verdict::kSuspect);
 }
 
 double RoundTightness(double tightness) {
@@ -117,10 +129,12 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
       record.signatures.push_back(std::move(signature));
     }
   }
+  for (const ContractFit& fit : result.fits) record.fits[fit.contract] = RoundTightness(fit.tightness);
   for (const OutputSummary& output : result.outputs) {
     // An output of which no element was judged has no tightness, rather than the best one. A NaN (an
     // inconsistent count of the harness) takes precedence over everything.
-    if (output.pass + output.fail > 0) {
+    record.suspect += output.suspect;
+    if (output.pass + output.fail + output.suspect > 0) {
       double& tightness =
           record.tightness.try_emplace(output.output, RoundTightness(output.tightness)).first->second;
       if (!(output.tightness <= tightness)) tightness = RoundTightness(output.tightness);
@@ -145,6 +159,12 @@ void Fields(FieldVisitor& io, CaseRecord& record) {
   }
   if (io.Has("c", !record.conventions.empty())) io("c", record.conventions);
   io.IfSet("a", record.arbitrated);
+  io.IfSet("s", record.suspect);
+  if (io.Has("fits", !record.fits.empty())) {
+    Json fits = Json::Object(record.fits.begin(), record.fits.end());
+    io.Verbatim("fits", fits);
+    if (io.reading() && !ReadFits(fits, &record)) io.Wrong("fits", "numbers by contract");
+  }
 }
 
 }  // namespace plumbline::fuzz

@@ -32,6 +32,9 @@ struct CaseRecord {
   std::map<std::string, ElementCounts> by_output;
   oracle::ConventionsSeen conventions;  // CaseResult::conventions
   int64_t arbitrated = 0;
+  int64_t suspect = 0;  // elements that break what is assumed alone
+  std::map<std::string, double>
+      fits;  // by named contract: the largest error/bound; above 1 contradicts
   // The journal stores these beside the rest of the line, the first two as one small number.
   std::string regime;
   CaseClass case_class;
@@ -39,7 +42,7 @@ struct CaseRecord {
   bool operator==(const CaseRecord&) const = default;
 
   ElementCounts Elements() const;  // all outputs together
-  bool Judged() const;             // neither skipped nor vacuous nor a fault
+  bool Judged() const;             // not skipped, not vacuous and no fault
 };
 
 // `regime` and `us` are left for the caller to fill in.

@@ -14,7 +14,8 @@ void AddTo(RegimeYields* yields, const CaseRecord& record, bool blind, int64_t n
     if (!(tightness <= yield.tightness)) yield.tightness = tightness;
   }
   if (!record.Judged()) return;
-  const int64_t failed = record.verdict == oracle::Verdict::kFail ? 1 : 0;
+  const bool suspect = record.verdict == oracle::Verdict::kSuspect;
+  const int64_t failed = suspect || record.verdict == oracle::Verdict::kFail ? 1 : 0;
   yield.fail += failed;
   if (!blind) return;
   ++yield.blind;

@@ -18,29 +18,35 @@ constexpr double kNewSignature = 10;
 
 }  // namespace
 
-Search::Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets)
-    : plan_(plan),
-      targets_(targets),
-      coverage_(targets),
-      yields_(targets),
-      design_(plan.seed(), plan.HasCovering()),
-      covered_(targets, LevelTuples(plan.HasCovering())) {
+Search::Search(const Plan& plan, const std::vector<std::string>& regimes,
+               std::vector<TargetDraws> targets)
+    : plan_(plan), targets_(std::move(targets)), coverage_(targets_.size()), yields_(targets_.size()) {
   const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes), {}, {}});
   snapshots_ = {nothing, nothing};
+  for (const TargetDraws& target : targets_) {
+    designs_.emplace_back(plan.seed(), plan.HasCovering(), target.levels());
+    covered_.emplace_back(plan.HasCovering(), target.levels());
+  }
 }
 
-Recipe Search::Draw(int64_t index) {
-  const auto [entry, fresh] = drawn_.try_emplace(index);
-  if (fresh) entry->second = DrawAfresh(index);
+Recipe Search::Draw(int64_t index, size_t target) {
+  const int64_t item = index * std::ssize(targets_) + static_cast<int64_t>(target);
+  const auto [entry, fresh] = drawn_.try_emplace(item);
+  if (fresh) {
+    Recipe draw = DrawAfresh(index, target);
+    // A recipe that the user wrote is kept as written.
+    const bool written = plan_.At(index).phase == Phase::kRecipe;
+    entry->second = written ? std::move(draw) : targets_[target].Of(std::move(draw));
+  }
   return entry->second;
 }
 
-Recipe Search::DrawAfresh(int64_t index) {
+Recipe Search::DrawAfresh(int64_t index, size_t target) {
   const Plan::Place place = plan_.At(index);
   if (place.phase == Phase::kLevelOne) return plan_.LevelOne(place.number);
   if (place.covering) {
     const int64_t row = plan_.CoveringRow(place.number);
-    return DrawWithLevels(plan_.seed(), static_cast<uint64_t>(row), design_.At(row));
+    return DrawWithLevels(plan_.seed(), static_cast<uint64_t>(row), designs_[target].At(row));
   }
   if (!place.guided) return plan_.Blind(place.number);
   // Generation taken_ + 1 is drawn from snapshots_[1], generation taken_ from snapshots_[0].
@@ -68,7 +74,7 @@ void Search::Snapshot::Sort() {
 }
 
 void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed, bool planned) {
-  const auto per_generation = kGeneration * static_cast<int64_t>(targets_);
+  const auto per_generation = kGeneration * std::ssize(targets_);
   waiting_[item / per_generation].try_emplace(item, Entry{std::move(record), elapsed, planned});
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == taken_ &&
                                       static_cast<int64_t>(first->second.size()) == per_generation;
@@ -86,7 +92,7 @@ void Search::Finish() {
 void Search::TakeIn(const Generation& generation) {
   auto next = std::make_shared<Snapshot>(*snapshots_.back());
   for (const auto& [item, entry] : generation) Reckon(item, entry, next.get());
-  drawn_.erase(drawn_.begin(), drawn_.lower_bound((taken_ + 1) * kGeneration));
+  drawn_.erase(drawn_.begin(), drawn_.lower_bound((taken_ + 1) * kGeneration * std::ssize(targets_)));
   next->Sort();
   next->bandit.Age();
   snapshots_.pop_front();
@@ -95,19 +101,20 @@ void Search::TakeIn(const Generation& generation) {
 }
 
 void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {
-  const auto target = static_cast<size_t>(item % static_cast<int64_t>(targets_));
-  const int64_t index = item / static_cast<int64_t>(targets_);
+  const auto target = static_cast<size_t>(item % std::ssize(targets_));
+  const int64_t index = item / std::ssize(targets_);
   const Plan::Place place = plan_.At(index);
   const CaseRecord& record = entry.record;
   const bool blind = place.Blind();
   if (place.covering && record.Judged() && entry.planned) {
-    covered_[target].Mark(design_.At(plan_.CoveringRow(place.number)));
+    const Levels& row = designs_[target].At(plan_.CoveringRow(place.number));
+    covered_[target].Mark(targets_[target].LevelsOf(row, Draw(index, target)));
   }
   if (place.phase == Phase::kCorpus || !entry.planned) {  // it has no recipe that a step could change
     AddTo(&yields_[target], record, false, 0);
     return;
   }
-  const Recipe recipe = Draw(index);
+  const Recipe recipe = Draw(index, target);
   const std::vector<std::string> cells = CellsOf(record, recipe);
   int64_t fresh = 0;
   if (!cells.empty()) fresh = coverage_[target].Add(cells, blind, entry.elapsed);

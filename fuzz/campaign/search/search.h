@@ -33,20 +33,21 @@
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/campaign/search/record.h"
 #include "fuzz/campaign/search/regime_yield.h"
+#include "fuzz/campaign/search/target_draws.h"
 #include "fuzz/recipe/regimes.h"
 
 namespace plumbline::fuzz {
 
 class Search {
  public:
-  // `plan` must outlive this. `targets`: the number of items of a case; item = index * targets +
+  // `plan` must outlive this. `targets`: how each target gets its draws; item = index * their number +
   // target.
-  Search(const Plan& plan, const std::vector<std::string>& regimes, size_t targets);
+  Search(const Plan& plan, const std::vector<std::string>& regimes, std::vector<TargetDraws> targets);
 
   // Returns true if every result is known that the case at `index` may depend on.
-  bool Ready(int64_t index) const { return index / kGeneration <= taken_ + 1; }
-  // Draws the recipe. Precondition: Ready(index), and not a case of the corpus.
-  Recipe Draw(int64_t index);
+  bool Ready(int64_t index) const { return !plan_.HasGuided() || index / kGeneration <= taken_ + 1; }
+  // Draws a target's recipe. Precondition: Ready(index), and not a case of the corpus.
+  Recipe Draw(int64_t index, size_t target = 0);
 
   // Takes in a judged item, each once, in any order. `elapsed`: the campaign's clock. At most three
   // generations of records are kept.
@@ -81,15 +82,15 @@ class Search {
   };
   using Generation = std::map<int64_t, Entry>;  // by item
 
-  Recipe DrawAfresh(int64_t index);
+  Recipe DrawAfresh(int64_t index, size_t target);
   Recipe Guided(uint64_t seed, const Snapshot& from) const;
   // Makes the next snapshot from the last one and the generation's results.
   void TakeIn(const Generation& generation);
   void Reckon(int64_t item, const Entry& entry, Snapshot* snapshot);
 
   const Plan& plan_;
-  const size_t targets_;
-  // By index. They are used again when the result is taken in: drawing took 2 % of the CPU time.
+  const std::vector<TargetDraws> targets_;
+  // By item. They are used again when the result is taken in: drawing took 2 % of the CPU time.
   std::map<int64_t, Recipe> drawn_;
   std::map<int64_t, Generation> waiting_;
   int64_t taken_ = 0;  // generations that are taken in
@@ -97,8 +98,8 @@ class Search {
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::vector<Coverage> coverage_;  // by target
   std::vector<RegimeYields> yields_;
-  CoveringDesign design_;
-  std::vector<LevelTuples> covered_;  // by target
+  std::deque<CoveringDesign> designs_;  // by target
+  std::vector<LevelTuples> covered_;
   std::set<std::pair<size_t, std::string>> signatures_;
 };
 

@@ -52,9 +52,12 @@ Kill Hunt(CampaignOptions options, bool race, const std::atomic<bool>& interrupt
   options.jobs = 1;
   const CampaignSummary summary = RunCampaign(options, interrupt);
   kill.campaign = summary.status;
-  for (const auto& [name, tally] : summary.targets) kill.cases = tally.cases;
+  for (const auto& [name, tally] : summary.targets) {
+    kill.cases = tally.cases;
+    kill.judged = tally.Judged();
+  }
   kill.seconds = std::chrono::duration<double>(summary.elapsed).count();
-  if (summary.status != ExitStatus::kFindings) {
+  if (summary.status != ExitStatus::kFindings && summary.status != ExitStatus::kSuspect) {
     kill.trouble =
         summary.error.empty() ? "not found (" + std::string(Name(summary.status)) + ")" : summary.error;
     return kill;
@@ -86,7 +89,8 @@ Json ToJson(const Kill& kill) {
                            {"killed", kill.killed()},
                            {"cases", kill.cases},
                            {"seconds", kill.seconds}};
-  if (!kill.killed()) json["trouble"] = kill.trouble;
+  if (!kill.trouble.empty()) json["trouble"] = kill.trouble;
+  if (!kill.allowed.empty()) json["allowed"] = kill.allowed;
   if (kill.found()) json["sighting"] = ToJson(kill.sighting);
   if (!kill.bucket.id.empty()) json["bucket"] = ToJson(kill.bucket);
   return json;

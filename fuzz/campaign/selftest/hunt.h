@@ -26,12 +26,14 @@ struct Kill {
   uint64_t seed = 0;
   ExitStatus campaign = ExitStatus::kClean;
   std::string trouble;  // why it does not count as killed; empty if it does
+  std::string allowed;  // why it was rightly not found: the contract that it is held to allows it
   int64_t cases = 0;    // up to and with the first that failed; all if none did
+  int64_t judged = 0;   // Tally::Judged of the campaign
   double seconds = 0;   // the campaign's duration
   Sighting sighting;    // none if its signature is empty
   Bucket bucket;        // the stored case's; empty if nothing was stored
 
-  bool killed() const { return trouble.empty(); }
+  bool killed() const { return trouble.empty() && allowed.empty(); }
   bool found() const { return !sighting.signature.empty(); }
 };
 

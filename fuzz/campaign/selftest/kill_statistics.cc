@@ -53,6 +53,7 @@ KillStatistics Summarise(const std::vector<Kill>& kills) {
   KillStatistics all;
   std::map<std::string, SharedBucket> buckets;  // by id
   for (const Kill& kill : kills) {
+    if (!kill.allowed.empty()) continue;
     auto mutant = std::find_if(all.mutants.begin(), all.mutants.end(),
                                [&](const MutantStatistics& m) { return m.target == kill.target; });
     if (mutant == all.mutants.end()) {

@@ -53,6 +53,7 @@ struct KillStatistics {
   double Purity() const;
 };
 
+// Hunts for what the contract allows are left out.
 KillStatistics Summarise(const std::vector<Kill>& kills);
 
 // Prints one line a mutant if there were several hunts for each, and the summary over all.

@@ -210,7 +210,9 @@ DeviceOutputs::DeviceOutputs(const DeviceCase& of) {
   }
   if (wanted.entropy) vector(&results_.entropy, "entropy", n, 1, DType::kF32);
   if (wanted.lse) vector(&results_.lse, "lse", n, 1, DType::kF32);
-  vector(&results_.first_invalid_row, "first_invalid_row", 1, 0, DType::kI64);
+  if (wanted.first_invalid_row) {
+    vector(&results_.first_invalid_row, "first_invalid_row", 1, 0, DType::kI64);
+  }
   const DType dtype = wanted.fp32_grads ? DType::kF32 : rows.hidden.dtype;
   const auto matrix = [&](std::optional<Tensor>* to, const char* name, int64_t count, int64_t pad,
                           bool column_major) {
@@ -243,7 +245,8 @@ std::string DeviceOutputs::Damage() {
   return {};
 }
 
-int64_t DeviceOutputs::FirstInvalidRow() const {
+std::optional<int64_t> DeviceOutputs::FirstInvalidRow() const {
+  if (!results_.first_invalid_row) return std::nullopt;
   return oracle::cuda::Download(static_cast<const int64_t*>(results_.first_invalid_row->data), 1,
                                 "reading first_invalid_row")[0];
 }

@@ -88,7 +88,7 @@ class DeviceOutputs {
   void Poison(unsigned char pattern);
   // Returns an empty text, or the first output that is damaged (DeviceRegion), and how.
   std::string Damage();
-  int64_t FirstInvalidRow() const;  // reads that output
+  std::optional<int64_t> FirstInvalidRow() const;  // reads that output, if it was asked for
 
  private:
   DeviceRegion& Add(const char* name, const DeviceRegion::Lines& lines, kernel::DType dtype);

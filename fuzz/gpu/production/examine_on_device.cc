@@ -88,7 +88,7 @@ class DeviceRuns final : public Runs {
   }
   double seconds() const override { return seconds_; }
   const kernel::Results& results() const { return outputs_.results(); }
-  int64_t FirstInvalidRow() const { return outputs_.FirstInvalidRow(); }
+  std::optional<int64_t> FirstInvalidRow() const { return outputs_.FirstInvalidRow(); }
 
  private:
   using Hashes = std::vector<std::pair<std::string, uint64_t>>;
@@ -148,26 +148,53 @@ struct Examined {
 // Judges all by one evaluation of the oracle. Its seconds, and the rows that are computed again, are
 // put into the first target's result.
 void Judge(const DeviceCase& device_case, const std::vector<Examined>& all,
-           const oracle::Contract& contract, const ExamineOptions& options, DeviceOracle* oracle) {
+           const Description& description, const ExamineOptions& options, DeviceOracle* oracle) {
   std::vector<kernel::Results> results;
   for (const Examined& each : all) results.push_back(each.runs->results());
   CaseResult& first = *all.front().result;
   std::vector<oracle::cuda::WatchedRow> watched =
       AuditedRows(device_case, results.front(), options.seed);
-  const oracle::cuda::DeviceVerdicts verdicts =
-      oracle->Judge(device_case.problem(), results, contract, 0, &watched);
-  if (!verdicts.error.empty()) {
-    first.harness_fault = "the oracle on the device: " + verdicts.error;
+  // The contract of the last judgement, which what is watched was judged by.
+  oracle::Contract contract;
+  std::string error;
+  const auto judge = [&](const std::vector<kernel::Results>& sets, const oracle::Contract& by,
+                         std::vector<oracle::cuda::WatchedRow>* rows) {
+    oracle::cuda::DeviceVerdicts verdicts = oracle->Judge(device_case.problem(), sets, by, 0, rows);
+    if (error.empty()) error = verdicts.error;
+    verdicts.judged.resize(sets.size());
+    first.oracle_seconds += verdicts.seconds;
+    return std::move(verdicts.judged);
+  };
+  const std::vector<TieredJudgement> judged =
+      JudgeInTiers(description, [&](const oracle::Contract& by) {
+        contract = by;
+        return judge(results, by, &watched);
+      });
+  if (!error.empty()) {
+    first.harness_fault = "the oracle on the device: " + error;
     return;
   }
-  first.oracle_seconds = verdicts.seconds;
   for (size_t k = 0; k < all.size(); ++k) {
     CaseResult& result = *all[k].result;
-    TakeJudgement(verdicts.judged[k], all[k].runs->FirstInvalidRow(), &result);
-    for (const oracle::OutputVerdict& v : verdicts.judged[k].outputs) {
+    TakeJudgement(judged[k], all[k].runs->FirstInvalidRow(), &result);
+    for (size_t o = 0; o < judged[k].judgement.outputs.size(); ++o) {
+      const oracle::OutputVerdict& v = judged[k].judgement.outputs[o];
       if (v.fail == 0 || !options.arbiter || !result.harness_fault.empty()) continue;
-      result.harness_fault = Confirm(device_case, results[k], contract, v);
+      result.harness_fault =
+          Confirm(device_case, results[k],
+                  judged[k].IsSuspect(o) ? description.Assumed() : description.contract, v);
       ++result.arbitrated;
+    }
+    if (options.arbiter) {
+      AddReadings(
+          description,
+          [&](const oracle::Contract& by, oracle::Output output) {
+            kernel::Results only;
+            Find(&only, output) = Find(results[k], output);
+            const auto again = judge({only}, by, nullptr);
+            return error.empty() && again.front().outputs.front().fail == 0;
+          },
+          &result.findings);
     }
     for (Finding& finding : result.findings) {
       if (finding.kind <= FindingKind::kNotZero) {  // of a value
@@ -209,7 +236,7 @@ CaseResult ExamineOnDevice(const Recipe& recipe, std::span<const Target* const> 
     }
   }
   if (!to_judge.empty()) {
-    Judge(device_case, to_judge, targets.front()->description().contract, options, oracle.get());
+    Judge(device_case, to_judge, targets.front()->description(), options, oracle.get());
   }
   CaseResult result = Conclude(targets, std::move(results));
   result.expand_seconds = expanding;

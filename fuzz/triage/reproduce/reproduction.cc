@@ -16,19 +16,27 @@ using std::chrono::milliseconds;
 // A candidate counts as a hang sooner than a campaign's case, or 30 s would be spent on one candidate.
 // Candidates take milliseconds; the result is confirmed with the full deadline.
 constexpr milliseconds kCandidateDeadline{2'000};
+// Where the clock is to have no say. A candidate of another finding than a hang seldom hangs.
+constexpr milliseconds kAmpleDeadline{20'000};
 // The limit of the repeats: fewer must do for a large problem, or for a target that takes seconds to
 // load after it died.
 constexpr milliseconds kRepeatTime{1'000};
 
+HostTensor Ones(std::vector<int64_t> shape) {
+  HostTensor ones = HostTensor::Zeros(kernel::DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < ones.size(); ++i) ones.SetFloat(i, 1);
+  return ones;
+}
+
 }  // namespace
 
 Repeats Repeat(int64_t times, std::chrono::milliseconds limit, const std::function<bool()>& fails) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  const auto begin = std::chrono::steady_clock::now();
   Repeats repeats;
   do {
     repeats.failed += fails() ? 1 : 0;
     ++repeats.of;
-  } while (repeats.of < times && std::chrono::steady_clock::now() < end);
+  } while (repeats.of < times && std::chrono::steady_clock::now() - begin < limit);
   return repeats;
 }
 
@@ -38,13 +46,15 @@ bool MajorityFails(int64_t times, const std::function<bool()>& fails) {
   return 2 * yes > times;
 }
 
-Reproduction::Reproduction(const FailingProblem& start, CaseRunner* runner, const BestSoFar& best)
+Reproduction::Reproduction(const FailingProblem& start, CaseRunner* runner, const BestSoFar& best,
+                           bool clock)
     : start_(start),
       runner_(*runner),
       best_(best),
       signature_(start.finding.Signature()),
       hangs_(start.finding.kind == FindingKind::kHang),
-      deadline_(std::min(runner->deadline(), kCandidateDeadline)),
+      deadline_(std::min(runner->deadline(), clock || hangs_ ? kCandidateDeadline : kAmpleDeadline)),
+      repeat_time_(clock ? kRepeatTime : milliseconds::max()),
       known_({signature_}) {}
 
 bool Reproduction::Note(const Judged& judged) {
@@ -76,9 +86,15 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
   const Request request = RequestFor(candidate, start_.seed);
   const Judged judged = runner_.RunOnce(request, is_start ? runner_.DeadlineOf(request) : deadline_);
   if (!Note(judged)) return false;
+  std::set<std::string> shown;
+  for (const Finding& finding : judged.result.findings) shown.insert(finding.Signature());
   if (is_start) {
-    for (const Finding& finding : judged.result.findings) known_.insert(finding.Signature());
+    if (start_runs_++ == 0) always_ = shown;
+    std::erase_if(always_, [&](const std::string& signature) { return !shown.contains(signature); });
+    known_.insert(shown.begin(), shown.end());
   }
+  otherwise_ = !shown.empty() && !shown.contains(signature_);
+  seen_.insert(shown.begin(), shown.end());
   if (const Finding* seen = FindSignature(judged.result, signature_)) {
     last_seen_ = *seen;
     return true;
@@ -90,7 +106,7 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
 
 Repeats Reproduction::Measure() {
   const Repeats repeats =
-      Repeat(hangs_ ? 1 : kRepeats, kRepeatTime, [&] { return FailsOnce(start_.problem); });
+      Repeat(hangs_ ? 1 : kRepeats, repeat_time_, [&] { return FailsOnce(start_.problem); });
   by_majority_ = !repeats.Always();
   return repeats;
 }
@@ -146,7 +162,7 @@ Reproduction::Confirmation Reproduction::Confirm(const OwnedProblem& problem) {
     confirmed.repeats = {confirmed.finding ? 1 : 0, 1};
     return confirmed;
   }
-  confirmed.repeats = Repeat(kRepeats, kRepeatTime, [&] { return FailsOnce(problem); });
+  confirmed.repeats = Repeat(kRepeats, repeat_time_, [&] { return FailsOnce(problem); });
   // The arbiter cannot judge a crash: there is no output.
   if (start_.finding.kind == FindingKind::kCrash && confirmed.repeats.Majority()) {
     confirmed.finding = last_seen_;
@@ -154,10 +170,11 @@ Reproduction::Confirmation Reproduction::Confirm(const OwnedProblem& problem) {
   return confirmed;
 }
 
-std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem) {
+std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem, bool entropy_gradient) {
   const bool fp32_grads = problem.wanted.fp32_grads;
+  if (entropy_gradient && !problem.grad_entropy) problem.grad_entropy = Ones({problem.rows()});
   problem.wanted = {true, true, true, true, fp32_grads};
-  const bool needs_gradient = !problem.grad_logprob && !problem.grad_entropy;
+  const bool needs_gradient = !problem.grad_logprob && (entropy_gradient || !problem.grad_entropy);
   std::set<std::string> signatures;
   // logprob is an output of the one, loss of the other.
   for (const bool reduced : {false, true}) {
@@ -167,10 +184,7 @@ std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem) {
       asked.grad_logprob.reset();
     }
     if (needs_gradient || (problem.grad_logprob && !asked.grad_logprob)) {
-      HostTensor ones = HostTensor::Zeros(kernel::DType::kF32,
-                                          reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
-      for (int64_t i = 0; i < ones.size(); ++i) ones.SetFloat(i, 1);
-      asked.grad_logprob = std::move(ones);
+      asked.grad_logprob = Ones(reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
     }
     const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed), deadline_);
     if (!Note(judged)) break;
@@ -183,7 +197,7 @@ Case Reproduction::Describe(OwnedProblem problem, const Finding& finding) const 
   Case c;
   c.problem = std::move(problem);
   c.target = runner_.target();
-  c.why = start_.why;
+  c.drawn_by = start_.drawn_by;
   c.recipe = start_.recipe;
   c.finding = finding;
   c.extra["plumb"] = kVersion;

@@ -45,10 +45,10 @@ bool MajorityFails(int64_t times, const std::function<bool()>& fails);
 
 struct FailingProblem {
   OwnedProblem problem;
-  Finding finding;     // seen on `problem`
-  std::string recipe;  // the line that first showed it; may be empty
-  std::string why;     // the regime's line
-  uint64_t seed = 0;   // ExamineOptions::seed under which it was seen
+  Finding finding;       // seen on `problem`
+  std::string recipe;    // the line that first showed it; may be empty
+  std::string drawn_by;  // what the regime is for
+  uint64_t seed = 0;     // ExamineOptions::seed under which it was seen
 };
 
 // Where the smallest problem so far is left for others to read, after every step of the shrinker.
@@ -72,8 +72,9 @@ class Reproduction {
     std::optional<Finding> finding;  // as the arbiter confirmed it
   };
 
-  // All must outlive this.
-  Reproduction(const FailingProblem& start, CaseRunner* runner, const BestSoFar& best);
+  // All must outlive this. `clock`: false if the number of repeats must not depend on the time.
+  Reproduction(const FailingProblem& start, CaseRunner* runner, const BestSoFar& best,
+               bool clock = true);
 
   // Runs start's problem several times, and decides by majority from now on if it passed once.
   Repeats Measure();
@@ -95,7 +96,15 @@ class Reproduction {
   // or the harness is at fault.
   std::optional<Finding> Arbitrate(const OwnedProblem& problem, std::string_view signature);
   // Returns the signatures of the same problem with every output asked for, its own included; sorted.
-  std::vector<std::string> AlsoShows(OwnedProblem problem);
+  // `entropy_gradient`: with an upstream gradient of entropy, if it has none.
+  std::vector<std::string> AlsoShows(OwnedProblem problem, bool entropy_gradient = false);
+  // Return the signatures that some of Measure's runs showed, and those that all did.
+  const std::set<std::string>& known() const { return known_; }
+  const std::set<std::string>& always() const { return always_; }
+  // Signatures that Fails has seen since; `otherwise`: the last candidate failed, but in another way.
+  const std::set<std::string>& seen() const { return seen_; }
+  void ForgetSeen() { seen_.clear(); }
+  bool otherwise() const { return otherwise_; }
   // Returns the case of a problem, without a bucket or how it was shrunk.
   Case Describe(OwnedProblem problem, const Finding& finding) const;
 
@@ -121,7 +130,11 @@ class Reproduction {
   const std::chrono::milliseconds deadline_;
   bool by_majority_ = false;
   Finding last_seen_;
+  const std::chrono::milliseconds repeat_time_;
   std::set<std::string> known_;  // signatures of start's problem
+  std::set<std::string> always_, seen_;
+  int64_t start_runs_ = 0;
+  bool otherwise_ = false;
   std::vector<Slip> slips_;
   Judged::Kind state_ = Judged::Kind::kJudged;
   std::string error_, harness_fault_;

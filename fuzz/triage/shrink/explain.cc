@@ -14,13 +14,13 @@
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
 #include "fuzz/problem/values.h"
+#include "fuzz/triage/shrink/extent_rule.h"
 #include "fuzz/triage/shrink/passes.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 using kernel::DType;
-using Tried = std::vector<std::pair<int64_t, bool>>;
 
 constexpr int kDraws = 20;
 constexpr int64_t kMostValues = 1 << 16;  // for a problem that grows
@@ -31,19 +31,6 @@ std::string List(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
-}
-
-std::string Join(const Tried& tried, bool failed) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string> words;
-  for (const auto& [extent, fails] : tried) {
-    if (fails == failed) words.push_back(std::to_string(extent));
-  }
-  if (words.size() > kMost) {
-    words.resize(kMost);
-    words.push_back("...");
-  }
-  return List(words);
 }
 
 // Returns the matrix with so many columns, those that it does not have filled with `rest`.
@@ -63,8 +50,8 @@ HostTensor WithColumns(const HostTensor& from, int64_t columns, float rest) {
 
 class Explainer {
  public:
-  Explainer(const OwnedProblem& problem, const StillFails& fails, std::chrono::milliseconds time)
-      : p_(problem), fails_(fails), end_(std::chrono::steady_clock::now() + time) {}
+  Explainer(const OwnedProblem& problem, const StillFails& fails, const ExplainOptions& options)
+      : p_(problem), fails_(fails), options_(options) {}
 
   Explanation Run() {
     Say([&] { return Vocabulary(); });
@@ -75,17 +62,20 @@ class Explainer {
     for (int tensor = 0; tensor < kFloatTensors; ++tensor) Say([&] { return Values(tensor); });
     Say([&] { return Scale(); });
     Say([&] { return Options(); });
-    if (late_) explained_.lines.push_back("the rest was not tried: out of time");
+    if (late_) {
+      explained_.lines.push_back(std::string("the rest was not tried: out of ") +
+                                 (options_.tries ? "tries" : "time"));
+    }
     return std::move(explained_);
   }
 
  private:
   bool Fails(const OwnedProblem& candidate) {
     if (late_ || Inconsistency(candidate)) return false;
-    if (std::chrono::steady_clock::now() >= end_) {
-      late_ = true;
-      return false;
-    }
+    late_ = options_.tries ? tried_ >= *options_.tries
+                           : std::chrono::steady_clock::now() - begin_ >= options_.time;
+    if (late_) return false;
+    ++tried_;
     return fails_(candidate);
   }
 
@@ -100,17 +90,45 @@ class Explainer {
 
   uint64_t Draw() { return Mix(0x6578706c, drawn_++); }
 
-  // Tries extents near multiples of tiles. `grow` makes candidates of an extent, any of which may fail.
+  // Tries extents near multiples of tiles, then those that would refute the rule. `grow` makes
+  // candidates of an extent, any of which may fail.
   Rule Axis(const std::string& name, int64_t now, const std::vector<int64_t>& extents,
             int64_t values_each, const std::function<std::vector<OwnedProblem>(int64_t)>& grow) {
-    std::map<int64_t, bool> tried = {{now, true}};
+    Tried own = {{now, true}}, any = own;
+    const auto ask = [&](int64_t extent) {
+      bool fails = false, otherwise = false;
+      for (const OwnedProblem& candidate : grow(extent)) {
+        if (fails) break;
+        fails = Fails(candidate);
+        otherwise = otherwise || (!fails && !late_ && options_.otherwise && options_.otherwise());
+      }
+      if (late_) return false;
+      own[extent] = fails;
+      any[extent] = fails || otherwise;
+      return true;
+    };
+    ExtentAxis axis{.name = name, .most = kMostValues / std::max<int64_t>(values_each, 1), .fails = {}};
     for (const int64_t extent : extents) {
-      if (tried.contains(extent) || extent * values_each > kMostValues) continue;
-      bool failed = false;
-      for (const OwnedProblem& candidate : grow(extent)) failed = failed || Fails(candidate);
-      tried[extent] = failed;
+      if (extent <= axis.most && !own.contains(extent)) ask(extent);
     }
-    return ExtentRule(name, {tried.begin(), tried.end()});
+    axis.fails = [&](int64_t extent) {
+      return ask(extent) ? std::optional(own[extent]) : std::nullopt;
+    };
+    Tried tried = own;
+    Rule rule = FindExtentRule(axis, &tried);
+    if (!options_.otherwise) return rule;
+    axis.fails = [&](int64_t extent) {
+      return any.contains(extent) || ask(extent) ? std::optional(any[extent]) : std::nullopt;
+    };
+    tried = any;
+    const Rule in_any_way = FindExtentRule(axis, &tried);
+    if (late_) return rule;
+    explained_.any_rules.push_back(in_any_way.word);
+    const bool vague = in_any_way.word.ends_with(":any") || in_any_way.word.ends_with(":mixed");
+    if (in_any_way.word != rule.word && !vague) {
+      rule.line += "; in one way or another" + in_any_way.line.substr(name.size() + 1);
+    }
+    return rule;
   }
 
   Rule Rows() {
@@ -176,17 +194,24 @@ class Explainer {
     std::set<int64_t> labels = {0, 1, v / 2, v - 2, v - 1};
     for (int64_t label = 0; v <= kMostLabels && label < v; ++label) labels.insert(label);
     bool one_fails = false;
-    for (const int64_t label : labels) {
+    const auto fails = [&](int64_t label) {
       OwnedProblem q = p_;
       for (int64_t i = 0; i < q.rows(); ++i) {
         if (p_.IsClass(q.labels.GetInt(i))) q.labels.SetInt(i, label);
       }
-      tried.emplace_back(label, q == p_ || Fails(q));
-      one_fails = one_fails || tried.back().second;
+      return q == p_ || Fails(q);
+    };
+    for (const int64_t label : labels) {
+      tried[label] = fails(label);
+      one_fails = one_fails || tried[label];
     }
     // If no common label fails, the rows need labels of their own.
     if (!one_fails) return {"label: the rows need labels of their own", "label:own"};
-    Rule rule = ExtentRule("label", tried);
+    const ExtentAxis axis{.name = "label", .least = 0, .most = v - 1, .fails = [&](int64_t label) {
+                            const bool failed = fails(label);
+                            return late_ ? std::nullopt : std::optional(failed);
+                          }};
+    Rule rule = FindExtentRule(axis, &tried);
     const auto alone = [&](int64_t label) {
       return std::all_of(tried.begin(), tried.end(),
                          [&](const auto& t) { return t.second == (t.first == label); });
@@ -331,7 +356,9 @@ class Explainer {
 
   const OwnedProblem& p_;
   const StillFails& fails_;
-  const std::chrono::steady_clock::time_point end_;
+  const ExplainOptions& options_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  int64_t tried_ = 0;
   uint64_t drawn_ = 0;
   bool late_ = false;
   Explanation explained_;
@@ -339,50 +366,9 @@ class Explainer {
 
 }  // namespace
 
-Rule ExtentRule(const std::string& name, const Tried& tried) {
-  const std::string range = Text(" (%zu tried, %" PRId64 " to %" PRId64 ")", tried.size(),
-                                 tried.front().first, tried.back().first);
-  const auto holds = [&](auto rule) {
-    return std::all_of(tried.begin(), tried.end(),
-                       [&](const auto& t) { return rule(t.first) == t.second; });
-  };
-  if (holds([](int64_t) { return true; })) return {name + ": any" + range, name + ":any"};
-  int64_t first = tried.back().first, last = tried.front().first;
-  for (const auto& [extent, fails] : tried) {
-    if (fails) first = std::min(first, extent), last = std::max(last, extent);
-  }
-  const std::string from = std::to_string(first), to = std::to_string(last);
-  if (first == last) return {name + ": " + from + " alone" + range, name + "=" + from};
-  if (holds([&](int64_t x) { return x >= first; })) {
-    return {name + ": fails from " + from + " on" + range, name + ">=" + from};
-  }
-  if (holds([&](int64_t x) { return x <= last; })) {
-    return {name + ": fails up to " + to + range, name + "<=" + to};
-  }
-  for (int64_t m = 2; m <= 256; m *= 2) {
-    const std::string modulus = std::to_string(m),
-                      unless = "unless " + name + " mod " + modulus + " is 0";
-    if (holds([&](int64_t x) { return x % m != 0; })) {
-      return {name + ": fails " + unless + range, name + "!%" + modulus};
-    }
-    if (holds([&](int64_t x) { return x >= first && x % m != 0; })) {
-      return {name + ": fails from " + from + " on, " + unless + range,
-              name + ">=" + from + "!%" + modulus};
-    }
-    for (int64_t residue = 0; residue < std::min<int64_t>(m, 2); ++residue) {
-      if (!holds([&](int64_t x) { return x >= first && x % m == residue; })) continue;
-      const std::string left = std::to_string(residue);
-      return {name + ": fails where " + name + " mod " + modulus + " is " + left + range,
-              name + "=" + left + "%" + modulus};
-    }
-  }
-  return {name + ": fails for " + Join(tried, true) + "; passes for " + Join(tried, false),
-          name + ":mixed"};
-}
-
 Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
-                    std::chrono::milliseconds time) {
-  return Explainer(problem, still_fails, time).Run();
+                    const ExplainOptions& options) {
+  return Explainer(problem, still_fails, options).Run();
 }
 
 }  // namespace plumbline::fuzz

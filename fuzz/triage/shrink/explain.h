@@ -3,19 +3,20 @@
 // Explains which parts of a minimised problem may vary while it fails. Each axis, tensor and option is
 // changed by itself, about twenty times, and one line says what happened, such as
 //
-//   V: fails unless V mod 64 is 0 (24 tried, 1 to 320)
+//   V: fails unless V mod 64 is 0 (31 tried, 1 to 577)
 //   weight: any finite values (20 of 20 at random)
 //   offset of all logits: fails from -65536 to -87
 //
-// A line states only what was tried. Changes come from a fixed seed: the same problem and predicate
-// give the same lines, if time allows.
+// A rule of an extent was tried for refutation before it is stated (extent_rule.h). Changes come from a
+// fixed seed: the same problem and predicate give the same lines, if the limit allows.
 
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fuzz/problem/owned_problem.h"
@@ -28,17 +29,24 @@ struct Explanation {
   // The same as words without counts, and without numbers except tiles, so that findings of one cause
   // share them in a bucket: "V!%64", "offset<", "weight:any".
   std::vector<std::string> rules;
+  // The words for N, V and H by failing in any way, where ExplainOptions::otherwise is set.
+  std::vector<std::string> any_rules;
 };
 
-// `problem` must fail. An axis for which the time was too short is left out, and a last line says so.
+struct ExplainOptions {
+  std::chrono::milliseconds time{2'000};
+  std::optional<int64_t> tries;  // limits the candidates in place of the time: no clock is read
+  // Returns whether the last candidate, which did not show the finding, failed in another way. An
+  // extent's line then says both, if they differ.
+  std::function<bool()> otherwise;
+};
+
+// `problem` must fail. An axis for which the limit was too small is left out, and a last line says so.
 Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
-                    std::chrono::milliseconds time);
-
-// Finds a rule for an extent from its tries: (extent, failed), ascending, at least one failed. It is
-// the simplest that holds for all of them: any; a threshold; residues of a power of two; else a list.
-struct Rule {
-  std::string line, word;
-};
-Rule ExtentRule(const std::string& name, const std::vector<std::pair<int64_t, bool>>& tried);
+                    const ExplainOptions& options);
+inline Explanation Explain(const OwnedProblem& problem, const StillFails& still_fails,
+                           std::chrono::milliseconds time) {
+  return Explain(problem, still_fails, ExplainOptions{.time = time, .tries = {}, .otherwise = {}});
+}
 
 }  // namespace plumbline::fuzz

@@ -80,10 +80,11 @@ ShrinkSession::ShrinkSession(const OwnedProblem& problem, const Focus& focus,
       rank_sum_(RankSum(problem)) {}
 
 bool ShrinkSession::Exhausted() const {
-  return result_.accepted >= options_.max_accepted ||
-         (options_.should_stop && options_.should_stop()) ||
-         (std::chrono::steady_clock::now() - start_ >= options_.time_limit &&
-          !Planted(HarnessDefect::kTimeLimitIgnored));
+  if (result_.accepted >= options_.max_accepted || (options_.should_stop && options_.should_stop()))
+    return true;
+  if (options_.max_tries) return result_.tried >= *options_.max_tries;
+  return std::chrono::steady_clock::now() - start_ >= options_.time_limit &&
+         !Planted(HarnessDefect::kTimeLimitIgnored);
 }
 
 bool ShrinkSession::Confirm() {

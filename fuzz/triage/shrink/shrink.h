@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "fuzz/problem/owned_problem.h"
@@ -32,6 +33,7 @@ inline constexpr int64_t kAuditEvery = 20;
 
 struct ShrinkOptions {
   std::chrono::milliseconds time_limit{30'000};
+  std::optional<int64_t> max_tries;  // limits the candidates in place of the time: no clock is read
   int64_t max_accepted = 5'000;
   // Called with every kAuditEvery-th step before it is taken; false rejects the step.
   std::function<bool(const OwnedProblem&)> audit;

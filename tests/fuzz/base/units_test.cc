@@ -21,7 +21,9 @@ TEST(Budgets, AreReadAsWritten) {
   EXPECT_EQ(ParseBudget("2h", &error), (Budget{7'200'000ms, 0}));
   EXPECT_EQ(ParseBudget("250ms", &error), (Budget{250ms, 0}));
   EXPECT_EQ(ParseBudget("5000cases", &error), (Budget{0ms, 5000}));
-  for (const char* bad : {"", "s", "60", "0s", "-5s", "60 s", "60sec", "1.5h", "5cases!",
+  EXPECT_EQ(ParseBudget("5min", &error), (Budget{300'000ms, 0}));
+  EXPECT_EQ(ParseBudget("60sec", &error), (Budget{60'000ms, 0}));
+  for (const char* bad : {"", "s", "60", "0s", "-5s", "60 s", "60secs", "1.5h", "5cases!",
                           "99999999999999999999s", "9223372036854775807h", "0cases"}) {
     EXPECT_FALSE(ParseBudget(bad, &error)) << bad;
     EXPECT_THAT(error, HasSubstr(bad));
@@ -29,6 +31,16 @@ TEST(Budgets, AreReadAsWritten) {
   for (const char* text : {"60s", "90s", "2h", "250ms", "5000cases"}) {
     const auto budget = ParseBudget(text, &error);
     EXPECT_EQ(ParseBudget(Format(*budget), &error), budget) << text;
+  }
+}
+
+// Fails if a time accepts cases, or an error about one speaks of them.
+TEST(Times, AreNoCases) {
+  std::string error;
+  EXPECT_EQ(ParseTime("2min", &error), 120'000ms);
+  for (const char* bad : {"5", "5cases", "", "5y"}) {
+    EXPECT_FALSE(ParseTime(bad, &error)) << bad;
+    EXPECT_EQ(error.find("cases", std::string(bad).size() + 1), error.npos) << error;
   }
 }
 

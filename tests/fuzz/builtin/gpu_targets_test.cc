@@ -65,7 +65,7 @@ TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
   }
   const Outcome many = Fuzz("illegal-address", "--budget 400cases --blind --jobs 2");
   EXPECT_EQ(many.status, 1) << Err();
-  EXPECT_THAT(many.last, HasSubstr("cases=400 findings=1 "));
+  EXPECT_THAT(many.last, HasSubstr("cases=400 judged=400 findings=1 "));
 }
 
 // Fails for a kernel without end that is waited for, that counts as a crash, or beside which the next

@@ -11,6 +11,7 @@
 #include "fuzz/campaign/journal.h"
 #include "fuzz/cases/file.h"
 #include "fuzz/triage/pursuit.h"
+#include "fuzz/triage/replay.h"
 #include "fuzz/worker/case_runner.h"
 #include "tests/fuzz/support/workplace.h"
 
@@ -84,6 +85,7 @@ class CampaignTest : public ::testing::Test {
   static std::set<SightingKey> Keys(const CampaignSummary& summary) {
     std::set<SightingKey> keys;
     for (const Sighting& s : summary.sightings) keys.emplace(s.target, s.signature);
+    for (const Sighting& s : summary.parts) keys.emplace(s.target, s.signature);
     return keys;
   }
 
@@ -102,6 +104,34 @@ TEST_F(CampaignTest, TheHostIsCleanAndWasJudged) {
   EXPECT_GT(tally.elements[0], 1'000);
   EXPECT_FALSE(tally.tightness.empty());
   EXPECT_TRUE(std::filesystem::exists(work_ / "out" / "summary.json"));
+}
+
+// The plug-in's lse is an ulp larger where the label lies in the first half of the vocabulary, which is
+// within every bound. Fails if a campaign does not check relations, if the shrinker loses the relation
+// that it began with, or if a stored case does not show it again.
+TEST_F(CampaignTest, ARelationThatBreaksIsAFindingOfItsOwn) {
+  const std::string plugin = work_.Plugin("faulty.c", "by_column", "-DFAULT=BITS_BY_COLUMN");
+  CampaignOptions options = Options(plugin, 3'000, "out");
+  options.stop_after = 1;
+  const CampaignSummary summary = watcher_.Run(options);
+  EXPECT_EQ(summary.status, ExitStatus::kFindings) << summary.error;
+  ASSERT_GE(summary.sightings.size(), 1U);
+  const Sighting& sighting = summary.sightings[0];
+  EXPECT_THAT(sighting.signature, ::testing::MatchesRegex("relation:.*:lse"));
+  ASSERT_TRUE(sighting.kept);
+  std::string error;
+  const auto c = ReadCase(options.out / sighting.kept->file, &error);
+  ASSERT_TRUE(c) << error;
+  EXPECT_EQ(c->state, CaseState::kConfirmed);
+  EXPECT_EQ(c->finding.Signature(), sighting.signature);
+  EXPECT_LE(ValueCount(c->problem), 8);
+  WorkerSpec spec;
+  spec.target = plugin;
+  spec.program = PLUMB_PROGRAM;
+  CaseRunner runner(spec, kAmple, &watcher_.interrupt);
+  const Replay replay = ReplayCase(*c, &runner);
+  EXPECT_EQ(replay.what, Replayed::kFails) << replay.detail;
+  EXPECT_THAT(replay.detail, HasSubstr(c->finding.relation + ": lse["));
 }
 
 // Fails if a finding is not shrunk, if its file or its recipe line does not show it, or if its case
@@ -126,7 +156,7 @@ TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
   ASSERT_TRUE(c) << error;
   EXPECT_EQ(c->target, "mutant:plain-logprob");
   EXPECT_EQ(c->recipe, sighting.recipe);
-  EXPECT_EQ(c->why, WhyOf(sighting.regime));
+  EXPECT_EQ(c->drawn_by, WhyOf(sighting.regime));
   EXPECT_EQ(c->finding.Signature(), sighting.signature);
   EXPECT_NE(c->finding.arbiter, "");
   EXPECT_EQ(ValueCount(c->problem), sighting.kept->values_after);
@@ -151,7 +181,7 @@ TEST_F(CampaignTest, AFindingIsShrunkStoredAndReproducibleTwice) {
 TEST_F(CampaignTest, InterruptedAndResumedIsTheSameCampaign) {
   const CampaignSummary whole = watcher_.Run(Options("mutant:logits-rounded", 60, "whole"));
   ASSERT_EQ(whole.status, ExitStatus::kFindings) << whole.error;
-  ASSERT_GE(whole.sightings.size(), 2U);
+  ASSERT_GE(whole.sightings.size() + whole.parts.size(), 2U);
 
   Watcher stopping;
   stopping.interrupt_at_sighting = true;
@@ -299,7 +329,7 @@ TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
   };
   refused(Options("mutant:nope", 5, "out"), ExitStatus::kUnavailable, "nope");
   CampaignOptions options = Options("host", 5, "out");
-  options.regime = "no-such-regime";
+  options.regime = "raged-tail";
   refused(options, ExitStatus::kUsage, "ragged-tail");
   options = Options("host", 5, "out");
   options.recipe = "v1 n=two";
@@ -311,7 +341,7 @@ TEST_F(CampaignTest, WhatCannotBeDoneIsRefusedBeforeAnythingIsWritten) {
   options.targets.clear();
   refused(options, ExitStatus::kUsage, "target");
   options.resume = true;
-  refused(options, ExitStatus::kUsage, "journal");
+  refused(options, ExitStatus::kUsage, "holds no campaign");
 
   watcher_.Run(Options("host", 1, "taken"));
   EXPECT_EQ(watcher_.Run(Options("host", 1, "taken")).status, ExitStatus::kUsage);

@@ -114,7 +114,7 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
     journal->Sighted(Seen("bound:logprob", 2));
     journal->Sighted(Seen("sign:entropy", 2));
     journal->Done(2, 340ms, Failing());
-    journal->Stored({"host", "bound:logprob"}, kept);
+    journal->Stored({"host", "bound:logprob"}, kept, {{"sign:entropy", "bound:logprob"}});
     journal->More({"host", "bound:logprob"}, "v1 seed=8");
     journal->Fault("reference and arbiter disagree");
     journal->Clock(400ms);
@@ -158,6 +158,8 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   ASSERT_TRUE(first.kept);
   EXPECT_EQ(ToJson(*first.kept), ToJson(kept));
   EXPECT_FALSE(state_.sightings.at({"host", "sign:entropy"}).kept);
+  EXPECT_EQ(state_.sightings.at({"host", "sign:entropy"}).part_of, "bound:logprob");
+  EXPECT_EQ(state_.reach.at("host").Of("sign:entropy").showed, 1);
 }
 
 // Fails if a torn line makes the whole campaign unreadable, or if the next line is appended to it. The
@@ -243,13 +245,17 @@ class CampaignStateTest : public JournalTest {
   // Opens the state again: begins the journal, or resumes from it.
   std::unique_ptr<CampaignState> Reopen() {
     plan_ = std::make_unique<Plan>(options_, std::vector<std::filesystem::path>{});
-    search_ = std::make_unique<Search>(*plan_, RegimesOf(options_), options_.targets.size());
+    search_ = std::make_unique<Search>(*plan_, RegimesOf(options_),
+                                       std::vector<TargetDraws>(options_.targets.size()));
     state_ = {};
     auto journal = !std::filesystem::exists(File()) ? Create() : Open([this](DoneItem done) {
       search_->Take(done.item, std::move(done.record), done.elapsed);
     });
     return std::make_unique<CampaignState>(options_, *plan_, search_.get(), std::move(state_),
                                            std::move(journal));
+  }
+  static std::optional<Sighting> NextPending(CampaignState* state) {
+    return state->NextPending([](int64_t) { return true; }, nullptr);
   }
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Search> search_;
@@ -307,19 +313,19 @@ TEST_F(CampaignStateTest, ASightingIsPursuedOnceAndSurvivesAResume) {
   }
   {
     auto campaign_state = Reopen();
-    const auto pending = campaign_state->NextPending();
+    const auto pending = NextPending(campaign_state.get());
     ASSERT_TRUE(pending);
     EXPECT_EQ(pending->recipe, "v1 seed=1");
     EXPECT_EQ(pending->more, std::vector<std::string>{"v1 seed=2"});
-    EXPECT_FALSE(campaign_state->NextPending());
+    EXPECT_FALSE(NextPending(campaign_state.get()));
     StoredFinding kept;
     kept.file = "findings/a";
     EXPECT_EQ(campaign_state->Store(*pending, kept).kept->file, "findings/a");
   }
   auto campaign_state = Reopen();
-  EXPECT_FALSE(campaign_state->NextPending());
-  ASSERT_EQ(campaign_state->Sightings().size(), 1U);
-  EXPECT_EQ(campaign_state->Sightings()[0].kept->file, "findings/a");
+  EXPECT_FALSE(NextPending(campaign_state.get()));
+  ASSERT_EQ(campaign_state->AllSightings().size(), 1U);
+  EXPECT_EQ(campaign_state->AllSightings()[0].kept->file, "findings/a");
 }
 
 // Fails if a case counts as done before its findings are written: a campaign killed between the two
@@ -343,7 +349,8 @@ TEST_F(CampaignStateTest, StopAfterCountsDistinctFindings) {
   item.number = 1;
   Judged many = FailedWith("lse");
   many.result.findings.push_back(FailedWith("entropy").result.findings[0]);
-  EXPECT_EQ(campaign_state->Record(item, many, 0.001).size(), 1U);
+  EXPECT_EQ(campaign_state->Record(item, many, 0.001).size(), 2U);
+  EXPECT_EQ(campaign_state->Findings(), 2);
   EXPECT_FALSE(campaign_state->NextItem(&wait_));
 }
 

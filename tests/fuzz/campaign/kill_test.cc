@@ -118,7 +118,9 @@ class Kill : public testing::Program {
       workers_killed_ += workers_killed;
       // A worker that is killed before it has said that it is ready cannot be told from a target that
       // does not load. That ends the run, not the campaign.
-      const bool unavailable = WIFEXITED(status) && WEXITSTATUS(status) == 4 && workers_killed > 0;
+      // With findings the status is theirs, and the summary has the error.
+      const bool unavailable = WIFEXITED(status) && workers_killed > 0 &&
+                               (WEXITSTATUS(status) == 4 || Summary(folder).Find("error") != nullptr);
       if (WIFEXITED(status) && !unavailable) {
         EXPECT_EQ(WEXITSTATUS(status), 1) << testing::Slurp(work_ / "started");
         return done;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/recipe/recipe.h"
@@ -108,6 +110,56 @@ TEST(CaseClassTest, FollowsValuesVocabularyAndDtypes) {
   EXPECT_EQ(of("v1 regime=exact-dot values=lattice v=131071").name, "exact");
   EXPECT_EQ(of("v1 regime=of-my-own values=gaussian dtype=fp16").aim, "stress");
   EXPECT_EQ(of("v1 regime=of-my-own values=gaussian dtype=fp16").grads, "fp16");
+}
+
+// Fails if suspect cases count as failed or passed, or their elements are lost on the way through the
+// journal.
+TEST(Tally, SuspectCasesAreOfTheirOwn) {
+  CaseResult result = Result(0.5, 2);
+  result.verdict = oracle::Verdict::kSuspect;
+  result.outputs[1].suspect = 3;
+  const CaseRecord written = Record(result, kExact);
+  EXPECT_TRUE(written.Judged());
+  std::string error;
+  auto read = FromJson<CaseRecord>(ToJson(written), "record", &error);
+  ASSERT_TRUE(read) << error;
+  read->case_class = kExact;
+  Tally tally;
+  tally.Add(*read);
+  EXPECT_EQ(tally.suspect, 1);
+  EXPECT_EQ(tally.pass + tally.fail, 0);
+  EXPECT_EQ(tally.suspect_elements, 3);
+  EXPECT_EQ(*ToJson(tally).Find("suspect")->as_int(), 1);
+}
+
+// Fails if a contract that one case contradicts is proposed, one that the target is held to already, or
+// if any is proposed after a finding.
+TEST(Tally, TheTightestConsistentContractIsProposed) {
+  Tally tally;
+  EXPECT_TRUE(ProposalOf(tally, "black-box").empty());
+  CaseResult result = Result(0.5, 0.25);
+  for (const double tight : {0.5, 0.25, 3.0}) {
+    result.fits = {{"black-box", tight / 8}, {"hopper", tight / 4}, {"fp32", tight}};
+    tally.Add(Record(result, kExact));
+  }
+  const auto text = [&](std::string_view held_to) {
+    std::string all;
+    for (const std::string& line : ProposalOf(tally, held_to)) all += line + "\n";
+    return all;
+  };
+  EXPECT_EQ(text("black-box"),
+            "contracts consistent with 3 cases (mean error/allowed): black-box (0.16), hopper (0.31)\n"
+            "contracts contradicted (cases): fp32 (1)\n"
+            "the tightest of them is hopper; hold the target to it with --contract hopper\n");
+  EXPECT_EQ(text("hopper").find("hold"), std::string::npos);
+  tally.fail = 2;  // cases that were not judged by the others
+  EXPECT_NE(text("hopper").find("contradicted (cases): fp32 (1), hopper (2)"), std::string::npos);
+  EXPECT_NE(text("black-box").find("contradicted (cases): black-box (2), fp32 (1)"), std::string::npos);
+  tally.fail = 0;
+  EXPECT_EQ(*ToJson(tally).Find("contracts")->Find("fp32")->Find("contradicted")->as_int(), 1);
+  result.verdict = oracle::Verdict::kSuspect;
+  tally.Add(Record(result, kExact));
+  EXPECT_EQ(text("black-box").find("hold"), std::string::npos);
 }
 
 }  // namespace

@@ -13,9 +13,10 @@ TEST(TimeSplitTest, TheHarnessHasWhatNobodyElseTook) {
       .jobs = 2, .wall = 10, .target = 6, .oracle = 9, .arbiter = 1, .shrinking = 2, .expansion = 1};
   EXPECT_EQ(time.Total(), 20);
   EXPECT_EQ(time.Harness(), 2);
-  EXPECT_EQ(Describe(time),
-            "2 jobs for 10.0 s: target 30 %, oracle 45 %, arbiter 5 %, shrinking 10 %, the harness "
-            "itself 10 % (5 % making problems of recipes)");
+  EXPECT_EQ(
+      Describe(time),
+      "2 jobs for 10.0 s: running the target 30 %, computing what is right 45 %, confirming it at "
+      "1280 bits 5 %, shrinking 10 %, making inputs 5 %, processes and waiting 5 %");
 }
 
 // Fails if a part is missing or stands under another key.

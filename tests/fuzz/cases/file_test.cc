@@ -57,7 +57,7 @@ Case Example() {
   c.state = CaseState::kRegression;
   c.bucket = {"non-finite:grad_weight V>2", "0123abcd"};
   c.target = "mutant:tail-unmasked";
-  c.why = "a ragged tail";
+  c.drawn_by = "a ragged tail";
   c.recipe = "v1 regime=ragged-tail";
   c.finding.kind = FindingKind::kNonFinite;
   c.finding.output = "grad_weight";
@@ -117,7 +117,7 @@ TEST(CaseFile, EqualitySeesEveryField) {
                                                 [](Case& c) { c.bucket.key = "x"; },
                                                 [](Case& c) { c.bucket.id = "01234567"; },
                                                 [](Case& c) { c.target = "host"; },
-                                                [](Case& c) { c.why = ""; },
+                                                [](Case& c) { c.drawn_by = ""; },
                                                 [](Case& c) { c.recipe = ""; },
                                                 [](Case& c) { c.finding.kind = FindingKind::kBound; },
                                                 [](Case& c) { c.finding.output = "lse"; },
@@ -275,7 +275,7 @@ TEST(CaseFile, Names) {
   };
   Case again = c;
   again.extra = Json();
-  again.why = "another day";
+  again.drawn_by = "another day";
   again.finding.what = "other words";
   EXPECT_EQ(CaseFileName(again), name);
   Case moved = c;
@@ -287,6 +287,15 @@ TEST(CaseFile, Names) {
 
   c.target = "plugin:/tmp/a b/My_Kernel.v2.so";
   EXPECT_THAT(CaseFileName(c), MatchesRegex("plugin-my_kernel\\.v2-non-finite-.*"));
+  const std::string plain = CaseFileName(c);
+  c.target += "@fp32";
+  EXPECT_THAT(CaseFileName(c), MatchesRegex("plugin-my_kernel\\.v2-fp32-non-finite-.*"));
+  EXPECT_NE(hash(c), plain.substr(plain.size() - 20, 8));
+  c.target = "plugin:/tmp/My_Kernel.so@/tmp/a/mine.json";
+  const std::string one = CaseFileName(c);
+  EXPECT_THAT(one, MatchesRegex("plugin-my_kernel-mine-non-finite-.*"));
+  c.target = "plugin:/tmp/My_Kernel.so@/tmp/b/mine.json";
+  EXPECT_NE(CaseFileName(c), one);
   c.target = "plugin:../x/" + std::string(200, 'k') + ".so";
   EXPECT_LT(CaseFileName(c).size(), 200u);
   c.target = "../../etc/passwd";

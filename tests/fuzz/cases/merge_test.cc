@@ -48,7 +48,7 @@ TEST(Merge, SameProblemTargetAndSignatureIsOneCase) {
   std::vector<MergeCase> cases = {Make("a", 2), Make("b", 2), Make("c", 3), Make("d", 2), Make("e", 2)};
   cases[3].c.target = "mutant:y";
   cases[4].c.finding.output = "entropy";
-  cases[1].c.why = "zzz: its bytes come later";
+  cases[1].c.drawn_by = "zzz: its bytes come later";
   std::vector<Dropped> dropped;
   EXPECT_THAT(Paths(DropDuplicates(cases, &dropped)), UnorderedElementsAre("a", "c", "d", "e"));
   ASSERT_EQ(dropped.size(), 1U);
@@ -71,7 +71,7 @@ TEST(Merge, TheOrderDoesNotMatter) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 40; ++i) {
     cases.push_back(Make("p" + std::to_string(i), static_cast<float>(2 + i % 16), 1 + i % 3));
-    if (i % 7 == 0) cases.back().c.why = std::to_string(i);
+    if (i % 7 == 0) cases.back().c.drawn_by = std::to_string(i);
     if (i % 11 == 0) cases.back().c.state = CaseState::kRegression;
   }
   const auto merged = [](std::vector<MergeCase> some) {
@@ -95,7 +95,7 @@ TEST(Merge, TheOrderDoesNotMatter) {
 TEST(Merge, OfABucketTheSmallestStay) {
   std::vector<MergeCase> cases;
   for (int i = 0; i < 4; ++i) cases.push_back(Make("p" + std::to_string(i), static_cast<float>(3 + i)));
-  cases[0].c.why = std::string(100, 'w');  // the largest file
+  cases[0].c.drawn_by = std::string(100, 'w');  // the largest file
   std::vector<Dropped> dropped;
   EXPECT_THAT(Paths(SelectCases(cases, 3, &dropped)), UnorderedElementsAre("p1", "p2", "p3"));
   ASSERT_EQ(dropped.size(), 1U);
@@ -115,7 +115,7 @@ TEST(Merge, OfABucketTheSmallestStay) {
 // of another.
 TEST(Merge, TheCapsHold) {
   std::vector<MergeCase> cases = {Make("large", 2)};
-  cases[0].c.why = std::string(kMaxCaseBytes, 'w');
+  cases[0].c.drawn_by = std::string(kMaxCaseBytes, 'w');
   std::vector<Dropped> dropped;
   EXPECT_THAT(SelectCases(cases, 3, &dropped), IsEmpty());
   EXPECT_THAT(dropped[0].why, HasSubstr("a case has at most 65536"));
@@ -124,7 +124,7 @@ TEST(Merge, TheCapsHold) {
   cases.clear();
   for (int i = 0; i < 200; ++i) {
     cases.push_back(Make(std::to_string(i), static_cast<float>(2 + i)));
-    cases.back().c.why = std::string(59'000, 'w');
+    cases.back().c.drawn_by = std::string(59'000, 'w');
     cases.back().c.target = "mutant:" + std::to_string(i % 100);
   }
   dropped.clear();

@@ -34,7 +34,7 @@ DumpVerdict On(const std::string& name) {
   if (outcome.status != RunStatus::kOk) throw std::runtime_error(outcome.message);
   JudgeDumpOptions options;
   options.arbiter_cost = 0;  // the arbiter is not under test here
-  return JudgeDump(sample, answers.results(), target->description().contract, options);
+  return JudgeDump(sample, answers.results(), target->description(), options);
 }
 
 class RealInput : public ::testing::TestWithParam<std::string> {};

@@ -4,24 +4,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
-#include <sstream>
 #include <string>
 
 #include "fuzz/base/json.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/cli/check.h"
+#include "tests/fuzz/check/check_program.h"
 #include "tests/fuzz/check/dump_file.h"
-#include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -34,39 +29,7 @@ using ::testing::Not;
 using testing::Same;
 using testing::WriteDump;
 
-class Check : public ::testing::Test {
- protected:
-  // Runs `plumb check` in the test's folder; keeps stdout in out_, stderr in err_. Returns the status.
-  int Run(const std::string& arguments) {
-    const std::string command =
-        "cd '" + work_.path().string() + "' && " + PLUMB_PROGRAM + " check " + arguments + " 2>err";
-    std::FILE* const pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> buffer;
-    out_.clear();
-    for (size_t got = 0; (got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-      out_.append(buffer.data(), got);
-    }
-    const int status = pclose(pipe);
-    std::ostringstream text;
-    text << std::ifstream(work_ / "err").rdbuf();
-    err_ = text.str();
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  Json LastLine() const {
-    const std::string body = out_.substr(0, out_.size() - 1);
-    std::string error;
-    return Json::Parse(body.substr(body.rfind('\n') + 1), &error).value_or(Json());
-  }
-  // Returns a dump without outputs, for which a target is run.
-  SafeTensors Inputs(int64_t n, int64_t v, int64_t h) {
-    SafeTensors dump = FlatDump(n, v, h);
-    for (const char* name : {"logprob", "entropy", "lse"}) dump.tensors.erase(name);
-    return dump;
-  }
-
-  testing::Workplace work_;
-  std::string out_, err_;
-};
+class Check : public testing::CheckProgram {};
 
 // Fails if a right dump has a finding, or if the rows that were not judged are not reported.
 TEST_F(Check, RightOutputsAreClean) {
@@ -74,7 +37,7 @@ TEST_F(Check, RightOutputsAreClean) {
   EXPECT_EQ(Run("d.safetensors"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("64 of 200 rows looked at"));
   EXPECT_THAT(out_, HasSubstr("not looked at: 136 rows: --rows is 64"));
-  EXPECT_THAT(out_, HasSubstr("plumb: verdict=clean cases=1 findings=0 status=0\n"));
+  EXPECT_THAT(out_, HasSubstr("plumb: verdict=clean cases=1 judged=1 findings=0 status=0\n"));
 }
 
 // Fails if the named row is counted in the sample instead of in the dump, or if the arbiter says
@@ -86,7 +49,7 @@ TEST_F(Check, WrongRowIsNamedAsTheDumpCountsIt) {
   EXPECT_EQ(Run("d.safetensors"), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("wrong: logprob[321] = 0.5 where"));
   EXPECT_THAT(out_, HasSubstr("never positive"));
-  EXPECT_THAT(out_, HasSubstr("the arbiter agrees: -3.6109179126442244"));  // -ln 37
+  EXPECT_THAT(out_, HasSubstr("the arbiter (1280 bits) agrees: -3.6109179126442244"));  // -ln 37
   EXPECT_THAT(out_, HasSubstr("rows whose logprob, entropy or lse is wrong: 321 (1 of the 64"));
   EXPECT_EQ(Run("d.safetensors --json"), 1);
   const Json json = LastLine();
@@ -113,6 +76,7 @@ TEST_F(Check, AnIgnoredRowIsAConvention) {
   EXPECT_EQ(*listed.as_array()->at(0).Find("convention")->as_string(), "ignored-row");
   EXPECT_EQ(Run("d.safetensors --target host"), 1);
   EXPECT_THAT(out_, AllOf(HasSubstr("wrong: logprob[3] = "), Not(HasSubstr("convention:"))));
+  EXPECT_THAT(out_, HasSubstr("row 3 is ignored (label -100), and this contract promises 0 there"));
 }
 
 // Fails if the table of a wrong dump does not say, in text and JSON, why the arbiter was not asked.
@@ -123,7 +87,12 @@ TEST_F(Check, WhatTheArbiterIsNotAskedIsSaid) {
   EXPECT_EQ(Run("d.safetensors --arbiter 1ms --json"), 1);
   EXPECT_THAT(out_, HasSubstr("\"arbiter_silent\":\"it would take about 1 s\""));
   EXPECT_EQ(Run("d.safetensors --arbiter 1ms"), 1);
-  EXPECT_THAT(out_, HasSubstr("the arbiter was not asked: it would take about 1 s\n"));
+  EXPECT_THAT(out_, HasSubstr("not confirmed by the arbiter, at 1280 bits: logprob (about 1 s; "
+                              "--arbiter 1s asks it)\n"));
+  dump.tensors["entropy"].SetFloat(1, 9);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --arbiter 1ms"), 1);
+  EXPECT_THAT(out_, HasSubstr("at 1280 bits: logprob, entropy (about 1 s; --arbiter 1s"));
 }
 
 // The target's contract decides: an error of 12 u at ln 37 is within a black box's bound, and beyond
@@ -154,7 +123,9 @@ TEST_F(Check, TargetRunsWhereThereIsNoOutput) {
   EXPECT_THAT(out_, AllOf(HasSubstr("what mutant:tail-unmasked makes of its inputs"),
                           HasSubstr("what host-hopper makes of its inputs")));
   EXPECT_EQ(Run("d.safetensors --target host --target mutant:tail-unmasked"), 1) << err_;
-  EXPECT_EQ(Run("d.safetensors --target mutant:nope --target mutant:tail-unmasked"), 4) << err_;
+  // A target that is not there hides no finding.
+  EXPECT_EQ(Run("d.safetensors --target mutant:nope --target mutant:tail-unmasked"), 1) << err_;
+  EXPECT_EQ(Run("d.safetensors --target mutant:nope --target host"), 4) << err_;
   // With --run the dump's own output, which is wrong, is not judged.
   SafeTensors dump = FlatDump(4, 37, 8);
   dump.tensors["logprob"] = Same(4, 1);
@@ -290,7 +261,7 @@ TEST_F(Check, EveryOtherEnd) {
   wrong.tensors["lse"].SetFloat(0, 7);
   WriteDump(work_ / "w.safetensors", wrong);
   EXPECT_EQ(Run("w.safetensors d.safetensors"), 1);
-  EXPECT_THAT(out_, HasSubstr("plumb: verdict=findings cases=2 findings=1 status=1"));
+  EXPECT_THAT(out_, HasSubstr("plumb: verdict=findings cases=2 judged=2 findings=1 status=1"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,10 @@
 namespace plumbline::fuzz {
 namespace {
 
+using oracle::Output;
+using ::testing::AllOf;
 using testing::Answers;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -32,22 +36,30 @@ class Diagnosis : public ::testing::Test {
     std::string error;
     const auto target = LoadTarget(name, &error);
     ASSERT_TRUE(target) << error;
-    contract_ = target->description().contract;
-    ASSERT_EQ(target->Run(problem, answers_.results()).status, RunStatus::kOk);
+    description_ = target->description();
+    ASSERT_EQ(target->Run(problem, results_).status, RunStatus::kOk);
   }
   std::vector<std::string> Sentences() {
     JudgeDumpOptions options;
     options.arbiter_cost = 0;
-    const DumpVerdict verdict = JudgeDump(sample_, answers_.results(), contract_, options);
+    const DumpVerdict verdict = JudgeDump(sample_, results_, description_, options);
     wrong_ = verdict.wrong;
-    return Diagnose(sample_, answers_.results(), contract_, verdict, options);
+    std::vector<std::string> sentences;
+    explains_.clear();
+    for (const auto& d : Diagnose(sample_, results_, description_.contract, verdict, options)) {
+      sentences.push_back(d.Sentence());
+      explains_.push_back(d.explains);
+    }
+    return sentences;
   }
 
   std::unique_ptr<Dump> dump_ = testing::OpenRealInput();
   DumpSample sample_{*dump_, ChooseRows(*dump_, 0, 0)};
   Answers answers_{sample_};
-  oracle::Contract contract_;
+  kernel::Results results_ = answers_.results();
+  Description description_;
   int64_t wrong_ = 0;
+  std::vector<std::vector<oracle::Output>> explains_;
 };
 
 // Fails if a mistake is named although everything is right.
@@ -74,7 +86,7 @@ TEST_F(Diagnosis, NamesTheMutants) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> named = {
       {"mutant:tail-unmasked", {"16 columns of logit 0"}},
       {"mutant:logits-rounded", {"logits were rounded to bf16"}},
-      {"mutant:label-off-by-one", {"one column too far on", "backward pass looked labels up"}},
+      {"mutant:label-off-by-one", {"one column too far on"}},
       {"mutant:backward-temperature", {"not divided by the temperature"}},
       {"mutant:entropy-grad-dropped", {"grad_entropy was not used"}},
       {"mutant:first-grad-for-all", {"the first row's grad_logprob"}},
@@ -97,7 +109,7 @@ TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   problem.grad_logprob.reset();
   problem.grad_entropy.reset();
   Run("host", problem);
-  EXPECT_THAT(Sentences(), ::testing::Contains(HasSubstr("the temperature was not applied")));
+  EXPECT_THAT(Sentences(), Contains(HasSubstr("the temperature was not applied")));
 
   // The labels are one position late: row i has the label of row i + 1.
   problem = sample_.problem();
@@ -108,7 +120,7 @@ TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   for (int64_t i = 0; i < 3; ++i) labels.SetInt(i, -100);
   problem.labels = labels.View();
   Run("host", problem);
-  EXPECT_THAT(Sentences(), ::testing::Contains(HasSubstr("the label of the row after it")));
+  EXPECT_THAT(Sentences(), Contains(HasSubstr("each row was given the next row's label")));
 
   Run("host", sample_.problem());
   HostTensor& logprob = answers_.logprob();
@@ -119,6 +131,47 @@ TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
     logprob.SetFloat(i, kernel::ToFloat(kernel::ToBFloat16(-logprob.GetFloat(i))));
   }
   EXPECT_THAT(Sentences(), ElementsAre(HasSubstr("logprob was stored in bf16")));
+}
+
+// One mistake in both passes is one diagnosis. Fails if the gradients are left unexplained by it, or
+// named a second time.
+TEST_F(Diagnosis, OneMistakeExplainsTheGradientsToo) {
+  Run("mutant:label-off-by-one", sample_.problem());
+  ASSERT_EQ(Sentences().size(), 1U);
+  EXPECT_THAT(explains_[0], AllOf(Contains(Output::kLogprob), Contains(Output::kGradHidden)));
+}
+
+// Fails if an entropy in bits is not named.
+TEST_F(Diagnosis, NamesBits) {
+  Run("host", sample_.problem());
+  HostTensor& entropy = answers_.entropy();
+  for (int64_t i = 0; i < entropy.size(); ++i) {
+    entropy.SetFloat(i,
+                     static_cast<float>(static_cast<double>(entropy.GetFloat(i)) / std::numbers::ln2));
+  }
+  EXPECT_THAT(Sentences(), ElementsAre(HasSubstr("in bits")));
+  EXPECT_THAT(explains_[0], ElementsAre(Output::kEntropy));
+}
+
+// Padding of a vocabulary, here its last two columns, that the kernel masks and the dump's weight
+// holds. Fails if it is not named with its number, or not where only logprob is in the dump.
+TEST_F(Diagnosis, NamesMaskedColumns) {
+  kernel::Problem problem = sample_.problem();
+  const int64_t v = problem.vocab();
+  problem.weight.shape[0] = v - 2;
+  results_.grad_hidden.reset();
+  results_.grad_weight.reset();
+  for (const bool only_logprob : {false, true}) {
+    if (only_logprob) {
+      results_.entropy.reset();
+      results_.lse.reset();
+    }
+    Run("host", problem);
+    const std::vector<std::string> sentences = Sentences();
+    ASSERT_EQ(sentences.size(), 1U);
+    EXPECT_THAT(sentences[0],
+                HasSubstr("the last 2 of " + std::to_string(v) + " columns are left out"));
+  }
 }
 
 }  // namespace

@@ -87,6 +87,28 @@ TEST_F(DumpTest, TakesAReduction) {
   EXPECT_TRUE(dump->HasOutputs());
 }
 
+// Trainers store a scalar as one element. Fails if it is refused, or is taken for one value a row.
+TEST_F(DumpTest, OneElementIsAScalar) {
+  SafeTensors content = FlatDump(3, 5, 2);
+  content.tensors["temperature"] = Floats({1}, {2});
+  content.tensors["loss"] = Floats({1}, {1});
+  content.tensors["grad_logprob"] = Floats({1}, {1});
+  content.metadata["reduction"] = "sum";
+  const auto dump = Open(content);
+  ASSERT_TRUE(dump) << error_;
+  EXPECT_EQ(dump->problem.temperature->rank, 0);
+  EXPECT_EQ(oracle::ReadElement(*dump->problem.temperature, 0, 0), 2);
+  EXPECT_EQ(dump->problem.grad_logprob->rank, 0);
+  content.tensors["temperature"] = Floats({1}, {-2});
+  EXPECT_FALSE(Open(content));
+  EXPECT_THAT(error_, HasSubstr("temperature: -2"));
+  // With reduction none one upstream gradient is not three.
+  content = FlatDump(3, 5, 2);
+  content.tensors["grad_logprob"] = Floats({1}, {1});
+  EXPECT_FALSE(Open(content));
+  EXPECT_THAT(error_, HasSubstr("grad_logprob"));
+}
+
 // Fails if a stored case is no dump, or its broadcast gradient is read element by element.
 TEST_F(DumpTest, AStoredCaseIsADump) {
   Case c;
@@ -115,6 +137,26 @@ TEST_F(DumpTest, RefusesWhatDisagrees) {
   const std::vector<Refused> refused = {
       {[](auto& d) { d.tensors.erase("weight"); }, {"\"weight\"", "missing"}},
       {[](auto& d) { d.tensors.erase("labels"); }, {"\"labels\"", "missing"}},
+      {[](auto& d) {
+         d.tensors["lm_head"] = d.tensors["weight"];
+         d.tensors.erase("weight");
+       },
+       {"\"weight\" is missing",
+        "the file holds entropy [3], hidden [3, 2], labels [3], lm_head [5, 2]"}},
+      {[](auto& d) {
+         d.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {2, 5});
+       },
+       {"weight: shape [2, 5], wanted is [V, 2]", "weight.T.contiguous()"}},
+      {[](auto& d) {
+         d.tensors["labels"] = HostTensor::Zeros(DType::kI64, {1, 3});
+       },
+       {"labels: shape [1, 3]; flatten batch and sequence: [3]"}},
+      {[](auto& d) {
+         d.tensors["logprob"] = HostTensor::Zeros(DType::kF32, {3, 1});
+       },
+       {"logprob: shape [3, 1]", "flatten batch and sequence: [3]"}},
+      {[](auto& d) { d.tensors["loss"] = Same(3, 1); },
+       {"loss: shape [3] is one value a row", "store -loss as logprob"}},
       {[](auto& d) { d.tensors["labels"] = Same(3, 0); }, {"labels", "fp32"}},
       {[](auto& d) { d.tensors["labels"] = HostTensor::Zeros(DType::kI64, {4}); }, {"labels", "4"}},
       {[](auto& d) {

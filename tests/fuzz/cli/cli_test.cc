@@ -73,15 +73,15 @@ class Cli : public testing::Program {
 TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
   Outcome o = Run("fuzz --target host --blind --budget 5cases --seed 1 --out clean");
   EXPECT_EQ(o.status, 0) << Err();
-  EXPECT_EQ(o.last, "plumb: verdict=clean cases=5 findings=0 status=0");
+  EXPECT_EQ(o.last, "plumb: verdict=clean cases=5 judged=5 findings=0 status=0");
   EXPECT_THAT(o.out, HasSubstr("with 95 % confidence under"));
 
   o =
       Run("fuzz --target mutant:tail-unmasked --budget 50cases --seed 1 --stop-after 1 --jobs 1 --out "
           "found");
   EXPECT_EQ(o.status, 1) << Err();
-  EXPECT_TRUE(
-      std::regex_match(o.last, std::regex("plumb: verdict=findings cases=[0-9]+ findings=1 status=1")))
+  EXPECT_TRUE(std::regex_match(
+      o.last, std::regex("plumb: verdict=findings cases=[0-9]+ judged=[0-9]+ findings=1 status=1")))
       << o.last;
 
   for (const char* usage : {"",
@@ -102,11 +102,10 @@ TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
                             "replay",
                             "replay nowhere",
                             "fuzz --target host --out clean",
-                            "replay clean/findings",
                             "selftest --mutant nope"}) {
     o = Run(usage);
     EXPECT_EQ(o.status, 2) << usage;
-    EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 findings=0 status=2") << usage;
+    EXPECT_EQ(o.last, "plumb: verdict=usage cases=0 judged=0 findings=0 status=2") << usage;
     EXPECT_THAT(Err(), StartsWith("plumb: ")) << usage;
   }
   EXPECT_FALSE(std::filesystem::exists(work_ / "n"));
@@ -114,7 +113,7 @@ TEST_F(Cli, EveryEndHasItsStatusAndVerdict) {
   for (const char* absent : {"fuzz --target mutant:nope --out n", "targets plugin:/nowhere.so"}) {
     o = Run(absent);
     EXPECT_EQ(o.status, 4) << absent;
-    EXPECT_EQ(o.last, "plumb: verdict=unavailable cases=0 findings=0 status=4");
+    EXPECT_EQ(o.last, "plumb: verdict=unavailable cases=0 judged=0 findings=0 status=4");
   }
 }
 
@@ -127,11 +126,7 @@ TEST_F(Cli, HelpNamesTheOptionsAndAnExample) {
     EXPECT_THAT(o.out, HasSubstr("Example")) << command;
   }
   Run("replay --taget host x");
-  EXPECT_THAT(Err(), HasSubstr("--taget"));
-  EXPECT_THAT(Err(),
-              HasSubstr("instead of the target"));  // replay's help, not the whole program's
-  Run("replya x");
-  EXPECT_THAT(Err(), HasSubstr("there is no command 'replya'"));
+  EXPECT_THAT(Err(), HasSubstr("`plumb replay --help` lists its options"));
   EXPECT_THAT(Run("--help").out, ::testing::Not(HasSubstr("worker")));
 }
 
@@ -171,7 +166,7 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   Outcome o = Run("replay o/findings");
   EXPECT_EQ(o.status, 1);
   EXPECT_THAT(o.out, StartsWith("still fails: o/findings/"));
-  EXPECT_EQ(o.last, "plumb: verdict=findings cases=1 findings=1 status=1");
+  EXPECT_EQ(o.last, "plumb: verdict=findings cases=1 judged=1 findings=1 status=1");
   o = Run("replay o --target host");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.out, StartsWith("passes: "));
@@ -202,7 +197,7 @@ TEST_F(Cli, ReplayTellsStillFromDifferentlyFromPasses) {
   EXPECT_EQ(Run("replay small").status, 1);
   std::ofstream(work_ / "mixed" / "c.safetensors") << "no case";
   o = Run("shrink mixed --out small");
-  EXPECT_EQ(o.status, 2);
+  EXPECT_EQ(o.status, 1);  // a file that cannot be read hides no finding
   EXPECT_THAT(Err(), HasSubstr("c.safetensors"));
   EXPECT_THAT(o.out, HasSubstr("shrunk "));
   EXPECT_EQ(Run("shrink mixed --out smaller.safetensors").status, 2);

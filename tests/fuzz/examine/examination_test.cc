@@ -99,23 +99,32 @@ TEST(Examination, JudgementsBecomeFindings) {
   verdict.output = oracle::Output::kLse;
   verdict.vacuous = 5;
   judgement.outputs = {verdict};
+  const auto tiered = [&](int64_t suspect) { return TieredJudgement{judgement, {suspect}}; };
   CaseResult result;
-  EXPECT_TRUE(TakeJudgement(judgement, 3, &result));
+  EXPECT_TRUE(TakeJudgement(tiered(0), 3, &result));
   EXPECT_EQ(result.verdict, oracle::Verdict::kVacuous);
   EXPECT_TRUE(result.findings.empty());
 
   judgement.outputs[0].fail = 2;
   judgement.outputs[0].failure = oracle::Failure::kNonFinite;
   result = {};
-  EXPECT_FALSE(TakeJudgement(judgement, -1, &result));
+  EXPECT_FALSE(TakeJudgement(tiered(0), -1, &result));
   ASSERT_EQ(result.findings.size(), 2U);
   EXPECT_EQ(result.findings[0].Signature(), "non-finite:lse");
   EXPECT_THAT(result.findings[1].what, HasSubstr("first_invalid_row = -1 where 3 is required"));
   ASSERT_EQ(result.outputs.size(), 1U);
   EXPECT_EQ(result.outputs[0].vacuous, 5);
   result = {};
-  TakeJudgement(judgement, std::nullopt, &result);
-  EXPECT_EQ(result.findings.size(), 1U);
+  TakeJudgement(tiered(1), std::nullopt, &result);
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].Signature(), "non-finite:lse");
+  EXPECT_EQ(result.outputs[0].fail, 1);
+  EXPECT_EQ(result.outputs[0].suspect, 1);
+  result = {};
+  TakeJudgement(tiered(2), std::nullopt, &result);
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].Signature(), "suspect-non-finite:lse");
+  EXPECT_EQ(VerdictOf(result.findings, oracle::Verdict::kPass), oracle::Verdict::kSuspect);
 }
 
 }  // namespace

@@ -221,7 +221,9 @@ TEST_F(Examined, ResultsSurviveTheirJson) {
   std::string error;
   const Json wrong(Json::Object{{"verdict", Json("maybe")}});
   EXPECT_FALSE(FromJson<CaseResult>(wrong, "result", &error));
-  EXPECT_EQ(error, "result.verdict is \"maybe\", not one of pass, fail, vacuous, unspecified, skipped");
+  EXPECT_EQ(
+      error,
+      "result.verdict is \"maybe\", not one of pass, fail, vacuous, unspecified, skipped, suspect");
 }
 
 }  // namespace

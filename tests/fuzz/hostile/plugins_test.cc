@@ -57,9 +57,9 @@ class HostilePlugin : public testing::Program {
   std::string plugin_;
 };
 
-constexpr const char* kFound = "plumb: verdict=findings cases=1 findings=1 status=1";
-constexpr const char* kClean = "plumb: verdict=clean cases=1 findings=0 status=0";
-constexpr const char* kUnavailable = "plumb: verdict=unavailable cases=0 findings=0 status=4";
+constexpr const char* kFound = "plumb: verdict=findings cases=1 judged=1 findings=1 status=1";
+constexpr const char* kClean = "plumb: verdict=clean cases=1 judged=1 findings=0 status=0";
+constexpr const char* kUnavailable = "plumb: verdict=unavailable cases=0 judged=0 findings=0 status=4";
 
 // The control: without an action the plug-in is right, and is judged so. Fails if it has a finding: the
 // other tests would then show nothing.

@@ -26,7 +26,8 @@ enum {
   MINUS_ZERO,
   INVALID_ROW,
   ZERO_SIGN_EACH_RUN,
-  SLIPPERY
+  SLIPPERY,
+  BITS_BY_COLUMN
 };
 
 static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* stream, char* why,
@@ -52,6 +53,8 @@ static int FaultyRun(const plumbline_problem* p, plumbline_results* r, void* str
   if (FAULT == OTHER_BITS_IN_A_BATCH && n > 1)
     lse[0] = nextafterf(lse[0], 100), lse[1] = nextafterf(lse[1], 100);
   if (FAULT == OTHER_BITS_BESIDE_MANY && n >= 400) lse[n / 2] = nextafterf(lse[n / 2], 100);
+  for (int64_t i = 0; FAULT == BITS_BY_COLUMN && lse && i < n; ++i)
+    if (((int64_t*)Data(p->labels))[i] < p->weight->shape[0] / 2) lse[i] = nextafterf(lse[i], 100);
   if (FAULT == POSITIVE_LOGPROB) logprob[0] = 1e-30f;
   if (FAULT == NAN_ENTROPY) ((float*)Data(r->entropy))[0] = NAN;
   if (FAULT == LSE_OFF) lse[1] += 1e-3f;

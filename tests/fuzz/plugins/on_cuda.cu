@@ -21,7 +21,7 @@ const char* Describe() { return TEXT({
   "name": "on-cuda", "device": "cuda", "capabilities": {"dtypes": ["fp32"], "label_dtypes": ["int64"],
   "temperature": "none", "weight_layouts": ["vocab_major"], "reductions": ["none"], "ignore_index": false,
   "invalid_labels": false, "special_values": false, "strided_inputs": false, "zero_stride_grads": false},
-  "contract": {"accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32"}}); }
+  "contract": {"accumulate": "fp32", "shift": "exact_max", "probability": "ratio", "d_logits": "fp32", "tile": 1}}); }
 // clang-format on
 
 enum Deed {

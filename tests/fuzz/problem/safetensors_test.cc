@@ -123,6 +123,20 @@ TEST(SafeTensors, RefusesLyingHeaderLengths) {
   EXPECT_THAT(Refusal(Bytes("1234567")), HasSubstr("7 bytes"));
 }
 
+// Fails if a file of another kind is refused by a number that nobody can read.
+TEST(SafeTensors, NamesWhatElseAFileIs) {
+  using namespace std::string_literals;
+  const std::pair<std::string, std::string> files[] = {{"PK\3\4\0\0\10\10"s, "torch.save"},
+                                                       {"\x80\2\x8a\nl\xfc\x9c\x46"s, "pickle"},
+                                                       {"\x93NUMPY\1\0"s, ".npy"},
+                                                       {"\x89HDF\r\n\x1a\n"s, "HDF5"},
+                                                       {"import torch\n"s, "text"}};
+  for (const auto& [bytes, words] : files) {
+    EXPECT_THAT(Refusal(Bytes(bytes)), ::testing::AllOf(HasSubstr("looks like"), HasSubstr(words)));
+  }
+  EXPECT_THAT(Refusal(Bytes(std::string(16, '\xff'))), HasSubstr("header length 18446744073709551615"));
+}
+
 // Each line fails if its refusal is dropped. The text must name what was refused.
 TEST(SafeTensors, RefusesLyingHeaders) {
   const auto tensor = [](std::string_view dtype, std::string_view shape, std::string_view offsets) {
@@ -143,7 +157,11 @@ TEST(SafeTensors, RefusesLyingHeaders) {
       {tensor("\"F64\"", "[1]", "[0,8]"), 8, "F64"},
       {tensor("3", "[4]", "[0,4]"), 4, "dtype"},
       {tensor("\"F32\"", "4", "[0,4]"), 4, "shape"},
-      {tensor("\"F32\"", "[1,1,1]", "[0,4]"), 4, "rank 3"},
+      {tensor("\"F32\"", "[1,1,1]", "[0,4]"), 4, "[1, 1, 1] has 3 dimensions"},
+      {tensor("\"F32\"", "[2,8,64]", "[0,4096]"), 4096, "flatten batch and sequence: [16, 64]"},
+      {tensor("\"F32\"", "[4294967296,4294967296,2]", "[0,0]"), 0, "3 dimensions, at most 2 are read"},
+      {tensor("\"F64\"", "[1]", "[0,8]"), 8, "cast it: x.float()"},
+      {tensor("\"BOOL\"", "[8]", "[0,8]"), 8, "cast it: x.long()"},
       {tensor("\"F32\"", "[-1]", "[0,4]"), 4, "-1"},
       {tensor("\"F32\"", "[1.0]", "[0,4]"), 4, "1.0"},
       {tensor("\"F32\"", "[4294967296,4294967296]", "[0,0]"), 0, "overflows"},

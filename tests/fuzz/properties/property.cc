@@ -45,7 +45,7 @@ std::optional<std::string> Falsify(const std::string& name, const Property& prop
   Case c;
   c.problem = shrunk.problem;
   c.target = target.name();
-  c.why = "property: " + name;
+  c.drawn_by = "property: " + name;
   c.recipe = Format(recipe);
   c.finding = property(shrunk.problem, target).value_or(*found);
   c.extra = Json(Json::Object{});

@@ -75,15 +75,16 @@ void Comparison::AllSame(Output output, const Measured& a, const Measured& b) {
 void Comparison::Scaled(Output output, const Measured& a, size_t i, const Measured& b, size_t j,
                         int exponent, bool negated) {
   const double before = a.value(output, i), after = b.value(output, j);
-  // 2^-14 is the smallest normal number of fp16; the others go further in both directions.
+  // 2^-14 is the smallest normal number of fp16, and may be a rounded subnormal one; the others go
+  // further in both directions.
   constexpr double kSmallest = 0x1p-14, kLargest = 0x1p15;
   const double required = std::ldexp(negated ? -before : before, exponent);
   const auto within = [&](double x) {
-    return x == 0 || (std::fabs(x) >= kSmallest && std::fabs(x) <= kLargest);
+    return x == 0 || (std::fabs(x) > kSmallest && std::fabs(x) <= kLargest);
   };
   if (!within(before) || !within(required)) return;
   // A zero may be the rounded form of a number that is subnormal in one of the two scales.
-  if (before == 0 && std::fabs(after) < kSmallest) return;
+  if (before == 0 && std::fabs(after) <= kSmallest) return;
   Near(output, i, after, required, 0);
 }
 

@@ -43,37 +43,6 @@ void AConstantInGradWeight(const Problem&, const Results& r) {
   if (float* grad = Floats(r.grad_weight)) grad[0] += 1;
 }
 
-// Fails for an absolute threshold under which gradients are dropped, a loss scale left in.
-Checked ScaledUpstreamScales(const OwnedProblem& given, const Subject& s) {
-  const auto tame = Tamed(given);
-  // In fp16 a stored d_logit can be subnormal at one scale and not at the other.
-  if (!tame || !HasUpstream(*tame) || tame->hidden.dtype == DType::kF16) return {};
-  const OwnedProblem& p = *tame;
-  constexpr int kBy = 5;
-  OwnedProblem scaled = p;
-  for (auto* grad : {&scaled.grad_logprob, &scaled.grad_entropy}) {
-    if (*grad && !ScaleBy(&**grad, kBy)) return {};
-  }
-  Comparison comparison("with the upstream gradients times 32");
-  const Measured a(p, s), b(scaled, s);
-  if (!a.ok() || !b.ok()) return {};
-  for (const Output o : kPerRow) comparison.AllSame(o, a, b);
-  for (const Output o : kGradients) {
-    for (size_t e = 0; e < a.size(o); ++e) comparison.Scaled(o, a, e, b, e, kBy);
-  }
-  return std::move(comparison).Result();
-}
-
-void SmallGradientsDropped(const Problem&, const Results& r) {
-  float* grad = Floats(r.grad_weight);
-  if (grad == nullptr) return;
-  const int64_t h = r.grad_weight->shape[1];
-  for (int64_t d = 0; d < h; ++d) {
-    float& x = grad[d * r.grad_weight->stride[1]];
-    if (std::fabs(x) < 1) x = 0;
-  }
-}
-
 // Fails for one of the two upstream gradients dropped, or one scaled by the other.
 Checked TheTwoUpstreamGradientsAdd(const OwnedProblem& given, const Subject& s) {
   OwnedProblem p = Plain(given);
@@ -276,7 +245,6 @@ Checked AStateServesTwoBackwardPasses(const OwnedProblem& p, const Subject& s) {
 
 constexpr Relation kRelations[] = {
     {"NegatedUpstreamNegates", kUpstream, NegatedUpstreamNegates, "", AConstantInGradWeight},
-    {"ScaledUpstreamScales", kSlopes, ScaledUpstreamScales, "", SmallGradientsDropped},
     {"TheTwoUpstreamGradientsAdd", kUpstream, TheTwoUpstreamGradientsAdd, "", AConstantInGradWeight},
     {"WhatElseIsAskedForChangesNothing",
      {},

@@ -113,35 +113,6 @@ void TheDepthIsSeen(const Problem& p, const Results& r) {
   if (p.hidden_size() % 2 == 0) Nudge(r.lse, 0);
 }
 
-// Fails for a sentinel or a threshold that is absolute, a constant added to logits.
-Checked ScalesThatCancelChangeNothing(const OwnedProblem& given, const Subject& s) {
-  const auto tame = Tamed(given);
-  if (!tame) return {};
-  const OwnedProblem& p = *tame;
-  OwnedProblem scaled = p;
-  constexpr int kBy = 2;  // from 2^-12 to the smallest normal number of fp16
-  if (!ScaleBy(&scaled.hidden, kBy) || !ScaleBy(&scaled.weight, -kBy)) return {};
-  Comparison comparison("with hidden times 4 and weight times 1/4");
-  const Measured a(p, s), b(scaled, s);
-  if (!a.ok() || !b.ok()) return {};
-  for (const Output o : {Output::kLogprob, Output::kLoss, Output::kEntropy, Output::kLse}) {
-    comparison.AllSame(o, a, b);
-  }
-  for (size_t e = 0; e < a.size(Output::kGradHidden); ++e) {
-    comparison.Scaled(Output::kGradHidden, a, e, b, e, -kBy);
-  }
-  for (size_t e = 0; e < a.size(Output::kGradWeight); ++e) {
-    comparison.Scaled(Output::kGradWeight, a, e, b, e, kBy);
-  }
-  return std::move(comparison).Result();
-}
-
-void ALittleOfHiddenInLse(const Problem& p, const Results& r) {
-  float* lse = Floats(r.lse);
-  if (lse == nullptr || p.hidden.dtype != DType::kF32 || p.hidden_size() == 0) return;
-  lse[0] += static_cast<const float*>(p.hidden.data)[0] * 0.001F;
-}
-
 // Fails for 1/T missing in the backward pass, a temperature that is applied twice or to the wrong
 // tensor.
 Checked TemperatureScalesHidden(const OwnedProblem& given, const Subject& s) {
@@ -233,7 +204,6 @@ Checked ACommonOffsetMovesLseAlone(const OwnedProblem& given, const Subject& s) 
 constexpr Relation kRelations[] = {
     {"HiddenOrderIsIrrelevant", kExact, HiddenOrderIsIrrelevant, "", TheFirstColumnTwice},
     {"ZeroHiddenColumnsChangeNothing", {}, ZeroHiddenColumnsChangeNothing, "", TheDepthIsSeen},
-    {"ScalesThatCancelChangeNothing", kExact, ScalesThatCancelChangeNothing, "", ALittleOfHiddenInLse},
     {"TemperatureScalesHidden", kExact, TemperatureScalesHidden, "backward-temperature"},
     {"NegatingBothFactorsChangesNothing", kDeep, NegatingBothFactorsChangesNothing, "",
      AHiddenSignIsSeen},

@@ -26,9 +26,9 @@ size_t Width(Output output, const OwnedProblem& p) {
 
 // Compares row i of a with row j of b in all outputs that a row has of its own.
 void SameRow(const OwnedProblem& p, const Measured& a, int64_t i, const Measured& b, int64_t j,
-             Comparison* comparison, bool gradient = true) {
+             Comparison* comparison) {
   for (const Output o : {Output::kLogprob, Output::kEntropy, Output::kLse, Output::kGradHidden}) {
-    if (a.size(o) == 0 || b.size(o) == 0 || (o == Output::kGradHidden && !gradient)) continue;
+    if (a.size(o) == 0 || b.size(o) == 0) continue;
     const size_t width = Width(o, p);
     for (size_t c = 0; c < width; ++c) {
       comparison->Same(o, a, static_cast<size_t>(i) * width + c, b, static_cast<size_t>(j) * width + c);
@@ -42,48 +42,15 @@ std::vector<int64_t> Range(int64_t begin, int64_t end) {
   return rows;
 }
 
-// Fails for atomics, a race, memory that is read before it is written (verl's split kernels; colibri
-// #1098).
-Checked TwoRunsGiveTheSameBits(const OwnedProblem& p, const Subject& s) {
-  Comparison comparison("two runs on the same input differ");
-  const Measured a(p, s, 0), b(p, s, 1);
-  if (!a.ok() || !b.ok()) return {};
-  for (const Output o : kAll) comparison.AllSame(o, a, b);
-  return std::move(comparison).Result();
-}
-
-void EverySecondTimeAnotherBit(const Problem&, const Results& r) {
-  static int runs = 0;
-  if (++runs % 2 == 0) Nudge(r.lse, 0);
-}
-
-// Fails for anything that depends on the size of the batch: a tile, a chunk or a scale chosen by N.
-Checked ARowAloneGivesTheSameBits(const OwnedProblem& given, const Subject& s) {
-  const OwnedProblem p = Plain(given);
-  Comparison comparison("alone it is not what it was in its batch");
-  const Measured batch(p, s);
-  if (!batch.ok() || p.rows() < 2) return {};
-  for (int64_t i = 0; i < std::min<int64_t>(p.rows(), 3); ++i) {
-    const Measured alone(SelectRows(p, {i}), s);
-    // Under `mean` the row's upstream gradient is divided by another number.
-    if (alone.ok()) SameRow(p, batch, i, alone, 0, &comparison, p.reduction != Reduction::kMean);
-  }
-  return std::move(comparison).Result();
-}
-
-void TheBatchIsSeen(const Problem& p, const Results& r) {
-  if (p.rows() > 1) Nudge(r.lse, 0);
-}
-
-// Fails for a row that gets the values of its position, or of row 0 (Liger-Kernel #678).
-Checked RowOrderIsIrrelevant(const OwnedProblem& given, const Subject& s) {
+// Fails for a gradient that belongs to a position, or to row 0 (Liger-Kernel #678). What a row has of
+// its own is a relation of campaigns (rows-permuted).
+Checked GradWeightIgnoresTheOrderOfRows(const OwnedProblem& given, const Subject& s) {
   const OwnedProblem p = Plain(given);
   std::vector<int64_t> order = Range(0, p.rows());
   std::reverse(order.begin(), order.end());
   Comparison comparison("with the rows reversed");
   const Measured a(p, s), b(SelectRows(p, order), s);
   if (!a.ok() || !b.ok() || p.rows() < 2) return {};
-  for (int64_t i = 0; i < p.rows(); ++i) SameRow(p, a, i, b, p.rows() - 1 - i, &comparison);
   for (size_t e = 0; e < a.size(Output::kGradWeight); ++e) {
     comparison.Near(Output::kGradWeight, e, a.term(Output::kGradWeight, e), 0,
                     b.term(Output::kGradWeight, e));
@@ -227,9 +194,8 @@ void MeanOverAllRows(const Problem& p, const Results& r) {
 }
 
 constexpr Relation kRelations[] = {
-    {"TwoRunsGiveTheSameBits", {}, TwoRunsGiveTheSameBits, "", EverySecondTimeAnotherBit},
-    {"ARowAloneGivesTheSameBits", {}, ARowAloneGivesTheSameBits, "", TheBatchIsSeen},
-    {"RowOrderIsIrrelevant", kGradual, RowOrderIsIrrelevant, "first-grad-for-all"},
+    {"GradWeightIgnoresTheOrderOfRows", kGradual, GradWeightIgnoresTheOrderOfRows,
+     "first-grad-for-all"},
     {"ARowWithoutUpstreamAddsNothing", kGradual, ARowWithoutUpstreamAddsNothing, "", MinusZeroForZero},
     {"IgnoredRowsAreAbsentRows", kIgnoring, IgnoredRowsAreAbsentRows, "ignored-row-leaks"},
     {"GradWeightAddsUpOverRows", kGradual, GradWeightAddsUpOverRows, "", GradWeightDoubledInBatches},

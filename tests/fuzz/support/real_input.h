@@ -37,7 +37,8 @@ class Answers {
     }
   }
   const kernel::Results& results() const { return results_; }
-  HostTensor& logprob() { return memory_.front(); }
+  HostTensor& logprob() { return memory_[0]; }
+  HostTensor& entropy() { return memory_[1]; }
 
  private:
   std::vector<HostTensor> memory_;

@@ -53,9 +53,10 @@ struct Row {
   std::function<bool(const Description&)> changed;
 };
 
-const std::vector<Row>& Rows() {
-  using D = const Description&;
-  static const std::vector<Row> rows = {
+using D = const Description&;
+
+std::vector<Row> CapabilityRows() {
+  return {
       {"name", "\"y\"", [](D d) { return d.name == "y"; }},
       {"version", "\"2.1\"", [](D d) { return d.version == "2.1"; }},
       {"device", "\"cuda\"", [](D d) { return d.device == "cuda"; }},
@@ -82,11 +83,22 @@ const std::vector<Row>& Rows() {
       {"capabilities.strided_inputs", "false", [](D d) { return !d.capabilities.strided_inputs; }},
       {"capabilities.zero_stride_grads", "false",
        [](D d) { return !d.capabilities.zero_stride_grads; }},
+      {"capabilities.negative_strides", "false", [](D d) { return !d.capabilities.negative_strides; }},
+      {"capabilities.base_alignment", "16", [](D d) { return d.capabilities.base_alignment == 16; }},
+      {"capabilities.row_alignment", "64", [](D d) { return d.capabilities.row_alignment == 64; }},
+      {"capabilities.empty_extents", "false", [](D d) { return !d.capabilities.empty_extents; }},
+      {"capabilities.first_invalid_row", "false",
+       [](D d) { return !d.capabilities.first_invalid_row; }},
       {"capabilities.ignore_index", "false", [](D d) { return !d.capabilities.ignore_index; }},
       {"capabilities.invalid_labels", "false", [](D d) { return !d.capabilities.invalid_labels; }},
       {"capabilities.special_values", "false", [](D d) { return !d.capabilities.special_values; }},
       {"capabilities.deterministic", "false", [](D d) { return !d.capabilities.deterministic; }},
       {"capabilities.batch_invariant", "false", [](D d) { return !d.capabilities.batch_invariant; }},
+  };
+}
+
+std::vector<Row> ContractRows() {
+  return {
       {"contract.accumulate", "\"tensor_core\"",
        [](D d) { return d.contract.accumulate == oracle::Accumulate::kTensorCore; }},
       {"contract.block", "8", [](D d) { return d.contract.block == 8; }},
@@ -129,6 +141,14 @@ const std::vector<Row>& Rows() {
       {"contract.vocab_chunk", "4096", [](D d) { return d.contract.vocab_chunk == 4096; }},
       {"contract.row_chunk", "1024", [](D d) { return d.contract.row_chunk == 1024; }},
   };
+}
+
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all = CapabilityRows();
+    for (const Row& row : ContractRows()) all.push_back(row);
+    return all;
+  }();
   return rows;
 }
 
@@ -185,11 +205,25 @@ TEST(Description, DocumentAndProgramAgree) {
       return std::make_tuple(
           d.version, d.device, c.dtypes, c.vocab_major, c.hidden_major, c.label_int32, c.label_int64,
           c.temperature, c.reductions,
-          std::vector<bool>{c.ignore_index, c.entropy, c.lse, c.grad_hidden, c.grad_weight,
-                            c.fp32_grads, c.strided_inputs, c.zero_stride_grads, c.special_values,
-                            c.invalid_labels, c.deterministic, c.batch_invariant, k.exp_gradual,
-                            k.label_logit_separate, k.plain_logprob, k.plain_entropy,
-                            k.entropy_of_probabilities, k.recompute_same_bits, k.promises.definition,
+          std::vector<bool>{c.ignore_index,
+                            c.entropy,
+                            c.lse,
+                            c.grad_hidden,
+                            c.grad_weight,
+                            c.fp32_grads,
+                            c.strided_inputs,
+                            c.zero_stride_grads,
+                            c.special_values,
+                            c.invalid_labels,
+                            c.deterministic,
+                            c.batch_invariant,
+                            k.exp_gradual,
+                            k.label_logit_separate,
+                            k.plain_logprob,
+                            k.plain_entropy,
+                            k.entropy_of_probabilities,
+                            k.recompute_same_bits,
+                            k.promises.definition,
                             k.promises.signs},
           std::vector<int64_t>{c.hidden_multiple, c.vocab_multiple, c.rows_multiple, k.block,
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,

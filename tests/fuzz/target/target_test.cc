@@ -234,15 +234,31 @@ TEST(Target, TogetherIfTheyClaimTheSame) {
   EXPECT_THAT(error, HasSubstr("host-hopper and host do not claim the same"));
   for (const char* names : {"host+", "+host", "", "host++host"}) {
     EXPECT_TRUE(LoadTogether(names, &error).empty()) << names;
-    EXPECT_THAT(error, HasSubstr("unknown target \"\"")) << names;
+    EXPECT_THAT(error, HasSubstr("there is no target ''")) << names;
   }
 }
 
-// Fails if the error does not help: it must repeat the name and list the ones there are.
+// Fails if the error does not help: it must repeat the name, name one that is near, and say what kinds
+// there are, without a page of mutants.
 TEST(Target, UnknownNames) {
   for (const char* name : {"", "hots", "mutant:", "mutant:nothing", "mutant:host", "HOST"}) {
-    EXPECT_THAT(Refusal(name), AllOf(HasSubstr("\"" + std::string(name) + "\""), HasSubstr("host"),
-                                     HasSubstr("mutant:tail-unmasked"), HasSubstr("plugin:PATH.so")));
+    EXPECT_THAT(Refusal(name),
+                AllOf(HasSubstr("there is no target '" + std::string(name) + "'"), HasSubstr("host, "),
+                      HasSubstr("mutant:NAME"), HasSubstr("plugin:PATH.so")));
+    EXPECT_LT(Refusal(name).size(), 300U);
+  }
+  EXPECT_THAT(Refusal("hots"), HasSubstr("Did you mean host?"));
+  EXPECT_THAT(Refusal("HOST"), HasSubstr("Did you mean host?"));
+  EXPECT_THAT(Refusal("mutant:tail-unmaskd"), HasSubstr("Did you mean mutant:tail-unmasked?"));
+}
+
+// Fails if a name is refused that may load, or one passed that cannot, before anything is loaded.
+TEST(Target, WhyThereIsNone) {
+  for (const char* name : {"host", "host@fp32", "host+mutant:tail-unmasked", "plugin:/nowhere.so"}) {
+    EXPECT_EQ(WhyNoTarget(name), "") << name;
+  }
+  for (const char* name : {"hots", "host+", "host@nothing", "/nowhere.so"}) {
+    EXPECT_THAT(WhyNoTarget(name), HasSubstr("there is no target '" + std::string(name) + "'"));
   }
 }
 
@@ -323,7 +339,10 @@ std::string Example(const Workplace& place) {
   if (output == std::string::npos) return "";
   const std::string library = (place / "plugin.so").string();
   line.replace(output, 9, library);
-  const std::string command = "cd " PLUMBLINE_SOURCE_DIR " && " + line.substr(5);
+  const std::string program = PLUMB_PROGRAM;
+  const std::string command =
+      "cd " PLUMBLINE_SOURCE_DIR " && PATH=" + program.substr(0, program.rfind('/')) + ":$PATH && " +
+      line.substr(5);
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   return "plugin:" + library;
 }

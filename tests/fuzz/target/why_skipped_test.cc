@@ -74,6 +74,24 @@ const Row kRows[] = {
      [](OwnedProblem&) {}},
     {"V = 4: vocab_multiple is 3", [](Capabilities& c) { c.vocab_multiple = 3; }, [](OwnedProblem&) {}},
     {"N = 2: rows_multiple is 4", [](Capabilities& c) { c.rows_multiple = 4; }, [](OwnedProblem&) {}},
+    {"N, V or H = 0: empty_extents", [](Capabilities& c) { c.empty_extents = false; },
+     [](OwnedProblem& p) {
+       p.hidden = HostTensor::Zeros(DType::kF32, {2, 0});
+       p.weight = HostTensor::Zeros(DType::kF32, {4, 0});
+     }},
+    {"base_alignment is 16", [](Capabilities& c) { c.base_alignment = 16; },
+     [](OwnedProblem& p) { p.layout.offset = 2; }},
+    {"base_alignment is 16", [](Capabilities& c) { c.base_alignment = 16; },
+     [](OwnedProblem& p) { p.layout.label_offset = 1; }},
+    {"rows of 36 bytes: row_alignment is 16", [](Capabilities& c) { c.row_alignment = 16; },
+     [](OwnedProblem& p) { p.layout.hidden_padding = 1; }},
+    {"rows of 20 bytes: row_alignment is 16", [](Capabilities& c) { c.row_alignment = 16; },
+     [](OwnedProblem& p) {
+       p.layout.weight_hidden_major = true;
+       p.layout.weight_padding = 1;
+     }},
+    {"negative_strides", [](Capabilities& c) { c.negative_strides = false; },
+     [](OwnedProblem& p) { p.layout.reversed = true; }},
     {"strided_inputs", [](Capabilities& c) { c.strided_inputs = false; },
      [](OwnedProblem& p) { p.layout.hidden_padding = 1; }},
     {"strided_inputs", [](Capabilities& c) { c.strided_inputs = false; },
@@ -150,6 +168,19 @@ TEST(WhySkipped, LimitsThatDoNotApply) {
       "");
   EXPECT_EQ(skipped([](Capabilities& c) { c.strided_inputs = c.zero_stride_grads = false; }, plain),
             "");
+  EXPECT_EQ(skipped([](Capabilities& c) { c.base_alignment = c.row_alignment = 32; }, plain), "");
+  EXPECT_EQ(skipped([](Capabilities& c) { c.negative_strides = c.empty_extents = false; }, plain), "");
+  EXPECT_EQ(skipped([](Capabilities& c) { c.base_alignment = 16; },
+                    [](OwnedProblem& p) { p.layout.offset = 4; }),
+            "");
+  // One row has no pitch.
+  EXPECT_EQ(skipped([](Capabilities& c) { c.row_alignment = 64; },
+                    [](OwnedProblem& p) {
+                      p = SelectRows(p, {0});
+                      p.layout.hidden_padding = 1;
+                      p.layout.weight_padding = 8;
+                    }),
+            "");
   // These two exempt from a check, not from a problem.
   EXPECT_EQ(skipped([](Capabilities& c) { c.deterministic = c.batch_invariant = false; }, plain), "");
   // An output that a target does not have is not asked for: WithoutWhatItLacks.
@@ -208,6 +239,8 @@ TEST(WithoutWhatItLacks, DropsThoseOutputsAndNoOther) {
          [](OwnedProblem& p) { p.wanted.grad_weight = false; });
   expect([](Capabilities& c) { c.fp32_grads = false; },
          [](OwnedProblem& p) { p.wanted.fp32_grads = false; });
+  expect([](Capabilities& c) { c.first_invalid_row = false; },
+         [](OwnedProblem& p) { p.wanted.first_invalid_row = false; });
   const auto no_entropy = [](Capabilities& c) { c.entropy = false; };
   expect(no_entropy, [](OwnedProblem& p) {
     p.wanted.entropy = false;
@@ -219,6 +252,22 @@ TEST(WithoutWhatItLacks, DropsThoseOutputsAndNoOther) {
     p.wanted.entropy = p.wanted.grad_hidden = p.wanted.grad_weight = false;
     p.grad_entropy.reset();
   });
+}
+
+// Fails if padding or an offset is left where the target cannot have it, or is changed where it can.
+TEST(WithoutWhatItLacks, RoundsPaddingAndTheOffsetOfLabelsUp) {
+  OwnedProblem given = Plain();
+  given.layout.hidden_padding = 5;  // rows of 13 elements of 4 bytes
+  given.layout.weight_padding = 8;  // of 16
+  given.layout.label_offset = 3;    // of 8 bytes
+  Description target;
+  target.capabilities.row_alignment = target.capabilities.base_alignment = 32;
+  const OwnedProblem asked = WithoutWhatItLacks(target.capabilities, given);
+  EXPECT_EQ(asked.layout.hidden_padding, 8);
+  EXPECT_EQ(asked.layout.weight_padding, 8);
+  EXPECT_EQ(asked.layout.label_offset, 4);
+  EXPECT_EQ(WhySkipped(target, asked), std::nullopt);
+  EXPECT_EQ(WithoutWhatItLacks({}, given), given);
 }
 
 }  // namespace

@@ -14,11 +14,12 @@ using Bytes = std::vector<std::byte>;
 CaseResult Passed() {
   CaseResult r;
   r.arbitrated = 7;
+  r.fits = {{"black-box", 0.25}, {"fp32", std::numeric_limits<double>::infinity()}};
   r.expand_seconds = 0.1;
   r.target_seconds = 1.0 / 3;
   r.oracle_seconds = 1e-9;
-  r.outputs = {{"logprob", 3, 0, 1, 2, 0x1.fffffffffffffp-2},
-               {"grad_weight", int64_t{1} << 40, 0, 0, 0, std::numeric_limits<double>::infinity()}};
+  r.outputs = {{"logprob", 3, 0, 1, 2, 5, 0x1.fffffffffffffp-2},
+               {"grad_weight", int64_t{1} << 40, 0, 0, 0, 0, std::numeric_limits<double>::infinity()}};
   return r;
 }
 
@@ -30,6 +31,8 @@ CaseResult Failed() {
   r.findings.resize(2);
   Finding& f = r.findings.front();
   f.kind = FindingKind::kHang;
+  f.suspect = true;
+  f.readings = {{"sums are rounded", "\"tile\": 1"}};
   f.output = "lse";
   f.row = 3;
   f.got = -0.0;

@@ -79,7 +79,8 @@ def sanitizer(tool: str, bytes_at_most: int, seconds: int) -> Step:
 
 def stages() -> dict[str, list[Step]]:
     """Every stage and its steps, in the order in which they run."""
-    jobs = str(os.cpu_count() or 1)
+    # Workers share the device's memory: a case with wide strides takes up to 10 GiB of it.
+    jobs = str(min(os.cpu_count() or 1, 12))
     rest = "*Gpu*-" + ":".join(f"*Gpu{suite}*" for suite in OWN)
     targets = [word for target in TARGETS for word in ("--target", target)]
     return {
@@ -91,10 +92,11 @@ def stages() -> dict[str, list[Step]]:
         "corpus": [plumb(target, "replay", "{stage}/corpus", "--target", target, digest=digests.replay)
                    for target in TARGETS],
         "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
-                           "--jobs", jobs, digest=digests.campaign, shared=True)],
+                           "--jobs", jobs, "--case-timeout", "120s", digest=digests.campaign, shared=True)],
         "production": [campaign("production", "production-campaign", "--production", *targets,
                                 "--budget", "60cases", digest=digests.campaign)],
-        "mutants": [plumb("selftest", "selftest", "--cuda", "--jobs", jobs, digest=digests.selftest)],
+        "mutants": [plumb("selftest", "selftest", "--cuda", "--budget", "10000cases", "--jobs", jobs,
+                          digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
                       sanitizer("synccheck", 64 << 20, 100), sanitizer("racecheck", 1 << 20, 180)],
         "repeats": [gtest("repeats", "cuda_tests", "*GpuRepeats*")],

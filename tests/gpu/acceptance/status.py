@@ -88,7 +88,7 @@ def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
         if about is None:
             return None
         stale = why_stale(name, about, now)
-        missing = [room for room in now if room not in about.keys] if name.startswith("gpu-") else []
+        missing = [room for room in trees.ACCEPTANCE if room not in about.keys] if name.startswith("gpu-") else []
         where = ", ".join(filter(None, [about.device, about.date]))
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
         return Line(FAILED, f"STALE {name}: not a summary of this script ({fault!r})")
@@ -103,7 +103,7 @@ def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
 def status_lines(root: Path) -> list[Line]:
     """One line a stored result that says which trees it is about."""
     try:
-        now = trees.keys(root)
+        now = trees.keys(root, trees.ROOMS)
     except (OSError, subprocess.CalledProcessError):
         return [Line(STALE, "UNKNOWN: this is no git checkout; whether stored results are stale cannot be told")]
     lines = []

@@ -57,10 +57,10 @@ class SearchTest : public ::testing::Test {
   const std::vector<std::string> regimes_ = RegimesOf(Options());
 };
 
-// Fails if records of another order of cases count as blind, for coverage or for the covering design, or
-// if they hold the next generations up.
+// Fails if records of another order of cases count as blind, for coverage or for the covering design,
+// or if they hold the next generations up.
 TEST_F(SearchTest, RecordsOfAnotherPlanCountForTheirRegimeAlone) {
-  Search search(plan_, regimes_, 1);
+  Search search(plan_, regimes_, std::vector<TargetDraws>(1));
   const int64_t end = 4 * kGeneration;
   for (int64_t i = 0; i < end; ++i) search.Take(i, Show(plan_.LevelOne(0), 0), 1ms, /*planned=*/false);
   EXPECT_TRUE(search.Ready(end));
@@ -73,7 +73,8 @@ TEST_F(SearchTest, RecordsOfAnotherPlanCountForTheirRegimeAlone) {
 
 // Fails if the search depends on which job was faster, or if a resume changes its course.
 TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
-  Search one(plan_, regimes_, 2), other(plan_, regimes_, 2), resumed(plan_, regimes_, 2);
+  const std::vector<TargetDraws> draws(2);
+  Search one(plan_, regimes_, draws), other(plan_, regimes_, draws), resumed(plan_, regimes_, draws);
   const std::vector<std::string> lines = Run(&one, 0, 6 * kGeneration, false);
   EXPECT_EQ(Run(&other, 0, 6 * kGeneration, true), lines);
   EXPECT_EQ(one.coverage(1).cells(), other.coverage(1).cells());
@@ -97,7 +98,7 @@ TEST_F(SearchTest, TheOrderOfAnswersChangesNothing) {
 // Fails if a case is drawn from results that may still change, or if the search waits for more than it
 // needs.
 TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
-  Search search(plan_, regimes_, 2);
+  Search search(plan_, regimes_, std::vector<TargetDraws>(2));
   EXPECT_TRUE(search.Ready(2 * kGeneration - 1));
   EXPECT_FALSE(search.Ready(2 * kGeneration));
   const int64_t items = 2 * kGeneration;
@@ -113,7 +114,7 @@ TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
 // Fails if statistics count cases that were not drawn blindly, or leave out the end of a campaign,
 // whose last generation is never whole.
 TEST_F(SearchTest, CountsBlindCasesAndTheLastGeneration) {
-  Search search(plan_, regimes_, 2);
+  Search search(plan_, regimes_, std::vector<TargetDraws>(2));
   Run(&search, 0, 4 * kGeneration, false);
   const int64_t level_one = [&] {
     int64_t i = 0;

@@ -35,6 +35,17 @@ Kill Alive(const std::string& target, int64_t cases) {
   return kill;
 }
 
+// Fails if a mutant that the contract allows counts as one that lives, or as killed.
+TEST(KillStatistics, WhatIsAllowedIsLeftOut) {
+  Kill allowed = Alive("a", 100);
+  allowed.trouble.clear();
+  allowed.allowed = "a convention";
+  EXPECT_FALSE(allowed.killed());
+  const KillStatistics statistics = Summarise({allowed, KillOf("b", 2, "x")});
+  ASSERT_EQ(statistics.mutants.size(), 1U);
+  EXPECT_EQ(statistics.mutants[0].target, "b");
+}
+
 // Fails if a percentile is off by one place. It is the smallest value that so many do not exceed.
 TEST(KillStatistics, PercentilesByNearestRank) {
   std::vector<double> ten = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};

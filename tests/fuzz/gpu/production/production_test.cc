@@ -144,7 +144,7 @@ TEST(Production, AFindingIsKeptAsItsRecipe) {
     while (campaign.Next(std::chrono::milliseconds(100), &events)) {
       for (const CampaignEvent& event : events) {
         if (event.kind != CampaignEvent::Kind::kStored) continue;
-        text += FindingBlock(event.sighting, 1, WhyOf(event.sighting.regime), "plumb", "out", true);
+        text += FindingBlock(event.finding, 1, WhyOf(event.sighting.regime), "plumb", "out", true);
       }
     }
     EXPECT_TRUE(campaign.options().production);
@@ -218,7 +218,7 @@ class GpuProductionProgram : public testing::Program {
 TEST_F(GpuProductionProgram, CleanAndResumed) {
   Outcome o = Run("fuzz --production --target cuda-portable --budget 2cases --seed 11 --out campaign");
   EXPECT_EQ(o.status, 0) << o.out << Err();
-  EXPECT_EQ(o.last, "plumb: verdict=clean cases=2 findings=0 status=0");
+  EXPECT_EQ(o.last, "plumb: verdict=clean cases=2 judged=2 findings=0 status=0");
   o = Run("fuzz --production --target cuda-portable --budget 3cases --seed 11 --out campaign --json");
   EXPECT_EQ(o.status, 0) << o.out << Err();
   EXPECT_THAT(o.last, HasSubstr("\"cases\":3"));

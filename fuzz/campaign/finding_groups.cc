@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/campaign/finding_groups.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/triage/same_cause.h"
+#include "fuzz/triage/severity.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+// Returns the signature without the mark of what was not seen again.
+std::string Plain(std::string signature) {
+  if (signature.ends_with(kOnce)) signature.resize(signature.size() - kOnce.size());
+  return signature;
+}
+
+}  // namespace
+
+void Group(std::vector<Sighting>* fresh) {
+  std::ranges::sort(*fresh, Leads);
+  for (size_t i = 1; i < fresh->size(); ++i) (*fresh)[i].part_of = fresh->front().signature;
+}
+
+const Sighting& FindingOf(const Sightings& sightings, const Sighting& sighting) {
+  const Sighting* at = &sighting;
+  // A journal that was tampered with may hold a circle.
+  for (size_t steps = 0; !at->part_of.empty() && steps < sightings.size(); ++steps) {
+    const auto next = sightings.find({at->target, at->part_of});
+    if (next == sightings.end()) break;
+    at = &next->second;
+  }
+  return *at;
+}
+
+Parts TakeApart(const Sightings& sightings, const Sighting& stored) {
+  Parts parts;
+  if (!stored.kept || !stored.reproduced || Planted(HarnessDefect::kCompanionIsOutput)) return parts;
+  std::vector<Sighting> loose;
+  for (const auto& [key, sighting] : sightings) {
+    if (sighting.target != stored.target || sighting.part_of != stored.signature || sighting.kept)
+      continue;
+    if (std::ranges::find(stored.kept->cause.also, Plain(sighting.signature)) ==
+        stored.kept->cause.also.end()) {
+      loose.push_back(sighting);
+      loose.back().part_of.clear();
+    }
+  }
+  Group(&loose);
+  for (const Sighting& sighting : loose) parts[sighting.signature] = sighting.part_of;
+  return parts;
+}
+
+Parts Join(const Sightings& sightings, const Sighting& stored) {
+  Parts parts;
+  if (!stored.kept) return parts;
+  std::set<const Sighting*> same = {&FindingOf(sightings, stored)};
+  for (const auto& [key, other] : sightings) {
+    // The parts of a finding that were shrunk speak for it as well.
+    const bool candidate =
+        other.target == stored.target && other.kept && key.second != stored.signature;
+    if (candidate && SameCause(other, stored)) same.insert(&FindingOf(sightings, other));
+  }
+  // The graver leads; of equal ones that which led before.
+  const auto rank = [&](const Sighting* s) {
+    return std::tuple(!s->reproduced, s->finding.suspect, SeverityOf(s->finding), s == &stored, s->item,
+                      std::string_view(s->signature));
+  };
+  const Sighting* leader = *std::ranges::min_element(same, {}, rank);
+  for (const Sighting* each : same) {
+    if (each != leader) parts[each->signature] = leader->signature;
+  }
+  return parts;
+}
+
+void Apply(const Parts& parts, const std::string& target, Sightings* sightings) {
+  for (const auto& [signature, part_of] : parts) {
+    const auto sighting = sightings->find({target, signature});
+    if (sighting != sightings->end()) sighting->second.part_of = part_of;
+  }
+}
+
+}  // namespace plumbline::fuzz

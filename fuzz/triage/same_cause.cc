@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/triage/same_cause.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/triage/severity.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using Signatures = std::set<std::string>;
+
+Signatures Shown(const Sighting& sighting) {
+  const Cause& cause = sighting.kept->cause;
+  Signatures shown(cause.also.begin(), cause.also.end());
+  shown.insert(cause.near.begin(), cause.near.end());
+  shown.insert(sighting.signature);
+  return shown;
+}
+
+bool Damages(const Sighting& sighting, const std::string& output) {
+  const auto same = [&](const std::string& signature) { return OutputOf(signature) == output; };
+  return std::ranges::any_of(Shown(sighting), same);
+}
+
+bool Intersect(const Signatures& a, const Signatures& b) {
+  return std::ranges::any_of(a, [&](const std::string& signature) { return b.contains(signature); });
+}
+
+// Returns the word for an axis; empty if there is none.
+std::string_view WordOf(const std::vector<std::string>& words, char axis) {
+  for (const std::string& word : words) {
+    if (word.size() > 1 && word.front() == axis) return word;
+  }
+  return {};
+}
+
+// "=1%8" of "V>=9=1%8"; empty if the word is no residue.
+std::string_view ResidueOf(std::string_view word) {
+  const size_t from = word.find_last_of("=!");
+  return word.find('%') == std::string_view::npos ? std::string_view() : word.substr(from);
+}
+
+// True for a range, and for one extent above 2.
+bool IsPlace(std::string_view word) {
+  if (word.find('%') != std::string_view::npos || word.size() < 3 || word[1] != '=') return false;
+  return word.substr(2) != "1" && word.substr(2) != "2";
+}
+
+// What an output that is wrong is expected to show as well.
+bool IsConsequence(const Finding& finding) {
+  return finding.suspect || finding.kind == FindingKind::kRelation;
+}
+
+bool SameExtents(const Sighting& graver, const Sighting& milder, bool strictly) {
+  const Cause &g = graver.kept->cause, &m = milder.kept->cause;
+  for (const char axis : {'N', 'V', 'H'}) {
+    const std::string_view g_own = WordOf(g.rules, axis), g_any = WordOf(g.any_rules, axis);
+    const std::string_view m_own = WordOf(m.rules, axis), m_any = WordOf(m.any_rules, axis);
+    const bool unknown = m_any.ends_with(":mixed") || g_any.ends_with(":mixed");
+    if (!unknown && ResidueOf(g_any) != ResidueOf(m_any)) return false;
+    const auto known = [](std::string_view word, std::string_view own, std::string_view any) {
+      return ResidueOf(word).empty() || ResidueOf(word) == ResidueOf(own) ||
+             ResidueOf(word) == ResidueOf(any);
+    };
+    if (!known(g_own, m_own, m_any)) return false;
+    if (IsConsequence(milder.finding)) continue;
+    if (!known(m_own, g_own, g_any)) return false;
+    if (strictly && IsPlace(g_own) && g_own != m_own && g_own != m_any) return false;
+  }
+  return true;
+}
+
+bool IsWrongValue(const Finding& finding) {
+  const Severity severity = SeverityOf(finding);
+  return severity == Severity::kNonFinite || severity == Severity::kWrong ||
+         severity == Severity::kSuspect;
+}
+
+}  // namespace
+
+bool SameCause(const Sighting& a, const Sighting& b) {
+  const bool shrunk_a = !a.kept->cause.rules.empty(), shrunk_b = !b.kept->cause.rules.empty();
+  if (!shrunk_a && !shrunk_b) return false;
+  if (!shrunk_a || !shrunk_b) {
+    const Sighting &known = shrunk_a ? a : b, &seldom = shrunk_a ? b : a;
+    const bool milder =
+        IsWrongValue(seldom.finding) || SeverityOf(known.finding) <= SeverityOf(seldom.finding);
+    return IsWrongValue(known.finding) && !known.finding.suspect && !seldom.kept->note.empty() &&
+           !seldom.finding.output.empty() && milder && Damages(known, seldom.finding.output);
+  }
+  const Severity of_a = SeverityOf(a.finding), of_b = SeverityOf(b.finding);
+  const Sighting &graver = of_b < of_a ? b : a, &milder = of_b < of_a ? a : b;
+  if (Planted(HarnessDefect::kLinkIsCause)) return Intersect(Shown(graver), Shown(milder));
+  const auto shows = [](const Sighting& one, const Sighting& other) {
+    const std::vector<std::string>& also = one.kept->cause.also;
+    return std::ranges::find(also, other.signature) != also.end();
+  };
+  // A crash, a status or a write outside is no wrong output, and explains none that its problem does
+  // not show.
+  if (a.finding.output.empty() || b.finding.output.empty()) {
+    if (!shows(a, b) && !shows(b, a)) return false;
+  } else if (!Damages(graver, milder.finding.output) ||
+             (of_a == of_b && !Damages(milder, graver.finding.output))) {
+    return false;
+  }
+  const bool expected =
+      IsConsequence(milder.finding) && IsWrongValue(graver.finding) && !graver.finding.suspect;
+  const Signatures of_graver = Shown(graver);
+  if (!expected && !Intersect(of_graver, Shown(milder))) return false;
+  if (!SameExtents(graver, milder, of_a != of_b)) return false;
+  if (expected || graver.kept->cause.needs == milder.kept->cause.needs) return true;
+  Signatures besides(milder.kept->cause.also.begin(), milder.kept->cause.also.end());
+  besides.erase(milder.signature);
+  return Intersect(besides, of_graver);
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fuzz/campaign/search/within.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fuzz/campaign/search/target_draws.h"
+#include "fuzz/recipe/expand/expand.h"
+#include "fuzz/recipe/regimes.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType;
+using kernel::Reduction;
+
+struct Limited {
+  const char* name;
+  std::function<void(Capabilities&)> limit;
+};
+
+void LikeATritonKernel(Capabilities& c) {
+  c.dtypes = {DType::kBf16};
+  c.hidden_multiple = 128;
+  c.hidden_major = c.label_int32 = c.strided_inputs = c.ignore_index = c.negative_strides = false;
+  c.first_invalid_row = c.empty_extents = c.invalid_labels = c.special_values = false;
+  c.temperature = TemperatureSupport::kNone;
+  c.base_alignment = c.row_alignment = 16;
+}
+
+// Each capability alone at its narrowest, multiples, and sets as real kernels have them.
+const std::vector<Limited>& Sets() {
+  using C = Capabilities&;
+  static const std::vector<Limited> sets = {
+      {"bf16", [](C c) { c.dtypes = {DType::kBf16}; }},
+      {"fp32", [](C c) { c.dtypes = {DType::kF32}; }},
+      {"vocab-major", [](C c) { c.hidden_major = false; }},
+      {"hidden-major", [](C c) { c.vocab_major = false; }},
+      {"int64", [](C c) { c.label_int32 = false; }},
+      {"no temperature", [](C c) { c.temperature = TemperatureSupport::kNone; }},
+      {"one temperature", [](C c) { c.temperature = TemperatureSupport::kScalar; }},
+      {"none", [](C c) { c.reductions = {Reduction::kNone}; }},
+      {"mean", [](C c) { c.reductions = {Reduction::kMean}; }},
+      {"no entropy", [](C c) { c.entropy = false; }},
+      {"contiguous", [](C c) { c.strided_inputs = false; }},
+      {"no negative strides", [](C c) { c.negative_strides = false; }},
+      {"no broadcast", [](C c) { c.zero_stride_grads = false; }},
+      {"no ignored rows", [](C c) { c.ignore_index = false; }},
+      {"no invalid labels", [](C c) { c.invalid_labels = false; }},
+      {"no special values", [](C c) { c.special_values = false; }},
+      {"no empty extents", [](C c) { c.empty_extents = false; }},
+      {"bases of 64", [](C c) { c.base_alignment = 64; }},
+      {"rows of 64", [](C c) { c.row_alignment = 64; }},
+      {"rows of 64, contiguous",
+       [](C c) {
+         c.row_alignment = 64;
+         c.strided_inputs = false;
+       }},
+      {"H 256", [](C c) { c.hidden_multiple = 256; }},
+      {"V 256", [](C c) { c.vocab_multiple = 256; }},
+      {"N 256", [](C c) { c.rows_multiple = 256; }},
+      {"H 100", [](C c) { c.hidden_multiple = 100; }},
+      {"8, 8, 8", [](C c) { c.hidden_multiple = c.vocab_multiple = c.rows_multiple = 8; }},
+      {"triton", LikeATritonKernel},
+      {"triton, mean, 8",
+       [](C c) {
+         LikeATritonKernel(c);
+         c.reductions = {Reduction::kMean, Reduction::kSum};
+         c.rows_multiple = c.vocab_multiple = 8;
+         c.entropy = c.lse = false;
+       }},
+  };
+  return sets;
+}
+
+TargetDraws DrawsOf(const Limited& limited, int64_t palette = 0) {
+  Capabilities can;
+  limited.limit(can);
+  std::vector<std::string> regimes;
+  for (const Regime& regime : Regimes()) regimes.emplace_back(regime.name);
+  return {can, regimes, 1, palette};
+}
+
+bool IsSmall(const Recipe& r) {
+  return r.n * (r.h + 1) + r.v * (r.h + 1) < 60'000 && r.n * r.v < 100'000 && r.wide == Wide::kNone;
+}
+
+// Fails if a drawn case needs more than the target can do, whatever the capability: each such case is
+// skipped.
+TEST(Within, NoDrawnCaseIsSkipped) {
+  for (const Limited& limited : Sets()) {
+    Description target;
+    limited.limit(target.capabilities);
+    const TargetDraws draws = DrawsOf(limited);
+    int small = 0;
+    for (uint64_t i = 0; i < 400; ++i) {
+      const Recipe r = draws.Of(DrawRecipe(3, i));
+      std::string error;
+      Recipe again;
+      ASSERT_TRUE(Parse(Format(r), &again, &error)) << limited.name << ": " << error;
+      if (!IsSmall(r)) continue;
+      ++small;
+      const OwnedProblem asked = WithoutWhatItLacks(target.capabilities, Expand(r));
+      EXPECT_EQ(WhySkipped(target, asked), std::nullopt) << limited.name << ": " << Format(r);
+    }
+    EXPECT_GT(small, 60) << limited.name;
+  }
+}
+
+// Fails if multiples keep a target from large vocabularies, from tails or from depth. 24 000 draws: a
+// large vocabulary is one in 800 of other targets.
+TEST(Within, LargeVocabulariesTailsAndDepthAreReached) {
+  for (const Limited& limited : Sets()) {
+    Capabilities can;
+    limited.limit(can);
+    const TargetDraws draws = DrawsOf(limited);
+    int large = 0, tails = 0, deep = 0;
+    for (uint64_t i = 0; i < 24'000; ++i) {
+      const Recipe r = draws.Of(DrawRecipe(5, i));
+      large += r.v >= kLargeVocabulary ? 1 : 0;
+      // A tail of one multiple, or short of one, in tiles of twice the multiple and of 16 at least.
+      const int64_t tile = std::max<int64_t>(16, 2 * can.vocab_multiple), rest = r.v % tile;
+      tails += rest == can.vocab_multiple || rest == tile - can.vocab_multiple ? 1 : 0;
+      deep += r.h >= 2'048 ? 1 : 0;
+    }
+    EXPECT_GT(large, 0) << limited.name;
+    EXPECT_GT(tails, 1'000) << limited.name;
+    EXPECT_GT(deep, 100) << limited.name;
+  }
+}
+
+// Fails if a target that can do everything, or only lacks outputs, gets other cases than before.
+TEST(Within, WhoCanDoEverythingHasTheDrawsAsTheyAre) {
+  const TargetDraws all = DrawsOf({"all", [](Capabilities&) {}});
+  const TargetDraws outputs = DrawsOf({"outputs", [](Capabilities& c) {
+                                         c.lse = c.grad_weight = c.fp32_grads = false;
+                                         c.first_invalid_row = c.deterministic = false;
+                                       }});
+  for (uint64_t i = 0; i < 2'000; ++i) {
+    const Recipe r = DrawRecipe(7, i);
+    EXPECT_EQ(all.Of(r), r);
+    EXPECT_EQ(outputs.Of(r), r);
+  }
+  EXPECT_TRUE(all.levels().empty());
+}
+
+// Fails if a regime is drawn that the target leaves nothing of, or one is given up that it can do.
+TEST(Within, RegimesOutOfReachAreReplaced) {
+  Capabilities can;
+  can.invalid_labels = can.special_values = can.strided_inputs = false;
+  for (const char* regime : {"invalid-labels", "special-values", "row-order", "wide-strides"}) {
+    EXPECT_FALSE(Reaches(can, regime)) << regime;
+  }
+  for (const char* regime : {"edges", "misaligned", "confident-label", "ignored-rows"}) {
+    EXPECT_TRUE(Reaches(can, regime)) << regime;
+  }
+  const TargetDraws draws = DrawsOf({"", [&](Capabilities& c) { c = can; }});
+  for (uint64_t i = 0; i < 64; ++i) {
+    EXPECT_TRUE(Reaches(can, draws.Of(DrawRecipe(1, i, "invalid-labels")).regime));
+  }
+}
+
+// Fails if a level that the target lacks is planned for, or one is marked as covered that its case
+// lost.
+TEST(Within, LevelsThatAreLackingAreNeitherPlannedNorMarked) {
+  const TargetDraws draws = DrawsOf({"", [](Capabilities& c) { c.dtypes = {DType::kF16}; }});
+  const auto& dtypes = draws.levels()[static_cast<size_t>(Factor::kDType)];
+  EXPECT_EQ(dtypes, (std::vector<bool>{false, true, false}));
+  Levels row;
+  row.fill(kByRegime);
+  row[0] = 0;
+  row[static_cast<size_t>(Factor::kDType)] = 0;
+  const Levels has = draws.LevelsOf(row, draws.Of(DrawWithLevels(1, 1, row)));
+  EXPECT_EQ(has[static_cast<size_t>(Factor::kDType)], kByRegime);
+  EXPECT_EQ(has[0], 0);
+}
+
+// Fails if a palette has other shapes than the target can do, if a case has a shape beside it, or if
+// 35 shapes miss a pair of classes of V and N.
+TEST(Palette, HoldsShapesThatTheTargetCanDo) {
+  const Limited triton{"triton", LikeATritonKernel};
+  const TargetDraws draws = DrawsOf(triton, 35);
+  Capabilities can;
+  LikeATritonKernel(can);
+  const Palette palette(1, 35, can);
+  int64_t large = 0, single = 0;
+  for (const Palette::Shape& shape : palette.shapes()) {
+    EXPECT_EQ(shape.h % 128, 0);
+    EXPECT_GT(shape.n, 0);
+    large += shape.v >= kLargeVocabulary ? 1 : 0;
+    single += shape.n == 1 ? 1 : 0;
+  }
+  EXPECT_GE(large, 5);
+  EXPECT_GE(single, 7);
+  for (uint64_t i = 0; i < 500; ++i) {
+    const Recipe r = draws.Of(DrawRecipe(9, i));
+    const Palette::Shape shape{r.n, r.v, r.h};
+    EXPECT_NE(std::find(palette.shapes().begin(), palette.shapes().end(), shape),
+              palette.shapes().end());
+  }
+}
+
+TEST(Palette, SizeFollowsTheTimeOfAFirstCall) {
+  EXPECT_EQ(PaletteSize(1, 300, 0), 30);
+  EXPECT_EQ(PaletteSize(100, 300, 0), kLeastPalette);
+  EXPECT_EQ(PaletteSize(1e-9, 300, 0), kMostPalette);
+  EXPECT_EQ(PaletteSize(1, 300, 5'000), 250);
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz

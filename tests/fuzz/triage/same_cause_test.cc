@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/triage/same_cause.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace plumbline::fuzz {
+namespace {
+
+// A finding whose problem shows `also`, whose neighbours show `near`, which fails at V as `own` says
+// and in any way as `any` says.
+Sighting Stored(const std::string& signature, FindingKind kind, const std::string& output,
+                std::vector<std::string> also, std::vector<std::string> near,
+                const std::string& own = "V:any", const std::string& any = "V:any") {
+  Sighting sighting;
+  sighting.target = "t";
+  sighting.signature = signature;
+  sighting.finding.kind = kind;
+  sighting.finding.output = output;
+  sighting.finding.suspect = signature.starts_with("suspect-");
+  sighting.kept.emplace();
+  sighting.kept->cause = {.also = std::move(also),
+                          .near = std::move(near),
+                          .rules = {own, "N:any", "H:any"},
+                          .any_rules = {any, "N:any", "H:any"},
+                          .needs = {}};
+  return sighting;
+}
+
+constexpr FindingKind kBound = FindingKind::kBound, kNonFinite = FindingKind::kNonFinite;
+
+// A tail that is dropped where V mod 8 is 1: nothing is left of V = 1. Fails if its two signatures are
+// two causes.
+TEST(SameCause, OneResidueFailsInTwoWays) {
+  const Sighting wrong = Stored("bound:lse", kBound, "lse", {"bound:lse", "bound:logprob"},
+                                {"bound:lse", "non-finite:lse"}, "V>=9=1%8", "V=1%8");
+  const Sighting nan = Stored("non-finite:lse", kNonFinite, "lse", {"non-finite:lse"},
+                              {"bound:lse", "non-finite:lse"}, "V=1", "V=1%8");
+  EXPECT_TRUE(SameCause(wrong, nan));
+  EXPECT_TRUE(SameCause(nan, wrong));
+  const Sighting suspect = Stored("suspect-bound:lse", kBound, "lse", {"suspect-bound:lse"},
+                                  {"suspect-bound:lse"}, "V=17", "V>=9=1%8");
+  EXPECT_TRUE(SameCause(wrong, suspect));
+}
+
+// Fails if a finding joins one that does not damage its output, needs another residue, or an option
+// that the other does not need, though each problem shows the other's signature.
+TEST(SameCause, WhatNeedsMoreIsAnotherCause) {
+  const Sighting always = Stored("bound:lse", kBound, "lse", {"bound:lse", "bound:logprob"}, {});
+  const std::vector<std::string> both = {"bound:lse", "non-finite:lse"};
+  EXPECT_TRUE(SameCause(always, Stored("non-finite:lse", kNonFinite, "lse", both, both)));
+  EXPECT_FALSE(SameCause(always, Stored("non-finite:lse", kNonFinite, "lse", both, both, "V=3%64")));
+  EXPECT_FALSE(SameCause(always, Stored("non-finite:lse", kNonFinite, "lse", both, both, "V=137")));
+  EXPECT_FALSE(
+      SameCause(always, Stored("non-finite:lse", kNonFinite, "lse", both, both, "V:any", "V=3%64")));
+  EXPECT_FALSE(SameCause(
+      always, Stored("bound:entropy", kBound, "entropy", {"bound:entropy", "bound:lse"}, both)));
+  EXPECT_FALSE(SameCause(always, Stored("crash", FindingKind::kCrash, "", {"crash"}, {"bound:lse"})));
+  Sighting option = Stored("sign:logprob", FindingKind::kSign, "logprob", {"sign:logprob"}, both);
+  EXPECT_TRUE(SameCause(always, option));
+  option.kept->cause.needs = {"mean"};
+  EXPECT_FALSE(SameCause(always, option));
+  option.kept->cause.also.push_back("bound:lse");
+  EXPECT_TRUE(SameCause(always, option));
+}
+
+// Fails if two findings that show nothing in common are one, or if a suspect finding is thought to
+// explain a wrong one.
+TEST(SameCause, WhatHasNothingInCommonIsAnother) {
+  const Sighting wrong = Stored("bound:lse", kBound, "lse", {"bound:lse"}, {});
+  EXPECT_FALSE(SameCause(wrong, Stored("non-finite:lse", kNonFinite, "lse", {"non-finite:lse"}, {})));
+  const Sighting suspect =
+      Stored("suspect-bound:lse", kBound, "lse", {"suspect-bound:lse"}, {"suspect-bound:lse"});
+  EXPECT_TRUE(SameCause(wrong, suspect));  // it is where the error is small
+  const Sighting relation = Stored("relation:columns-permuted:lse", FindingKind::kRelation, "lse",
+                                   {"relation:columns-permuted:lse"}, {});
+  EXPECT_TRUE(SameCause(wrong, relation));
+  EXPECT_FALSE(SameCause(suspect, relation));
+}
+
+// Fails if what could not be shrunk because it is seldom seen stays apart from the error that makes its
+// output wrong, or goes to one that does not.
+TEST(SameCause, WhatIsSeldomSeenBelongsToAWrongOutput) {
+  const Sighting wrong = Stored("bound:lse", kBound, "lse", {"bound:lse"}, {});
+  Sighting seldom = Stored("batch-variant:lse", FindingKind::kBatchVariant, "lse", {}, {});
+  seldom.kept->cause = {};
+  EXPECT_FALSE(SameCause(wrong, seldom));
+  seldom.kept->note = "fails 0 of 5; not seen again on the same problem: stored as it came";
+  EXPECT_TRUE(SameCause(wrong, seldom));
+  seldom.finding.output = "grad_weight";
+  EXPECT_FALSE(SameCause(wrong, seldom));
+  EXPECT_FALSE(SameCause(seldom, seldom));
+}
+
+}  // namespace
+}  // namespace plumbline::fuzz
