@@ -14,7 +14,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-class Writer final : public FieldVisitor {
+class ByteWriter final : public FieldVisitor {
  public:
   std::vector<std::byte> bytes;
 
@@ -47,9 +47,9 @@ class Writer final : public FieldVisitor {
 };
 
 // Trusts no byte: a target may write anything into the worker's socket.
-class Reader final : public FieldVisitor {
+class ByteReader final : public FieldVisitor {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
   std::span<const std::byte> rest() const { return rest_; }
   bool sound() const override { return sound_; }
 
@@ -107,13 +107,13 @@ class Reader final : public FieldVisitor {
 }  // namespace
 
 std::vector<std::byte> WriteBytes(const VisitFields& visit) {
-  Writer writer;
+  ByteWriter writer;
   visit(writer);
   return std::move(writer.bytes);
 }
 
 bool ReadBytes(std::span<const std::byte>* bytes, const VisitFields& visit) {
-  Reader reader(*bytes);
+  ByteReader reader(*bytes);
   visit(reader);
   *bytes = reader.rest();
   return reader.sound();

@@ -52,6 +52,7 @@ enum class HarnessDefect : uint8_t {
   kSignatureUnpinned,  // a candidate that fails in any way is taken
   kPassingIsTaken,     // ... or one that passes
   kTimeLimitIgnored,
+  kShapesAreFree,   // a target compiles for as many shapes as the shrinker likes
   kRuleNotRefuted,  // a residue is stated without a try that could refute it (extent_rule.cc)
   // Findings of one cause (cause.cc, finding_groups.cc).
   kLinkIsCause,        // what shows another finding's signature is that finding

@@ -11,9 +11,9 @@
 namespace plumbline::fuzz {
 namespace {
 
-class Writer final : public FieldVisitor {
+class JsonWriter final : public FieldVisitor {
  public:
-  explicit Writer(Json* root) : open_{root} {}
+  explicit JsonWriter(Json* root) : open_{root} {}
 
   void operator()(std::string_view key, bool& value) override { Put(key, value); }
   void operator()(std::string_view key, int64_t& value) override { Put(key, value); }
@@ -38,9 +38,9 @@ class Writer final : public FieldVisitor {
 };
 
 // Keeps the first error and reads on, so that a list of fields asks nobody whether it may go on.
-class Reader final : public FieldVisitor {
+class JsonReader final : public FieldVisitor {
  public:
-  Reader(const Json& json, std::string path) {
+  JsonReader(const Json& json, std::string path) {
     if (json.as_object() == nullptr) Refuse(path + " is " + Abridged(json.Dump()) + ", not an object");
     Push(json.as_object() != nullptr ? &json : nullptr, std::move(path));
   }
@@ -173,13 +173,13 @@ class Reader final : public FieldVisitor {
 
 Json WriteJson(const VisitFields& visit) {
   Json json{Json::Object()};
-  Writer writer(&json);
+  JsonWriter writer(&json);
   visit(writer);
   return json;
 }
 
 std::string ReadJson(const Json& json, std::string path, const VisitFields& visit) {
-  Reader reader(json, std::move(path));
+  JsonReader reader(json, std::move(path));
   visit(reader);
   return reader.Finish();
 }

@@ -34,6 +34,12 @@ std::string Printable(std::string_view text) {
   return printable;
 }
 
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 std::string Abridged(std::string text) {
   constexpr size_t kWhole = 200, kShown = 80;
   if (text.size() <= kWhole) return text;

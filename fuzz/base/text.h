@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plumbline::fuzz {
 
@@ -19,6 +20,9 @@ std::string Printable(std::string_view text);
 
 // The text, or its beginning and its length: a text read from a file may be megabytes long.
 std::string Abridged(std::string text);
+
+// The words, with ", " between them.
+std::string Joined(const std::vector<std::string>& words);
 
 // A number as people read it: 9 digits, and nan without the sign that printf gives some.
 std::string Number(double value);

@@ -12,13 +12,13 @@
 namespace plumbline::fuzz {
 namespace {
 
-struct Unit {
+struct TimeUnit {
   std::string_view name;
   int64_t milliseconds;
   std::string_view also = "";  // read, never written
 };
 constexpr int64_t kMostShards = 1'000'000;
-constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1'000, "sec"}, {"m", 60'000, "min"}, {"h", 3'600'000}};
+constexpr TimeUnit kUnits[] = {{"ms", 1}, {"s", 1'000, "sec"}, {"m", 60'000, "min"}, {"h", 3'600'000}};
 
 // Cuts a number off the beginning of the text. Returns nullopt if there is none, or none that fits.
 template <class Number>
@@ -44,7 +44,7 @@ std::optional<Budget> ParseAmount(std::string_view text, bool cases, std::string
   if (cases && (unit == "cases" || unit == "case")) {
     return Budget{.time = std::chrono::milliseconds(0), .cases = number};
   }
-  for (const Unit& u : kUnits) {
+  for (const TimeUnit& u : kUnits) {
     if (unit != u.name && (u.also.empty() || unit != u.also)) continue;
     if (number > std::numeric_limits<int64_t>::max() / 1'000'000 / u.milliseconds) {
       return refuse("longer than this clock can count");
@@ -74,7 +74,7 @@ std::string Format(const Budget& budget) {
   if (budget.cases > 0) return std::to_string(budget.cases) + "cases";
   const int64_t ms = budget.time.count();
   std::string text = std::to_string(ms) + "ms";
-  for (const Unit& u : kUnits) {
+  for (const TimeUnit& u : kUnits) {
     if (ms % u.milliseconds == 0) text = std::to_string(ms / u.milliseconds) + std::string(u.name);
   }
   return text;

@@ -9,7 +9,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr double kShare = 0.03;
+constexpr double kArbiterShare = 0.03;
 constexpr double kCostPerSecond = 5e6;  // oracle/arbiter.h
 constexpr double kCheapCost = 1e4;
 
@@ -20,7 +20,7 @@ int ClassOf(double cost) { return std::ilogb(std::max(cost, 1.0)); }
 bool ArbiterSchedule::Due(const std::string& regime, double cost, double seconds, double elapsed) {
   const std::lock_guard lock(mutex_);
   double& saved = saved_[{regime, ClassOf(cost)}];
-  saved += kShare * seconds;
+  saved += kArbiterShare * seconds;
   if (saved >= cost / kCostPerSecond) return true;
   return cost <= kCheapCost && static_cast<double>(elements_) < per_second_ * elapsed;
 }

@@ -250,10 +250,10 @@ std::string KeyOf(const OwnedProblem& p, const Finding& f, const Behaviour& seen
   Key key(first);
   // Rules about scale and values are left out. They depend on the problem as much as on the cause and
   // would separate findings of one cause.
-  constexpr std::array<std::string_view, 5> kAxes = {"V", "N", "H", "label", "offset"};
+  constexpr std::array<std::string_view, 5> kStarts = {"V", "N", "H", "label", "offset"};
   for (const std::string& rule : seen.rules) {
     const auto about = [&](std::string_view axis) { return rule.starts_with(axis); };
-    if (std::any_of(kAxes.begin(), kAxes.end(), about)) key.Add(Coarse(rule, p));
+    if (std::any_of(kStarts.begin(), kStarts.end(), about)) key.Add(Coarse(rule, p));
   }
   AddNeeds(p, &key);
   if (const std::string error = GradientError(f); !error.empty()) key.Add(error);

@@ -10,11 +10,11 @@ namespace {
 using kernel::ConstTensor;
 using kernel::Tensor;
 
-std::optional<HostTensor> Rows(const std::optional<ConstTensor>& from, const std::vector<int64_t>& at) {
+std::optional<HostTensor> RowsAt(const std::optional<ConstTensor>& from, const std::vector<int64_t>& at) {
   return from ? std::optional(GatherRows(*from, at)) : std::nullopt;
 }
 
-std::optional<HostTensor> Rows(const std::optional<Tensor>& from, const std::vector<int64_t>& at) {
+std::optional<HostTensor> RowsAt(const std::optional<Tensor>& from, const std::vector<int64_t>& at) {
   return from ? std::optional(GatherRows(kernel::AsConst(*from), at)) : std::nullopt;
 }
 
@@ -32,7 +32,7 @@ std::optional<ConstTensor> View(const std::optional<HostTensor>& tensor) {
   return tensor ? std::optional(tensor->View()) : std::nullopt;
 }
 
-std::optional<Tensor> Judged(const std::optional<HostTensor>& tensor) {
+std::optional<Tensor> ViewOf(const std::optional<HostTensor>& tensor) {
   return tensor ? std::optional(AsResult(tensor->View())) : std::nullopt;
 }
 
@@ -45,14 +45,14 @@ DumpExcerpt::DumpExcerpt(const DumpSample& sample, const kernel::Results& result
   for (const int64_t i : at) rows.push_back(sample.rows()[static_cast<size_t>(i)]);
   hidden = GatherRows(p.hidden, at);
   labels = LabelsAs(kernel::DType::kI64, GatherRows(p.labels, at));
-  temperature = Rows(p.temperature, at);
-  grad_logprob = Rows(p.grad_logprob, at);
+  temperature = RowsAt(p.temperature, at);
+  grad_logprob = RowsAt(p.grad_logprob, at);
   if (grad_logprob) Unreduce(p.reduction, counted, &*grad_logprob);
-  grad_entropy = Rows(p.grad_entropy, at);
-  logprob = Rows(results.logprob, at);
-  entropy = Rows(results.entropy, at);
-  lse = Rows(results.lse, at);
-  grad_hidden = Rows(results.grad_hidden, at);
+  grad_entropy = RowsAt(p.grad_entropy, at);
+  logprob = RowsAt(results.logprob, at);
+  entropy = RowsAt(results.entropy, at);
+  lse = RowsAt(results.lse, at);
+  grad_hidden = RowsAt(results.grad_hidden, at);
 }
 
 kernel::Problem DumpExcerpt::problem() const {
@@ -69,10 +69,10 @@ kernel::Problem DumpExcerpt::problem() const {
 
 kernel::Results DumpExcerpt::results() const {
   kernel::Results r;
-  r.logprob = Judged(logprob);
-  r.entropy = Judged(entropy);
-  r.lse = Judged(lse);
-  r.grad_hidden = Judged(grad_hidden);
+  r.logprob = ViewOf(logprob);
+  r.entropy = ViewOf(entropy);
+  r.lse = ViewOf(lse);
+  r.grad_hidden = ViewOf(grad_hidden);
   return r;
 }
 

@@ -37,7 +37,7 @@ constexpr uint64_t kSeed = 1;
 constexpr milliseconds kDeadline{120'000};
 // Shrinking takes some hundred tries at most, with few exceptions.
 constexpr int64_t kShrinkTries = 3'000;
-constexpr milliseconds kProgressEvery{10'000};
+constexpr milliseconds kLogEvery{10'000};
 constexpr const char* kSettings = ".plumbline/gate.json";
 constexpr const char* kKnown = ".plumbline/known.json";
 
@@ -197,14 +197,14 @@ CampaignSummary Gate::RunCases() {
   Announce();
   Campaign campaign(options_, *console_.interrupt);
   std::vector<CampaignEvent> events;
-  milliseconds next = kProgressEvery;
+  milliseconds next = kLogEvery;
   while (campaign.Next(milliseconds(200), &events)) {
     for (const CampaignEvent& event : events) Tell(event);
     if (!events.empty()) continue;
     const Progress progress = campaign.GetProgress();
     if (progress.elapsed < next) continue;
     console_.Say(StatusLine(progress) + "\n");
-    next = progress.elapsed + kProgressEvery;
+    next = progress.elapsed + kLogEvery;
   }
   return campaign.Finish();
 }

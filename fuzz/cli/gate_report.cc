@@ -35,12 +35,6 @@ struct Shown {
   }
 };
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 class Results {
  public:
   explicit Results(const GateOutcome& outcome)

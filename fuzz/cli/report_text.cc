@@ -227,12 +227,6 @@ std::string ReadingsText(const Finding& finding) {
 
 namespace {
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 // Lines of the explanation that narrow the finding down: those of an extent that may not be any.
 std::string NeedsText(const StoredFinding& kept) {
   std::string text;

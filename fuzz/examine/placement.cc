@@ -54,15 +54,15 @@ Shape2 StridedShape(int64_t n, int64_t stride, bool reversed) {
   return {n, 1, stride};
 }
 
-// The inputs as they were before the run. Bytes `from` to `to`, counted from the start of the arena,
-// are kept `copy` bytes from the start of the copies.
-struct Stretch {
-  size_t from = 0, to = 0, copy = 0;
-};
-
 }  // namespace
 
 struct Placement::State {
+  // The inputs as they were before the run. Bytes `from` to `to`, counted from the start of the arena,
+  // are kept `copy` bytes from the start of the copies.
+  struct Stretch {
+    size_t from = 0, to = 0, copy = 0;
+  };
+
   explicit State(const OwnedProblem& problem);
   ~State() {
     if (mapped) {
@@ -331,7 +331,7 @@ Placement::Image Placement::GetImage() {
 // Restores guard bands and inputs as well, so that one run's damage is not reported for the next.
 void Placement::Poison(int pattern) {
   State& s = *state_;
-  for (const Stretch& kept : s.kept) {
+  for (const State::Stretch& kept : s.kept) {
     std::memcpy(s.arena + kept.from, s.arena + s.used + kept.copy, kept.to - kept.from);
   }
   for (const Region& region : s.outputs) {

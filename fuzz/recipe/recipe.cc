@@ -38,7 +38,7 @@ constexpr std::array<Word, 13> kGradsNames = {
 constexpr std::array<Word, 3> kRowsNames = {"forward", "reversed", "broadcast"};
 constexpr std::array<Word, 5> kWideNames = {"none", "hidden", "weight", "labels", "grads"};
 constexpr std::array<Word, 4> kWantNames = {"entropy", "lse", "grad_hidden", "grad_weight"};  // by bit
-constexpr std::array<Word, 3> kReductionNames = {"none", "sum", "mean"};
+constexpr std::array<Word, 3> kReductionWords = {"none", "sum", "mean"};
 constexpr std::array<Word, 3> kFloatNames = {"bf16", "fp16", "fp32"};
 constexpr std::array<Word, 2> kLabelDtypeNames = {"int32", "int64"};
 constexpr std::array<Word, 2> kLayoutNames = {"vocab-major", "hidden-major"};
@@ -190,7 +190,7 @@ void ForEachKey(const Visit& visit) {
         Names(kLabelDtypeNames, static_cast<size_t>(kernel::DType::kI32)));
   visit("grads", &Recipe::grads, Names(kGradsNames));
   visit("entropy_grads", &Recipe::entropy_grads, Names(kGradsNames));
-  visit("reduction", &Recipe::reduction, Names(kReductionNames));
+  visit("reduction", &Recipe::reduction, Names(kReductionWords));
   visit("temperature", &Recipe::temperature, Temperature());
   visit("temperature_per_row", &Recipe::temperature_per_row, Names(kFlagNames));
   visit("layout", &Recipe::hidden_major, Names(kLayoutNames));

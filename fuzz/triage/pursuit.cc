@@ -2,6 +2,7 @@
 #include "fuzz/triage/pursuit.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <system_error>
@@ -10,6 +11,7 @@
 #include "fuzz/base/units.h"
 #include "fuzz/cases/bucket.h"
 #include "fuzz/cases/corpus.h"
+#include "fuzz/target/description.h"
 #include "fuzz/triage/shrink/explain.h"
 #include "fuzz/triage/shrink/shrink.h"
 
@@ -23,10 +25,31 @@ std::string FailsText(const Repeats& repeats) {
   return "fails " + std::to_string(repeats.failed) + " of " + std::to_string(repeats.of);
 }
 
+// Returns what the shrinker needs to know of a target that compiles for each shape; nullopt for others.
+// A candidate that the target would skip needs no compiling.
+std::optional<Compiles> CompilesOf(const CaseRunner& runner, kernel::DType dtype) {
+  if (!runner.compiles()) return std::nullopt;
+  std::string ignored;  // the worker has parsed it
+  Compiles compiles;
+  compiles.is_new = [&runner, target = ParseDescription(runner.hello().description, &ignored)](
+                        const OwnedProblem& candidate) {
+    return !runner.shapes().contains(ShapeOf(candidate)) && !(target && WhySkipped(*target, candidate));
+  };
+  compiles.known = [&runner, dtype] {
+    std::vector<std::array<int64_t, 3>> shapes;
+    for (const auto& [n, v, h, of] : runner.shapes()) {
+      if (of == static_cast<int64_t>(dtype)) shapes.push_back({n, v, h});
+    }
+    return shapes;
+  };
+  return compiles;
+}
+
 class Pursuer {
  public:
   Pursuer(const FailingProblem& start, CaseRunner* runner, const PursuitOptions& options)
       : start_(start),
+        runner_(*runner),
         options_(options),
         reproduction_(start, runner, options.best_so_far, !options.tries) {}
 
@@ -44,10 +67,12 @@ class Pursuer {
   Pursued Finish(OwnedProblem problem, const Repeats& repeats, bool smaller);
 
   const FailingProblem& start_;
+  const CaseRunner& runner_;
   const PursuitOptions& options_;
   const Clock::time_point begin_ = Clock::now();
   Reproduction reproduction_;
   Pursued pursued_;
+  std::string compiled_;  // how shapes limited the shrinking of a target that compiles; else empty
 };
 
 void Pursuer::ConfirmSlips() {
@@ -71,12 +96,18 @@ OwnedProblem Pursuer::ShrinkIt() {
   shrink.should_stop = std::bind_front(&Reproduction::stopped, &reproduction_);
   shrink.audit = std::bind_front(&Reproduction::Audit, &reproduction_);
   shrink.on_accept = std::bind_front(&Reproduction::Keep, &reproduction_);
+  shrink.compiles = CompilesOf(runner_, start_.problem.hidden.dtype);
   const ShrinkHint hint{start_.finding.output, start_.finding.row, start_.finding.column};
   ShrinkResult shrunk =
       Shrink(start_.problem, hint, std::bind_front(&Reproduction::Fails, &reproduction_), shrink);
   kept.tried += shrunk.tried;
   kept.accepted = shrunk.accepted;
   kept.complete = shrunk.complete;
+  if (shrink.compiles && !shrunk.complete) {
+    compiled_ = "shapes: shrinking tried " + std::to_string(shrunk.first_calls) +
+                " that the target had not compiled, at most " +
+                std::to_string(shrink.compiles->first_calls) + "; plumb shrink tries more";
+  }
   kept.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   kept.values_after = ValueCount(shrunk.problem);
   return std::move(shrunk.problem);
@@ -169,6 +200,7 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
   Behaviour seen;
   if (smaller && !reproduction_.hangs()) {
     explained = ExplainIt(problem);
+    if (!compiled_.empty()) explained.lines.push_back(compiled_);
     seen.also = kept.cause.also;
     kept.explain = explained.lines;
     AddHidden(problem);

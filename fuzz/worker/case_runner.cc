@@ -29,7 +29,7 @@ bool IsDeath(const CaseResult& result) {
 bool SpoilsWorker(const CaseResult& result) {
   return !result.harness_fault.empty() ||
          std::any_of(result.findings.begin(), result.findings.end(),
-                     [](const Finding& finding) { return finding.output == kMemory; });
+                     [](const Finding& finding) { return finding.output == kMemoryOutput; });
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Judged CaseRunner::RunOnce(const Request& request, std::chrono::milliseconds wit
                                                               : Judged::Kind::kUnavailable;
     return judged;
   }
-  const bool first_call = spec_.first_call.count() > 0 && shapes_.insert(request.shape).second;
+  const bool first_call = compiles() && shapes_.insert(request.shape).second;
   const std::chrono::milliseconds deadline = first_call ? std::max(within, spec_.first_call) : within;
   Answer answer = worker_->Ask(request, deadline, meanwhile);
   if (answer.kind == Answer::Kind::kResult) {

@@ -17,7 +17,6 @@
 
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -71,6 +70,9 @@ class CaseRunner {
   // Returns the campaign's deadline, or that of a case with more than kManyLogits logits.
   std::chrono::milliseconds DeadlineOf(const Request& request) const;
   const Hello& hello() const { return hello_; }  // of the last worker that became ready
+  // For a target that compiles for each shape (WorkerSpec::first_call): what the worker has compiled.
+  bool compiles() const { return spec_.first_call.count() > 0; }
+  const std::set<CompiledShape>& shapes() const { return shapes_; }
 
  private:
   WorkerSpec spec_;
@@ -78,7 +80,7 @@ class CaseRunner {
   const std::atomic<bool>* interrupt_;
   std::unique_ptr<WorkerProcess> worker_;
   Hello hello_;
-  std::set<std::array<int64_t, 4>> shapes_;  // that the worker has run, where spec_.first_call is set
+  std::set<CompiledShape> shapes_;  // that the worker has run, if compiles()
 };
 
 // Returns the first finding with this signature; nullptr if there is none.

@@ -24,6 +24,11 @@ void Fields(FieldVisitor& io, Request& request) {
   io("arbiter_on_pass", request.arbiter_on_pass);
 }
 
+CompiledShape ShapeOf(const OwnedProblem& problem) {
+  return {problem.rows(), problem.vocab(), problem.hidden_size(),
+          static_cast<int64_t>(problem.hidden.dtype)};
+}
+
 Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
   Case c;
   c.problem = problem;
@@ -33,8 +38,7 @@ Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
           .case_file = SerializeCase(c),
           .seed = seed,
           .many_logits = many,
-          .shape = {problem.rows(), problem.vocab(), problem.hidden_size(),
-                    static_cast<int64_t>(problem.hidden.dtype)}};
+          .shape = ShapeOf(problem)};
 }
 
 Request RequestFor(std::string recipe_line, uint64_t seed) {

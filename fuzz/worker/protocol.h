@@ -33,6 +33,10 @@ struct Hello {
   std::string description;  // JSON, in the target's own words
 };
 
+// N, V, H and the dtype: what a target that compiles for each shape compiles for.
+using CompiledShape = std::array<int64_t, 4>;
+CompiledShape ShapeOf(const OwnedProblem& problem);
+
 struct Request {
   std::string recipe;                // a recipe line; or, if empty,
   std::vector<std::byte> case_file;  // SerializeCase
@@ -42,8 +46,7 @@ struct Request {
   // Not sent: more than kManyLogits logits, which take minutes, so the deadline is another
   // (fuzz/worker/case_runner.h).
   bool many_logits = false;
-  // Not sent: N, V, H and the dtype, for which a target may compile.
-  std::array<int64_t, 4> shape{};
+  CompiledShape shape{};  // not sent
 };
 inline constexpr int64_t kManyLogits = int64_t{1} << 28;
 

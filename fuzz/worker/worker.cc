@@ -57,7 +57,7 @@ int64_t HeldBytes() {
 CaseResult OutOfMemory(int64_t held_before) {
   const int64_t held = HeldBytes(), kept = held - held_before;
   if (kept < held / 2) return Fault(std::string(kOutOfMemory));
-  return FailedWith(FindingKind::kStatus, kMemory,
+  return FailedWith(FindingKind::kStatus, kMemoryOutput,
                     "the target kept " + std::to_string(kept >> 20) +
                         " MiB of memory, and none was left to judge what it gave");
 }
@@ -84,7 +84,7 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
     kept = std::min(kept, kept_by(device->GetMemory()));
   }
   if (kept / 3 >= now.total / 4) {
-    return FailedWith(FindingKind::kStatus, kMemory,
+    return FailedWith(FindingKind::kStatus, kMemoryOutput,
                       "the target kept " + std::to_string(kept >> 20) + " MiB; " + full.what());
   }
   CaseResult result;

@@ -19,7 +19,7 @@ namespace plumbline::fuzz {
 // have left too little: a fresh worker may have enough.
 inline constexpr std::string_view kOutOfMemory = "out of memory while examining the case";
 // The `output` of the finding if the target kept the memory.
-inline constexpr std::string_view kMemory = "memory";
+inline constexpr std::string_view kMemoryOutput = "memory";
 
 // Serves the socket kSharedDescriptor and returns the exit status: kClean when the supervisor is done,
 // kUnavailable if the target does not load (the Hello says why), kFault if the machine or the protocol

@@ -26,6 +26,8 @@ function(plumbline_harness_mutant defect source test)
     $<TARGET_OBJECTS:harness_test_objects> $<TARGET_OBJECTS:harness_mutant_objects> ${harness_defect})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_HARNESS_DEFECTS PLUMBLINE_HARNESS_DEFECT=${defect})
   target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main)
+  # The first definition counts, which is the objects': a member of the archive holds several sources.
+  target_link_options(${program} PRIVATE -Wl,--allow-multiple-definition)
   add_dependencies(${program} plumb)
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${test}")
   set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT})
@@ -68,6 +70,7 @@ plumbline_harness_mutant(kDuplicateKeys base/json.cc Json.RefusesWhatTheLibraryL
 plumbline_harness_mutant(kSignatureUnpinned triage/reproduce/reproduction.cc Pursuit.KeepsToTheFindingThatItBeganWith)
 plumbline_harness_mutant(kPassingIsTaken triage/shrink/session.cc Shrink.LargeValueAndRaggedVocabulary)
 plumbline_harness_mutant(kTimeLimitIgnored triage/shrink/session.cc Shrink.TimeLimitIsHeld)
+plumbline_harness_mutant(kShapesAreFree triage/shrink/session.cc ShrinkShapes.FewFirstCallsReachASmallProblem)
 plumbline_harness_mutant(kRuleNotRefuted triage/shrink/extent_rule.cc ExtentRule.NoStatedRuleHasACounterexample)
 plumbline_harness_mutant(kLinkIsCause triage/same_cause.cc SameCause.WhatNeedsMoreIsAnotherCause)
 plumbline_harness_mutant(kCompanionIsOutput campaign/finding_groups.cc

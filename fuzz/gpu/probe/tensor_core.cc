@@ -21,7 +21,7 @@ using kernel::DType;
 
 constexpr int64_t kTile = 16;     // rows and columns of a tile, and pairs drawn for it
 constexpr int64_t kBatch = 4096;  // tiles that go to the device together
-constexpr int kDepths[] = {16, 32, 48, 96};
+constexpr int kProductDepths[] = {16, 32, 48, 96};
 static_assert(kTile == kernel::host::kPanel);
 
 uint16_t Pattern(DType dtype, float x) {
@@ -58,7 +58,7 @@ void DrawTile(DType dtype, DataKind kind, int depth, uint64_t seed, uint16_t* a,
                                    dtype, 0);
 }
 
-bool Same(float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); }
+bool SameBits(float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); }
 
 }  // namespace
 
@@ -73,7 +73,7 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
   for (int batch = 0; drawn < pairs; ++batch) {
     // A wgmma needs a multiple of 4 tiles.
     const int64_t tiles = std::min(kBatch, (pairs - drawn + 4 * kTile - 1) / (4 * kTile) * 4);
-    const int depth = kDepths[batch % std::ssize(kDepths)];
+    const int depth = kProductDepths[batch % std::ssize(kDepths)];
     const auto operands = static_cast<size_t>(tiles * kTile * depth);
     const auto results = static_cast<size_t>(tiles * kTile * kTile);
     std::vector<uint16_t> a(operands), b(operands);
@@ -96,7 +96,7 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
     products(fp16, tiles, depth, a.data(), b.data(), got.data());
 
     for (size_t i = 0; i < results; ++i) {
-      if (Same(got[i], want[i])) continue;
+      if (SameBits(got[i], want[i])) continue;
       if (line.wrong++ > 0) continue;
       const auto tile = static_cast<int64_t>(i) / (kTile * kTile);
       example =

@@ -13,7 +13,7 @@ namespace {
 
 using kernel::DType, kernel::Reduction;
 
-constexpr int64_t kRows[] = {128,  129,  333,  512,   1000,  1024, 2048,
+constexpr int64_t kBatchSizes[] = {128,  129,  333,  512,   1000,  1024, 2048,
                              4095, 4096, 8192, 12288, 16384, 32768};
 constexpr int64_t kHidden[] = {1023, 1024, 1536, 2048, 2049, 2304, 3584, 4096, 4097, 5120, 7168, 8192};
 constexpr int64_t kVocab[] = {32'000,  32'003,  50'257,  65'536,  100'352, 128'256, 129'280,
@@ -66,12 +66,12 @@ double Cost(const Recipe& r) {
 
 // Draws a shape that costs at most `most`, and at least a tenth of it if possible.
 void DrawShape(Dice* dice, double most, Recipe* r) {
-  r->n = kRows[0];
+  r->n = kBatchSizes[0];
   r->h = kHidden[0];
   r->v = kVocab[0];
   Recipe tried = *r;
   for (int attempt = 0; attempt < 64; ++attempt) {
-    tried.n = dice->Of(kRows);
+    tried.n = dice->Of(kBatchSizes);
     tried.h = dice->Of(kHidden);
     tried.v = dice->Of(kVocab);
     if (Cost(tried) > most) continue;

@@ -42,7 +42,7 @@ bool TrySet(ShrinkSession& session, const Group& group, float value) {
 bool TryPlain(ShrinkSession& session, const Group& group) {
   const float value = Get(session.best(), group[0]);
   const float sign = std::signbit(value) ? -1.0f : 1.0f;
-  const bool positive_only = group[0].tensor == kTemperature;
+  const bool positive_only = group[0].tensor == kTemperatureNumber;
   for (const float plain : {0.0f, 1.0f, -1.0f, sign * 2, sign * 4, sign * 3, sign * 0.5f}) {
     if (positive_only && plain <= 0) continue;
     if (FloatRank(plain) < FloatRank(value) && TrySet(session, group, plain)) return true;

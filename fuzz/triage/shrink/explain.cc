@@ -237,7 +237,7 @@ class Explainer {
     };
     const int any = count([&](float) {
       const float size = std::ldexp(fraction(), static_cast<int>(Draw() % 7) - 3);
-      return number != kTemperature && Draw() % 2 == 0 ? -size : size;
+      return number != kTemperatureNumber && Draw() % 2 == 0 ? -size : size;
     });
     const std::string name = kTensorNames[number];
     if (any == kDraws) {

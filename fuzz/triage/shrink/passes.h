@@ -5,8 +5,11 @@
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/triage/shrink/select.h"
@@ -32,8 +35,19 @@ bool KeepFew(ShrinkSession& session, Axis axis);
 bool KeepResidues(ShrinkSession& session, Axis axis);
 // Halves the chunk from half the extent down to `smallest`.
 bool DeleteChunks(ShrinkSession& session, Axis axis, int64_t smallest);
+// The smallest chunks and runs of coarse passes have 1/16 of the extent, so a pass costs about 32 tries for
+// any size.
+inline int64_t Coarse(int64_t extent) { return std::max<int64_t>(1, extent / 16); }
 // Keeps one row: tries the most important ones of a batch, each alone.
 bool KeepOneRow(ShrinkSession& session);
+
+// shapes.cc is for targets that compile for each shape.
+
+// Reduces the best problem to the smallest of the shapes {N, V, H} in which it still fails.
+bool KeepKnownShape(ShrinkSession& session, std::vector<std::array<int64_t, 3>> shapes);
+// Makes the problem smaller with at most this many first calls, divided between corners, rows, the
+// vocabulary and the hidden dimension.
+void SpendFirstCalls(ShrinkSession& session, int64_t first_calls);
 
 // options.cc changes everything except shapes and values: layout, outputs asked for, reduction,
 // temperature, upstream gradients, dtypes. All options are reset to their defaults at once, then each
@@ -64,7 +78,7 @@ bool LowerLabels(ShrinkSession& session);
 // runs of rows and columns are made plain. This removes what a defect does not need.
 
 // Float tensors have numbers: hidden, weight, temperature, grad_logprob, grad_entropy. Null if absent.
-inline constexpr int kFloatTensors = 5, kTemperature = 2;
+inline constexpr int kFloatTensors = 5, kTemperatureNumber = 2;
 HostTensor* FloatTensor(OwnedProblem& problem, int number);
 const HostTensor* FloatTensor(const OwnedProblem& problem, int number);
 // Returns value rounded to `bits` significant bits (1 to 24), to nearest, or toward zero.

@@ -14,6 +14,7 @@
 namespace plumbline::fuzz {
 
 enum class Axis : uint8_t { kRows, kVocab, kHidden };
+inline constexpr Axis kAxes[] = {Axis::kRows, Axis::kVocab, Axis::kHidden};
 
 int64_t Extent(const OwnedProblem& problem, Axis axis);
 

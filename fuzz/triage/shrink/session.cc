@@ -83,8 +83,14 @@ bool ShrinkSession::Exhausted() const {
   if (result_.accepted >= options_.max_accepted || (options_.should_stop && options_.should_stop()))
     return true;
   if (options_.max_tries) return result_.tried >= *options_.max_tries;
-  return std::chrono::steady_clock::now() - start_ >= options_.time_limit &&
+  const auto excused = std::min<std::chrono::steady_clock::duration>(compiling_, options_.time_limit);
+  return std::chrono::steady_clock::now() - start_ >= options_.time_limit + excused &&
          !Planted(HarnessDefect::kTimeLimitIgnored);
+}
+
+void ShrinkSession::AllowFirstCalls(int64_t most) {
+  first_calls_allowed_ = most;
+  refused_ = 0;
 }
 
 bool ShrinkSession::Confirm() {
@@ -103,9 +109,21 @@ bool ShrinkSession::IsSimpler(const OwnedProblem& candidate) const {
 
 bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
   if (Exhausted() || !IsSimpler(candidate) || Inconsistency(candidate)) return false;
+  const bool first_call = options_.compiles && options_.compiles->is_new(candidate);
+  if (first_call && result_.first_calls >= first_calls_allowed_ &&
+      !Planted(HarnessDefect::kShapesAreFree)) {
+    ++refused_;
+    return false;
+  }
   if (!judged_.insert(Fingerprint(candidate)).second) return false;
   ++result_.tried;
-  if (!still_fails_(candidate) && !Planted(HarnessDefect::kPassingIsTaken)) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool fails = still_fails_(candidate);
+  if (first_call) {
+    ++result_.first_calls;
+    compiling_ += std::chrono::steady_clock::now() - begin;
+  }
+  if (!fails && !Planted(HarnessDefect::kPassingIsTaken)) return false;
   const bool audited = options_.audit && (result_.accepted + 1) % kAuditEvery == 0;
   if (audited && !options_.audit(candidate)) return false;
   ++result_.accepted;

@@ -2,7 +2,8 @@
 //
 // The state that the shrinker's passes share: the best problem so far, and the only way to replace it.
 // A candidate reaches the predicate only if it is consistent, is strictly simpler than the best
-// (fuzz/triage/shrink/order.h), was never judged before, and the limits of time and steps allow it.
+// (fuzz/triage/shrink/order.h), was never judged before, and the limits of time, steps and first calls
+// allow it.
 
 #pragma once
 
@@ -41,8 +42,11 @@ class ShrinkSession {
   const Focus& focus() const { return focus_; }
   void Forget() { focus_ = {}; }  // shrinking continues without a hint
   bool Exhausted() const;         // true if a limit is reached; no further candidate is judged
-  // States that nothing more was found. A pass that ran out of time found nothing; that is no fixpoint.
-  void Complete() { result_.complete = !Exhausted(); }
+  // States that nothing more was found. A pass that ran out of time found nothing; that is no fixpoint,
+  // nor is one whose candidates had shapes that are not allowed.
+  void Complete() { result_.complete = !Exhausted() && refused_ == 0; }
+  // Allows `most` first calls in all, those made included, if the target compiles for each shape.
+  void AllowFirstCalls(int64_t most);
 
  private:
   bool IsSimpler(const OwnedProblem& candidate) const;
@@ -52,7 +56,9 @@ class ShrinkSession {
   const StillFails& still_fails_;
   const ShrinkOptions& options_;
   const std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::duration compiling_{0};
   std::unordered_set<uint64_t> judged_;
+  int64_t first_calls_allowed_ = 0, refused_ = 0;  // candidates since the last AllowFirstCalls
   int64_t cost_ = 0, options_score_ = 0;
   uint64_t rank_sum_ = 0;
 };

@@ -11,10 +11,11 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::kRows, Axis::kVocab, Axis::kHidden};
 
-// Coarse runs and chunks have 1/16 of the extent, so a pass costs about 32 tries for any size.
-int64_t Coarse(int64_t extent) { return std::max<int64_t>(1, extent / 16); }
+bool NeutraliseCoarsely(ShrinkSession& session) {
+  const OwnedProblem& p = session.best();
+  return Neutralise(session, Coarse(std::max({p.rows(), p.vocab(), p.hidden_size()})));
+}
 
 bool Coarsely(ShrinkSession& session) {
   bool changed = SimplifyOptions(session);
@@ -26,8 +27,7 @@ bool Coarsely(ShrinkSession& session) {
   }
   changed |= Fold(session);
   changed |= SimplifyTensors(session);
-  const OwnedProblem& p = session.best();
-  changed |= Neutralise(session, Coarse(std::max({p.rows(), p.vocab(), p.hidden_size()})));
+  changed |= NeutraliseCoarsely(session);
   return changed;
 }
 
@@ -44,13 +44,28 @@ bool Finely(ShrinkSession& session) {
   return changed;
 }
 
+// Reaches a small shape by few first calls. What follows changes the values of that shape.
+void ShrinkByFewShapes(ShrinkSession& session, const Compiles& compiles) {
+  session.AllowFirstCalls(0);
+  while (SimplifyOptions(session) || SimplifyTensors(session) || NeutraliseCoarsely(session)) {
+  }
+  while (KeepKnownShape(session, compiles.known())) {
+  }
+  SpendFirstCalls(session, compiles.first_calls);
+  session.AllowFirstCalls(0);
+}
+
 }  // namespace
 
 ShrinkResult Shrink(const OwnedProblem& problem, const ShrinkHint& hint, const StillFails& still_fails,
                     const ShrinkOptions& options) {
   ShrinkSession session(problem, FocusOf(hint, problem), still_fails, options);
   if (session.Confirm()) {
-    KeepCorner(session, session.best());
+    if (options.compiles) {
+      ShrinkByFewShapes(session, *options.compiles);
+    } else {
+      KeepCorner(session, session.best());
+    }
     bool focused = true;
     while (!session.Exhausted()) {
       // Fine passes run only when coarse ones find nothing more.

@@ -9,11 +9,13 @@
 
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fuzz/problem/owned_problem.h"
 
@@ -31,10 +33,22 @@ struct ShrinkHint {
 
 inline constexpr int64_t kAuditEvery = 20;
 
+// A target that compiles for each shape (N, V, H and the dtype). Its values change before its shapes,
+// then shapes that it has compiled are tried, then new ones.
+struct Compiles {
+  // True if the target would compile for this candidate.
+  std::function<bool(const OwnedProblem&)> is_new;
+  // Returns N, V and H of the shapes that it has compiled.
+  std::function<std::vector<std::array<int64_t, 3>>()> known;
+  int64_t first_calls = 24;  // the most new shapes
+};
+
 struct ShrinkOptions {
+  // The time of first calls (Compiles) does not count, up to as much again.
   std::chrono::milliseconds time_limit{30'000};
   std::optional<int64_t> max_tries;  // limits the candidates in place of the time: no clock is read
   int64_t max_accepted = 5'000;
+  std::optional<Compiles> compiles;
   // Called with every kAuditEvery-th step before it is taken; false rejects the step.
   std::function<bool(const OwnedProblem&)> audit;
   // Called before every try; true ends shrinking as a limit does.
@@ -47,6 +61,7 @@ struct ShrinkResult {
   OwnedProblem problem;
   int64_t tried = 0, accepted = 0;
   bool complete = false;  // a fixpoint was reached, not a limit
+  int64_t first_calls = 0;
 };
 
 // The predicate must hold for `problem`; if it does not, the problem is returned unchanged, with tried

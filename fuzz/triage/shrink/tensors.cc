@@ -24,7 +24,7 @@ bool TryMap(ShrinkSession& session, int number, F map) {
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const float before = tensor.GetFloat(i);
     tensor.SetFloat(i, map(before));
-    if (number == kTemperature && before > 0 && !(tensor.GetFloat(i) > 0)) return false;
+    if (number == kTemperatureNumber && before > 0 && !(tensor.GetFloat(i) > 0)) return false;
   }
   return session.Try(std::move(candidate));
 }
@@ -158,8 +158,8 @@ HostTensor* FloatTensor(OwnedProblem& p, int number) {
 }
 
 const HostTensor* FloatTensor(const OwnedProblem& p, int number) {
-  if (number < kTemperature) return number == 0 ? &p.hidden : &p.weight;
-  const auto& tensor = p.*kOptionalTensors[static_cast<size_t>(number - kTemperature)].tensor;
+  if (number < kTemperatureNumber) return number == 0 ? &p.hidden : &p.weight;
+  const auto& tensor = p.*kOptionalTensors[static_cast<size_t>(number - kTemperatureNumber)].tensor;
   return tensor ? &*tensor : nullptr;
 }
 
