@@ -11,7 +11,7 @@ if(Python3_FOUND)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
-          store/carry store/check_dump store/honest store/machine_code store/record store/search store/trees)
+          store/carry store/check_dump store/honest store/limited store/machine_code store/record store/search store/trees)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)

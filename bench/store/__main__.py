@@ -4,6 +4,7 @@
   record        stores what a plumb command says
   campaign      runs a long campaign in pieces and stores it at its end
   honest        runs campaigns of the foreign kernels and stores one result
+  limited       runs campaigns within declared capabilities and stores the shares judged
   split         where the time of a campaign goes
   check_dump    times plumb check on a dump of a real size
   search        compares the search of two builds of plumb
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "split", "check_dump", "search", "carry", "trees", "machine_code")
+COMMANDS = ("record", "campaign", "honest", "limited", "split", "check_dump", "search", "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:

@@ -39,7 +39,7 @@ ROOMS = {
         r"|tests/(fuzz|oracle)/mutants\.cmake|tests/fuzz/honest/.*")),
     # The foreign kernels' plug-ins, without their tests.
     "honest": (["tests/fuzz/honest"], re.compile(
-        r".*/((arithmetic|kernel|products|softmax)\.h|(kernels|operator|plugin|products|softmax)\.cc)"), None),
+        r".*/((arithmetic|kernel|products|softmax)\.h|(kernels|limited|operator|plugin|products|softmax)\.cc)"), None),
     "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
     "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "fuzz/campaign/search/palette.h"
+#include "fuzz/target/description.h"
 
 namespace plumbline::fuzz {
 std::optional<int64_t> CampaignOptions::Cases() const {
@@ -32,6 +33,12 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
     io("capabilities", options.capabilities);
     if (options.capabilities.size() != options.targets.size()) {
       io.Wrong("capabilities", "a list as long as targets");
+    }
+    for (const std::string& text : options.capabilities) {
+      std::string error;
+      const std::optional<Json> json = Json::Parse(text, &error);
+      if (!json || !FromJson<Capabilities>(*json, "capabilities", &error))
+        io.Refuse("capabilities: " + error);
     }
   }
   int64_t palette = options.palette.value_or(0);

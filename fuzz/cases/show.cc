@@ -122,6 +122,46 @@ std::string ShowFinding(const Finding& f) {
   return text;
 }
 
+// Returns the name of a key of `extra` as it is shown.
+std::string ShownKey(const std::string& key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kWords = {
+      std::pair<std::string_view, std::string_view>{"also", "also shows"},
+      {"explain", "what may vary"},
+      {"plumb", "written by plumb"},
+      {"repeats", "several runs"},
+      {"shrink", "shrinking"}};
+  for (const auto& [name, words] : kWords) {
+    if (key == name) return std::string(words);
+  }
+  return Printable(key);
+}
+
+std::string ShownValue(const Json& value) {
+  return value.as_string() != nullptr ? Printable(*value.as_string()) : value.Dump();
+}
+
+// Returns a line for each key: texts of a list one below the other, a record as "name value" pairs.
+std::string ShowExtra(const Json& extra) {
+  if (extra.is_null()) return {};
+  if (extra.as_object() == nullptr) return "extra: " + extra.Dump() + "\n";
+  std::string text;
+  for (const auto& [key, value] : *extra.as_object()) {
+    text += ShownKey(key) + ":";
+    if (value.as_array() != nullptr) {
+      for (const Json& line : *value.as_array()) text += "\n    " + ShownValue(line);
+    } else if (value.as_object() != nullptr) {
+      std::vector<std::string> pairs;
+      for (const auto& [name, each] : *value.as_object())
+        pairs.push_back(Printable(name) + " " + ShownValue(each));
+      text += " " + Joined(pairs);
+    } else {
+      text += " " + ShownValue(value);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Show(const Case& c) {
@@ -141,8 +181,7 @@ std::string Show(const Case& c) {
     const int64_t row = (name == "weight") == by_vocab ? c.finding.row : -1;
     if (tensor != nullptr) ShowTensor(name, *tensor, row, column, &out);
   });
-  if (!c.extra.is_null()) out += "extra: " + c.extra.Dump(2) + "\n";
-  return out;
+  return out + ShowExtra(c.extra);
 }
 
 }  // namespace plumbline::fuzz

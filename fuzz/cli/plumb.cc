@@ -53,7 +53,9 @@ int Main(int argc, char** argv) {
       "input\n"
       "that shows a defect; a vacuous element is one whose bound allows any value; the arbiter "
       "computes\n"
-      "again at 1280 bits; a mutant is our operator with one defect planted. fuzz/README.md has all.\n"
+      "again at 1280 bits; a mutant is our operator with one defect planted; a bucket holds findings\n"
+      "that look like one cause; cells are coarse kinds of results, of which a search wants new ones;\n"
+      "slips are cases that failed in another way while one was shrunk. fuzz/README.md has all.\n"
       "\n"
       "Exit status: 0 clean, 1 findings, 2 usage, 3 fault of the harness, 4 target unavailable,\n"
       "5 interrupted, 6 suspect or thin. `plumb COMMAND --help` explains a command.");

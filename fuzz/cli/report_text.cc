@@ -284,11 +284,14 @@ std::string FindingBlock(const RankedFinding& ranked, int64_t number, std::strin
 std::string NotesText(const CampaignSummary& summary) {
   std::string text;
   text += KnownText(summary);
+  if (!summary.wrong_slips.empty() || !summary.suspect_slips.empty()) {
+    text += "slips/ holds smaller cases that failed in another way while a finding was shrunk; no drawn case shows them:\n";
+  }
   for (const std::string& file : summary.wrong_slips) {
-    text += "wrong, seen while another finding was shrunk: " + file + "\n";
+    text += "    wrong: " + file + "\n";
   }
   for (const std::string& file : summary.suspect_slips) {
-    text += "suspect, seen while another finding was shrunk: " + file + "\n";
+    text += "    suspect: " + file + "\n";
   }
   for (const std::string& line : summary.unreadable) text += "not replayed: " + line + "\n";
   return text;

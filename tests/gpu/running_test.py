@@ -112,6 +112,19 @@ echo '{"mutants": [{}], "killed": 1, "lines": [{"verdict": "held"}]}'
                          {"probe": "passed", "mutants": "passed"}, said)
         self.assertEqual(self.accept("--at-once", "0")[0], 2)
 
+    # Fails if two stages that need most of the device's memory run together.
+    def test_those_that_need_much_memory_take_turns(self):
+        for name in ["plumb", "cuda_tests", "hopper_tests", "oracle_tests", "fuzz_tests"]:
+            self.write(f"stage/bin/{name}", """#!/bin/bash
+here=$(dirname "$0")
+mkdir "$here/busy" || echo "$0 beside another" >>"$here/calls"
+sleep 0.2
+rmdir "$here/busy"
+""", 0o755)
+        self.manifest()
+        self.accept("--stages", "small,tests", "--at-once", "2", "--minutes", "1")
+        self.assertEqual(self.calls(), [])
+
     # Fails if a step that has passed runs again, or a stage that was not asked for runs.
     def test_what_passed_is_not_run_again(self):
         self.assertEqual(self.accept("--stages", "corpus")[0], 5)  # the other stages are left

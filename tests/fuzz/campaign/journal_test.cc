@@ -210,6 +210,21 @@ TEST_F(JournalTest, DamageElsewhereIsRefusedAndNamesTheLine) {
   }
 }
 
+// Fails if a campaign goes on with capabilities that cannot be read as if its targets could do all.
+TEST_F(JournalTest, CapabilitiesThatAreNoneAreRefused) {
+  CampaignOptions options = Options();
+  options.capabilities = {"{}", "{\"vocab_multiple\":8}"};
+  ASSERT_TRUE(Journal::Create(work_.path(), options, &error_)) << error_;
+  ReadAll();
+  EXPECT_EQ(state_.options.capabilities, options.capabilities);
+  std::string text = Slurp(File());
+  const size_t at = text.find("vocab_multiple");
+  ASSERT_NE(at, text.npos);
+  std::ofstream(File(), std::ios::trunc) << text.replace(at, 5, "Vocab");
+  EXPECT_FALSE(Open());
+  EXPECT_NE(error_.find("Vocab_multiple"), std::string::npos) << error_;
+}
+
 // Fails if a campaign is written over another, or if two supervisors share one journal.
 TEST_F(JournalTest, AFolderHoldsOneCampaignAndOneWriter) {
   auto journal = Create();

@@ -6,7 +6,8 @@
 //   LIMITED_CAPABILITIES  JSON, its capabilities [{}]
 //   LIMITED_COMPILE_MS    the first call of each shape in a process takes so long; others take 5 ms
 //   LIMITED_DEFECT        "M,R": logprob is off by one where V mod M is R
-//   LIMITED_LOG           a file that is appended to: "first" or "call" and the milliseconds
+//   LIMITED_LOG           a file that is appended to at each call: "first" if its shape is new and it
+//                         compiles, else "call"; the milliseconds; N, V and H
 
 #include <array>
 #include <chrono>
@@ -75,16 +76,17 @@ const char* Refusal(const plumbline_problem& p, const plumbline_results& r) {
 // Takes the time of a compiler at the first call of a shape.
 void Compile(const plumbline_problem& p) {
   static const int64_t first_ms = std::atoll(Variable("LIMITED_COMPILE_MS", "0").c_str());
-  if (first_ms == 0) return;
   static std::set<std::array<int64_t, 3>> compiled;
-  const bool first =
-      compiled.insert({p.hidden->shape[0], p.hidden->shape[1], p.weight->shape[0]}).second;
-  const int64_t ms = first ? first_ms : 5;
+  const std::array<int64_t, 3> shape = {p.hidden->shape[0], p.weight->shape[0], p.hidden->shape[1]};
+  const bool first = first_ms > 0 && compiled.insert(shape).second;
+  const int64_t ms = first ? first_ms : first_ms > 0 ? 5 : 0;
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   static const std::string log = Variable("LIMITED_LOG", "");
   std::FILE* const file = log.empty() ? nullptr : std::fopen(log.c_str(), "a");
   if (file == nullptr) return;
-  std::fprintf(file, "%s %lld\n", first ? "first" : "call", static_cast<long long>(ms));
+  std::fprintf(file, "%s %lld %lld %lld %lld\n", first ? "first" : "call", static_cast<long long>(ms),
+               static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
+               static_cast<long long>(shape[2]));
   std::fclose(file);
 }
 

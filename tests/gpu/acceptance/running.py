@@ -2,6 +2,7 @@
 """Runs the stages that a machine with a GPU is asked for, from a staged folder, and sums them up."""
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptance import steps
-from acceptance.stages import LIMIT, Context, Step, stages
+from acceptance.stages import LIMIT, MEMORY, Context, Step, stages
 from acceptance.staging import PACKED, say, sha256
 
 
@@ -55,6 +56,7 @@ class Acceptance:
         self.key = hashlib.sha256(
             json.dumps([self.manifest["trees"], self.manifest["files"], found]).encode()).hexdigest()
         self.summary_lock = threading.Lock()
+        self.memory = threading.Lock()
 
     def run(self, wanted: list[str], minutes: float, again: bool, at_once: int) -> int:
         """Runs the stages named, that many at once; the exit status."""
@@ -71,10 +73,11 @@ class Acceptance:
         if before and steps.is_done(before, self.every[name]):
             say(f"{name:11} {before['outcome']} before, in {before['seconds']} s")
             return
-        left = end - time.monotonic()
-        if steps.interrupted or left < 1:
-            return
-        self.run_stage(name, self.every[name], before, left)
+        with self.memory if name in MEMORY else contextlib.nullcontext():
+            left = end - time.monotonic()
+            if steps.interrupted or left < 1:
+                return
+            self.run_stage(name, self.every[name], before, left)
         self.write_summary()
 
     def path(self, name: str) -> Path:

@@ -14,6 +14,8 @@ from acceptance import digests
 LIMIT = 480  # seconds of a stage
 TARGETS = ["cuda", "cuda-portable", "cuda-forward-backward"]
 CANNOT_START = 127  # a shell's status for a command that it does not find
+# Stages of which one runs at a time: together they ran out of the memory of a device of 139 GiB.
+MEMORY = ("small", "tests")
 OWN = ["Repeats", "Batch", "Large"]  # suites of cuda_tests that are stages of their own
 
 
