@@ -5,7 +5,7 @@ Runs campaigns, seed 1, two jobs, on a kernel that is right and can do no more t
 (tests/fuzz/honest/limited.cc), from the release build, and stores bench/results/limited.json.
 
   sets       N cases [2000] for each set of capabilities: each false alone, multiples, and sets as real kernels have
-             them. Of each: the share of its cases that is judged, the verdict, and the calls of the kernel with a large
+             them: the share of their cases that is judged, the verdict, and the calls of the kernel with a large
              vocabulary (131072 or more), a tail (V no multiple of 16, or the last multiples before one of 4096), and
              depth (H of 512 or more).
   compiling  one campaign of M minutes [5] on a kernel that takes 1 s at its first call of each shape and 5 ms after,

@@ -21,6 +21,8 @@ constexpr milliseconds kAmpleDeadline{20'000};
 // The limit of the repeats: fewer must do for a large problem, or for a target that takes seconds to
 // load after it died.
 constexpr milliseconds kRepeatTime{1'000};
+// Where the clock is to have no say. milliseconds::max() overflows when it is compared with nanoseconds.
+constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365);
 
 HostTensor Ones(std::vector<int64_t> shape) {
   HostTensor ones = HostTensor::Zeros(kernel::DType::kF32, std::move(shape));
@@ -54,7 +56,7 @@ Reproduction::Reproduction(const FailingProblem& start, CaseRunner* runner, cons
       signature_(start.finding.Signature()),
       hangs_(start.finding.kind == FindingKind::kHang),
       deadline_(std::min(runner->deadline(), clock || hangs_ ? kCandidateDeadline : kAmpleDeadline)),
-      repeat_time_(clock ? kRepeatTime : milliseconds::max()),
+      repeat_time_(clock ? kRepeatTime : kNoLimit),
       known_({signature_}) {}
 
 bool Reproduction::Note(const Judged& judged) {
