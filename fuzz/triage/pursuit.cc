@@ -56,8 +56,13 @@ class Pursuer {
   Pursued Run();
 
  private:
-  // A part of shrink_time, at most a quarter of it.
-  milliseconds ExplainTime() const { return std::min(options_.explain_time, options_.shrink_time / 4); }
+  // A part of shrink_time. An explanation tries some thirty shapes, each a first call where the target
+  // compiles.
+  milliseconds ExplainTime() const {
+    if (options_.explain_time.count() == 0) return options_.explain_time;
+    return runner_.compiles() ? options_.shrink_time / 2
+                              : std::min(options_.explain_time, options_.shrink_time / 4);
+  }
   void ConfirmSlips();
   Explanation ExplainIt(const OwnedProblem& problem);
   void AddHidden(const OwnedProblem& problem);

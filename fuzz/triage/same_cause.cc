@@ -61,6 +61,9 @@ bool SameExtents(const Sighting& graver, const Sighting& milder, bool strictly) 
   for (const char axis : {'N', 'V', 'H'}) {
     const std::string_view g_own = WordOf(g.rules, axis), g_any = WordOf(g.any_rules, axis);
     const std::string_view m_own = WordOf(m.rules, axis), m_any = WordOf(m.any_rules, axis);
+    // An axis that was not tried, for want of time, contradicts nothing.
+    const bool untried = (g_own.empty() && g_any.empty()) || (m_own.empty() && m_any.empty());
+    if (untried && IsConsequence(milder.finding)) continue;
     const bool unknown = m_any.ends_with(":mixed") || g_any.ends_with(":mixed");
     if (!unknown && ResidueOf(g_any) != ResidueOf(m_any)) return false;
     const auto known = [](std::string_view word, std::string_view own, std::string_view any) {
@@ -81,10 +84,18 @@ bool IsWrongValue(const Finding& finding) {
          severity == Severity::kSuspect;
 }
 
+// True if `suspect` is a suspect value of an output that is wrong in `wrong`.
+bool Follows(const Sighting& suspect, const Sighting& wrong) {
+  const std::string& output = suspect.finding.output;
+  return suspect.finding.suspect && !wrong.finding.suspect && IsWrongValue(wrong.finding) &&
+         !output.empty() && Damages(wrong, output);
+}
+
 }  // namespace
 
 bool SameCause(const Sighting& a, const Sighting& b) {
   const bool shrunk_a = !a.kept->cause.rules.empty(), shrunk_b = !b.kept->cause.rules.empty();
+  if (!(shrunk_a && shrunk_b) && (Follows(a, b) || Follows(b, a))) return true;
   if (!shrunk_a && !shrunk_b) return false;
   if (!shrunk_a || !shrunk_b) {
     const Sighting &known = shrunk_a ? a : b, &seldom = shrunk_a ? b : a;

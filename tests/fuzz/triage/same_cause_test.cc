@@ -45,6 +45,24 @@ TEST(SameCause, OneResidueFailsInTwoWays) {
   EXPECT_TRUE(SameCause(wrong, suspect));
 }
 
+// An output that is wrong is suspect where the bound is wide. Fails if that is a second finding because
+// one of them was not explained, or not along each axis.
+TEST(SameCause, ASuspectValueFollowsAWrongOne) {
+  const Sighting wrong = Stored("bound:lse", kBound, "lse", {"bound:lse"}, {}, "V=1%8", "V=1%8");
+  Sighting suspect =
+      Stored("suspect-bound:lse", kBound, "lse", {"suspect-bound:lse"}, {"suspect-bound:lse"});
+  suspect.kept->cause.rules = suspect.kept->cause.any_rules = {"N:any"};
+  EXPECT_TRUE(SameCause(wrong, suspect));
+  suspect.kept->cause.rules.clear();
+  EXPECT_TRUE(SameCause(suspect, wrong));
+  Sighting unexplained = wrong;
+  unexplained.kept->cause.rules.clear();
+  EXPECT_TRUE(SameCause(unexplained, suspect));
+  suspect.finding.output = "entropy";
+  EXPECT_FALSE(SameCause(wrong, suspect));
+  EXPECT_FALSE(SameCause(unexplained, wrong));
+}
+
 // Fails if a finding joins one that does not damage its output, needs another residue, or an option
 // that the other does not need, though each problem shows the other's signature.
 TEST(SameCause, WhatNeedsMoreIsAnotherCause) {
