@@ -73,7 +73,7 @@ ProbeLine ProbeTensorCore(std::string_view what, bool fp16, int64_t pairs, uint6
   for (int batch = 0; drawn < pairs; ++batch) {
     // A wgmma needs a multiple of 4 tiles.
     const int64_t tiles = std::min(kBatch, (pairs - drawn + 4 * kTile - 1) / (4 * kTile) * 4);
-    const int depth = kProductDepths[batch % std::ssize(kDepths)];
+    const int depth = kProductDepths[batch % std::ssize(kProductDepths)];
     const auto operands = static_cast<size_t>(tiles * kTile * depth);
     const auto results = static_cast<size_t>(tiles * kTile * kTile);
     std::vector<uint16_t> a(operands), b(operands);
