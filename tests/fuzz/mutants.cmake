@@ -15,6 +15,7 @@ target_compile_definitions(harness_mutant_objects PRIVATE PLUMBLINE_HARNESS_DEFE
 target_link_libraries(harness_mutant_objects PRIVATE
   plumbline_flags plumbline::fuzz nlohmann_json::nlohmann_json GTest::gmock)
 plumbline_test_code(harness_mutant_objects)
+plumbline_unity(harness_mutant_objects)
 
 function(plumbline_harness_mutant defect source test)
   set(program harness_mutant_${defect})

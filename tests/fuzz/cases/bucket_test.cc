@@ -16,9 +16,9 @@ namespace plumbline::fuzz {
 namespace {
 
 using kernel::DType;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // One row of H = 1: the logits are the weights.
 OwnedProblem Row(const std::vector<float>& logits, int64_t label) {
@@ -95,7 +95,7 @@ TEST(Bucket, BehaviourJoinsOutputsAndPartsCauses) {
             logprob);
   EXPECT_NE(BucketOf(Row({0}, 0), On("lse", 0), {{"bound:lse"}, tail.rules}), logprob);
   // The finding's own signature belongs to the key even if it was not seen again.
-  EXPECT_THAT(BucketOf(Row({0}, 0), On("entropy", 0), tail).key, testing::StartsWith("bound:entropy+"));
+  EXPECT_THAT(BucketOf(Row({0}, 0), On("entropy", 0), tail).key, ::testing::StartsWith("bound:entropy+"));
 }
 
 // Fails if extents that depend on the values get into the key.

@@ -25,9 +25,9 @@ namespace plumbline::fuzz {
 namespace {
 
 using kernel::ConstTensor;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 OwnedProblem Expanded(const std::string& keys) {
   Recipe recipe;

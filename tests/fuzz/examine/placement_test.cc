@@ -27,7 +27,7 @@ namespace {
 using kernel::ConstTensor;
 using kernel::DType;
 using kernel::Reduction;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Kind = Placement::Damage::Kind;
 
 constexpr int64_t kBand = 256;  // bytes that are guarded on each side at least
@@ -113,7 +113,7 @@ TEST(Placement, InputsAreFoundThroughTheirStrides) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(view.weight.data) % 64, 0u);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(view.labels.data) % 64,
               static_cast<uintptr_t>(layout.label_offset) * 4);
-    EXPECT_THAT(placement.Inspect(), testing::IsEmpty());
+    EXPECT_THAT(placement.Inspect(), ::testing::IsEmpty());
   }
 }
 
@@ -136,13 +136,13 @@ TEST(Placement, VectorsHaveTheirOwnStrides) {
       EXPECT_EQ((*output)->stride[0], 2);
       placement.Poison(0);
       for (int64_t i = 0; i < 3; ++i) static_cast<float*>((*output)->data)[2 * i] = 1;
-      EXPECT_THAT(placement.Inspect(), testing::IsEmpty());
+      EXPECT_THAT(placement.Inspect(), ::testing::IsEmpty());
       static_cast<float*>((*output)->data)[1] = 1;
       EXPECT_EQ(Lines(placement, Kind::kGuardBand).size(), 1U);
     }
     placement.Poison(0);
     Bytes(view.temperature->data)[5] ^= std::byte{1};
-    EXPECT_THAT(Lines(placement, Kind::kGuardBand), testing::ElementsAre(HasSubstr("temperature")));
+    EXPECT_THAT(Lines(placement, Kind::kGuardBand), ::testing::ElementsAre(HasSubstr("temperature")));
   }
 }
 
@@ -185,7 +185,7 @@ TEST(Placement, EmptyTensors) {
       Placement placement(p);
       EXPECT_NE(placement.problem().hidden.data, nullptr);
       EXPECT_NE(placement.results().grad_weight->data, nullptr);
-      EXPECT_THAT(placement.Inspect(), testing::IsEmpty());
+      EXPECT_THAT(placement.Inspect(), ::testing::IsEmpty());
       static_cast<std::byte*>(placement.results().grad_weight->data)[0] ^= std::byte{1};
       EXPECT_EQ(Lines(placement, Kind::kGuardBand).size(), v * h == 0 ? 1u : 0u);
     }
@@ -309,7 +309,7 @@ TEST(Placement, EveryForbiddenByteIsSeen) {
                                               std::to_string(at) + " ("));
       }
       placement.Poison(at & 1);
-      ASSERT_THAT(placement.Inspect(), testing::IsEmpty());
+      ASSERT_THAT(placement.Inspect(), ::testing::IsEmpty());
     }
   }
 }
@@ -336,14 +336,14 @@ TEST(Placement, WrittenInputsAreSeen) {
       const auto size = static_cast<int64_t>(kernel::SizeOf(input.tensor.dtype));
       for (const int64_t at : {int64_t{0}, (input.last + 1) * size - 1}) {
         Bytes(input.tensor.data)[at] ^= std::byte{0x80};
-        EXPECT_THAT(Lines(placement, Kind::kInputWritten), testing::ElementsAre(HasSubstr(input.name)));
-        EXPECT_THAT(Lines(placement, Kind::kGuardBand), testing::IsEmpty());
+        EXPECT_THAT(Lines(placement, Kind::kInputWritten), ::testing::ElementsAre(HasSubstr(input.name)));
+        EXPECT_THAT(Lines(placement, Kind::kGuardBand), ::testing::IsEmpty());
         placement.Poison(0);
       }
       for (const int64_t at : {int64_t{-1}, (input.last + 1) * size}) {
         Bytes(input.tensor.data)[at] ^= std::byte{0x80};
-        EXPECT_THAT(Lines(placement, Kind::kGuardBand), testing::ElementsAre(HasSubstr(input.name)));
-        EXPECT_THAT(Lines(placement, Kind::kInputWritten), testing::IsEmpty());
+        EXPECT_THAT(Lines(placement, Kind::kGuardBand), ::testing::ElementsAre(HasSubstr(input.name)));
+        EXPECT_THAT(Lines(placement, Kind::kInputWritten), ::testing::IsEmpty());
         placement.Poison(1);
       }
       ExpectSame(view.hidden, p.hidden);
@@ -358,13 +358,13 @@ TEST(Placement, DamageNamesTheByte) {
   auto* hidden = Bytes(placement.problem().hidden.data);
   hidden[1] = std::byte{0x77};
   EXPECT_THAT(Lines(placement, Kind::kInputWritten),
-              testing::ElementsAre("hidden: byte +1 (line 0) holds 0x77, was 0x3f"));  // 1.0 is 0x3f80
+              ::testing::ElementsAre("hidden: byte +1 (line 0) holds 0x77, was 0x3f"));  // 1.0 is 0x3f80
   // Both kinds at once, one line each.
   hidden[-2] = std::byte{0x77};
-  EXPECT_THAT(Lines(placement, Kind::kInputWritten), testing::SizeIs(1));
+  EXPECT_THAT(Lines(placement, Kind::kInputWritten), ::testing::SizeIs(1));
   EXPECT_THAT(
       Lines(placement, Kind::kGuardBand),
-      testing::ElementsAre(HasSubstr("hidden: byte -2 (2 bytes before its first element) holds 0x77")));
+      ::testing::ElementsAre(HasSubstr("hidden: byte -2 (2 bytes before its first element) holds 0x77")));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ RC_GTEST_PROP(RecipeTest, ParseInvertsFormat, ()) {
   RC_ASSERT(Format(parsed) == line);
 }
 
-Recipe Parsed(std::string_view line) {
+Recipe RecipeOf(std::string_view line) {
   Recipe recipe;
   recipe.seed = 77;  // must not survive: the line says everything
   std::string error;
@@ -73,8 +73,8 @@ Recipe Parsed(std::string_view line) {
 
 // Fails if a key that is left out keeps what was there instead of its default.
 TEST(RecipeTest, VersionAloneIsTheDefaults) {
-  EXPECT_EQ(Parsed("v1"), Recipe{});
-  EXPECT_EQ(Parsed("  v1  "), Recipe{});
+  EXPECT_EQ(RecipeOf("v1"), Recipe{});
+  EXPECT_EQ(RecipeOf("  v1  "), Recipe{});
 }
 
 // Fails when the grammar drifts from its documentation: this is the header's line, field by field.
@@ -83,7 +83,7 @@ TEST(RecipeTest, DocumentedLine) {
       "v1 regime=common-offset seed=9f3c dtype=bf16 n=3 v=129 h=8 values=offset exp=16 labels=random "
       "label_dtype=int64 grads=random entropy_grads=none reduction=none temperature=1 "
       "temperature_per_row=0 layout=vocab-major pad=0 grad_stride=1 fp32_grads=0";
-  const Recipe recipe = Parsed(line);
+  const Recipe recipe = RecipeOf(line);
   EXPECT_EQ(recipe.regime, "common-offset");
   EXPECT_EQ(recipe.seed, 0x9f3cu);
   EXPECT_EQ(recipe.dtype, DType::kBf16);
@@ -103,12 +103,12 @@ TEST(RecipeTest, DocumentedLine) {
 
 // Fails if keys must stand in one order, or decimal temperatures are read as hexadecimal or not at all.
 TEST(RecipeTest, OtherSpellings) {
-  EXPECT_EQ(Parsed("v1 h=2 n=5").n, 5);
-  EXPECT_EQ(Parsed("v1 temperature=0.5").temperature, 0.5F);
-  EXPECT_EQ(Parsed("v1 temperature=10").temperature, 10);
-  EXPECT_EQ(Parsed("v1 temperature=0x1p+4").temperature, 16);
-  EXPECT_EQ(Parsed("v1 seed=ffffffffffffffff").seed, ~uint64_t{0});
-  EXPECT_TRUE(Parsed("v1 layout=hidden-major").hidden_major);
+  EXPECT_EQ(RecipeOf("v1 h=2 n=5").n, 5);
+  EXPECT_EQ(RecipeOf("v1 temperature=0.5").temperature, 0.5F);
+  EXPECT_EQ(RecipeOf("v1 temperature=10").temperature, 10);
+  EXPECT_EQ(RecipeOf("v1 temperature=0x1p+4").temperature, 16);
+  EXPECT_EQ(RecipeOf("v1 seed=ffffffffffffffff").seed, ~uint64_t{0});
+  EXPECT_TRUE(RecipeOf("v1 layout=hidden-major").hidden_major);
 }
 
 // One token at a time. Fails if something is accepted, or the refusal does not name the token.
@@ -183,10 +183,10 @@ TEST(RecipeTest, LaterKeysAreWrittenWhereTheyDiffer) {
         "special=plus-inf temperature_spread=2 want=lse rows=reversed label_stride=2 offset=1 "
         "wide=weight temperature_stride=3 output_stride=5"}) {
     const std::string line = Format(Recipe{}) + " " + keys;
-    EXPECT_EQ(Format(Parsed(line)), line);
+    EXPECT_EQ(Format(RecipeOf(line)), line);
   }
   EXPECT_EQ(
-      Format(Parsed("v1 temperature_spread=1 want=grad_weight,grad_hidden,lse,entropy rows=forward "
+      Format(RecipeOf("v1 temperature_spread=1 want=grad_weight,grad_hidden,lse,entropy rows=forward "
                     "label_stride=1 offset=0 wide=none temperature_stride=1 output_stride=1")),
       Format(Recipe{}));
 }
@@ -205,9 +205,9 @@ TEST(RecipeTest, LaterKeysAreRefusedByName) {
 
 // Fails if the limit is exclusive, or pad is counted for n*v.
 TEST(RecipeTest, LargestShapesAreAccepted) {
-  EXPECT_EQ(Parsed("v1 n=16384 v=16384 h=8 pad=100").v, 16384);
-  EXPECT_EQ(Parsed("v1 n=1 v=65536 h=4096").h, 4096);
-  EXPECT_EQ(Parsed("v1 n=65536 v=65536 h=2").n, 65536);
+  EXPECT_EQ(RecipeOf("v1 n=16384 v=16384 h=8 pad=100").v, 16384);
+  EXPECT_EQ(RecipeOf("v1 n=1 v=65536 h=4096").h, 4096);
+  EXPECT_EQ(RecipeOf("v1 n=65536 v=65536 h=2").n, 65536);
 }
 
 }  // namespace

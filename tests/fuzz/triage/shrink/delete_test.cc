@@ -98,7 +98,7 @@ TEST(ShrinkDelete, BatchVariantKeepsTwoRows) {
   };
   const ShrinkResult r = Checked(Busy(300, 40, 30), {"lse", 117, -1}, fails);
   EXPECT_EQ(r.problem.rows(), 2);
-  EXPECT_THAT(Floats(r.problem.hidden), testing::UnorderedElementsAre(0, 1));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::UnorderedElementsAre(0, 1));
   EXPECT_EQ(ValueCount(r.problem), 2 + 1 + 2);
 }
 
@@ -119,7 +119,7 @@ TEST(ShrinkDelete, LabelsFollowTheirEntries) {
     return false;
   };
   const ShrinkResult r = Checked(start, {"logprob", 3, -1}, fails);
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(8, 0, 0));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(8, 0, 0));
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 

@@ -22,11 +22,11 @@ namespace {
 
 using kernel::DType;
 using std::chrono::milliseconds;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr milliseconds kAmple{600'000};
 
@@ -98,7 +98,7 @@ TEST(Explain, SaysWhatFailsInAnotherWay) {
   const ExplainOptions options{.time = kAmple, .tries = {}, .otherwise = [&] { return otherwise; }};
   const Explanation explained = Explain(Plain(1), fails, options);
   EXPECT_THAT(explained.lines,
-              Contains(testing::MatchesRegex(
+              Contains(::testing::MatchesRegex(
                   "V: 1 alone .*; in one way or another fails where V mod 8 is 1 .*")));
   EXPECT_THAT(explained.rules, Contains("V=1"));
   EXPECT_THAT(explained.any_rules, Contains("V=1%8"));
@@ -139,7 +139,7 @@ TEST(Explain, Deterministic) {
   };
   EXPECT_EQ(run(&first), run(&second));
   EXPECT_EQ(first, second);
-  EXPECT_THAT(first, Not(testing::IsEmpty()));
+  EXPECT_THAT(first, Not(::testing::IsEmpty()));
 }
 
 // Fails, or crashes, if an axis is assumed to be non-empty.

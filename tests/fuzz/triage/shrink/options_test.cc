@@ -40,8 +40,8 @@ void ExpectPlainOptions(const OwnedProblem& p) {
 TEST(ShrinkOptionsPass, NothingIsNeeded) {
   const ShrinkResult r = Checked(Busy(9, 8, 7), {}, [](const OwnedProblem&) { return true; });
   ExpectPlainOptions(r.problem);
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(0));
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(0));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(0));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(0));
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 
@@ -64,7 +64,7 @@ TEST(ShrinkOptionsPass, NeededOptionsStay) {
   EXPECT_EQ(r.problem.labels.dtype, DType::kI32);
   EXPECT_EQ(r.problem.ignore_index, -100);
   EXPECT_EQ(r.problem.hidden.dtype, DType::kBf16);
-  EXPECT_THAT(Floats(*r.problem.temperature), testing::ElementsAre(1));
+  EXPECT_THAT(Floats(*r.problem.temperature), ::testing::ElementsAre(1));
 }
 
 // A broadcast gradient is element 0 in every row. Fails if removing the layout changes the gradients
@@ -84,7 +84,7 @@ TEST(ShrinkOptionsPass, BroadcastGradientKeepsItsMeaning) {
   };
   const ShrinkResult r = Checked(start, {}, fails);
   EXPECT_EQ(r.problem.layout.grad_stride, 1);
-  EXPECT_THAT(Floats(*r.problem.grad_logprob), testing::ElementsAre(0, 5, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Floats(*r.problem.grad_logprob), ::testing::ElementsAre(0, 5, 0, 0, 0, 0, 0, 0));
 }
 
 // Under `mean` each row's gradient is -gamma / n, n being the number of rows not ignored. Fails if
@@ -103,7 +103,7 @@ TEST(ShrinkOptionsPass, ReductionLeavesTheSameRowGradients) {
     return p.reduction == Reduction::kNone && p.grad_logprob->GetFloat(0) == -3;
   });
   EXPECT_EQ(r.problem.reduction, Reduction::kNone);
-  EXPECT_THAT(Floats(*r.problem.grad_logprob), testing::ElementsAre(-3));
+  EXPECT_THAT(Floats(*r.problem.grad_logprob), ::testing::ElementsAre(-3));
 }
 
 // Fails if an ignored row is no longer ignored after ignore_index, or the vocabulary under it, changes.
@@ -137,7 +137,7 @@ TEST(ShrinkOptionsPass, DTypeStaysWhereTheFindingNeedsItsBits) {
   EXPECT_EQ(r.problem.hidden.dtype, DType::kF32);
   EXPECT_EQ(ValueCount(r.problem), 3);
   // This is the simplest float in (1, 1.0001): fp16 and bf16 have none.
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(1.0f + 0x1p-20f));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(1.0f + 0x1p-20f));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(ShrinkShapes, FewFirstCallsReachASmallProblem) {
   EXPECT_LE(compiler.first_calls(), Compiles{}.first_calls);
   EXPECT_EQ(r.first_calls, compiler.first_calls());
   EXPECT_LE(ValueCount(r.problem), 32);
-  EXPECT_THAT(Floats(r.problem.weight), testing::Each(0));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::Each(0));
   EXPECT_EQ(r.problem.temperature, std::nullopt);
 }
 

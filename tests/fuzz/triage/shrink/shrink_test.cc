@@ -57,8 +57,8 @@ TEST(Shrink, LargeValueAndRaggedVocabulary) {
   EXPECT_TRUE(r.complete);
   ExpectPlainOptions(r.problem);
   // 4 is simpler than 3.25: it has one significant bit.
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(4));
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(0));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(4));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(0));
   EXPECT_EQ(r.problem.labels.GetInt(0), 0);
 }
 
@@ -208,7 +208,7 @@ TEST(Shrink, EveryTwentiethStepIsAudited) {
     if (!session.Try(Keep(session.best(), Axis::kVocab, kept))) refused.push_back(v);
   }
   // The 40th step was offered with 20 entries. The next one took its place, and was audited too.
-  EXPECT_THAT(refused, testing::ElementsAre(20));
+  EXPECT_THAT(refused, ::testing::ElementsAre(20));
   EXPECT_EQ(accepted, 58);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(session.best().vocab(), 1);

@@ -102,8 +102,8 @@ ShrinkResult Checked(const OwnedProblem& start, const ShrinkHint& hint, const St
   EXPECT_EQ(result.tried, calls);
   EXPECT_EQ(result.accepted, accepted_calls);
   EXPECT_TRUE(result.problem == last);
-  testing::Test::RecordProperty("tried", static_cast<int>(result.tried));
-  testing::Test::RecordProperty("values", static_cast<int>(ValueCount(result.problem)));
+  ::testing::Test::RecordProperty("tried", static_cast<int>(result.tried));
+  ::testing::Test::RecordProperty("values", static_cast<int>(ValueCount(result.problem)));
   return result;
 }
 

@@ -57,8 +57,8 @@ TEST(ShrinkValues, EqualValuesChangeTogether) {
     return false;
   };
   const ShrinkResult r = Checked(start, {"logprob", 0, -1}, fails);
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(2));
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(2));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(2));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(2));
 }
 
 // A value and its opposite cancel, with one between them that keeps all its bits. Fails if groups are
@@ -76,7 +76,7 @@ TEST(ShrinkValues, OppositeValuesChangeTogether) {
            std::any_of(h.begin(), h.end(), [&](float x) { return x > 1.25f && has(-x); });
   };
   const ShrinkResult r = Checked(start, {}, fails);
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(2, kExact, -2));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(2, kExact, -2));
   EXPECT_EQ(r.problem.vocab(), 1);
 }
 
@@ -90,7 +90,7 @@ TEST(ShrinkValues, PairsKeepTheirSum) {
     const std::vector<float> h = Floats(p.hidden);
     return h.size() == 2 && h[0] != 0 && h[1] != 0 && h[0] + h[1] == 8.5f;
   });
-  EXPECT_THAT(Floats(r.problem.hidden), testing::UnorderedElementsAre(0.5f, 8));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::UnorderedElementsAre(0.5f, 8));
 }
 
 // Every value has its own range, and one keeps all its bits. Fails if values change only in groups.
@@ -105,7 +105,7 @@ TEST(ShrinkValues, EachValueGoesAsFarAsItCan) {
     return h.size() == 4 && h[0] > 2.5f && h[0] < 3.5f && h[1] > -7.5f && h[1] < -6.5f && h[2] > 0.3f &&
            h[2] < 0.35f && h[3] == kExact;
   });
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(3, -7, 0.3125f, kExact));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(3, -7, 0.3125f, kExact));
 }
 
 // 2 000 values may be anything but 0, and 64 must stay. Fails if each takes its own tries.
@@ -136,8 +136,8 @@ TEST(ShrinkValues, PowersOfTwoMoveBetweenTensors) {
     return p.rows() == 2 && p.hidden.GetFloat(0) * p.weight.GetFloat(0) == 3 &&
            p.hidden.GetFloat(1) * p.weight.GetFloat(0) == 6;
   });
-  EXPECT_THAT(Floats(r.problem.hidden), testing::ElementsAre(1, 2));
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(3));
+  EXPECT_THAT(Floats(r.problem.hidden), ::testing::ElementsAre(1, 2));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(3));
 }
 
 // Fails if a temperature that scales what matters cannot be folded into hidden.
@@ -163,7 +163,7 @@ TEST(ShrinkValues, CommonOffsetGoes) {
   const ShrinkResult r = Checked(start, {}, [](const OwnedProblem& p) {
     return p.vocab() == 2 && p.weight.GetFloat(1) - p.weight.GetFloat(0) == 5;
   });
-  EXPECT_THAT(Floats(r.problem.weight), testing::ElementsAre(0, 5));
+  EXPECT_THAT(Floats(r.problem.weight), ::testing::ElementsAre(0, 5));
 }
 
 // Only the logits matter, of three rows at least, and no single column makes them. Fails if the only
