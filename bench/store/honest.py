@@ -14,7 +14,6 @@ Exit status: 0 no finding, 1 findings or suspect ones (stored too), 5 interrupte
 
 import argparse
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -95,16 +94,12 @@ def main(words: list[str]) -> int:
     names = kernels()
     if given.cases < len(names) or given.jobs < 1:
         parser.error(f"{given.cases} cases, {given.jobs} jobs: at least {len(names)} and 1 are needed")
-    if not os.access(BUILD / "fuzz/plumb", os.X_OK):
-        raise Refused(f"no {BUILD / 'fuzz/plumb'}; tests/run or fuzz/run builds it")
-    for target in ("plumb", "honest_plugins"):
-        if builds.is_configured(BUILD) and (why := builds.why_not_built(BUILD, ROOT, target)):
-            raise Refused(why)
+    program = builds.release(ROOT, "plumb", "honest_plugins")
     out = ROOT / f"build/campaigns/honest-{given.cases}"
     begin(out)
     about = trees.committed_keys(ROOT, ABOUT)
     with refusing("nothing stored", 3):
-        machine = plumb.machine(BUILD / "fuzz/plumb")
+        machine = plumb.machine(program)
     runs = [campaign(name, cases, out / name, given.jobs) for name, cases in share(given.cases, names).items()]
     stored.write(ROOT / "bench/results/honest-kernels.json", f"python3 bench/store honest {given.cases}", about, machine,
                  cases=sum(each["cases"] for each in runs), judged=sum(each["judged"] for each in runs),

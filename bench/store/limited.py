@@ -19,13 +19,12 @@ or another tree.
 
 import argparse
 import json
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from report.command_line import Refused, refusing
+from report.command_line import refusing
 
 from store import builds, plumb, stored, trees
 
@@ -85,15 +84,10 @@ def campaign(budget: str, environment: dict[str, str], folder: Path) -> tuple[di
     log = folder / "calls"
     log.write_text("", encoding="utf-8")
     plugin = BUILD / "tests/fuzz/honest/limited.so"
-    kept = dict(os.environ)
-    os.environ |= environment | {"LIMITED_LOG": str(log)}
-    try:
-        with refusing("nothing stored", 3):
-            words = ("--budget", budget, "--seed", "1", "--jobs", str(JOBS), "--out", folder / "hunt")
-            _, said = plumb.ask(BUILD / "fuzz/plumb", "fuzz", "--target", f"plugin:{plugin}", *words)
-    finally:
-        os.environ.clear()
-        os.environ |= kept
+    words = ("--budget", budget, "--seed", "1", "--jobs", str(JOBS), "--out", folder / "hunt")
+    with refusing("nothing stored", 3):
+        _, said = plumb.ask(BUILD / "fuzz/plumb", "fuzz", "--target", f"plugin:{plugin}", *words,
+                            environment=environment | {"LIMITED_LOG": str(log)})
     return said, log
 
 
@@ -155,14 +149,10 @@ def main(words: list[str]) -> int:
         parser.error(f"{given.cases} cases, {given.minutes} minutes: both are at least 1")
     if given.only not in (None, "compiling", *sets()):
         parser.error(f"--only {given.only}: there are compiling, {', '.join(sets())}")
-    if not os.access(BUILD / "fuzz/plumb", os.X_OK):
-        raise Refused(f"no {BUILD / 'fuzz/plumb'}; tests/run or fuzz/run builds it")
-    for target in ("plumb", "honest_plugins"):
-        if builds.is_configured(BUILD) and (why := builds.why_not_built(BUILD, ROOT, target)):
-            raise Refused(why)
+    program = builds.release(ROOT, "plumb", "honest_plugins")
     about = trees.committed_keys(ROOT, (*trees.PLUMB, "honest"))
     with refusing("nothing stored", 3):
-        machine = plumb.machine(BUILD / "fuzz/plumb")
+        machine = plumb.machine(program)
     runs = [judged_share(name, can, given.cases) for name, can in sets().items() if given.only in (None, name)]
     jit = compiling(given.minutes) if given.only in (None, "compiling") else None
     if given.only is None:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks plumb, and takes the JSON object that it says last."""
 
+import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from store import stored
 
 
-def ask(plumb: Path, *words: str | Path) -> tuple[int, dict[str, Any]]:
-    """(status, the object that `plumb words… --json` says last); ValueError where it says none."""
-    run = subprocess.run([plumb, *words, "--json"], capture_output=True, check=False)
+def ask(plumb: Path, *words: str | Path, environment: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """(status, the object that `plumb words… --json` says last); ValueError where it says none. `environment` is added
+    to this process's own."""
+    run = subprocess.run([plumb, *words, "--json"], capture_output=True, check=False,
+                         env={**os.environ, **(environment or {})})
     try:
         return run.returncode, stored.last_object(run.stdout.decode(errors="replace"))
     except ValueError as fault:

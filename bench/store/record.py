@@ -14,7 +14,6 @@ the harness, a target that does not load, wrong usage) is not stored, and whatev
 Exit status: that of plumb (0 clean, 1 findings and 6 suspect are stored); 2 usage; 3 what plumb said last is no JSON object.
 """
 
-import os
 import re
 import shlex
 import signal
@@ -49,14 +48,9 @@ def run(program: Path, words: list[str], folder: Path | None) -> tuple[int, str]
 
 def record(name: str, words: list[str], folder: Path | None = None) -> int:
     """Runs plumb in `folder` and stores its result; the exit status. Refused where nothing is stored."""
-    program = ROOT / "build/release/fuzz/plumb"
-    if not os.access(program, os.X_OK):
-        raise Refused(f"no {program}; tests/run or fuzz/run builds it")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         raise Refused(f"NAME '{name}': letters, digits, '.', '_' and '-' alone")
-    build = ROOT / "build/release"
-    if builds.is_configured(build) and (why := builds.why_not_built(build, ROOT, "plumb")):
-        raise Refused(why)
+    program = builds.release(ROOT, "plumb")
     # The keys of the tree as it is now: a campaign may take hours, and its program is in memory.
     about = trees.committed_keys(ROOT)
     with refusing("nothing stored", 3):

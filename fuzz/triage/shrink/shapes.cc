@@ -59,7 +59,7 @@ bool KeepKnownShape(ShrinkSession& session, std::vector<std::array<int64_t, 3>> 
 
 void SpendFirstCalls(ShrinkSession& session, int64_t first_calls) {
   struct Share {
-    int64_t in24;  // what a pass leaves is for those after it
+    int64_t in24;  // first calls of 24; those that a pass leaves are for the next
     std::function<bool()> pass;
   };
   const auto halve = [&](Axis axis) {
