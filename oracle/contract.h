@@ -83,6 +83,10 @@ struct Contract {
   // -sum p ln p, or lse - sum p x with plain_entropy, where each p is formed as `probability` says,
   // from the logits that were summed, and ln p as x - lse or -(t + ln s), never as a logarithm of p.
   bool entropy_of_probabilities = false;
+  // d_logits are G - p sum G, where G are the gradients of the log-probabilities that forward kept, as
+  // autograd of log_softmax and of -sum p ln p forms them. Such a kernel has entropy_of_probabilities
+  // without plain_entropy, recompute_same_bits and kExpOfLse, whatever is said of these.
+  bool log_softmax_backward = false;
 
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw

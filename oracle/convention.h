@@ -2,7 +2,7 @@
 //
 // Conventions: what kernel/OPERATION.md settles although no arithmetic follows from it. A target that
 // does not promise to settle them likewise may follow either side; which one it follows is recorded and
-// is no failure (ERROR-BUDGET.md, "Conventions").
+// is no failure (NON-FINITE.md, "Conventions").
 
 #pragma once
 

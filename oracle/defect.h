@@ -29,6 +29,7 @@ enum class OracleDefect : uint8_t {
   kPlainSumNeverOverflows,  // the overflow of sum e x in lse - (sum e x)/s
   kShortChain,              // the additions of a long chain beside an exact maximum
   kProbabilitiesAddUp,      // the errors of p in -sum p ln p that are common to all p
+  kGradientSumIsExact,      // the errors of sum G, which log_softmax's backward subtracts p times
   kCertificateTooWide,  // forgets nothing: the certificate is granted up to 2^(q + 25), not 2^(q + 24)
   // A bound that is too wide.
   kDoubledLogprob,

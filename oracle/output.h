@@ -26,7 +26,7 @@ constexpr std::string_view Name(Output output) {
 }
 
 // The kinds of requirement that kernel/OPERATION.md has for one element (ERROR-BUDGET.md, "Vacuous and
-// unspecified" and "Non-finite semantics").
+// unspecified"; NON-FINITE.md).
 enum class Expect : uint8_t {
   kFinite,    // |got - value| <= bound + radius
   kPlusZero,  // +0, bit for bit

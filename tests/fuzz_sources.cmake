@@ -90,6 +90,7 @@ set(fuzz_test_sources
   fuzz/support/program.cc
   fuzz/target/contracts_test.cc
   fuzz/target/description_test.cc
+  fuzz/target/device_heap_test.cc
   fuzz/target/target_test.cc
   fuzz/target/views_test.cc
   fuzz/target/why_skipped_test.cc

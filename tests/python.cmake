@@ -11,7 +11,8 @@ if(Python3_FOUND)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
-          store/carry store/check_dump store/honest store/limited store/machine_code store/record store/search store/trees)
+          store/adapters store/carry store/check_dump store/honest store/limited store/machine_code store/planted_triton
+          store/record store/search store/trees)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)
@@ -19,6 +20,36 @@ if(Python3_FOUND)
       ENVIRONMENT "PLUMBLINE_KERNEL_ARCHIVE=$<TARGET_FILE:plumbline_kernel>")
   endforeach()
   add_test(NAME setup_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/setup_test.py)
+  # Targets in Python: the package as it lies in the build, in an interpreter that has what the test needs.
+  if(TARGET plumbline_worker)
+    # The packages that each cannot do without.
+    set(packages_worker numpy)
+    set(packages_api numpy)
+    set(packages_repro numpy mpmath)
+    set(packages_pytest_plugin numpy pytest)
+    set(packages_pages numpy)
+    set(packages_wheel numpy)
+    foreach(name worker api repro pytest_plugin package pages wheel)
+      add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
+        ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
+      set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
+    endforeach()
+    # Those that need PyTorch: in the interpreter that PLUMBLINE_TEST_TORCH names when they run, or tests/run's.
+    set(packages_torch torch numpy)
+    set(packages_triton torch triton liger_kernel)
+    set(packages_adapters torch triton numpy)
+    foreach(name torch triton adapters)
+      add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+        ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
+      set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 900 COST 120)
+    endforeach()
+    foreach(name worker api repro pytest_plugin package pages wheel torch triton adapters)
+      set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
+        ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
+    endforeach()
+    set_tests_properties(python_triton_test PROPERTIES LABELS "slow;torch")
+    set_tests_properties(python_wheel_test PROPERTIES LABELS slow TIMEOUT 3600)  # it builds one
+  endif()
   # Every option of the program is in a page for its users.
   add_test(NAME options_test
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/structure/options_test.py $<TARGET_FILE:plumb>)

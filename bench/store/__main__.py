@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: python3 bench/store COMMAND …     (COMMAND --help says more)
 
-  record        stores what a plumb command says
-  campaign      runs a long campaign in pieces and stores it at its end
-  honest        runs campaigns of the foreign kernels and stores one result
-  limited       runs campaigns within declared capabilities and stores the shares judged
-  split         where the time of a campaign goes
-  check_dump    times plumb check on a dump of a real size
-  search        compares the search of two builds of plumb
-  carry         carries speed results over to a tree with the same machine code
-  trees         prints the keys of what stored results are about
-  machine_code  prints the key of a library's main kernels
+  record          stores what a plumb command says
+  campaign        runs a long campaign in pieces and stores it at its end
+  honest          runs campaigns of the foreign kernels and stores one result
+  limited         runs campaigns within declared capabilities and stores the shares judged
+  adapters        runs campaigns on public kernels in Python and stores the shares judged
+  split           where the time of a campaign goes
+  planted-triton  hunts each planted defect of the Triton targets, cold
+  check_dump      times plumb check on a dump of a real size
+  search          compares the search of two builds of plumb
+  carry           carries speed results over to a tree with the same machine code
+  trees           prints the keys of what stored results are about
+  machine_code    prints the key of a library's main kernels
 """
 
 import importlib
@@ -23,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "limited", "split", "check_dump", "search", "carry", "trees", "machine_code")
+COMMANDS = ("record", "campaign", "honest", "limited", "adapters", "split", "planted-triton", "check_dump", "search",
+            "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:
@@ -33,7 +36,7 @@ def main(words: list[str]) -> int:
     if not words or words[0] not in COMMANDS:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    command = importlib.import_module(f"store.{words[0]}")
+    command = importlib.import_module(f"store.{words[0].replace('-', '_')}")
     if words[1:2] in HELP:
         print(command.__doc__.strip())
         return 0

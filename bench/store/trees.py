@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, honest, corpus, cmake
+"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, honest, python, corpus,
+cmake
 
 Keys of what a stored result is about: a hash of the files that count, room by room.
 
@@ -40,6 +41,8 @@ ROOMS = {
     # The foreign kernels' plug-ins, without their tests.
     "honest": (["tests/fuzz/honest"], re.compile(
         r".*/((arithmetic|kernel|products|softmax)\.h|(kernels|limited|operator|plugin|products|softmax)\.cc)"), None),
+    # The package of targets in Python, and what public kernels are called by.
+    "python": (["fuzz/python/plumbline", "bench/store/adapted"], re.compile(r".*\.py"), None),
     "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
     "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),
 }
@@ -50,7 +53,7 @@ C_FAMILY = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h")
 TOKEN = re.compile(rb"""R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'[^'\\\n]*'|'(?:\\[^\n]{1,8}?|[^'\\\n])'"""
                    rb"""|//(?:\\\n|[^\n])*|/\*.*?\*/|\s+""", re.DOTALL)
 PLUMB = ("kernel", "oracle", "fuzz")  # what a result of `plumb` is about
-ACCEPTANCE = tuple(room for room in ROOMS if room != "honest")  # what the GPU acceptance is about
+ACCEPTANCE = tuple(room for room in ROOMS if room not in ("honest", "python"))  # what the GPU acceptance is about
 
 
 def git(root: Path, *words: str) -> str:

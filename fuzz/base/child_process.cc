@@ -57,7 +57,6 @@ pid_t Spawn(ChildSpec spec, int log, std::string* error) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
 
-  spec.words.insert(spec.words.end(), {"--parent", std::to_string(getpid())});
   std::vector<char*> argv;
   for (std::string& word : spec.words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -82,7 +81,9 @@ bool ChildProcess::Start(ChildSpec spec, std::string* error) {
     return false;
   }
   log_mark_ = std::max<int64_t>(0, lseek(log_, 0, SEEK_END));
-  pid_ = Spawn(std::move(spec), log_, error);
+  spec.words.insert(spec.words.end(), {"--parent", std::to_string(getpid())});
+  if (spec.fork) pid_ = spec.fork(spec.words, log_, spec.shared);
+  if (pid_ < 0) pid_ = Spawn(std::move(spec), log_, error);
   return pid_ >= 0;
 }
 
@@ -129,6 +130,9 @@ void ChildProcess::Kill() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
   while (!Reap(0)) {
+  }
+  // A process that inherits orphans (PR_SET_CHILD_SUBREAPER) has those of the group to reap as well.
+  while (waitpid(-pid_, nullptr, WNOHANG) > 0) {
   }
   pid_ = -1;
 }

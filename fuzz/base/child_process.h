@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ struct ChildSpec {
   // it passes log_limit bytes, so a target cannot fill the disk.
   std::filesystem::path log{};
   int64_t log_limit = int64_t{1} << 20;
+  // Makes the child in another way, with these words and descriptors, as a child of this process that
+  // leads its own process group. Not set, or if it returns -1: posix_spawn.
+  std::function<pid_t(const std::vector<std::string>& words, int log, int shared)> fork{};
 };
 
 // How a child ended.

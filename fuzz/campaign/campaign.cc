@@ -48,7 +48,7 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
 // What this target may do without a verdict, if its contract is not its own or leaves keys out.
 std::vector<std::string> NotShownOf(const std::string& target, const Description& description) {
   const bool own = SplitTarget(target).second.empty() && !description.assumptions.any();
-  return own ? std::vector<std::string>() : NotShown(description);
+  return own ? description.cannot_show : NotShown(description);
 }
 
 // Says that a resumed campaign has no budget left; empty if it has. What was in flight runs again, and
@@ -118,10 +118,8 @@ std::vector<TargetDraws> DrawsOf(const CampaignOptions& options) {
   std::vector<TargetDraws> draws;
   for (const std::string& text : options.capabilities) {
     std::string ignored;  // CapabilitiesIn has written it
-    const std::optional<Json> json = Json::Parse(text, &ignored);
-    const auto can = json ? FromJson<Capabilities>(*json, "capabilities", &ignored) : std::nullopt;
-    draws.emplace_back(can.value_or(Capabilities{}), RegimesOf(options), options.seed,
-                       options.palette.value_or(0));
+    draws.emplace_back(ParseCapabilities(text, &ignored).value_or(Capabilities{}), RegimesOf(options),
+                       options.seed, options.palette.value_or(0));
   }
   return draws;
 }

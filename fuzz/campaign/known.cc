@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
-#include "fuzz/base/json.h"
-#include "fuzz/base/regular_file.h"
+#include "fuzz/base/record_file.h"
 #include "fuzz/examine/result.h"
 
 namespace plumbline::fuzz {
@@ -102,20 +101,13 @@ std::string KnownFinding::Name() const {
 
 std::optional<std::vector<KnownFinding>> ReadKnown(const std::filesystem::path& path,
                                                    std::string* error) {
-  const std::optional<std::string> text = ReadRegular(path, kMostBytes, error);
-  if (!text) return std::nullopt;
-  const std::string where = path.string() + ": ";
-  const std::optional<Json> json = Json::Parse(*text, error);
-  std::optional<KnownFile> file;
-  if (json) file = FromJson<KnownFile>(*json, "file", error);
-  if (!file) {
-    *error = where + *error;
-    return std::nullopt;
-  }
+  std::optional<KnownFile> file = ReadRecord<KnownFile>(path, kMostBytes, "file", error);
+  if (!file) return std::nullopt;
   std::set<std::string> names;
   for (size_t i = 0; i < file->known.size(); ++i) {
     if (names.insert(file->known[i].Name()).second) continue;
-    *error = where + "file.known[" + std::to_string(i) + "] names " + file->known[i].Name() + " again";
+    *error = path.string() + ": file.known[" + std::to_string(i) + "] names " + file->known[i].Name() +
+             " again";
     return std::nullopt;
   }
   return std::move(file->known);

@@ -36,9 +36,7 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
     }
     for (const std::string& text : options.capabilities) {
       std::string error;
-      const std::optional<Json> json = Json::Parse(text, &error);
-      if (!json || !FromJson<Capabilities>(*json, "capabilities", &error))
-        io.Refuse("capabilities: " + error);
+      if (!ParseCapabilities(text, &error)) io.Refuse("capabilities: " + error);
     }
   }
   int64_t palette = options.palette.value_or(0);

@@ -51,19 +51,26 @@ struct CampaignOptions : CaseOptions {
   std::vector<KnownFinding> known;
 
   std::filesystem::path out;
-  bool resume = false;                            // continue the campaign in `out`
-  int jobs = 0;                                   // cases at the same time; 0: one per hardware thread
-  std::chrono::milliseconds shrink_time{30'000};  // at most, for each finding
-  std::optional<int64_t> shrink_tries;            // limits each finding in place of the time
-  int64_t worker_memory = int64_t{4} << 30;       // bytes that a worker may allocate; 0: no limit
-  int64_t least_free = int64_t{64} << 20;         // bytes free in `out` below which the campaign ends
+  bool resume = false;  // continue the campaign in `out`
+  int jobs = 0;         // cases at the same time; 0: one per hardware thread
+  // Limits for one finding, the second where a target compiles for each shape: an explanation tries
+  // some sixty shapes.
+  std::chrono::milliseconds shrink_time{30'000}, compiling_shrink_time{120'000};
+  std::optional<int64_t> shrink_tries;       // limits each finding in place of the time
+  int64_t worker_memory = int64_t{4} << 30;  // bytes that a worker may allocate; 0: no limit
+  int64_t least_free = int64_t{64} << 20;    // bytes free in `out` below which the campaign ends
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
   std::string started;  // UTC, of the campaign's first run
 
+  // True if a target compiles for each shape, as far as is known: not before the campaign has begun.
+  bool Compiles() const { return palette.value_or(0) > 0; }
   // Returns WorkerSpec::first_call.
   std::chrono::milliseconds FirstCall() const {
-    return palette.value_or(0) > 0 ? first_call_timeout : std::chrono::milliseconds(0);
+    return Compiles() ? first_call_timeout : std::chrono::milliseconds(0);
+  }
+  std::chrono::milliseconds GetShrinkTime() const {
+    return Compiles() ? compiling_shrink_time : shrink_time;
   }
   Budget GetBudget() const { return budget.value_or(Budget{}); }
   int64_t GetStopAfter() const { return stop_after.value_or(0); }

@@ -8,13 +8,17 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr int64_t kShare = 3;
+constexpr int64_t kShare = 3, kCompilingShare = 6;
 
 }  // namespace
 
 ShrinkSchedule::ShrinkSchedule(std::optional<milliseconds> budget, milliseconds before, int jobs,
-                               milliseconds most)
-    : budget_(budget), before_(before), jobs_(jobs), most_(most) {}
+                               milliseconds most, bool compiles)
+    : budget_(budget),
+      before_(before),
+      jobs_(jobs),
+      most_(most),
+      share_(compiles ? kCompilingShare : kShare) {}
 
 std::optional<ShrinkSchedule::milliseconds> ShrinkSchedule::Begin(milliseconds elapsed, int64_t waiting,
                                                                   bool hunting) {
@@ -23,8 +27,8 @@ std::optional<ShrinkSchedule::milliseconds> ShrinkSchedule::Begin(milliseconds e
   milliseconds time = most_;
   if (budget_ && !always) {
     const milliseconds used = spent_ + granted_;
-    const milliseconds left = (*budget_ - before_) * jobs_ / kShare - used;
-    if (hunting && (used > (elapsed - before_) * jobs_ / kShare || left < kLeast)) return std::nullopt;
+    const milliseconds left = (*budget_ - before_) * jobs_ / share_ - used;
+    if (hunting && (used > (elapsed - before_) * jobs_ / share_ || left < kLeast)) return std::nullopt;
     // Half of what is left: the next one is to have some as well.
     const milliseconds share = left / (hunting ? 2 : std::max<int64_t>(waiting, 1));
     time = std::min(most_, std::max(kLeast, share));

@@ -31,10 +31,10 @@ WorkerPool::WorkerPool(const CampaignOptions& options, CampaignState* campaign_s
     : options_(options),
       campaign_state_(*campaign_state),
       interrupt_(interrupt),
-      shrink_schedule_(options.Cases() || options.shrink_tries
-                           ? std::nullopt
-                           : std::optional(options.GetBudget().time),
-                       campaign_state->Elapsed(), options.jobs, options.shrink_time) {
+      shrink_schedule_(
+          options.Cases() || options.shrink_tries ? std::nullopt
+                                                  : std::optional(options.GetBudget().time),
+          campaign_state->Elapsed(), options.jobs, options.GetShrinkTime(), options.Compiles()) {
   const auto targets = static_cast<double>(options.targets.size());
   for (const auto& [target, tally] : campaign_state->Tallies()) cases_before_ += tally.cases;
   for (const Sighting& sighting : campaign_state->AllSightings()) {

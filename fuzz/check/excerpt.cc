@@ -10,7 +10,8 @@ namespace {
 using kernel::ConstTensor;
 using kernel::Tensor;
 
-std::optional<HostTensor> RowsAt(const std::optional<ConstTensor>& from, const std::vector<int64_t>& at) {
+std::optional<HostTensor> RowsAt(const std::optional<ConstTensor>& from,
+                                 const std::vector<int64_t>& at) {
   return from ? std::optional(GatherRows(*from, at)) : std::nullopt;
 }
 
@@ -32,7 +33,7 @@ std::optional<ConstTensor> View(const std::optional<HostTensor>& tensor) {
   return tensor ? std::optional(tensor->View()) : std::nullopt;
 }
 
-std::optional<Tensor> ViewOf(const std::optional<HostTensor>& tensor) {
+std::optional<Tensor> ResultView(const std::optional<HostTensor>& tensor) {
   return tensor ? std::optional(AsResult(tensor->View())) : std::nullopt;
 }
 
@@ -69,10 +70,10 @@ kernel::Problem DumpExcerpt::problem() const {
 
 kernel::Results DumpExcerpt::results() const {
   kernel::Results r;
-  r.logprob = ViewOf(logprob);
-  r.entropy = ViewOf(entropy);
-  r.lse = ViewOf(lse);
-  r.grad_hidden = ViewOf(grad_hidden);
+  r.logprob = ResultView(logprob);
+  r.entropy = ResultView(entropy);
+  r.lse = ResultView(lse);
+  r.grad_hidden = ResultView(grad_hidden);
   return r;
 }
 

@@ -10,13 +10,18 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fuzz/base/fp_environment.h"
 #include "fuzz/examine/device_run.h"
 #include "fuzz/problem/values.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/target.h"
+#include "fuzz/worker/command.h"
 #include "kernel/dtype.h"
 #include "oracle/output.h"
 #include "oracle/verdict/verdict.h"
@@ -165,14 +170,19 @@ DumpRun::DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::a
   size_ = Place(nullptr, &results_);
   const int shared = Share();
   ChildProcess child;
-  const bool started =
-      memory_ != nullptr &&
-      child.Start(
-          {.program = spec.program,
-           .words = {"plumb", "check-worker", "--target", spec.target, "--dump", spec.dump.string(),
-                     "--rows", std::to_string(spec.rows), "--seed", std::to_string(spec.seed)},
-           .shared = shared},
-          &what_);
+  std::optional<WorkerCommand> command = CommandFor(spec.target, spec.program, &what_);
+  bool started = false;
+  if (memory_ != nullptr && command) {
+    std::vector<std::string> words = std::move(command->words);
+    for (const std::string& word :
+         {std::string("check-worker"), std::string("--target"), spec.target, std::string("--dump"),
+          spec.dump.string(), std::string("--rows"), std::to_string(spec.rows), std::string("--seed"),
+          std::to_string(spec.seed)}) {
+      words.push_back(word);
+    }
+    started = child.Start(
+        {.program = std::move(command->program), .words = std::move(words), .shared = shared}, &what_);
+  }
   if (shared >= 0) close(shared);
   if (!started) return;
   Place(memory_, &results_);

@@ -7,9 +7,8 @@
 #include "fuzz/check/diagnosis.h"
 #include "fuzz/check/report.h"
 #include "fuzz/examine/second_opinion.h"
-#include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
-#include "fuzz/target/target.h"
+#include "fuzz/target/description.h"
 #include "fuzz/worker/case_runner.h"
 
 namespace plumbline::fuzz {
@@ -45,10 +44,13 @@ bool CheckSession::ReadContract() {
     contract_name_ = options_.contract.empty() ? "a black box" : held->name;
     description_ = held->description;
   } else {
-    const std::unique_ptr<Target> target = LoadTarget(target_, &error);
-    if (!target) return Fail(ExitStatus::kUnavailable, error);
+    // A worker is asked, because loading a foreign target runs its code.
+    CaseRunner runner({.target = target_, .program = options_.program}, options_.timeout, &interrupt_);
+    if (!runner.Ready(&error)) return Fail(ExitStatus::kUnavailable, error);
+    const auto description = ParseDescription(runner.hello().description, &error);
+    if (!description) return Fail(ExitStatus::kFault, "description: " + error);
     contract_name_ = target_;
-    description_ = target->description();
+    description_ = *description;
   }
   return true;
 }

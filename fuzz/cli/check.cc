@@ -79,6 +79,7 @@ void AddCheck(CommandLine* line) {
       "whose contract holds [a black box's], and what is run where there is no output [host]; may be "
       "given several times");
   sub->add_flag("--run", options->run, "run the target even where the dump holds outputs");
+  AddPython(sub);
   sub->add_option("--contract", options->contract,
                   "whose bounds hold: a named contract (`plumb targets`), or a target's description as "
                   "JSON");

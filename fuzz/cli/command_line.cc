@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/cli/command_line.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "fuzz/target/contracts.h"
+#include "fuzz/worker/command.h"
 
 namespace plumbline::fuzz {
 
@@ -24,6 +26,12 @@ CLI::App* CommandLine::AddHidden(const std::string& name, std::function<int()> c
 
 void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout) {
   AddParsed(app, "--case-timeout", timeout, ParseTime, "a case that takes longer is a hang [20s]");
+}
+
+void AddPython(CLI::App* app) {
+  app->add_option_function<std::string>(
+      "--python", [](const std::string& path) { setenv(kPythonVariable, path.c_str(), 1); },
+      "the interpreter that runs a target python:MODULE:FUNCTION [the active environment's]");
 }
 
 CLI::Option* AddContract(CLI::App* app, std::string* contract) {

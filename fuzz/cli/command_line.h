@@ -56,6 +56,9 @@ CLI::Option* AddParsed(CLI::App* app, const std::string& name, Value* value,
 // Adds --case-timeout to a command that runs stored cases.
 void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout);
 
+// Adds --python to a command that runs targets: the interpreter for those in Python.
+void AddPython(CLI::App* app);
+
 // Adds --contract: a named contract, or the path of a description that ends in .json.
 CLI::Option* AddContract(CLI::App* app, std::string* contract);
 

@@ -232,7 +232,7 @@ CLI::Option* AddLimits(CLI::App* sub, CampaignOptions* options) {
   AddParsed(sub, "--case-timeout", &options->case_timeout, ParseTime,
             "a case that takes longer is a hang [20s; of production size 120s]");
   sub->add_option("--shrink-tries", options->shrink_tries,
-                  "limits shrinking by tries a finding, in place of a third of the time")
+                  "limits shrinking by tries a finding, in place of the time")
       ->check(CLI::NonNegativeNumber);
   CLI::Option* palette = sub->add_option("--palette", options->palette,
                                          "shapes for a target that compiles for each; 0: any [by the "
@@ -274,9 +274,10 @@ void AddFuzz(CommandLine* line) {
                 });
   auto* targets = sub->add_option(
       "--target", options->targets,
-      "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, mutant:NAME or "
-      "plugin:PATH.so; may be repeated; see `plumb targets`");
+      "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, mutant:NAME, "
+      "plugin:PATH.so or python:MODULE:FUNCTION; may be repeated; see `plumb targets`");
   targets->allow_extra_args(false);
+  AddPython(sub);
   CLI::Option* held_to = AddContract(sub, contract.get());
   AddParsed(sub, "--budget", &options->budget, ParseBudget,
             "90s, 10m, 2h or 5000cases (for each target) [60s]");

@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/base/fields.h"
-#include "fuzz/base/regular_file.h"
+#include "fuzz/base/record_file.h"
 #include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/search/palette.h"
 #include "fuzz/cases/corpus.h"
@@ -69,17 +68,9 @@ void Fields(FieldVisitor& io, GateSettings& settings) {
 bool ReadSettings(GateSettings* settings, std::string* error) {
   std::error_code code;
   if (!fs::exists(kSettings, code)) return true;
-  const std::optional<std::string> text = ReadRegular(kSettings, uint64_t{1} << 16, error);
-  if (!text) return false;
-  const std::optional<Json> json = Json::Parse(*text, error);
-  std::optional<GateSettings> read;
-  if (json) read = FromJson<GateSettings>(*json, "gate", error);
-  if (read) {
-    *settings = *read;
-    return true;
-  }
-  *error = std::string(kSettings) + ": " + *error;
-  return false;
+  const auto read = ReadRecord<GateSettings>(kSettings, uint64_t{1} << 16, "gate", error);
+  if (read) *settings = *read;
+  return read.has_value();
 }
 
 class Gate {
@@ -248,6 +239,7 @@ void AddGate(CommandLine* line) {
   AddContract(sub, &options->contract);
   sub->add_option("--corpus", options->corpus,
                   "stored cases, replayed first [.plumbline/corpus, or corpus, if there is one]");
+  AddPython(sub);
   sub->add_option("--cases", options->cases, "drawn cases after them [2000]")
       ->check(CLI::Range(int64_t{0}, kMostCases));
   AddParsed(sub, "--seed", &options->seed, ParseSeed,

@@ -188,6 +188,7 @@ void AddMerge(CommandLine* line) {
   sub->add_option("--per-bucket", options->per_bucket, "cases kept of one cause on one target [3]")
       ->check(CLI::PositiveNumber);
   AddCaseTimeout(sub, &options->case_timeout);
+  AddPython(sub);
 }
 
 }  // namespace plumbline::fuzz

@@ -41,7 +41,8 @@ ExitStatus CommandPluginFlags(const Console& console) {
   }
   std::string flags = "-I" + folder.string();
   const char* const conda = std::getenv("CONDA_PREFIX");
-  if (!Holds("/usr/include", kDlpack) && !Holds("/usr/local/include", kDlpack)) {
+  if (!Holds(folder, kDlpack) && !Holds("/usr/include", kDlpack) &&
+      !Holds("/usr/local/include", kDlpack)) {
     if (conda != nullptr && Holds(fs::path(conda) / "include", kDlpack)) {
       flags += " -I" + std::string(conda) + "/include";
     } else {

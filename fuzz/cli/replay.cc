@@ -181,6 +181,7 @@ void AddReplay(CommandLine* line) {
   sub->add_option("path", options->paths, "case files, or folders of them")->required();
   sub->add_option("--target", options->target, "instead of the target that each case names");
   AddCaseTimeout(sub, &options->case_timeout);
+  AddPython(sub);
   sub->add_flag("--update", options->update,
                 "write states that changed: new, confirmed, fixed, regression (corpus/README.md)");
   sub->add_option("--junit", options->junit, "write the results to this file as JUnit XML");

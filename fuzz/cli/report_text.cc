@@ -63,7 +63,7 @@ std::string Coverage(const std::string& target, const CoverageReport& report, do
     text +=
         Text("\n%s: covering: %" PRId64 " of %" PRId64 " pairs, %" PRId64 " of %" PRId64
              " triples of regime, shapes, dtype, layout, labels, gradients, reduction and "
-             "temperature were judged",
+             "temperature were judged in cases of the covering design",
              target.c_str(), report.pairs_judged, report.pairs, report.triples_judged, report.triples);
   }
   return text;
@@ -285,7 +285,9 @@ std::string NotesText(const CampaignSummary& summary) {
   std::string text;
   text += KnownText(summary);
   if (!summary.wrong_slips.empty() || !summary.suspect_slips.empty()) {
-    text += "slips/ holds smaller cases that failed in another way while a finding was shrunk; no drawn case shows them:\n";
+    text +=
+        "slips/ holds smaller cases that failed in another way while a finding was shrunk; no drawn "
+        "case shows them:\n";
   }
   for (const std::string& file : summary.wrong_slips) {
     text += "    wrong: " + file + "\n";

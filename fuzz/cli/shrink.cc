@@ -194,6 +194,7 @@ void AddShrink(CommandLine* line) {
       ->check(CLI::NonNegativeNumber)
       ->excludes(time);
   AddCaseTimeout(sub, &options->case_timeout);
+  AddPython(sub);
 }
 
 }  // namespace plumbline::fuzz

@@ -19,6 +19,7 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
       report["targets"].Append(Json::Object{{"name", built_in.name}, {"what", built_in.what}});
     }
     rows.push_back({"plugin:PATH.so", "a shared library of yours, see fuzz/target_abi.h"});
+    rows.push_back({"python:MODULE:FUNCTION", "a Python function of yours, see fuzz/PYTHON.md"});
     rows.push_back({"TARGET@CONTRACT", "a target that is held to another contract than its own:"});
     for (const NamedContract& contract : NamedContracts()) {
       rows.push_back({"  @" + std::string(contract.name), std::string(contract.what)});
@@ -47,9 +48,15 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
   for (const BuiltIn& built_in : BuiltInTargets()) {
     if (built_in.name == target) console.Say(target + ": " + built_in.what + "\n");
   }
-  console.Say(description->Dump(2) +
-              "\nwhat is absent has the default of fuzz/target/DESCRIPTION.md\n");
   const std::optional<Description> parsed = ParseDescription(runner.hello().description, &error);
+  Json::Object shown = *description->as_object();  // a description that loaded is one
+  if (parsed && !parsed->declaration.empty()) {
+    console.Say("found by trying; to declare it, paste this above the function:\n\n" +
+                parsed->declaration + "\n\n");
+    shown.erase("declaration");
+  }
+  console.Say(Json(std::move(shown)).Dump(2) +
+              "\nwhat is absent has the default of fuzz/target/DESCRIPTION.md\n");
   for (const std::string& line : parsed ? NotShown(*parsed) : std::vector<std::string>()) {
     console.Say("cannot show: " + line + "\n");
     report["cannot_show"].Append(line);
@@ -63,11 +70,14 @@ ExitStatus CommandTargets(const std::string& target, const Console& console) {
 
 void AddTargets(CommandLine* line) {
   auto target = std::make_shared<std::string>();
-  line->Add("targets", "List the built-in targets, or print what one target says of itself",
-            "plumb targets plugin:./mine.so", [=] { return CommandTargets(*target, line->console); })
-      ->add_option("target", *target,
-                   "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, "
-                   "mutant:NAME or plugin:PATH.so; with @CONTRACT behind it, held to that contract");
+  CLI::App* const sub = line->Add(
+      "targets", "List the built-in targets, or print what one target says of itself",
+      "plumb targets plugin:./mine.so", [=] { return CommandTargets(*target, line->console); });
+  AddPython(sub);
+  sub->add_option("target", *target,
+                  "host, host-hopper, cuda, cuda-portable, cuda-simt, cuda-forward-backward, "
+                  "mutant:NAME, plugin:PATH.so or python:MODULE:FUNCTION; with @CONTRACT behind it, "
+                  "held to that contract");
 }
 
 }  // namespace plumbline::fuzz

@@ -78,9 +78,9 @@ class HostRuns final : public Runs {
     damage.insert(damage.end(), scratch_damage_.begin(), scratch_damage_.end());
     return damage;
   }
-  void KeepBits() override { bits_ = CopyBits(placement_.results()); }
+  void KeepBits() override { bits_ = Bits(); }
   void CompareBits(std::vector<Finding>* findings) override {
-    const OutputBits first = std::exchange(bits_, CopyBits(placement_.results()));
+    const OutputBits first = std::exchange(bits_, Bits());
     CompareRuns(problem_, first, bits_, target_.description().capabilities.deterministic, findings);
   }
   double seconds() const override { return seconds_; }
@@ -88,6 +88,9 @@ class HostRuns final : public Runs {
   const Placement& placement() const { return placement_; }
 
  private:
+  OutputBits Bits() const {
+    return CopyBits(placement_.results(), !target_.description().contract.promises.definition);
+  }
   RunOutcome RunThere(bool held_up) {
     DeviceOutcome there = RunOnDevice(target_, held_up, &placement_);
     scratch_damage_ = std::move(there.damage);
@@ -216,7 +219,8 @@ class Examination {
     return TakeJudgement(judgement, said, &result);
   }
 
-  const kernel::Problem& problem() const { return runs_.placement().problem(); }
+  // As asked: the target's own copy may have been written to, which is a finding by itself.
+  kernel::Problem problem() const { return DenseView(problem_); }
   const kernel::Results& results() const { return runs_.placement().results(); }
   const Target& target() const { return target_; }
 
@@ -232,7 +236,7 @@ class Examination {
 // answers are put into the first target's result.
 void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const kernel::Problem& problem = all.front()->problem();
+  const kernel::Problem problem = all.front()->problem();
   // Elements are picked before anything is known of the case, since the judge keeps no elements but
   // these.
   std::vector<Watched> random, watched;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "fuzz/examine/placement.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -51,12 +53,29 @@ ElementBits::ElementBits(const kernel::Tensor& t) : width_(kernel::SizeOf(t.dtyp
   }
 }
 
-OutputBits CopyBits(const kernel::Results& results) {
+void ElementBits::UnifyNaN(kernel::DType dtype) {
+  const uint64_t infinity = dtype == kernel::DType::kF32    ? 0x7f800000u
+                            : dtype == kernel::DType::kBf16 ? 0x7f80u
+                            : dtype == kernel::DType::kF16  ? 0x7c00u
+                                                            : 0;
+  if (infinity == 0) return;
+  const uint64_t sign = uint64_t{1} << (8 * width_ - 1);
+  for (size_t i = 0; i < size(); ++i) {
+    const uint64_t bits = (*this)[i];
+    const bool poison = bits == PoisonBits(0, width_) || bits == PoisonBits(1, width_);
+    if ((bits & ~sign) > infinity && !poison) Set(i, infinity | 1);
+  }
+}
+
+OutputBits CopyBits(const kernel::Results& results, bool one_nan) {
   OutputBits copy;
   size_t o = 0;
   for (const auto* tensor : {&results.logprob, &results.loss, &results.entropy, &results.lse,
                              &results.grad_hidden, &results.grad_weight, &results.first_invalid_row}) {
-    if (*tensor) copy.outputs[o] = ElementBits(**tensor);
+    if (*tensor) {
+      copy.outputs[o] = ElementBits(**tensor);
+      if (one_nan) copy.outputs[o].UnifyNaN((*tensor)->dtype);
+    }
     ++o;
   }
   return copy;

@@ -32,6 +32,7 @@ class ElementBits {
     std::memcpy(&bits, bytes_.data() + i * width_, width_);
     return bits;
   }
+  void UnifyNaN(kernel::DType dtype);  // see CopyBits
   void Set(size_t i, uint64_t bits) { std::memcpy(bytes_.data() + i * width_, &bits, width_); }
   // Uses memcmp: g++ 12 compares vectors of std::byte one byte at a time.
   bool operator==(const ElementBits& other) const {
@@ -50,6 +51,8 @@ struct OutputBits {
   bool operator==(const OutputBits&) const = default;
 };
 
-OutputBits CopyBits(const kernel::Results& results);
+// `one_nan`: every NaN but a poison has the same bits, for targets that do not promise the definition's
+// pattern. NumPy's and PyTorch's sign of a NaN follows the alignment of its array.
+OutputBits CopyBits(const kernel::Results& results, bool one_nan = false);
 
 }  // namespace plumbline::fuzz

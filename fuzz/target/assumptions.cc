@@ -11,6 +11,9 @@ using oracle::Contract, oracle::Output;
 
 bool IsOfLogprob(Output output) { return output == Output::kLogprob || output == Output::kLoss; }
 bool IsEntropy(Output output) { return output == Output::kEntropy; }
+bool IsGradient(Output output) {
+  return output == Output::kGradHidden || output == Output::kGradWeight;
+}
 bool IsAny(Output) { return true; }
 
 constexpr std::array kReadings = {
@@ -27,6 +30,12 @@ constexpr std::array kReadings = {
               return !std::exchange(declared->entropy_of_probabilities, true);
             },
             IsEntropy},
+    Reading{"d_logits are those of autograd: G - p sum G, G the gradients of log-probabilities",
+            "\"log_softmax_backward\": true",
+            [](Contract* declared, Assumptions*) {
+              return !std::exchange(declared->log_softmax_backward, true);
+            },
+            IsGradient},
     Reading{"logits are scaled, by 1/T or by log2(e)/T, and rounded before the maximum is subtracted",
             "\"scale_exact_powers\": false",
             [](Contract*, Assumptions* assumed) { return std::exchange(assumed->exact_scale, false); },

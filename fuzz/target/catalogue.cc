@@ -18,7 +18,20 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::string_view kPlugin = "plugin:";
+constexpr std::string_view kPlugin = "plugin:", kPython = "python:";
+
+// Returns why this is no name of a Python function; empty if it is one.
+std::string WhyNoFunction(std::string_view name) {
+  const std::string_view rest = name.substr(kPython.size());
+  const size_t colon = rest.find(':');
+  if (colon != rest.npos && colon > 0 && colon + 1 < rest.size() &&
+      rest.find(':', colon + 1) == rest.npos) {
+    return {};
+  }
+  return "'" + Printable(Abridged(std::string(name))) +
+         "' names no Python function: it is python:MODULE:FUNCTION, such as "
+         "python:my_package.losses:linear_cross_entropy";
+}
 
 std::vector<BuiltIn>& Targets() {
   static std::vector<BuiltIn> targets = {
@@ -52,7 +65,8 @@ std::string UnknownName(std::string_view name) {
   } else {
     text += DidYouMean(name, names);
   }
-  return text + " Targets: " + listed + "mutant:NAME, plugin:PATH.so; `plumb targets` lists them.";
+  return text + " Targets: " + listed +
+         "mutant:NAME, plugin:PATH.so, python:MODULE:FUNCTION; `plumb targets` lists them.";
 }
 
 }  // namespace
@@ -66,7 +80,12 @@ std::unique_ptr<Target> LoadPlain(std::string_view name, std::string* error, Ope
   }
   const auto found = std::ranges::find(Targets(), name, &BuiltIn::name);
   if (found == Targets().end()) {
-    *error = UnknownName(name);
+    *error =
+        IsPython(name) ? std::string(name) + " can be run by a Python worker alone" : UnknownName(name);
+    return nullptr;
+  }
+  if (found->table == nullptr) {
+    *error = found->why_not;
     return nullptr;
   }
   return Target::Adopt(name, found->table, error, open);
@@ -86,9 +105,12 @@ std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error, Op
   return nullptr;
 }
 
+bool IsPython(std::string_view name) { return name.starts_with(kPython); }
+
 std::string WhyNoTarget(std::string_view names) {
   const std::string_view plain = SplitTarget(names).first;
   if (plain.starts_with(kPlugin)) return {};
+  if (IsPython(plain)) return WhyNoFunction(plain);
   for (size_t begin = 0; begin <= plain.size();) {
     const size_t end = std::min(plain.find('+', begin), plain.size());
     const std::string_view name = plain.substr(begin, end - begin);
@@ -100,7 +122,7 @@ std::string WhyNoTarget(std::string_view names) {
 }
 
 std::vector<std::unique_ptr<Target>> LoadTogether(std::string_view names, std::string* error) {
-  const bool foreign = names.starts_with(kPlugin);  // a path may hold a plus
+  const bool foreign = names.starts_with(kPlugin) || IsPython(names);  // may hold a plus
   const auto [plain, contract] = SplitTarget(names);
   std::vector<std::unique_ptr<Target>> targets;
   std::string first;  // description, without the name

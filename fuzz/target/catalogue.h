@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The targets by the names that a command line takes: "host", "host-hopper", "cuda", "cuda-portable",
-// "cuda-simt", "cuda-forward-backward", "plugin:PATH.so", and those that a program adds: "mutant:NAME",
+// "cuda-simt", "cuda-forward-backward", "plugin:PATH.so", "python:MODULE:FUNCTION", and those that a program adds: "mutant:NAME",
 // "hopper-mutant:NAME", "cuda-mutant:NAME".
 
 #pragma once
@@ -20,6 +20,10 @@ namespace plumbline::fuzz {
 std::unique_ptr<Target> LoadTarget(std::string_view name, std::string* error,
                                    OpenDevice open = nullptr);
 
+// True of "python:MODULE:FUNCTION": such a target is loaded by a Python process alone
+// (fuzz/worker/command.h), which adds it here.
+bool IsPython(std::string_view name);
+
 // Returns why nothing of this name, one target's or several joined by a plus, can be loaded; empty if
 // loading decides. Loads nothing.
 std::string WhyNoTarget(std::string_view names);
@@ -36,6 +40,7 @@ struct BuiltIn {
   bool deterministic = true;   // false: a mutant whose defect is a race
   bool on_device = false;      // the name begins with "cuda"
   std::string black_box = {};  // why a mutant is no defect of a target that declares no contract
+  std::string why_not = {};    // why it cannot be loaded, where there is no table
 };
 const std::vector<BuiltIn>& BuiltInTargets();
 

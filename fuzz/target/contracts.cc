@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "fuzz/base/json.h"
 #include "fuzz/base/regular_file.h"
 
 namespace plumbline::fuzz {
@@ -22,7 +21,8 @@ constexpr std::array kContracts = {
                   R"({"accumulate": "fp32", "scale_roundings": 1, "scale_exact_powers": true,
                       "shift": "exact_max", "tile": 8, "tile_depth": 7, "rescales": 0,
                       "label_logit_separate": false, "recompute_same_bits": true,
-                      "entropy_of_probabilities": true, "d_logits": "fp32"})"},
+                      "entropy_of_probabilities": true, "log_softmax_backward": true,
+                      "d_logits": "fp32"})"},
     NamedContract{"triton",
                   "a Triton kernel: tensor cores or FMA, 1/T and log2(e) in front of the maximum, "
                   "blocks of at least 16 columns",
@@ -70,6 +70,12 @@ std::string ContractNames() {
   return names + "or the path of a description, which ends in .json";
 }
 
+std::optional<Json> ContractNamed(std::string_view name, std::string* error) {
+  if (const NamedContract* named = Find(name)) return Json::Parse(named->json, error);
+  *error = "contract \"" + std::string(name) + "\" is unknown; there are " + ContractNames();
+  return std::nullopt;
+}
+
 std::pair<std::string_view, std::string_view> SplitTarget(std::string_view name) {
   const size_t at = name.rfind('@');
   if (at == name.npos) return {name, {}};
@@ -90,14 +96,8 @@ std::optional<std::string> WithContract(std::string_view description, std::strin
     *error = "description is not a JSON object";
     return std::nullopt;
   }
-  std::optional<Json> wanted;
-  if (const NamedContract* named = Find(contract)) {
-    wanted = Json::Parse(named->json, error);
-  } else if (contract.ends_with(kFile)) {
-    wanted = ContractOfFile(std::string(contract), error);
-  } else {
-    *error = "contract \"" + std::string(contract) + "\" is unknown; there are " + ContractNames();
-  }
+  std::optional<Json> wanted = contract.ends_with(kFile) ? ContractOfFile(std::string(contract), error)
+                                                         : ContractNamed(contract, error);
   if (!wanted) return std::nullopt;
   (*json)["contract"] = *std::move(wanted);
   return json->Dump();
@@ -144,6 +144,7 @@ std::vector<std::string> NotShown(const Description& description) {
   may(!judged.d_logits, "d_logits rounded to the dtype of hidden");
   may(!judged.promises.signs, "a positive logprob or a negative entropy inside its bound");
   may(!judged.promises.definition, "another convention in what is no number");
+  lines.insert(lines.end(), description.cannot_show.begin(), description.cannot_show.end());
   lines.emplace_back(
       "errors inside the bound, which grows with H and V: at H = 4096 a logprob may be off by 0.2");
   return lines;

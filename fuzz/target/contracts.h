@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/base/json.h"
 #include "fuzz/target/description.h"
 
 namespace plumbline::fuzz {
@@ -47,6 +48,10 @@ struct NamedDescription {
 };
 // The description that has this named contract, or that of the file of this path, whatever it ends in.
 std::optional<NamedDescription> DescriptionOf(const std::string& contract, std::string* error);
+
+// The value of "contract" that this name stands for in a description; nullopt, with the reason, if there
+// is none.
+std::optional<Json> ContractNamed(std::string_view name, std::string* error);
 
 // Lists the names, for messages.
 std::string ContractNames();

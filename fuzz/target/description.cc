@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fuzz/base/fields.h"
+#include "fuzz/target/contracts.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -80,6 +81,7 @@ void ReadError(FieldVisitor& io, std::string_view key, double* error) {
 // The most bytes of the whole text; and of the name and the version, which are printed and stand in
 // journals.
 constexpr size_t kMaxText = size_t{1} << 20, kMaxLabel = 100;
+constexpr size_t kMaxLines = 16, kMaxLine = 300;  // of cannot_show
 
 bool IsLabel(const std::string& text) {
   return text.size() <= kMaxLabel &&
@@ -164,6 +166,7 @@ void Fields(FieldVisitor& io, DeclaredContract& declared) {
   io("plain_logprob", c.plain_logprob);
   io("plain_entropy", c.plain_entropy);
   io("entropy_of_probabilities", c.entropy_of_probabilities);
+  io("log_softmax_backward", c.log_softmax_backward);
   io("recompute_same_bits", c.recompute_same_bits);
   io("probability", c.probability, kProbabilities);
   ReadDtype(io, "d_logits", &c.d_logits);
@@ -197,6 +200,15 @@ void Fields(FieldVisitor& io, Description& d) {
   size_t device = 0;
   io("device", device, kDevices);
   d.device = kDevices[device];
+  io("declaration", d.declaration);
+  io("cannot_show", d.cannot_show);
+  for (const std::string& line : d.cannot_show) {
+    if (line.size() > kMaxLine || d.cannot_show.size() > kMaxLines) {
+      io.Wrong("cannot_show", "at most " + std::to_string(kMaxLines) + " lines of " +
+                                  std::to_string(kMaxLine) + " characters");
+      break;
+    }
+  }
   io("capabilities", d.capabilities);
   DeclaredContract declared;
   io("contract", declared);
@@ -211,12 +223,23 @@ std::optional<Description> ParseDescription(std::string_view json, std::string* 
     return std::nullopt;
   }
   std::string why;
-  const std::optional<Json> parsed = Json::Parse(json, &why);
+  std::optional<Json> parsed = Json::Parse(json, &why);
   if (!parsed) {
     *error = "description is not JSON: " + why;
     return std::nullopt;
   }
+  const Json* contract = parsed->Find("contract");
+  if (contract != nullptr && contract->as_string() != nullptr) {
+    std::optional<Json> named = ContractNamed(*contract->as_string(), error);
+    if (!named) return std::nullopt;
+    (*parsed)["contract"] = *std::move(named);
+  }
   return FromJson<Description>(*parsed, "description", error);
+}
+
+std::optional<Capabilities> ParseCapabilities(std::string_view json, std::string* error) {
+  const std::optional<Json> parsed = Json::Parse(json, error);
+  return parsed ? FromJson<Capabilities>(*parsed, "capabilities", error) : std::nullopt;
 }
 
 }  // namespace plumbline::fuzz

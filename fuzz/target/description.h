@@ -48,6 +48,10 @@ struct Description {
   // As declared, each absent key at its default; and what is assumed of absent keys.
   oracle::Contract contract;
   Assumptions assumptions;
+  // The same in the words of the target's own side, to be copied from there; for `plumb targets` alone.
+  std::string declaration;
+  // What the target's own side knows that no check of it can see, a line each.
+  std::vector<std::string> cannot_show;
 
   // The contract that the target is judged by first.
   oracle::Contract Assumed() const { return Assume(contract, assumptions); }
@@ -57,8 +61,9 @@ struct Description {
 void Fields(FieldVisitor& io, Capabilities& capabilities);
 void Fields(FieldVisitor& io, Description& description);
 
-// Validates keys, types and ranges; the error names the key and its value.
+// These validate keys, types and ranges; the error names the key and its value.
 std::optional<Description> ParseDescription(std::string_view json, std::string* error);
+std::optional<Capabilities> ParseCapabilities(std::string_view json, std::string* error);
 
 // Returns the problem that this target is asked to solve. Outputs that it does not have are not asked
 // for; without entropy there is no upstream gradient of it; gradients have the inputs' dtype if it has

@@ -56,14 +56,15 @@ class Pursuer {
   Pursued Run();
 
  private:
-  // A part of shrink_time. An explanation tries some thirty shapes, each a first call where the target
-  // compiles.
+  // A part of shrink_time. An explanation tries some sixty shapes, each a first call where the target
+  // compiles: there it has what shrinking leaves.
   milliseconds ExplainTime() const {
     if (options_.explain_time.count() == 0) return options_.explain_time;
     return runner_.compiles() ? options_.shrink_time / 2
                               : std::min(options_.explain_time, options_.shrink_time / 4);
   }
   void ConfirmSlips();
+  milliseconds Spent() const { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin_); }
   Explanation ExplainIt(const OwnedProblem& problem);
   void AddHidden(const OwnedProblem& problem);
   OwnedProblem ShrinkIt();
@@ -95,8 +96,8 @@ void Pursuer::ConfirmSlips() {
 OwnedProblem Pursuer::ShrinkIt() {
   StoredFinding& kept = pursued_.kept;
   ShrinkOptions shrink;
-  const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_);
-  shrink.time_limit = std::max(milliseconds(0), options_.shrink_time - ExplainTime() - spent);
+  shrink.time_limit = std::max(milliseconds(0), options_.shrink_time - ExplainTime() - Spent());
+  if (runner_.compiles()) shrink.time_limit /= 2;  // it takes as much again for first calls
   if (options_.tries) shrink.max_tries = std::max<int64_t>(0, *options_.tries - kept.tried);
   shrink.should_stop = std::bind_front(&Reproduction::stopped, &reproduction_);
   shrink.audit = std::bind_front(&Reproduction::Audit, &reproduction_);
@@ -123,7 +124,11 @@ Explanation Pursuer::ExplainIt(const OwnedProblem& problem) {
   Cause& cause = pursued_.kept.cause;
   cause.also = reproduction_.AlsoShows(problem);
   reproduction_.ForgetSeen();
-  ExplainOptions options{.time = ExplainTime(),
+  milliseconds time = ExplainTime();
+  if (runner_.compiles() && time.count() > 0) {
+    time = std::max(milliseconds(0), options_.shrink_time - Spent());
+  }
+  ExplainOptions options{.time = time,
                          .tries = options_.tries,
                          .otherwise = std::bind_front(&Reproduction::otherwise, &reproduction_)};
   if (options.tries) *options.tries /= 2;

@@ -29,8 +29,8 @@ namespace plumbline::fuzz {
 
 struct PursuitOptions {
   std::chrono::milliseconds shrink_time{30'000};
-  // Part of shrink_time; 0: no explanation is made. Half of shrink_time if the target compiles for each
-  // shape.
+  // Part of shrink_time; 0: no explanation is made. If the target compiles for each shape it is what
+  // shrinking leaves, about half of shrink_time.
   std::chrono::milliseconds explain_time{2'000};
   // Limits the candidates of the shrinker in place of the time, and those of the explanation to half as
   // many. Nothing then depends on a clock but what is a hang, so a target that is deterministic gives

@@ -5,15 +5,49 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fuzz/base/harness_defect.h"
+#include "fuzz/base/text.h"
+#include "fuzz/target/catalogue.h"
+#include "fuzz/worker/command.h"
+#include "fuzz/worker/fork_server.h"
 #include "fuzz/worker/message.h"
 
 namespace plumbline::fuzz {
+
+namespace {
+
+// The time that a Python function which declares nothing has to be tried (fuzz/PYTHON.md). A compiler
+// may run for each of some 50 questions.
+constexpr std::chrono::milliseconds kTrying = std::chrono::minutes(20);
+
+constexpr size_t kMostStack = 16384;  // faulthandler prints at most 100 frames of a thread
+
+// Returns "; Fatal Python error: Aborted in f, mine.py:3" if an interpreter printed its stack before it
+// died (Python's faulthandler); else an empty text.
+std::string PythonStack(std::string_view printed) {
+  constexpr std::string_view kFatal = "Fatal Python error: ", kFile = "  File \"";
+  const size_t fatal = printed.rfind(kFatal);
+  if (fatal == printed.npos) return {};
+  const auto line_at = [&](size_t begin) {
+    return printed.substr(begin, std::min(printed.find('\n', begin), printed.size()) - begin);
+  };
+  std::string text = "; " + std::string(line_at(fatal));
+  const size_t current = printed.find("(most recent call first)", fatal);
+  const size_t file = current == printed.npos ? current : printed.find(kFile, current);
+  if (file != printed.npos) text += " at " + std::string(line_at(file + 2));
+  return Abridged(text);
+}
+
+}  // namespace
 
 std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
                                                     const std::atomic<bool>* interrupt,
@@ -25,7 +59,9 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
 
   std::vector<std::byte> bytes;
   const MessageStatus status =
-      ReceiveMessage(worker->socket_, &bytes, worker->Until(spec.start_timeout));
+      ReceiveMessage(worker->socket_, &bytes,
+                     worker->Until(IsPython(spec.target) ? std::max(spec.start_timeout, kTrying)
+                                                         : spec.start_timeout));
   if (status != MessageStatus::kOk) {
     *error = "target " + spec.target +
              ": the worker process did not get ready: " + worker->Ended(status).what;
@@ -42,21 +78,33 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
 }
 
 bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
+  const std::optional<WorkerCommand> command = CommandFor(spec.target, spec.program, error);
+  if (!command) return false;
   std::array<int, 2> pair;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     *error = std::string("socketpair: ") + strerrordesc_np(errno);
     return false;
   }
   socket_ = AboveChildDescriptors(pair[0]);
-  ChildSpec child = {
-      .program = spec.program,
-      .words = {"plumb", "worker", "--target", spec.target, "--memory", std::to_string(spec.memory)},
-      .shared = pair[1],
-      .log = spec.log,
-      .log_limit = spec.log_limit};
+  ChildSpec child = {.program = command->program,
+                     .words = command->words,
+                     .shared = pair[1],
+                     .log = spec.log,
+                     .log_limit = spec.log_limit};
+  for (const std::string& word : {std::string("worker"), std::string("--target"), spec.target,
+                                  std::string("--memory"), std::to_string(spec.memory)}) {
+    child.words.push_back(word);
+  }
   if (spec.production) child.words.emplace_back("--production");
   if (spec.first_call.count() > 0) child.words.emplace_back("--same-shape");
-  const bool started = child_.Start(child, error);
+  if (IsPython(spec.target)) {
+    child.fork = [&](const std::vector<std::string>& words, int log, int shared) {
+      const auto own = static_cast<std::ptrdiff_t>(command->words.size());
+      return ForkServer::Of(spec.target, *command)
+          .Fork({words.begin() + own, words.end()}, log, shared);
+    };
+  }
+  const bool started = child_.Start(std::move(child), error);
   close(pair[1]);
   return started;
 }
@@ -127,7 +175,9 @@ Answer WorkerProcess::Ended(MessageStatus status) {
     if (child_.end()) answer.signal = child_.end()->signal;
   }
   child_.Kill();
-  if (answer.kind != Answer::Kind::kInterrupted) answer.what += child_.LastLine();
+  if (answer.kind == Answer::Kind::kInterrupted) return answer;
+  const std::string stack = PythonStack(child_.Printed(kMostStack));
+  answer.what += stack.empty() ? child_.LastLine() : stack;
   return answer;
 }
 

@@ -34,7 +34,8 @@ struct WorkerSpec {
   // Recipes are of production size: fuzz/gpu/production/examine_on_device.h.
   bool production = false;
   // For a target that compiles for each shape, the deadline of a case whose shape is new to the
-  // worker. A case is then run in its own shape alone (ExamineOptions::same_shape). 0: it does not compile.
+  // worker. A case is then run in its own shape alone (ExamineOptions::same_shape). 0: it does not
+  // compile.
   std::chrono::milliseconds first_call{0};
   // The time to load the target; a Python target imports its framework here.
   std::chrono::milliseconds start_timeout{120'000};

@@ -158,8 +158,13 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.plain_logprob = c.plain_logprob;
   a.plain_entropy = c.plain_entropy;
   a.entropy_of_probabilities = c.entropy_of_probabilities;
+  a.log_softmax_backward = c.log_softmax_backward;
   a.recompute_same_bits = c.recompute_same_bits;
   a.ratio = c.probability == Probability::kRatio;
+  if (c.log_softmax_backward) {
+    a.entropy_of_probabilities = a.recompute_same_bits = true;
+    a.plain_entropy = a.ratio = false;
+  }
 
   if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
   a.d_logits_lost = in * 0x1p-126;

@@ -61,7 +61,7 @@ struct Arithmetic {
   double rescales = 0;              // r
   double sum_depth = 0;             // h_s
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
-  bool entropy_of_probabilities = false;
+  bool entropy_of_probabilities = false, log_softmax_backward = false;
   bool recompute_same_bits = false, ratio = false;
 
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: stored in fp32, no further rounding

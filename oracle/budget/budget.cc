@@ -237,19 +237,32 @@ double PlainEntropyError(const Row& row, double abs_x, const WeightErrors& e, co
          PlainLseError(row, b, a);
 }
 
+// The errors of p and of ln p as backward forms them, with y = t' + l' no less than |ln p|.
+struct ProbabilityErrors {
+  double c_p = 0, k_p = 0;  // e^theta - 1 <= c_p + k_p y for the relative error of p
+  double c_l = 0, k_l = 0;  // lambda <= c_l + k_l y for the absolute error of ln p
+  double log = 0;           // l'
+};
+ProbabilityErrors ProbabilityErrorsOf(const Row& row, const RowBudget& b, const Arithmetic& a) {
+  const double u = a.u, of_lse = LseError(row, b, a);
+  const double k_c = a.ratio ? 0 : ScaledApart(a),
+               scaled = k_c * (std::fabs(row.max_x) + b.shift_change);
+  double common = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
+  if constexpr (kPlanted == OracleDefect::kProbabilitiesAddUp) common = 0;
+  ProbabilityErrors errors;
+  errors.c_p = std::expm1(common + scaled);
+  errors.k_p = (1 + errors.c_p) * LargeSlope(a.argument_roundings + k_c + (a.ratio ? 0 : u));
+  errors.c_l = b.log_s_error + of_lse + scaled;
+  errors.k_l = a.argument_roundings + k_c + 4 * u;
+  errors.log = LargestLog(row, b);
+  return errors;
+}
+
 // -sum p ln p, or lse - sum p x, with p as backward forms it ("Entropy of probabilities").
 double ProbabilityEntropyError(const Row& row, const WeightErrors& e, const RowBudget& b,
                                const Arithmetic& a) {
-  const double u = a.u, of_lse = LseError(row, b, a), log = LargestLog(row, b);
-  const double k_c = a.ratio ? 0 : ScaledApart(a),
-               scaled = k_c * (std::fabs(row.max_x) + b.shift_change);
-  // e^theta - 1 <= c_p + k_p y for the relative error of p, y = t' + l'
-  double common = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
-  if constexpr (kPlanted == OracleDefect::kProbabilitiesAddUp) common = 0;
-  const double c_p = std::expm1(common + scaled);
-  const double k_p = (1 + c_p) * LargeSlope(a.argument_roundings + k_c + (a.ratio ? 0 : u));
-  // lambda <= c_l + k_l y for the absolute error of ln p
-  const double c_l = b.log_s_error + of_lse + scaled, k_l = a.argument_roundings + k_c + 4 * u;
+  const double u = a.u;
+  const auto [c_p, k_p, c_l, k_l, log] = ProbabilityErrorsOf(row, b, a);
   // 1 + eta: the product p ln p and the additions
   const double one_eta = 1 + Gamma(a.sum_depth + 1, u);
   const double y = e.t + log * e.weight, y2 = e.t_squared + 2 * log * e.t + log * log * e.weight;
@@ -285,6 +298,10 @@ void BudgetEntropy(const Row& row, const Moments& others, const Change& max, con
                            0.5 * gain * (others.spread + max_p * max.delta * max.delta);
   if (a.entropy_of_probabilities) {
     b->entropy_error = condition + ProbabilityEntropyError(row, e, *b, a);
+    // B_1 = c_p sum w + k_p sum w y + V phi
+    const ProbabilityErrors of = ProbabilityErrorsOf(row, *b, a);
+    b->total_error = of.c_p * e.weight + of.k_p * (e.t + of.log * e.weight) +
+                     static_cast<double>(row.vocab) * a.exp_underflow;
     // x - lse may be positive by the errors of lse and of the scale.
     const double m = std::fabs(row.max_x) + b->shift_change;
     b->entropy_overflows =
@@ -338,7 +355,7 @@ RowBudget BudgetForward(const Row& row, const Moments& others, const Change& max
   b.lse = LseBound(row, b, a);
   if (row.logprob != -kInfinity) b.logprob = LogprobBound(row, label, b, a);
   BudgetEntropy(row, others, max, errors, a, &b);
-  for (double* bound : {&b.lse, &b.logprob, &b.entropy, &b.entropy_error}) {
+  for (double* bound : {&b.lse, &b.logprob, &b.entropy, &b.entropy_error, &b.total_error}) {
     *bound *= kEvaluated;
     if (std::isnan(*bound)) *bound = kInfinity;
   }

@@ -29,6 +29,7 @@ struct RowBudget {
   double sum_error = 0;      // rho_s / (1 - rho_s)
   double log_s_error = 0;    // B_l
   double entropy_error = 0;  // B_H before the output's rounding
+  double total_error = 0;    // B_1: what the sum of all p, as computed, is off by from 1
   // What the entropy is made of may be infinite: exp(x - lse), or sum e x.
   bool entropy_overflows = false;
 };

@@ -57,6 +57,19 @@ double LargestLog(const Row& row, const RowBudget& b) {
   return row.log_s + b.log_change + b.log_s_error;
 }
 
+// B_S = |k| B_1 + ((1 + 4u)(1 + gamma_(h_s + 2))(1 + 2.1 eps_exp + 2u) - 1)(|g| + |k| M) + 6 V eta_f,
+// M = 1 + B_1 + H + 3 B_H: what p sum G is off by, in units of p ("Gradients of log-probabilities").
+double GradientSumError(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
+  if (!a.log_softmax_backward || up.k == 0) return 0;
+  if constexpr (kPlanted == OracleDefect::kGradientSumIsExact) return 0;
+  const double abs_k = std::fabs(up.k);
+  const double size = std::fabs(up.g) + abs_k * (1 + b.total_error + row.entropy + 3 * b.entropy_error);
+  const double relative = std::expm1(std::log1p(Gamma(a.sum_depth + 2, a.u)) + std::log1p(4 * a.u) +
+                                     std::log1p(2.1 * a.exp_error + 2 * a.u));
+  return abs_k * b.total_error + relative * size +
+         6 * static_cast<double>(row.vocab) * a.result_underflow;
+}
+
 GradientTerms GradientTermsOf(const Row& row, const RowBudget& b, const Arithmetic& a,
                               const Upstream& up) {
   const double u = a.u;
@@ -70,6 +83,7 @@ GradientTerms GradientTermsOf(const Row& row, const RowBudget& b, const Arithmet
   t.pi_constant = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
   t.pi_log = a.ratio ? 0 : u;
   t.log_constant = b.log_s_error + of_lse;
+  t.gradient_sum = GradientSumError(row, b, a, up);
   t.exponent_free = !(a.ratio && a.recompute_same_bits);
   t.exponent_shift = ExponentShift(b, a) + of_lse;
   t.factor_overflows = FactorOverflows(row, b, a, up);

@@ -57,6 +57,8 @@ struct GradientTerms {
   double exponent_log = 0;  // what exponents x - lse have more than t'
   double pi_constant = 0, pi_log = 0, log_constant = 0;
 
+  double gradient_sum = 0;  // B_S: log_softmax_backward alone
+
   // Backward's exponents may be positive unless it sees forward's very logits and maximum.
   bool exponent_free = false;
   double exponent_shift = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requirements of the forward outputs, from a row's values and budget (ERROR-BUDGET.md, "Sums",
-// "Vacuous and unspecified" and "Non-finite semantics").
+// Requirements of the forward outputs, from a row's values and budget (ERROR-BUDGET.md, "Sums" and
+// "Vacuous and unspecified"; NON-FINITE.md).
 
 #pragma once
 

@@ -71,6 +71,17 @@ PLUMBLINE_FORMULA double DividedEarly(const Arithmetic& a, double abs_k) {
   return abs_k > 0 ? 1.5 : 1;
 }
 
+// "Gradients of log-probabilities", what B_dx has more for k != 0:
+// (p + E_p + phi)(B_S + 4u |k| (1 + |ln p| + lambda)) + 4u |g| [v = y] + 6 eta_f
+template <class Number>
+PLUMBLINE_FORMULA Number OfLogSoftmax(const GradientTerms& c, Number largest_p, Number largest_log,
+                                      TruthOf<Number> is_label) {
+  const double u = c.target.u;
+  const Number at_label = Select(is_label, 4 * u * std::fabs(c.upstream.g), 0);
+  const Number of_sum = Fma(4 * u * std::fabs(c.upstream.k), 1 + largest_log, c.gradient_sum);
+  return Fma(largest_p, of_sum, at_label + 6 * c.target.result_underflow);
+}
+
 // Exact dz and B_dz. is_label and is_max name the row's two special columns.
 template <class Number>
 PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<Number>& s,
@@ -82,6 +93,7 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   const Number scaling = c.k_c * (Abs(s.x) + s.delta);  // k_c u (|x| + delta), part of mu
   const ProbabilityError<Number> error = ProbabilityErrorOf(c, s, ChangeOf(c, s, is_max), scaling);
   const Number p_error = error.p + a.exp_underflow;                    // E_p + phi
+  const Number largest_log = Abs(s.log_p) + error.log;                 // |ln p| + lambda
   const Number slope = Select(is_label, c.row.label_complement, s.p);  // |[v=y] - p|
 
   // B_dx = |g| ((E_p + phi)(1 + u + eps_g) + (3u + eps_g) |[v=y] - p|)
@@ -103,6 +115,7 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
     const Number second = ZeroUnless(s.p > 0, minus_k * (s.p * signed_tilt));
     dx = dx + second;
     terms = terms + Abs(second);
+    if (a.log_softmax_backward) total = total + OfLogSoftmax(c, s.p + p_error, largest_log, is_label);
   }
   //      + 2u (|first| + |second|)
   total = Fma(2 * u, terms, total);
@@ -127,6 +140,9 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
   // X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
   TruthOf<Number> overflow = s.present & (abs_dz + Min(total, c.widest) > a.d_logits.largest);
+  if (a.log_softmax_backward && abs_k > 0) {
+    overflow = overflow | (s.present & (abs_k * largest_log > kLargestFloat));
+  }
   if (c.factor_overflows) overflow = overflow | s.present | is_label;
   if (c.exponent_free) {
     const Number exponent = (s.delta - s.t) + (scaling + c.exponent_shift);

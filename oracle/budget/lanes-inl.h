@@ -136,6 +136,7 @@ template <class Number>
 using TruthOf = decltype(std::declval<Number>() < std::declval<Number>());
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 PLUMBLINE_FORMULAS_END
 

@@ -20,7 +20,8 @@ double Widest(const Row& row, const RowBudget& b, const Arithmetic& a, const Ups
     return std::fabs(up.g) * row.inverse;  // not 0 * infinity where nothing is known of the entropy
   // A plain entropy cancels, and p need not add up to 1, so it may be farther from the truth than any
   // entropy is large.
-  const double entropy = a.plain_entropy || a.entropy_of_probabilities ? b.entropy_error : 0;
+  const double entropy = (a.plain_entropy || a.entropy_of_probabilities ? b.entropy_error : 0) +
+                         (a.log_softmax_backward ? b.total_error : 0);
   return (std::fabs(up.g) +
           std::fabs(up.k) * (0.5 + std::log(static_cast<double>(row.vocab)) + entropy)) *
          row.inverse;
@@ -48,6 +49,11 @@ bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, co
   if (up.k != 0 && b.entropy_overflows) return true;
   if constexpr (kPlanted == OracleDefect::kUpstreamNeverOverflows) return false;
   const double g = std::fabs(up.g) * (1 + a.upstream_division), k = std::fabs(up.k);
+  // sum G, "Gradients of log-probabilities"
+  const double total = 1 + b.total_error + row.entropy + 3 * b.entropy_error;
+  if (a.log_softmax_backward && k > 0 && !(2 * (g + k * total) <= std::numeric_limits<float>::max())) {
+    return true;
+  }
   const double scaled = std::max(g, k) * row.inverse * (1 + a.temperature_division);
   return scaled > std::numeric_limits<float>::max();
 }

@@ -76,7 +76,7 @@ plumbline_harness_mutant(kRuleNotRefuted triage/shrink/extent_rule.cc ExtentRule
 plumbline_harness_mutant(kLinkIsCause triage/same_cause.cc SameCause.WhatNeedsMoreIsAnotherCause)
 plumbline_harness_mutant(kCompanionIsOutput campaign/finding_groups.cc
                          FindingGroups.WhatTheShrunkProblemDoesNotShowIsAnotherFinding)
-plumbline_harness_mutant(kShrinkingFirst campaign/shrink_schedule.cc ShrinkSchedule.TakesAThird)
+plumbline_harness_mutant(kShrinkingFirst campaign/shrink_schedule.cc ShrinkSchedule.TakesItsShare)
 plumbline_harness_mutant(kLevelDropped campaign/search/covering.cc CoveringTest.EveryPairAndTripleIsPlannedInTime)
 plumbline_harness_mutant(kSkippedIsPassed campaign/tally.cc Tally.SkippedCasesAreInNoClass)
 plumbline_harness_mutant(kVacuousIsPassed campaign/tally.cc Tally.VacuousCasesAreNotPassed)

@@ -43,6 +43,14 @@ for word; do [[ $word == --gtest_output=json:* ]] && report=${word#*:}; done
 exit 0
 """
 
+# Stands in for any program: notes that another call of it or of a program beside it is under way.
+EXCLUSIVE = """#!/bin/bash
+here=$(dirname "$0")
+mkdir "$here/busy" || echo "$0 beside another" >>"$here/calls"
+sleep 0.2
+rmdir "$here/busy"
+"""
+
 
 def suites(*tests):
     return json.dumps({"testsuites": [{"name": "GpuX", "testsuite": list(tests)}]})
@@ -115,14 +123,17 @@ echo '{"mutants": [{}], "killed": 1, "lines": [{"verdict": "held"}]}'
     # Fails if two stages that need most of the device's memory run together.
     def test_those_that_need_much_memory_take_turns(self):
         for name in ["plumb", "cuda_tests", "hopper_tests", "oracle_tests", "fuzz_tests"]:
-            self.write(f"stage/bin/{name}", """#!/bin/bash
-here=$(dirname "$0")
-mkdir "$here/busy" || echo "$0 beside another" >>"$here/calls"
-sleep 0.2
-rmdir "$here/busy"
-""", 0o755)
+            self.write(f"stage/bin/{name}", EXCLUSIVE, 0o755)
         self.manifest()
         self.accept("--stages", "small,tests", "--at-once", "2", "--minutes", "1")
+        self.assertEqual(self.calls(), [])
+
+    # Fails if a stage runs beside one that takes all of the device's memory.
+    def test_what_takes_all_memory_runs_alone(self):
+        for name in ["plumb", "fuzz_tests"]:
+            self.write(f"stage/bin/{name}", EXCLUSIVE, 0o755)
+        self.manifest()
+        self.accept("--stages", "probe,memory", "--at-once", "2", "--minutes", "1")
         self.assertEqual(self.calls(), [])
 
     # Fails if a step that has passed runs again, or a stage that was not asked for runs.

@@ -103,7 +103,7 @@ class Stage(Scratch):
         run = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                              env=dict(os.environ, PATH=path, PLUMB_MPS_CONTROL=""))
         self.assertEqual(run.returncode, 5, run.stdout)  # the other stages are left
-        self.assertIn("corpus passed, small not run", run.stdout)
+        self.assertIn("corpus passed, production not run", run.stdout)
         for words in (["--status"], ["--store", "x"], ["--stage", "y"]):
             run = subprocess.run([stage / "accept", *words], text=True, stdout=subprocess.PIPE, check=False)
             self.assertEqual((run.returncode, run.stdout.startswith("accept: this is a stage")), (2, True), words)

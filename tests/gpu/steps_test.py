@@ -120,6 +120,14 @@ class Digests(unittest.TestCase):
             digest = digests.gtest(report, "")
             self.assertEqual((digest["ran"], digest["failed"], digest["nothing"]), (1, ["GpuX.b"], False))
 
+    # Fails if a number that a test recorded is lost.
+    def test_recorded_numbers_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "r.json"
+            test = {"name": "a", "result": "COMPLETED", "line": 3, "time": "1s", "abort": "2"}
+            report.write_text(json.dumps({"testsuites": [{"name": "GpuX", "testsuite": [test]}]}), encoding="utf-8")
+            self.assertEqual(digests.gtest_with_properties(report, "")["recorded"], {"abort": 2})
+
     # Fails if a summary has another number than the largest.
     def test_a_campaign_keeps_the_largest_of_each_output(self):
         def entry(tightness):

@@ -125,6 +125,12 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
     c.tile_depth = dice->Range(6, 60);
   }
   c.entropy_of_probabilities = dice->OneIn(3);
+  c.log_softmax_backward = dice->OneIn(6);
+  if (c.log_softmax_backward) {
+    c.entropy_of_probabilities = c.recompute_same_bits = true;
+    c.plain_entropy = false;
+    c.probability = Probability::kExpOfLse;
+  }
   if (dice->OneIn(4)) {
     c.accumulator = dice->Of(std::array{DType::kF32, DType::kBf16, DType::kF16});
     c.vocab_chunk = dice->Of(std::array<int64_t, 4>{0, 1, 3, INT64_MAX});
@@ -147,8 +153,9 @@ std::string Show(const Contract& c) {
     << static_cast<int>(c.probability) << " dz " << (c.d_logits ? kernel::Name(*c.d_logits) : "input")
     << " split " << c.split << " rounding " << c.input_rounding << " powers " << c.scale_exact_powers
     << " shift " << static_cast<int>(c.shift) << " of probabilities " << c.entropy_of_probabilities
-    << " accumulator " << (c.accumulator ? kernel::Name(*c.accumulator) : "fp32") << " "
-    << c.vocab_chunk << " " << c.row_chunk;
+    << " backward of log_softmax " << c.log_softmax_backward << " accumulator "
+    << (c.accumulator ? kernel::Name(*c.accumulator) : "fp32") << " " << c.vocab_chunk << " "
+    << c.row_chunk;
   return s.str();
 }
 

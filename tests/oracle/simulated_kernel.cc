@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "oracle/verdict/verdict.h"
+#include "tests/oracle/log_softmax_backward.h"
 #include "tests/oracle/machine.h"
 
 namespace plumbline::oracle {
@@ -286,12 +287,19 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     g = -g;
   }
   if (g == 0 && k == 0) return;
-  if (early_scale_) {
+  if (early_scale_ && !c_.log_softmax_backward) {
     g = OverT(g);
     k = OverT(k);
   }
   std::vector<Real> dz;
-  for (size_t v = 0; v < x.size(); ++v) {
+  if (c_.log_softmax_backward) {
+    std::vector<Real> logs;
+    for (const Real v : x) logs.push_back(ProbabilityOf(v).log);
+    for (const Real dx : BackwardOfLogSoftmax(c_, logs, y_, g, k, &fl_)) {
+      dz.push_back(Machine::Nearest(OverT(dx), c_.d_logits.value_or(p_.hidden.dtype)));
+    }
+  }
+  for (size_t v = dz.size(); v < x.size(); ++v) {
     const auto [p, log_p] = ProbabilityOf(x[v]);
     const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
     Real second = 0;

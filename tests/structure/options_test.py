@@ -51,7 +51,7 @@ class OptionsTest(unittest.TestCase):
     def test_help_is_read(self) -> None:
         self.assertGreaterEqual(set(commands()), {"fuzz", "replay", "check", "selftest", "doctor"})
         self.assertGreaterEqual(options_of("fuzz"), {"--target", "--budget", "--seed", "--resume", "--json"})
-        self.assertEqual(options_of("merge"), {"--out", "--target", "--per-bucket", "--case-timeout", "--json"})
+        self.assertEqual(options_of("merge"), {"--out", "--target", "--per-bucket", "--case-timeout", "--python", "--json"})
 
     # Fails if an option is added that no page names, or a page loses the only mention of one.
     def test_every_option_is_in_a_page(self) -> None:

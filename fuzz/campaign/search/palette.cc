@@ -11,6 +11,8 @@
 namespace plumbline::fuzz {
 namespace {
 
+using kernel::DType;
+
 constexpr int kRowClasses = 5, kVocabClasses = 7, kDepthClasses = 3;
 constexpr int64_t kLargeFrom = 9'500, kHugeFrom = 131'072, kDeepFrom = 512;
 constexpr int64_t kMostCost = 4'000'000;  // multiply-adds of a product, where multiples allow it
@@ -60,6 +62,10 @@ int64_t Depth(int kind, uint64_t bits) {
                      : Between(kDeepFrom, 2'100, bits);
 }
 
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
 int RowClass(int64_t n) { return n <= 1 ? 0 : n < 8 ? 1 : n > 128 ? 4 : n % 8 == 0 ? 2 : 3; }
 
 int VocabClass(int64_t v) {
@@ -99,14 +105,18 @@ Palette::Palette(uint64_t seed, int64_t size, const Capabilities& can) {
              .n = RowsOf(static_cast<int>(k % kRowClasses), Mix(bits, 1)),
              .v = Vocab(vocab_class, Mix(bits, 2)),
              .h = Depth(static_cast<int>(k % kDepthClasses), Mix(bits, 3))};
-    // A large vocabulary is shallow, and N is cut to a cost.
+    // A large vocabulary is shallow. V and H are chosen for the fewest rows, then N is cut to a cost.
     if (vocab_class >= 5) r.h = std::min<int64_t>(r.h, 8);
-    const int64_t vocab = r.v;
-    r = KeepWithin(can, r);
-    if (r.v < vocab && vocab_class == 6) r.v = (vocab / can.vocab_multiple + 1) * can.vocab_multiple;
-    const int64_t rows = kMostCost / std::max<int64_t>(1, r.v * r.h);
-    r.n = std::clamp(rows / can.rows_multiple * can.rows_multiple, can.rows_multiple,
-                     std::max(r.n, can.rows_multiple));
+    const int64_t rows = RoundUp(r.n, can.rows_multiple);
+    r.n = can.rows_multiple;
+    // Rows that cannot be padded need the longest multiples hidden-major and in two bytes an element.
+    r.hidden_major = can.hidden_major;
+    const auto two_bytes = [](DType dtype) { return kernel::SizeOf(dtype) == 2; };
+    const auto narrow = std::ranges::find_if(can.dtypes, two_bytes);
+    r.dtype = narrow != can.dtypes.end() ? *narrow : can.dtypes.front();
+    r = ShapeWithin(can, r);
+    const int64_t most = kMostCost / std::max<int64_t>(1, r.v * r.h) / can.rows_multiple;
+    r.n = std::clamp(most * can.rows_multiple, can.rows_multiple, rows);
     shapes_.push_back({r.n, r.v, r.h});
   }
 }

@@ -9,7 +9,8 @@
 // from 131 072; shallow, a few tiles deep, deep. Shape k takes the classes k mod 5, k mod 7 and k
 // mod 3. These are coprime, so every pair of classes is among any 35 shapes in a row, and every triple
 // that is not too large among 105. Within its class an extent is drawn, so a palette of K shapes has
-// about K different vocabularies.
+// about K different vocabularies. V is less than its class where the target's multiples make a case
+// dearer than kMostKept.
 
 #pragma once
 
@@ -24,7 +25,7 @@ namespace plumbline::fuzz {
 inline constexpr int64_t kLeastPalette = 8, kMostPalette = 4'096;
 
 // The share of a campaign's time that first calls may take.
-inline constexpr double kFirstCallShare = 0.10;
+inline constexpr double kFirstCallShare = 0.08;
 
 // Returns the number of shapes for first calls that take this long, in a campaign of this long or of
 // this many cases (0: of so much time). Every worker compiles for itself, so jobs do not matter.

@@ -86,6 +86,21 @@ void KeepLayout(const Capabilities& can, Recipe* r) {
   r->offset = (r->offset + base - 1) / base * base;
 }
 
+// Returns the largest H at which a case of n rows and v columns costs no more than kMostKept.
+int64_t MostDepth(int64_t n, int64_t v) {
+  const double without = CostOf(n, v, 0);
+  return static_cast<int64_t>(std::max(0.0, kMostKept - without) / (CostOf(n, v, 1) - without));
+}
+
+// Cuts H to the largest multiple of `depth` at which a case of n rows costs no more than kMostKept.
+// Returns false if there is none.
+bool CutDepth(int64_t n, int64_t depth, Recipe* r) {
+  const int64_t most = MostDepth(n, r->v) / depth * depth;
+  if (most < depth) return false;
+  r->h = std::min(r->h, most);
+  return true;
+}
+
 // Returns the multiple of `of` on the far side of the nearest multiple of 16.
 int64_t Multiple(int64_t extent, int64_t of) {
   constexpr int64_t kTile = 16;
@@ -94,45 +109,52 @@ int64_t Multiple(int64_t extent, int64_t of) {
   return below > 0 && extent % kTile >= kTile / 2 ? below : below + of;
 }
 
-// The time of a case in multiply-adds, about: a logit costs as much as 40 of its products, and a weight
-// that is made and judged as much as 20.
-double CostOf(int64_t n, int64_t v, int64_t h) {
-  const auto logits = static_cast<double>(n * v), weights = static_cast<double>(v * h);
-  return logits * static_cast<double>(h + 40) + 20 * weights;
-}
-
-// Cuts V of a case that grew beyond kMostGrown, but for one case in kLargeEvery with a large
-// vocabulary.
-void CutVocabulary(const Capabilities& can, const Recipe& drawn, int64_t columns, Recipe* r) {
+// Cuts V of a case that grew beyond kMostGrown. One draw in 800 has kLargeVocabulary or more: there H
+// is cut, and V only where the least H costs more than kMostKept.
+void CutVocabulary(const Capabilities& can, const Recipe& drawn, int64_t columns, int64_t depth,
+                   Recipe* r) {
   const int64_t n = std::min(r->n, std::max(can.rows_multiple, drawn.n));
   const double cost = CostOf(n, r->v, r->h);
   if (cost <= kMostGrown || cost <= 2 * CostOf(drawn.n, drawn.v, drawn.h)) return;
   constexpr int64_t kFewColumns = 2'000;
-  if (r->v > kFewColumns && Mix(r->seed, kChooseLarge) % kLargeEvery == 0 && cost <= kMostKept) return;
+  const bool large = r->v >= kLargeVocabulary;
+  const bool keep = large || (r->v > kFewColumns && Mix(r->seed, kChooseLarge) % kLargeEvery == 0);
+  if (keep && cost <= kMostKept) return;
+  if (large && CutDepth(n, depth, r)) return;
   const auto fewer = static_cast<int64_t>(static_cast<double>(r->v) * kMostGrown / cost);
   r->v = std::max(columns, std::min(r->v, fewer) / columns * columns);
 }
 
-void KeepExtents(const Capabilities& can, Recipe* r) {
-  const auto elements = [&](DType dtype) {
-    return std::max<int64_t>(1, can.row_alignment / static_cast<int64_t>(kernel::SizeOf(dtype)));
-  };
+// What N, V and H are multiples of.
+struct Multiples {
+  int64_t rows, columns, depth;
+};
+Multiples MultiplesOf(const Capabilities& can, const Recipe& r) {
   // Rows that cannot be padded have an aligned length.
-  const int64_t row = can.strided_inputs ? 1 : elements(r->dtype);
-  const Recipe drawn = *r;
-  const int64_t columns = std::lcm(can.vocab_multiple, r->hidden_major ? row : 1);
-  const int64_t depth = std::lcm(can.hidden_multiple, row);
-  r->v = Multiple(r->v, columns);
-  r->h = Multiple(r->h, depth);
-  r->n = Multiple(r->n, can.rows_multiple);
+  const int64_t bytes = static_cast<int64_t>(kernel::SizeOf(r.dtype));
+  const int64_t row = can.strided_inputs ? 1 : std::max<int64_t>(1, can.row_alignment / bytes);
+  return {can.rows_multiple, std::lcm(can.vocab_multiple, r.hidden_major ? row : 1),
+          std::lcm(can.hidden_multiple, row)};
+}
+
+void KeepMultiples(const Capabilities& can, const Multiples& of, Recipe* r) {
+  r->v = Multiple(r->v, of.columns);
+  r->h = Multiple(r->h, of.depth);
+  r->n = Multiple(r->n, of.rows);
   if (!can.empty_extents) {
-    r->v = std::max(r->v, columns);
-    r->h = std::max(r->h, depth);
-    r->n = std::max(r->n, can.rows_multiple);
+    r->v = std::max(r->v, of.columns);
+    r->h = std::max(r->h, of.depth);
+    r->n = std::max(r->n, of.rows);
   }
-  if (!can.ignore_index && r->v == 0) r->v = columns;  // without a vocabulary every row is ignored
+  if (!can.ignore_index && r->v == 0) r->v = of.columns;  // without a vocabulary every row is ignored
+}
+
+void KeepExtents(const Capabilities& can, Recipe* r) {
+  const Recipe drawn = *r;
+  const Multiples of = MultiplesOf(can, *r);
+  KeepMultiples(can, of, r);
   if (r->n == drawn.n && r->v == drawn.v && r->h == drawn.h) return;
-  CutVocabulary(can, drawn, columns, r);
+  CutVocabulary(can, drawn, of.columns, of.depth, r);
   // N is cut as the regimes do, to the cost that the case had or to the usual one.
   const int64_t cost = std::max(kMaxCost, drawn.n * drawn.v * drawn.h);
   const int64_t each = std::max<int64_t>(1, r->v * r->h);
@@ -147,6 +169,22 @@ void KeepExtents(const Capabilities& can, Recipe* r) {
 }
 
 }  // namespace
+
+double CostOf(int64_t n, int64_t v, int64_t h) {
+  const auto logits = static_cast<double>(n * v), weights = static_cast<double>(v * h);
+  return logits * static_cast<double>(5 * h + 40) + 20 * weights;
+}
+
+Recipe ShapeWithin(const Capabilities& can, Recipe r) {
+  const Multiples of = MultiplesOf(can, r);
+  KeepMultiples(can, of, &r);
+  if (CostOf(r.n, r.v, r.h) > kMostKept && !CutDepth(r.n, of.depth, &r)) {
+    r.h = of.depth;
+    const double each = CostOf(r.n, 1, r.h);
+    r.v = std::max(of.columns, static_cast<int64_t>(kMostKept / each) / of.columns * of.columns);
+  }
+  return r;
+}
 
 Recipe KeepWithin(const Capabilities& can, Recipe r) {
   KeepTypes(can, &r);

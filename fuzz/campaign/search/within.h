@@ -13,8 +13,9 @@
 //                                          ("-1" and "+1" become one multiple less or more)
 //
 // The cost of a case may grow by that: H of 128 with V of 131 072 has 16 times the weights of the
-// largest case of other targets. Beyond kMostGrown V is cut, but one case with a large vocabulary in
-// kLargeEvery keeps it, up to kMostKept.
+// largest case of other targets. Beyond kMostGrown V is cut; kLargeVocabulary and more stays, as one V
+// of some thousands in kLargeEvery does, up to kMostKept. Beyond that H of a large vocabulary is cut,
+// and V last.
 
 #pragma once
 
@@ -27,9 +28,20 @@
 
 namespace plumbline::fuzz {
 
-// In multiply-adds, of which one core does a few 10^9 a second.
+// Costs by CostOf. The plainest kernel of tests/fuzz/honest, three calls on a busy machine, took 12 s
+// for 3e9 and 54 s for 6e9 (N 256, V 151 937, H 8; N 128, V 131 072, H 64): kMostKept is within a
+// deadline of 20 s.
 inline constexpr double kMostGrown = 1e7, kMostKept = 2e9;
 inline constexpr uint64_t kLargeEvery = 4;
+
+// Returns the time of a case in multiply-adds, about. Each product of a logit counts five times: three
+// passes of the target, and judging. A logit costs 40 beside its products, a weight 20 to make and
+// judge.
+double CostOf(int64_t n, int64_t v, int64_t h);
+
+// Returns the recipe with N, V and H in the target's multiples; H, then V, is cut where the case costs
+// more than kMostKept.
+Recipe ShapeWithin(const Capabilities& can, Recipe recipe);
 
 // Returns the recipe as the target can do it. Padding and the offset of labels are left to
 // WithoutWhatItLacks. A pure function.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Targets on a real device, through the built program. Each test names one misbehaviour of
-// tests/fuzz/plugins/on_cuda.cu, which must be found, reported in words that lead to it, and survived.
+// tests/fuzz/plugins/on_cuda.cu, which must be found, reported in words that lead to it, and survived;
+// GpuOneCause its defects, each of which must be few findings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 
+#include "fuzz/base/json.h"
 #include "fuzz/base/units.h"
 #include "fuzz/target/interface/cuda_device.h"
 #include "fuzz/target/target.h"
@@ -63,9 +66,15 @@ TEST_F(GpuTargets, AStickyErrorIsACrashInCudasWords) {
     EXPECT_THAT(o.out, HasSubstr("its device lost")) << deed;
     EXPECT_THAT(o.out, HasSubstr(words)) << deed;
   }
-  const Outcome many = Fuzz("illegal-address", "--budget 400cases --blind --jobs 2");
+  const Outcome many = Fuzz("illegal-address", "--budget 100cases --blind --jobs 2 --json");
   EXPECT_EQ(many.status, 1) << Err();
-  EXPECT_THAT(many.last, HasSubstr("cases=400 judged=400 findings=1 "));
+  std::string error;
+  const auto said = Json::Parse(many.last, &error);
+  ASSERT_TRUE(said) << error << many.out;
+  EXPECT_EQ(*said->Find("findings")->as_int(), 1) << many.out;
+  const Json& target = said->Find("targets")->as_array()->at(0);
+  EXPECT_EQ(*target.Find("cases")->as_int(), 100);
+  EXPECT_GT(*target.Find("pass")->as_int(), 50);  // V % 4 is 1 in a third of them
 }
 
 // Fails for a kernel without end that is waited for, that counts as a crash, or beside which the next
@@ -91,8 +100,11 @@ TEST_F(GpuTargets, WhatARunLeavesIsSeen) {
   }
 }
 
+// Takes all memory of the device, so nothing else can run beside it.
+class GpuMemory : public GpuTargets {};
+
 // Fails for a target that takes all memory, so that every case is skipped without a report.
-TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
+TEST_F(GpuMemory, ThatATargetKeepsIsAFinding) {
   setenv("PLUMB_DEED", "keep-everything", 1);
   WorkerSpec spec;
   spec.target = "plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN);
@@ -108,6 +120,33 @@ TEST_F(GpuTargets, MemoryThatATargetKeepsIsAFinding) {
   EXPECT_EQ(without.result.findings[0].Signature(), "status:memory");
   EXPECT_THAT(without.result.findings[0].what, HasSubstr("the target kept"));
   EXPECT_EQ(runner.Run(larger).result.verdict, oracle::Verdict::kPass);
+}
+
+class GpuOneCause : public GpuTargets {};
+
+// Fails for a defect that is not found, or if the twelve of them make more than 1.2 findings each.
+TEST_F(GpuOneCause, ADefectIsFewFindings) {
+  constexpr const char* kDefects[] = {
+      "dropped-tail",  "max-from-zero",   "label-off-by-one",      "entropy-not-divided",
+      "label-missing", "not-accumulated", "entropy-gradient-sign", "first-gradient-for-all",
+      "depth-tail",    "not-zeroed",      "last-block-missing",    "write-beyond"};
+  constexpr size_t kMost = 14;  // 1.2 times 12
+  size_t findings = 0;
+  for (const char* const defect : kDefects) {
+    const std::string folder = std::string("hunt-") + defect;
+    const Outcome o = Run("fuzz --target plugin:" + testing::LocatedProgram(PLUMB_CUDA_PLUGIN) +
+                              " --seed 1 --budget 400cases --shrink-tries 1000 --out " + folder,
+                          std::string("PLUMB_DEFECT=") + defect);
+    EXPECT_EQ(o.status, 1) << defect << o.out << Err();
+    std::string error;
+    const auto summary = Json::Parse(testing::Slurp(work_ / folder / "summary.json"), &error);
+    ASSERT_TRUE(summary) << defect << error;
+    const size_t found = summary->Find("sightings")->as_array()->size();
+    RecordProperty(defect, static_cast<int>(found));
+    if (found > 1) std::cout << defect << ":\n" << o.out;
+    findings += found;
+  }
+  EXPECT_LE(findings, kMost);
 }
 
 // Fails for a command that treats a target on a device as one on the host.

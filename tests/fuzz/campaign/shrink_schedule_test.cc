@@ -12,25 +12,53 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-// One job of a campaign of five minutes that finds something every second, and shrinks for all of the
-// time that it is given. Fails if that is above a third, if there is none, or if hunting ends for it.
-TEST(ShrinkSchedule, TakesAThird) {
-  ShrinkSchedule schedule(300s, 0s, 1, 30s);
-  milliseconds now{0}, shrinking{0};
+struct Shrunk {
+  milliseconds time{0};
   int findings = 0;
+};
+
+// One job of a campaign of five minutes that finds something every second, and shrinks for all of the
+// time that it is given: at most `most` for one finding.
+Shrunk AllShrinking(ShrinkSchedule schedule, milliseconds most) {
+  milliseconds now{0};
+  Shrunk all;
   while (now < 300s) {
     if (const auto time = schedule.Begin(now, 100, true)) {
-      EXPECT_LE(*time, 30s);
+      EXPECT_LE(*time, most);
       schedule.End(*time, *time);
-      now += *time, shrinking += *time;
-      ++findings;
+      now += *time, all.time += *time;
+      ++all.findings;
     } else {
       now += 1s;
     }
   }
-  EXPECT_LE(shrinking, 100s);
-  EXPECT_GE(shrinking, 60s);
-  EXPECT_GE(findings, 4);
+  return all;
+}
+
+// Fails if that is above a third, or above a sixth of a target that compiles, if there is none, if
+// hunting ends for it, or if one finding has more than it may.
+TEST(ShrinkSchedule, TakesItsShare) {
+  const Shrunk third = AllShrinking({300s, 0s, 1, 30s}, 30s);
+  EXPECT_LE(third.time, 100s);
+  EXPECT_GE(third.time, 60s);
+  EXPECT_GE(third.findings, 4);
+  const Shrunk sixth = AllShrinking({300s, 0s, 1, 120s, true}, 120s);
+  EXPECT_LE(sixth.time, 50s);
+  EXPECT_GE(sixth.time, 25s);
+  AllShrinking({300s, 0s, 8, 30s}, 30s);  // half of the third of eight jobs is 400 s
+}
+
+// Fails if the first finding of a target that compiles has half of a third, or if the next one begins
+// once more than a sixth of the time until now is spent.
+TEST(ShrinkSchedule, ATargetThatCompilesHasASixth) {
+  for (const bool compiles : {false, true}) {
+    ShrinkSchedule schedule(300s, 0s, 1, 120s, compiles);
+    const auto time = schedule.Begin(1s, 100, true);
+    ASSERT_TRUE(time);
+    EXPECT_EQ(*time, compiles ? 25s : 50s);
+    schedule.End(*time, 15s);
+    EXPECT_EQ(schedule.Begin(60s, 100, true).has_value(), !compiles);
+  }
 }
 
 // Fails if those that are left when the hunt ends are dropped, get less than a few seconds, or all of

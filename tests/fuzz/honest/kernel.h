@@ -78,6 +78,7 @@ struct Kernel {
   // The gradients.
   bool ratio = true;  // p = e/s; else exp(x - lse)
   bool d_logits_fp32 = false;
+  bool autograd = false;  // dx = G - p sum G, G the gradients of log-probabilities; by_t is kDivideLast
   ByT by_t = ByT::kDivideLast;
   Narrow accumulator = Narrow::kFp32;
   int vocab_chunk = 0, row_chunk = 0;  // of an accumulator that is not fp32

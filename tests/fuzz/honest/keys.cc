@@ -232,6 +232,15 @@ std::vector<Key> KeysOfGradients() {
   return {
       {"probability", "p-x", [](Contract* c) { c->probability = oracle::Probability::kRatio; },
        [] { return Offset(717, 0.7f, 1000); }},
+      // Each tile of p(-1 - ln p) adds up to just below 2^-24, half an ulp of the maximum's -k.
+      {"log_softmax_backward", "log-softmax-autograd",
+       [](Contract* c) { c->log_softmax_backward = false; },
+       [] {
+         return std::vector{With(Logits(Filled(1 << 14, 0, -24.67f)), [](Rows* r) {
+           r->g = 0;
+           r->k = 1 + 0x1p-22f;
+         })};
+       }},
       {"d_logits", "flash", [](Contract* c) { c->d_logits = DType::kF32; },
        [] {
          return std::vector{With(Logits({0, 0}), [](Rows* r) {

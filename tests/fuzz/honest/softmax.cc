@@ -193,8 +193,45 @@ float Softmax::OfProbabilities(const std::vector<float>& logits) const {
   return all;
 }
 
+// Tile by tile in the lanes of the sum of exponentials.
+float Softmax::SumInLanes(const std::vector<float>& terms) const {
+  const auto n = static_cast<int64_t>(terms.size());
+  float all = 0;
+  for (int64_t first = 0; first < n; first += k_.tile) {
+    std::array<float, kMostLanes> sum{};
+    for (int64_t v = first; v < std::min(n, first + k_.tile); ++v) {
+      float& lane = sum[static_cast<size_t>((v - first) % k_.lanes)];
+      lane = fp_.Add(lane, terms[static_cast<size_t>(v)]);
+    }
+    all = fp_.Add(all, Tree(fp_, &sum, static_cast<size_t>(k_.lanes)));
+  }
+  return all;
+}
+
+void Softmax::ByAutograd(const std::vector<float>& logits, int64_t label, float g, float k,
+                         std::vector<float>* dx) const {
+  for (size_t v = 0; v < logits.size(); ++v) {
+    const Probability of = ProbabilityOf(logits[v]);
+    float gradient = 0;
+    if (k != 0 && of.p != 0) {
+      gradient = fp_.Add(fp_.Mul(-k, of.p), fp_.Mul(fp_.Mul(-k, of.log), of.p));
+    }
+    if (static_cast<int64_t>(v) == label) gradient = fp_.Add(gradient, g);
+    (*dx)[v] = gradient;
+  }
+  const float sum = SumInLanes(*dx);
+  for (size_t v = 0; v < logits.size(); ++v) {
+    (*dx)[v] = fp_.Sub((*dx)[v], fp_.Mul(ProbabilityOf(logits[v]).p, sum));
+  }
+}
+
 void Softmax::Backward(const std::vector<float>& logits, int64_t label, float g, float k,
                        std::vector<float>* dz) const {
+  if (k_.autograd) {
+    ByAutograd(logits, label, g, k, dz);
+    for (float& dx : *dz) dx = fp_.DivBy(dx, t_);
+    return;
+  }
   const bool first = k_.by_t == ByT::kDivideFirst;
   if (first) {
     g = fp_.DivBy(g, t_);

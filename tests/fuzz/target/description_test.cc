@@ -60,6 +60,8 @@ std::vector<Row> CapabilityRows() {
       {"name", "\"y\"", [](D d) { return d.name == "y"; }},
       {"version", "\"2.1\"", [](D d) { return d.version == "2.1"; }},
       {"device", "\"cuda\"", [](D d) { return d.device == "cuda"; }},
+      {"cannot_show", "[\"x\"]", [](D d) { return d.cannot_show == std::vector<std::string>{"x"}; }},
+      {"declaration", "\"@y\"", [](D d) { return d.declaration == "@y"; }},
       {"capabilities.dtypes", "[\"fp16\"]",
        [](D d) { return d.capabilities.dtypes == std::vector{DType::kF16}; }},
       {"capabilities.weight_layouts", "[\"hidden_major\"]",
@@ -133,6 +135,7 @@ std::vector<Row> ContractRows() {
       {"contract.plain_entropy", "true", [](D d) { return d.contract.plain_entropy; }},
       {"contract.entropy_of_probabilities", "true",
        [](D d) { return d.contract.entropy_of_probabilities; }},
+      {"contract.log_softmax_backward", "true", [](D d) { return d.contract.log_softmax_backward; }},
       {"contract.recompute_same_bits", "true", [](D d) { return d.contract.recompute_same_bits; }},
       {"contract.probability", "\"ratio\"",
        [](D d) { return d.contract.probability == oracle::Probability::kRatio; }},
@@ -203,8 +206,8 @@ TEST(Description, DocumentAndProgramAgree) {
       const auto& c = d.capabilities;
       const auto& k = d.contract;
       return std::make_tuple(
-          d.version, d.device, c.dtypes, c.vocab_major, c.hidden_major, c.label_int32, c.label_int64,
-          c.temperature, c.reductions,
+          d.version, d.device, d.cannot_show, d.declaration, c.dtypes, c.vocab_major, c.hidden_major,
+          c.label_int32, c.label_int64, c.temperature, c.reductions,
           std::vector<bool>{c.ignore_index,
                             c.entropy,
                             c.lse,
@@ -222,6 +225,7 @@ TEST(Description, DocumentAndProgramAgree) {
                             k.plain_logprob,
                             k.plain_entropy,
                             k.entropy_of_probabilities,
+                            k.log_softmax_backward,
                             k.recompute_same_bits,
                             k.promises.definition,
                             k.promises.signs},
@@ -235,6 +239,14 @@ TEST(Description, DocumentAndProgramAgree) {
     };
     EXPECT_EQ(fields(spelled), fields(silent)) << row.path << " documented as " << absent;
   }
+}
+
+// Fails if a contract is not taken by its name, or what the name stands for is not what an object says.
+TEST(Description, AContractByItsName) {
+  const Description description = Parsed(With("contract", "\"fp32\""));
+  EXPECT_EQ(description.contract.accumulate, oracle::Accumulate::kFp32);
+  EXPECT_TRUE(description.assumptions.tiles);
+  EXPECT_FALSE(Parsed(With("contract", "\"cublas\"")).assumptions.tiles);
 }
 
 // Each fails if a spelling of an enumerator is dropped or stands for another.
@@ -295,6 +307,7 @@ TEST(Description, Refusals) {
       {With("contract.division_error", "5000"), {"contract.division_error", "5000", "proven"}},
       {With("contract.accumulate", "\"FP32\""), {"contract.accumulate", "FP32", "tensor_core"}},
       {With("contract.d_logits", "\"int32\""), {"contract.d_logits", "int32"}},
+      {With("contract", "\"fp33\""), {"contract \"fp33\" is unknown", "pytorch-fp32-logits"}},
       {With("contract.h_s", "7"), {"contract.h_s", "unknown key"}},
   };
   for (const auto& [json, names] : rows) {

@@ -81,6 +81,15 @@ def gtest(report: Path, _: str) -> dict[str, Any]:
     return {"ran": ran, "failed": failed, "skipped": skipped, "nothing": ran == 0}
 
 
+def gtest_with_properties(report: Path, output: str) -> dict[str, Any]:
+    """The same, and the numbers that the tests recorded, by name."""
+    usual = {"name", "file", "line", "status", "result", "timestamp", "time", "classname"}
+    suites = json.loads(report.read_text(encoding="utf-8"))["testsuites"]
+    recorded = {key: int(value) for suite in suites for test in suite["testsuite"] for key, value in test.items()
+                if key not in usual and isinstance(value, str) and value.isdigit()}
+    return {**gtest(report, output), "recorded": recorded}
+
+
 def gtest_or_empty(report: Path, output: str) -> dict[str, Any]:
     """The same where no test may be left by the filter; tests that are there must not all be skipped."""
     result = gtest(report, output)

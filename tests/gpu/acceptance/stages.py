@@ -14,6 +14,7 @@ from acceptance import digests
 LIMIT = 480  # seconds of a stage
 TARGETS = ["cuda", "cuda-portable", "cuda-forward-backward"]
 CANNOT_START = 127  # a shell's status for a command that it does not find
+ALONE = ("memory",)  # stages that run before the others, one at a time: they take all of the device's memory
 # Stages of which one runs at a time: together they ran out of the memory of a device of 139 GiB.
 MEMORY = ("small", "tests")
 OWN = ["Repeats", "Batch", "Large"]  # suites of cuda_tests that are stages of their own
@@ -80,27 +81,29 @@ def sanitizer(tool: str, bytes_at_most: int, seconds: int) -> Step:
 
 
 def stages() -> dict[str, list[Step]]:
-    """Every stage and its steps, in the order in which they run."""
+    """Every stage and its steps, in the order in which they begin; `tests` waits for `small`."""
     # Workers share the device's memory: a case with wide strides takes up to 10 GiB of it.
     jobs = str(min(os.cpu_count() or 1, 12))
     rest = "*Gpu*-" + ":".join(f"*Gpu{suite}*" for suite in OWN)
     targets = [word for target in TARGETS for word in ("--target", target)]
     return {
+        "memory": [gtest("memory", "fuzz_tests", "*GpuMemory*")],
         "probe": [plumb("probe", "doctor", "--probe", digest=digests.probe, seconds=120)],
-        "tests": [gtest("cuda_tests", "cuda_tests", rest),
-                  gtest("hopper_tests", "hopper_tests", "*Gpu*"),
-                  gtest("oracle_tests", "oracle_tests", "*Gpu*", digests.gtest_or_empty),
-                  gtest("fuzz_tests", "fuzz_tests", "*Gpu*-*GpuProbe*")],
-        "corpus": [plumb(target, "replay", "{stage}/corpus", "--target", target, digest=digests.replay)
-                   for target in TARGETS],
         "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
                            "--jobs", jobs, "--case-timeout", "120s", digest=digests.campaign, shared=True)],
-        "production": [campaign("production", "production-campaign", "--production", *targets,
-                                "--budget", "60cases", digest=digests.campaign)],
         "mutants": [plumb("selftest", "selftest", "--cuda", "--budget", "10000cases", "--jobs", jobs,
                           digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
                       sanitizer("synccheck", 64 << 20, 100), sanitizer("racecheck", 1 << 20, 180)],
+        "defects": [gtest("defects", "fuzz_tests", "*GpuOneCause*", digests.gtest_with_properties)],
+        "corpus": [plumb(target, "replay", "{stage}/corpus", "--target", target, digest=digests.replay)
+                   for target in TARGETS],
+        "production": [campaign("production", "production-campaign", "--production", *targets,
+                                "--budget", "60cases", digest=digests.campaign)],
+        "tests": [gtest("cuda_tests", "cuda_tests", rest),
+                  gtest("hopper_tests", "hopper_tests", "*Gpu*"),
+                  gtest("oracle_tests", "oracle_tests", "*Gpu*", digests.gtest_or_empty),
+                  gtest("fuzz_tests", "fuzz_tests", "*Gpu*-*GpuProbe*:*GpuOneCause*:*GpuMemory*")],
         "repeats": [gtest("repeats", "cuda_tests", "*GpuRepeats*")],
         "batch": [gtest("batch", "cuda_tests", "*GpuBatch*")],
         "large": [gtest("large", "cuda_tests", "*GpuLarge*")],

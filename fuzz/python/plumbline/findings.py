@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign found: its findings, read from its JSON object and the cases in its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import stored
+
+STATUS_WORDS = ("clean", "findings", "usage", "fault", "unavailable", "interrupted", "suspect")
+
+
+class PlumbError(RuntimeError):
+    """`plumb` gave no verdict on the function. The text is its own words; `status` is its exit status."""
+
+    def __init__(self, words: str, status: int, folder: pathlib.Path | None = None) -> None:
+        super().__init__(words)
+        self.status = status
+        self.folder = folder
+
+
+class FindingsError(AssertionError):
+    """A function is wrong; `campaign` says how."""
+
+    def __init__(self, words: str, campaign: Campaign | None = None) -> None:
+        super().__init__(words)
+        self.campaign = campaign
+
+
+def number(value: Any) -> float:
+    """A number of plumb's JSON, in which NaN and infinities are texts."""
+    return float(value) if value is not None else float("nan")
+
+
+def signature_of(finding: Mapping[str, Any]) -> str:
+    """The check that fails and the output, as plumb prints it."""
+    text = ("suspect-" if finding.get("suspect") else "") + finding.get("kind", "")
+    return ":".join(part for part in (text, finding.get("relation", ""), finding.get("output", "")) if part)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One way in which a function is wrong, on the smallest case that shows it."""
+
+    signature: str  # "bound:logprob"
+    what: str  # one sentence
+    target: str
+    kind: str = ""
+    output: str = ""  # "" where none is concerned
+    row: int = -1  # the worst element's
+    column: int = -1
+    got: float = float("nan")
+    expected: float = float("nan")
+    bound: float = 0.0
+    tightness: float = 0.0  # |got - expected| / bound
+    arbiter: str = ""  # the exact value to 40 digits, where the second oracle was asked
+    suspect: bool = False  # it breaks what is assumed of an undeclared contract, and nothing that is declared
+    also: tuple[str, ...] = ()  # further signatures of the same cause
+    explanation: tuple[str, ...] = ()  # what it needs: "V: fails where V mod 8 is 1"
+    why: str = ""  # what the regime that drew it is for
+    recipe: str = ""  # a line that `plumb fuzz --recipe` takes
+    repeats: str = ""  # "fails 5 of 5"
+    known: Mapping[str, Any] | None = None  # the entry of known= that accepts it
+    case_path: pathlib.Path | None = None  # None: it was not stored
+    function: Any = dataclasses.field(default=None, repr=False, compare=False)  # that was judged, where it is at hand
+
+    def case(self) -> stored.Case:
+        """The stored case. Raises FileNotFoundError where there is none."""
+        if self.case_path is None:
+            raise FileNotFoundError(f"{self.signature} of {self.target} was not stored")
+        return stored.read_case(self.case_path)
+
+    def repro(self) -> str:
+        """A script that shows it without plumbline."""
+        from . import repro
+
+        return repro.repro_script(self)
+
+    def report(self) -> str:
+        """A report of it in Markdown."""
+        from . import repro
+
+        return repro.bug_report(self)
+
+    def text(self) -> str:
+        """A few lines for a person."""
+        lines = [f"{self.signature}: {self.what}"]
+        lines += [f"  also     {', '.join(self.also)}"] if self.also else []
+        lines += [f"  needs    {line}" for line in self.explanation[:1]]
+        lines += [f"           {line}" for line in self.explanation[1:]]
+        lines += [f"  arbiter  the value is {self.arbiter}"] if self.arbiter else []
+        lines += [f"  drawn by {self.why}"] if self.why else []
+        if self.case_path is not None:
+            lines.append(f"  case     {self.case_path}")
+            script = self.case_path.with_suffix(".repro.py")
+            lines += [f"  script   {script}"] if script.exists() else []
+        return "\n".join(lines)
+
+
+def finding_of(
+    found: Mapping[str, Any], target: str, function: Any = None, path: pathlib.Path | None = None, **more: Any
+) -> Finding:
+    """A finding of plumb's JSON object `found`."""
+    return Finding(
+        more.pop("signature", "") or signature_of(found),
+        found.get("what", ""),
+        target,
+        found.get("kind", ""),
+        found.get("output", ""),
+        found.get("row", -1),
+        found.get("column", -1),
+        number(found.get("got")),
+        number(found.get("expected")),
+        number(found.get("bound", 0.0)),
+        number(found.get("tightness", 0.0)),
+        found.get("arbiter", ""),
+        bool(found.get("suspect")),
+        case_path=path,
+        function=function,
+        **more,
+    )
+
+
+def read_finding(path: str | os.PathLike[str], function: Any = None) -> Finding:
+    """The finding of a stored case."""
+    case = stored.read_case(path)
+    extra = case.json.get("extra", {})
+    signature = signature_of(case.json["finding"])
+    return finding_of(
+        case.json["finding"],
+        case.json["target"],
+        function,
+        case.path,
+        also=tuple(s for s in extra.get("also", ()) if s != signature),
+        explanation=tuple(extra.get("explain", ())),
+        why=case.json.get("why", ""),
+        recipe=case.json.get("recipe", ""),
+        repeats=extra.get("repeats", ""),
+    )
+
+
+def _sighted(entry: Mapping[str, Any], folder: pathlib.Path, function: Any, also: Sequence[str]) -> Finding:
+    kept = entry.get("kept") or {}
+    path = folder / kept["file"] if kept.get("file") else None
+    extra: Mapping[str, Any] = {}
+    if path is not None and path.exists():
+        case = stored.read_case(path)
+        extra = case.json.get("extra", {}) | {"why": case.json.get("why", "")}
+    return finding_of(
+        kept.get("finding") or entry["finding"],
+        entry["target"],
+        function,
+        path,
+        signature=entry["signature"],
+        also=tuple(also),
+        explanation=tuple(kept.get("explain", ())),
+        why=extra.get("why", ""),
+        recipe=entry.get("recipe", ""),
+        repeats=extra.get("repeats", ""),
+        known=entry.get("known"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Campaign:
+    """The result of a campaign or a gate."""
+
+    verdict: str  # "clean", "findings", "suspect", "thin"
+    status: int  # the exit status of plumb
+    cases: int
+    judged: int
+    skipped: int
+    findings: tuple[Finding, ...]  # led by their gravest signatures; those that are accepted have `known`
+    parts: tuple[Finding, ...]  # their other signatures, each with a case of its own
+    folder: pathlib.Path
+    summary: str  # what plumb prints for a person
+    json: Mapping[str, Any] = dataclasses.field(repr=False)  # everything else: summary.json
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The findings that no entry of known= accepts."""
+        return tuple(finding for finding in self.findings if finding.known is None)
+
+    def text(self) -> str:
+        """The verdict and every finding that is not accepted."""
+        lines = [f"{self.verdict}: {self.judged} of {self.cases} cases were judged, {self.skipped} skipped"]
+        lines += [finding.text() for finding in self.wrong]
+        if not self.wrong and self.verdict != "clean":
+            lines.append(self.summary.strip())
+        return "\n".join([*lines, f"everything lies in {self.folder}"])
+
+    def raise_if_wrong(self, *, suspect: bool = True, thin: bool = True) -> None:
+        """Raises FindingsError unless the verdict is clean; suspect=False and thin=False let these pass."""
+        __tracebackhide__ = True
+        passed = self.verdict == "clean" or (self.verdict == "suspect" and not suspect)
+        if not passed and not (self.verdict == "thin" and not thin):
+            raise FindingsError(self.text(), self)
+
+
+def campaign_of(result: Mapping[str, Any], summary: str, function: Any = None) -> Campaign:
+    """The campaign of plumb's JSON object."""
+    folder = pathlib.Path(result["out"]).absolute()
+    parts = result.get("parts", [])
+    also: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        also.setdefault((part["target"], part.get("part_of", "")), []).append(part["signature"])
+    findings = [
+        _sighted(entry, folder, function, also.get((entry["target"], entry["signature"]), ()))
+        for entry in result.get("sightings", [])
+    ]
+    order = {(r["target"], r["signature"]): i for i, r in enumerate(result.get("ranking", []))}
+    findings.sort(key=lambda f: order.get((f.target, f.signature), len(order)))
+    return Campaign(
+        result["verdict"],
+        result["status"],
+        result["cases"],
+        result["judged"],
+        sum(tally.get("skipped", 0) for tally in result.get("targets", [])),
+        tuple(findings),
+        tuple(_sighted(part, folder, function, ()) for part in parts),
+        folder,
+        summary,
+        result,
+    )
+
+
+def read_campaign(folder: str | os.PathLike[str], function: Any = None) -> Campaign:
+    """The campaign in a folder. Raises FormatError, or OSError."""
+    path = pathlib.Path(folder) / "summary.json"
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return campaign_of(result | {"out": str(folder)}, "", function)
+    except (KeyError, TypeError, ValueError) as error:
+        raise stored.FormatError(f"{path}: no summary of a campaign: {error!r}") from None
+
+
+def joined(campaigns: Sequence[Campaign]) -> Campaign:
+    """Several campaigns on one function as one; the gravest verdict is its own."""
+    gravity = {"findings": 3, "suspect": 2, "thin": 1}
+    worst = max(campaigns, key=lambda c: gravity.get(c.verdict, 0))
+    return dataclasses.replace(
+        worst,
+        cases=sum(c.cases for c in campaigns),
+        judged=sum(c.judged for c in campaigns),
+        skipped=sum(c.skipped for c in campaigns),
+        findings=tuple(f for c in campaigns for f in c.findings),
+        parts=tuple(f for c in campaigns for f in c.parts),
+        summary="\n".join(c.summary for c in campaigns),
+    )

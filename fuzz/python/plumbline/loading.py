@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MODULE:FUNCTION as a bound kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import sys
+from typing import Any
+
+from . import autotune, compiled, frameworks, interpreter, signature
+from .call import Kernel
+from .declaration import Declaration
+
+
+class LoadError(Exception):
+    """There is no such module, or no such function in it."""
+
+
+def _public(owner: Any, wanted: str) -> str:
+    """Names of what can be called there: those nearest to `wanted`, the module's own ones, the rest."""
+    public = [n for n, v in list(vars(owner).items()) if not n.startswith("_") and callable(v)]
+    own = [n for n in public if getattr(getattr(owner, n), "__module__", "") == getattr(owner, "__name__", None)]
+    near = difflib.get_close_matches(wanted, public, 5)
+    return ", ".join(list(dict.fromkeys([*near, *own, *public]))[:20]) or "no function"
+
+
+def find(name: str) -> Any:
+    """The object that MODULE:ATTRIBUTE[.ATTRIBUTE...] names."""
+    module_name, _, path = name.partition(":")
+    module = importlib.import_module(module_name)
+    found: Any = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise LoadError(f"{module_name} has no {path!r}; it has {_public(found, part)}") from None
+    return _called(found)
+
+
+def _called(found: Any) -> Any:
+    """What is called of a class that computes: `apply` of an autograd function; a module that needs no argument, made."""
+    if not inspect.isclass(found) or not callable(getattr(found, "forward", None)):
+        return found
+    if callable(getattr(found, "apply", None)) and callable(getattr(found, "backward", None)):
+        return found.apply
+    needed = [
+        p.name
+        for p in list(inspect.signature(found.__init__).parameters.values())[1:]
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    if needed:
+        raise LoadError(f"{found.__name__} is a class that needs {', '.join(needed)} to be made; wrap it in a function")
+    return found()
+
+
+def _body(function: Any) -> Any:
+    """The function that computes behind `apply` of an autograd function, or behind a module."""
+    if signature.is_apply(function):
+        return function.__self__.forward
+    return function.forward if signature.is_module(function) else function
+
+
+def source_file(function: Any) -> str:
+    """The file that the function is defined in; empty where nobody knows."""
+    if isinstance(function, (tuple, list)) and function:
+        function = function[0]
+    try:
+        return inspect.getsourcefile(inspect.unwrap(_body(function))) or ""
+    except TypeError:
+        module = sys.modules.get(getattr(type(function), "__module__", ""), None)
+        return getattr(module, "__file__", "") or ""
+
+
+def framework_of(function: Any) -> str:
+    """The array library whose module the function's globals refer to; NumPy where there is none."""
+    if isinstance(function, (tuple, list)) and function:
+        function = function[0]
+    function = _body(function)
+    function = getattr(function, "forward", function) if not hasattr(function, "__globals__") else function
+    known = getattr(inspect.unwrap(function), "__globals__", {})
+    tops = {getattr(v, "__name__", "").split(".")[0] for v in known.values() if inspect.ismodule(v)}
+    tops |= {str(getattr(v, "__module__", "")).split(".")[0] for v in known.values()}
+    for name in frameworks.NAMES:
+        if name in tops:
+            return name
+    return "numpy"
+
+
+def declaration_of(function: Any) -> Declaration | None:
+    """What `@plumbline.target(...)` attached, if it did."""
+    return getattr(function, "__plumbline__", None)
+
+
+def load(name: str) -> Kernel:
+    """The kernel of this name. Raises what the import raises, LoadError, or signature.SignatureError."""
+    function = find(name)
+    declared = declaration_of(function)
+    framework = frameworks.load((declared.framework if declared else None) or framework_of(function))
+    if declared is None:
+        declared = Declaration(found=True)
+    if not framework.negative_strides:
+        # The library's own limit, whatever the function declares.
+        declared = dataclasses.replace(declared, capabilities={**declared.capabilities, "negative_strides": False})
+    kernel = Kernel(function, declared, framework)
+    kernel.name, kernel.file = name, source_file(function)
+    compiled.allow()
+    kernel.cannot_show = [unseen for unseen in (autotune.fix(), interpreter.complete()) if unseen]
+    return kernel

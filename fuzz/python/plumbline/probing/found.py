@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The declaration of a function that has none: asked in a process of its own, and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import hashlib
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+from ..call import Kernel
+from ..declaration import Declaration
+from .attempt import UNASKED
+from .problems import Problem
+from .questions import capabilities, not_explained
+
+ONE_QUESTION = 300.0  # seconds, a first compilation included
+MOST_DEATHS = 8
+
+
+class ProbeError(Exception):
+    """The function could not be tried; the text says why, and what to declare."""
+
+
+@dataclasses.dataclass
+class _Answers:
+    identified: dict[str, Any] = dataclasses.field(default_factory=dict)
+    kinds: dict[str, dict[Any, str]] = dataclasses.field(default_factory=dict)
+    words: dict[str, str] = dataclasses.field(default_factory=dict)
+    present: list[str] = dataclasses.field(default_factory=list)
+    asked: set[str] = dataclasses.field(default_factory=set)
+    base: Problem = dataclasses.field(default_factory=Problem)
+    deterministic: bool = True
+    done: bool = False
+
+
+def _folder() -> pathlib.Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return pathlib.Path(base) / "plumbline" / "found"
+
+
+def _key(kernel: Kernel) -> str:
+    """A hash of the function's file, the framework and this package: what an answer depends on."""
+    digest = hashlib.sha256()
+    for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *kernel.cannot_show):
+        digest.update(text.encode() + b"\0")
+    top = sys.modules.get(kernel.framework.name)
+    digest.update(str(getattr(top, "__version__", "")).encode())
+    sources = [kernel.file, *map(str, sorted(pathlib.Path(__file__).parent.parent.rglob("*.py")))]
+    for source in sources:
+        if source and os.path.isfile(source):
+            digest.update(pathlib.Path(source).read_bytes())
+    try:
+        digest.update(inspect.getsource(kernel.function).encode())
+    except (OSError, TypeError):
+        digest.update(repr(kernel.function).encode())
+    return digest.hexdigest()[:32]
+
+
+def _read(path: pathlib.Path) -> _Answers:
+    answers = _Answers()
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue  # cut off by the death of who wrote it
+        if "unidentified" in line:
+            raise ProbeError(line["unidentified"])
+        if "returns" in line:
+            answers.identified = line
+        elif "asking" in line:
+            answers.asked.add(line["asking"])
+            answers.kinds.setdefault(line["key"], {})[line["value"]] = "died"
+        elif "answered" in line:
+            key, _, _ = line["answered"].partition("=")
+            value = next(v for v in answers.kinds[key] if f"{key}={v}" == line["answered"])
+            answers.kinds[key][value] = line["kind"]
+            answers.words[line["answered"]] = line["words"]
+        elif "outputs_present" in line:
+            answers.present = line["outputs_present"]
+        elif "deterministic" in line:
+            answers.deterministic = line["deterministic"]
+        elif "done" in line:
+            answers.done = True
+            line["base"]["gradients"] = tuple(line["base"]["gradients"])
+            answers.base = Problem(**line["base"])
+    return answers
+
+
+def _ask_all(kernel: Kernel, path: pathlib.Path) -> _Answers:
+    main = pathlib.Path(__file__).parent.parent / "worker" / "__main__.py"
+    last = ""
+    for _ in range(MOST_DEATHS):
+        answers = _read(path) if path.exists() else _Answers()
+        if answers.done:
+            return answers
+        command = [sys.executable, str(main), "ask", kernel.name, str(path), json.dumps(sorted(answers.asked))]
+        size = path.stat().st_size if path.exists() else 0
+        try:
+            ended = subprocess.run(command, capture_output=True, timeout=ONE_QUESTION * 4, check=False)
+            last = ended.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+        except subprocess.TimeoutExpired:
+            last = f"no answer within {ONE_QUESTION * 4:.0f} s"
+        if not path.exists() or path.stat().st_size == size:
+            break  # it died before it asked anything
+    answers = _read(path) if path.exists() else _Answers()
+    if not answers.done:
+        raise ProbeError(f"trying what it can do ended early: {last}; declare it with @plumbline.target(...)")
+    return answers
+
+
+def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
+    lines = [f"# refused, and no capability says why: {text}" for text in not_explained(answers.kinds, found)]
+    unasked = [f"{key}={value}" for key, kinds in answers.kinds.items() for value, kind in kinds.items() if kind == UNASKED]
+    if unasked:
+        lines.append(f"# not tried, for lack of time; still asked of it: {', '.join(unasked)}")
+    for key, kinds in answers.kinds.items():
+        for value, kind in kinds.items():
+            if kind == UNASKED:
+                continue
+            name = f"{key}={value}"
+            words = answers.words.get(name, "")
+            if kind == "died":
+                lines.append(f"# {name}: the process died or did not answer; still asked of it")
+            elif kind == "refused":
+                lines.append(f"# {name}: refused: {words}")
+            elif kind != "right":
+                lines.append(f"# {name}: {kind}, still asked of it: {words}")
+    return lines
+
+
+def declaration_found(kernel: Kernel) -> tuple[Declaration, str]:
+    """The declaration, and its text to paste, with a comment for each answer that is not right."""
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{_key(kernel)}.jsonl"
+    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # workers start together: one of them asks
+        try:
+            answers = _ask_all(kernel, path)
+        except ProbeError:
+            path.unlink(missing_ok=True)
+            raise
+    found = capabilities(kernel, answers.base, answers.kinds)
+    if not answers.deterministic:
+        found["deterministic"] = False
+    returns = answers.identified["returns"]
+    for name in ("entropy", "lse", "grad_hidden", "grad_weight"):
+        if name not in answers.present:
+            found[name] = False
+    # Nobody promises these without a word: declare them to have them tested.
+    found["batch_invariant"] = found["fp32_grads"] = False
+    found["first_invalid_row"] = "first_invalid_row" in (returns or ())
+    declared = dataclasses.replace(
+        kernel.declaration,
+        framework=kernel.framework.name,
+        form=answers.identified["form"],
+        returns=tuple(returns) if returns is not None else None,
+        outputs=answers.identified["outputs"],
+        device=answers.identified["device"],
+        capabilities={**found, **kernel.declaration.capabilities},
+    )
+    text = "\n".join([*_comments(answers, found), declared.to_paste()])
+    return declared, text

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which returned value is which: by its value on a problem whose answers are far apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ..call import Call, Kernel
+from ..declaration import Declaration
+from .attempt import REFUSED, outcome_of
+from .problems import Laid, Problem, near
+
+# Sizes to begin with, from small to what kernels with large multiples want.
+SIZES = ((16, 128, 64), (128, 128, 128), (128, 512, 256), (256, 1024, 512))
+
+
+class Unidentified(Exception):
+    """No returned value is the loss or a log-probability; the text lists what came back."""
+
+
+def _candidates(laid: Laid) -> dict[str, np.ndarray]:
+    expected = laid.expected()
+    if laid.problem.reduction == "none":
+        return {
+            "logprob": expected["logprob"],
+            "nll": -expected["logprob"],
+            "entropy": expected["entropy"],
+            "lse": expected["lse"],
+        }
+    return {
+        "nll": expected["loss"],
+        "logprob": -expected["loss"],
+        "entropy": expected["entropy"],
+        "lse": expected["lse"],
+    }
+
+
+def _host(kernel: Kernel, value: object) -> np.ndarray | None:
+    if kernel.framework.kind(value) is not None:
+        return None
+    if kernel.framework.name == "torch":
+        value = value.detach().float().cpu().numpy()
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _raw(kernel: Kernel, call: Call) -> object:
+    arrays = {name: kernel.framework.take(view) for name, view in call.inputs.items()}
+    result = kernel.signature.call(kernel.function, kernel.values(call, arrays))
+    return result[:-1] if kernel.form == "pair" else result
+
+
+def _starts(kernel: Kernel) -> Iterator[Problem]:
+    if not kernel.signature.has("reduction"):
+        reductions = ("none", "sum", "mean")  # the call is the same: its answer says which
+    else:
+        reductions = ("none", "mean", "sum")
+    for rows, vocab, depth in SIZES:
+        for dtype in ("fp32", "bf16", "fp16"):
+            for reduction in reductions:
+                yield Problem(rows, vocab, depth, dtype, reduction=reduction, gradients=())
+
+
+def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None], dict[str, str]]:
+    values = list(result.values()) if isinstance(result, Mapping) else result
+    values = list(values) if isinstance(values, (tuple, list)) else [values]
+    names: list[str | None] = []
+    dtypes: dict[str, str] = {}
+    for value in values:
+        given = _host(kernel, value)
+        name = None
+        for candidate, expected in _candidates(laid).items():
+            if given is not None and candidate not in names and near(given, expected, laid.problem.dtype):
+                name = candidate
+                dtypes[name] = kernel.framework.dtype(value)
+        names.append(name)
+    return names, dtypes
+
+
+def _described(result: object) -> str:
+    values = result if isinstance(result, (tuple, list)) else [result]
+    return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in values)
+
+
+def _dtypes(kernel: Kernel, problem: Problem, names: list[str | None]) -> dict[str, str]:
+    """Dtypes of the named values on this problem; none where the function does not take it."""
+    laid = Laid(problem, (), kernel.declaration.device == "cuda")  # it holds the memory that the call reads
+    try:
+        result = _raw(kernel, laid.call)
+    except Exception:  # noqa: BLE001 - another question says what is wrong
+        return {}
+    values = list(result) if isinstance(result, (tuple, list)) else [result]
+    return {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
+
+
+def _outputs(kernel: Kernel, base: Problem, names: list[str | None], dtypes: dict[str, str]) -> dict[str, str]:
+    """What is declared of dtypes: "hidden" where a value has that of hidden, in each dtype that is taken."""
+    seen = {base.dtype: dtypes}
+    for dtype in ("fp32", "bf16", "fp16"):
+        if dtype != base.dtype:
+            seen[dtype] = _dtypes(kernel, dataclasses.replace(base, dtype=dtype), names)
+    outputs = {}
+    for name in filter(None, names):
+        by_input = {dtype: found[name] for dtype, found in seen.items() if name in found}
+        if all(dtype == found for dtype, found in by_input.items()) and set(by_input) - {"fp32"}:
+            outputs[name] = "hidden"
+        elif dtypes[name] != "fp32":
+            outputs[name] = dtypes[name]
+    return outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Identified:
+    """A declaration with `returns` and `outputs`, and a problem that the function takes."""
+
+    declaration: Declaration
+    base: Problem
+
+
+def _hint(kernel: Kernel) -> str:
+    """What to do about a kernel for GPUs where there is none."""
+    triton = sys.modules.get("triton")
+    if kernel.framework.name != "torch" or triton is None or kernel.framework.has_gpu():
+        return ""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return "; PyTorch sees no GPU here, and Triton's interpreter runs on CPU tensors alone"
+    return "; PyTorch sees no GPU here: with TRITON_INTERPRET=1 in the environment Triton's kernels run on CPU tensors"
+
+
+def identify(kernel: Kernel) -> Identified:
+    """Finds sizes and a dtype that the function takes, and names what it returns. Raises Unidentified."""
+    refusals: list[str] = []
+    came_back: list[str] = []
+    for problem in _starts(kernel):
+        laid = Laid(problem, (), kernel.declaration.device == "cuda")
+        try:
+            result = _raw(kernel, laid.call)
+        except Exception as failure:  # noqa: BLE001
+            outcome = outcome_of(kernel, failure)
+            verb = "refused" if outcome.kind == REFUSED else "failed on"
+            refusals.append(
+                f"{verb} N={problem.rows} V={problem.vocab} H={problem.depth} {problem.dtype} "
+                f"{problem.reduction}: {outcome.words}"
+            )
+            continue
+        if kernel.declaration.returns or isinstance(result, Mapping):
+            return Identified(kernel.declaration, problem)
+        names, dtypes = _names(kernel, result, laid)
+        if "logprob" not in names and "nll" not in names:
+            came_back.append(f"{_described(result)} for reduction {problem.reduction}")
+            continue
+        outputs = _outputs(kernel, problem, names, dtypes)
+        declared = dataclasses.replace(kernel.declaration, returns=tuple(names), outputs=outputs)
+        return Identified(declared, problem)
+    if came_back:
+        raise Unidentified(
+            f"no returned value is a log-probability or a loss; it returned {came_back[0]}. "
+            "Name the values: @plumbline.target(returns=('nll', None))"
+        )
+    raise Unidentified(f"it takes none of the problems tried; {refusals[0]}{_hint(kernel)}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts `plumb` and reads the JSON object that it ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import library
+from .findings import STATUS_WORDS, PlumbError
+from .naming import search_path
+
+_NO_VERDICT = (2, 3, 4, 5)
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """This process's, with its search path for modules."""
+    environment = dict(os.environ) | dict(more)
+    folders = [*search_path(), *environment.get("PYTHONPATH", "").split(":")]
+    environment["PYTHONPATH"] = ":".join(dict.fromkeys(folder for folder in folders if folder))
+    return environment
+
+
+def _words(text: str, result: Mapping[str, Any]) -> str:
+    """What plumb says of why there is no verdict."""
+    said = [line.removeprefix("plumb: ") for line in text.splitlines() if line.startswith("plumb: ")]
+    said = [line for line in said if not line.startswith(("fuzzing ", "gate of "))]
+    return result.get("error", "") or "\n".join(said) or text.strip() or "plumb said nothing"
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
+    """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person.
+
+    Raises PlumbError where it ends without a verdict. An interrupt is passed on to it, once, so that it
+    saves its state.
+    """
+    command = [library.program(), *arguments, "--json"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
+        env=_environment(environment or {}), text=True, encoding="utf-8", errors="replace",
+    )
+    try:
+        output, text = process.communicate()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        raise
+    lines = output.splitlines()
+    try:
+        result = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        result = {}
+    status = process.returncode
+    if status in _NO_VERDICT or not 0 <= status < len(STATUS_WORDS) or not result:
+        folder = result.get("out")
+        what = f"plumb {arguments[0]} ended with status {status}"
+        if 0 <= status < len(STATUS_WORDS):
+            what += f" ({STATUS_WORDS[status]})"
+        raise PlumbError(f"{what}: {_words(text, result)}", status, pathlib.Path(folder) if folder else None)
+    return result, text
+
+
+def interpreter() -> list[str]:
+    """The option by which workers run in this interpreter."""
+    return ["--python", sys.executable]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Safetensors files: stored cases and dumps, read and written with the standard library alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ITEM_SIZES = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8, "I32": 4, "I64": 8}
+NAMES = {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "I32": "int32", "I64": "int64"}
+_FORMATS = {"F16": "e", "F32": "f", "F64": "d", "I32": "i", "I64": "q"}
+_MOST_HEADER = 16 << 20
+
+
+class FormatError(ValueError):
+    """A file that is not what it is read as; the text names the file and what is wrong."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A dense, row-major tensor: its dtype as safetensors spells it, its shape and its bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    def values(self) -> list[float] | list[int]:
+        """Every element in row-major order. Floats are widened exactly."""
+        if self.dtype == "BF16":
+            bits = struct.unpack(f"<{self.elements}H", self.data)
+            wide = struct.pack(f"<{self.elements}I", *(b << 16 for b in bits))
+            return list(struct.unpack(f"<{self.elements}f", wide))
+        return list(struct.unpack(f"<{self.elements}{_FORMATS[self.dtype]}", self.data))
+
+    def array(self) -> np.ndarray:
+        """A NumPy array; bf16 as float32, which holds each of its values exactly."""
+        import numpy as np
+
+        if self.dtype == "BF16":
+            wide = np.frombuffer(self.data, "<u2").astype(np.uint32) << 16
+            return wide.view(np.float32).reshape(self.shape)
+        return np.frombuffer(self.data, "<" + _FORMATS[self.dtype]).reshape(self.shape).copy()
+
+
+def _tensor(path: pathlib.Path, name: str, entry: Any, data: bytes) -> Tensor:
+    try:
+        dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        size = math.prod(shape) * ITEM_SIZES[dtype]
+        whole = 0 <= begin <= end <= len(data) and end - begin == size and all(n >= 0 for n in shape)
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise FormatError(f"{path}: tensor {name!r} is {entry!r}, of {len(data)} bytes of data")
+    return Tensor(dtype, shape, data[begin:end])
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a file. Raises FormatError, or OSError."""
+    path = pathlib.Path(path)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(len(content) - 8, _MOST_HEADER):
+        raise FormatError(f"{path}: no safetensors file: {len(content)} bytes, a header of {length}")
+    try:
+        header = json.loads(content[8 : 8 + length])
+        metadata = header.pop("__metadata__", {})
+        entries = header.items()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise FormatError(f"{path}: the header is no JSON object: {error}") from None
+    data = content[8 + length :]
+    return {name: _tensor(path, name, entry, data) for name, entry in entries}, metadata
+
+
+def write_safetensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Writes a file in which every tensor is aligned to its elements."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    order = sorted(tensors, key=lambda name: (-ITEM_SIZES[tensors[name].dtype], name))
+    offset = 0
+    for name in order:
+        tensor = tensors[name]
+        end = offset + len(tensor.data)
+        header[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, sort_keys=True).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            file.write(tensors[name].data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A stored case: the tensors of a problem, its options, and what its JSON says (fuzz/cases/CASES.md)."""
+
+    path: pathlib.Path
+    tensors: Mapping[str, Tensor]  # empty where the case is stored as its recipe
+    json: Mapping[str, Any]
+
+    @property
+    def problem(self) -> Mapping[str, Any]:
+        return self.json["problem"]
+
+    @property
+    def layout(self) -> Mapping[str, Any]:
+        return self.problem.get("layout", {})
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        return self.problem.get("wanted", {})
+
+    @property
+    def ignore_index(self) -> int:
+        return self.problem["ignore_index"]
+
+    @property
+    def reduction(self) -> str:
+        return self.problem["reduction"]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """N, V, H."""
+        (rows, hidden), (vocab, _) = self.tensors["hidden"].shape, self.tensors["weight"].shape
+        return rows, vocab, hidden
+
+
+def read_case(path: str | os.PathLike[str]) -> Case:
+    """Reads a stored case. Raises FormatError, or OSError."""
+    path = pathlib.Path(path)
+    tensors, metadata = read_safetensors(path)
+    try:
+        stored = json.loads(metadata["case"])
+        for key in ("problem", "finding", "target"):
+            stored[key]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: no stored case: {error!r}") from None
+    return Case(path, tensors, stored)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program that a target's cases are judged in: this program, or, for "python:MODULE:FUNCTION", a
+// Python interpreter that loads this program's library (fuzz/PYTHON.md).
+
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::fuzz {
+
+// The environment variable that names the interpreter; `--python PATH` sets it. Without it, and in this
+// order: $VIRTUAL_ENV/bin/python, $CONDA_PREFIX/bin/python, the first python3 on $PATH.
+inline constexpr const char* kPythonVariable = "PLUMBLINE_PYTHON";
+
+struct WorkerCommand {
+  std::filesystem::path program;
+  std::vector<std::string> words;  // its argv, up to the first word of the worker
+};
+
+// Returns how to run `plumb WORKER-WORDS` for this target. `plumb` is the path of the program, whose
+// Python package lies beside it. Returns nullopt, with the reason, if there is no interpreter or no
+// package.
+std::optional<WorkerCommand> CommandFor(std::string_view target, const std::filesystem::path& plumb,
+                                        std::string* error);
+
+}  // namespace plumbline::fuzz

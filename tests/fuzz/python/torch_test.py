@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch targets in a campaign: honest ones in each form, the checks of the graph, and one misdeed each."""
+
+import pathlib
+import tempfile
+import unittest
+
+from support import fuzz, plumb
+
+# Forms of the honest function, and how many cases each has.
+HONEST = {"eager": 1000, "fused": 300, "Fused.apply": 300, "returned": 300, "pair": 300}
+
+# What the first finding of each misdeed says.
+FINDINGS = {
+    "keep": "kept: an input is still referred to",
+    "keep_a_view": "kept: an input is still referred to",
+    "write": "hidden: byte +",
+    "view": "grad_hidden is a view of the input hidden",
+    "wide": "entropy is torch.float64 where fp32 is required",
+    "meta": "entropy is on meta where the inputs are on cpu",
+    "default_dtype": "torch.get_default_dtype() was torch.float32 and is torch.float64",
+    "deterministic_mode": "torch.are_deterministic_algorithms_enabled() was False and is True",
+    "grad_mode": "torch.is_grad_enabled() was True and is False",
+    "inference_mode": "a global mode was left changed",
+    "unwritten": "unwritten:entropy",
+    "numpy": "entropy is a numpy.ndarray, not a torch.Tensor",
+    "no_graph": "no output carries a graph",
+    "no_weight": "no gradient reaches weight",
+    "spoils_what_it_saved": "of a second backward on the same graph: element ",
+    "spoils_what_it_gave": ", after a second backward has run: element ",
+    "wrong_where_hidden_is_frozen": "grad_weight where weight alone needs one: element ",
+    "another_path_without_grad": "entropy under no_grad: element ",
+    "half_a_pair": "backward of a pair returns (grad_hidden, grad_weight)",
+}
+
+
+class Torch(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self.out = pathlib.Path(self._folder.name) / "out"
+
+    # Fails if a form is called or differentiated wrongly, or an honest function gets a finding.
+    def test_honest_functions_have_no_finding(self):
+        for name, cases in HONEST.items():
+            with self.subTest(name):
+                status, text, report = fuzz(f"honest_torch:{name}", self.out.with_name(name), cases)
+                self.assertEqual(status, 0, text)
+                self.assertGreaterEqual(report["judged"], cases * 9 // 10, text)
+
+    # Fails if a misdeed, or a defect that only a further check of the graph sees, is no finding or has other words.
+    def test_each_misdeed_has_its_words(self):
+        for name, words in FINDINGS.items():
+            with self.subTest(name):
+                status, text, _ = fuzz(f"misbehaving_torch:{name}", self.out.with_name(name), 40, "--stop-after", 1)
+                self.assertEqual(status, 1, text)
+                self.assertIn(words, text)
+
+    # Fails if a negative stride reaches PyTorch, whose importer ends the process, because a function declares it.
+    def test_negative_strides_never_reach_torch(self):
+        name = "misbehaving_torch:declares_negative_strides"
+        status, text, report = plumb("targets", f"python:{name}")
+        self.assertEqual(status, 0, text)
+        self.assertIs(report["description"]["capabilities"]["negative_strides"], False)
+        status, text, _ = fuzz(name, self.out, 300)
+        self.assertEqual(status, 0, text)
+
+    # Fails if a loss is taken for a log-probability, or a refusal of int32 labels for a defect.
+    def test_an_undeclared_function_is_tried(self):
+        environment = {"XDG_CACHE_HOME": self._folder.name}
+        status, text, report = plumb("targets", "python:misbehaving_torch:cross_entropy", environment=environment)
+        self.assertEqual(status, 0, text)
+        self.assertIn("returns=('nll',)", text)
+        self.assertEqual(report["description"]["capabilities"]["label_dtypes"], ["int64"])
+
+
+if __name__ == "__main__":
+    unittest.main()
