@@ -60,7 +60,7 @@ class Run(Scratch):
     def setUp(self):
         super().setUp()
         self.write("stage/bin/plumb", PLUMB, 0o755)
-        self.write("tools/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580.1'\n", 0o755)
+        self.write("tools/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580.1, GPU-0'\n", 0o755)
         shutil.copy(SCRIPT, self.root / "stage/accept")
         shutil.copytree(HERE / "acceptance", self.root / "stage/acceptance",
                         ignore=shutil.ignore_patterns("__pycache__"))
@@ -127,6 +127,23 @@ echo '{"mutants": [{}], "killed": 1, "lines": [{"verdict": "held"}]}'
         self.manifest()
         self.accept("--stages", "small,tests", "--at-once", "2", "--minutes", "1")
         self.assertEqual(self.calls(), [])
+
+    # Fails if a stage does not have one GPU of several, or those that need much memory share one where there are two.
+    def test_stages_spread_over_the_gpus(self):
+        self.write("tools/nvidia-smi", "#!/bin/sh\n" + "".join(
+            f"echo 'NVIDIA {name}, 580.1, GPU-{name}-{i}'\n" for i, name in enumerate(["H200", "H200", "T4"])), 0o755)
+        # Either call waits until the other has begun.
+        waiting = """#!/bin/bash
+here=$(dirname "$0")
+echo "$CUDA_VISIBLE_DEVICES" >>"$here/calls"
+until [[ $(wc -l <"$here/calls") -ge 2 ]]; do sleep 0.02; done
+"""
+        for name in ["plumb", "cuda_tests", "hopper_tests", "oracle_tests", "fuzz_tests"]:
+            self.write(f"stage/bin/{name}", waiting, 0o755)
+        self.manifest()
+        self.accept("--stages", "small,tests", "--at-once", "2", "--minutes", "1")
+        self.assertEqual(sorted(self.calls()[:2]), ["GPU-H200-0", "GPU-H200-1"])
+        self.assertEqual(self.summary()["devices"], 2)
 
     # Fails if a stage runs beside one that takes all of the device's memory.
     def test_what_takes_all_memory_runs_alone(self):

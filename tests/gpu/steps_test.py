@@ -26,7 +26,7 @@ class Steps(Scratch):
         self.context = Context(self.root, self.root)
 
     def run_stage(self, *its, seconds=PATIENCE, before=None):
-        return steps.run_stage("s", its, self.context, seconds, before or {}, lambda result: None)
+        return steps.run_stage("s", its, self.context, seconds, before or {}, lambda result: None, {})
 
     def step(self, name="a", seconds=PATIENCE, command=("sleep", "600"), **how):
         return Step(name, lambda c: list(command), seconds=seconds, **how)

@@ -4,9 +4,9 @@
 
     wheel_test.py
 
-Takes as long as a build of the program, on first use. Two variables change that:
+Takes as long as a build of the program, on first use. Variables that change what it does:
 PLUMBLINE_WHEEL: a wheel to look at instead of building one.
-PLUMBLINE_WHEEL_CUDA: build it with the GPU's code, as one that is given away.
+PLUMBLINE_WHEEL_CUDA: build it in build/wheel with the GPU's code, as one that is given away.
 PLUMBLINE_FIND_LINKS: a folder with a wheel of NumPy; without it this interpreter's NumPy is lent.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -58,14 +59,24 @@ def call(*words: str | Path, cwd: Path | None = None, **environment: str) -> sub
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 
+def preset(name: str) -> dict[str, str]:
+    """What a preset of CMake sets, without what scikit-build-core sets itself."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]
+    return next(each["cacheVariables"] for each in presets if each["name"] == name)
+
+
 def build(out: Path) -> Path:
     """Returns the wheel, built here without an index if the build's own packages are there, else with one."""
     if given := os.environ.get("PLUMBLINE_WHEEL"):
         return Path(given)
-    folder = ROOT / "build" / "wheel"
-    words = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", f"--wheel-dir={out}", f"-Cbuild-dir={folder}"]
-    if not os.environ.get("PLUMBLINE_WHEEL_CUDA"):  # the GPU's code, which the release build compiles, takes half the time
-        words.append("-Ccmake.define.PLUMBLINE_CUDA=OFF")
+    settings = {"build-dir": ROOT / "build" / "wheel"}
+    if not os.environ.get("PLUMBLINE_WHEEL_CUDA"):
+        # As the preset `warnings` compiles it, without the GPU's code, which takes half the time: what tests/run --all
+        # has built there is not compiled again.
+        settings = {"build-dir": ROOT / "build" / "warnings"} | {
+            f"cmake.define.{name}": value for name, value in preset("warnings").items()}
+    words = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", f"--wheel-dir={out}"]
+    words += [f"--config-settings={key}={value}" for key, value in settings.items()]  # -C is pip 23.1's
     if importlib.util.find_spec("scikit_build_core") is not None:
         words.append("--no-build-isolation")
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))

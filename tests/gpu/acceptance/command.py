@@ -6,8 +6,9 @@ usage: tests/gpu/accept --stage DIR [--build BUILD]     here: what the other mac
        tests/gpu/accept --store OUT/summary.json        here: keep the summary in bench/results/
        tests/gpu/accept --status [--strict]             which stored results are stale against this tree
 
-A stage of the acceptance takes at most 8 minutes, all of them at most M (default 20). N stages share the GPU and
-the processors (default: one for every five processors, at most 3): none of them measures time. A step that has passed or
+A stage of the acceptance takes at most 8 minutes, all of them at most M (default 20). N stages share the GPUs and
+the processors (default: one for every five processors, at most 3 a GPU): none of them measures time. GPUs are of one
+kind, and each stage has one of them. A step that has passed or
 failed for the same trees, programs and device is not run again (--again: its stage is); what was interrupted or
 could not be run goes on, a campaign where it stopped. A step that does not end in its own time fails, unless it can
 go on. OUT (default accept-out) holds a result and the output of every stage, and summary.json, written anew after
@@ -21,7 +22,6 @@ is stale.
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -49,8 +49,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stages", help=argparse.SUPPRESS)
     parser.add_argument("--out", default="accept-out", help=argparse.SUPPRESS)
     parser.add_argument("--minutes", type=float, default=20, help=argparse.SUPPRESS)
-    parser.add_argument("--at-once", type=at_once, default=min(3, max(1, (os.cpu_count() or 1) // 5)),
-                        help=argparse.SUPPRESS)
+    parser.add_argument("--at-once", type=at_once, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--again", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 

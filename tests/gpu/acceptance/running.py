@@ -2,14 +2,12 @@
 """Runs the stages that a machine with a GPU is asked for, from a staged folder, and sums them up."""
 
 import argparse
-import contextlib
 import datetime
 import hashlib
 import json
 import math
 import shutil
 import signal
-import subprocess
 import tarfile
 import threading
 import time
@@ -18,18 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from acceptance import steps
+from acceptance.devices import Devices
 from acceptance.stages import ALONE, LIMIT, MEMORY, Context, Step, stages
 from acceptance.staging import PACKED, say, sha256
-
-
-def device() -> tuple[str, ...] | None:
-    """(name, driver version) of the first GPU, or None."""
-    try:
-        line = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()[0]
-        return tuple(word.strip() for word in line.split(",", 1))
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -47,16 +36,15 @@ def read_json(path: Path) -> Any:
 class Acceptance:
     """One run of stages, into one folder."""
 
-    def __init__(self, stage: Path, out: Path, found: tuple[str, ...]) -> None:
+    def __init__(self, stage: Path, out: Path, devices: Devices) -> None:
         self.manifest = read_json(stage / "stage.json")
-        self.found = found
+        self.devices = devices
         self.every = stages()
         self.context = Context(stage, out)
         # Results of other trees, programs or devices are those of another run.
         self.key = hashlib.sha256(
-            json.dumps([self.manifest["trees"], self.manifest["files"], found]).encode()).hexdigest()
+            json.dumps([self.manifest["trees"], self.manifest["files"], devices.kind]).encode()).hexdigest()
         self.summary_lock = threading.Lock()
-        self.memory = threading.Lock()
 
     def run(self, wanted: list[str], minutes: float, again: bool, at_once: int) -> int:
         """Runs the stages named, that many at once; the exit status."""
@@ -77,23 +65,24 @@ class Acceptance:
         if before and steps.is_done(before, self.every[name]):
             say(f"{name:11} {before['outcome']} before, in {before['seconds']} s")
             return
-        with self.memory if name in MEMORY else contextlib.nullcontext():
+        with self.devices.lend(name in MEMORY) as environment:
             left = end - time.monotonic()
             if steps.interrupted or left < 1:
                 return
-            self.run_stage(name, self.every[name], before, left)
+            self.run_stage(name, self.every[name], before, left, environment)
         self.write_summary()
 
     def path(self, name: str) -> Path:
         return self.context.out / f"{name}.json"
 
-    def run_stage(self, name: str, its: list[Step], before: dict[str, Any], left: float) -> None:
+    def run_stage(self, name: str, its: list[Step], before: dict[str, Any], left: float,
+                  environment: dict[str, str]) -> None:
         """Runs one stage, or what is left of it, and says what came of it."""
         if not before:
             shutil.rmtree(self.context.out / f"{name}-campaign", ignore_errors=True)
         # Rounded up: where M is the 8 minutes of a stage, its first step has all of its time.
         result = steps.run_stage(name, its, self.context, min(LIMIT, math.ceil(left)), before,
-                                 lambda r: write_json(self.path(name), {"key": self.key, **r}))
+                                 lambda r: write_json(self.path(name), {"key": self.key, **r}), environment)
         say(f"{name:11} {result['outcome']} in {result['seconds']} s")
         for step, entry in result["steps"].items():
             if entry["outcome"] != "passed":
@@ -116,8 +105,8 @@ class Acceptance:
         verdict = "failed" if "failed" in outcomes else "passed" if set(outcomes) == {"passed"} else "incomplete"
         probe = results["probe"].get("steps", {}).get("probe", {}).get("result", {})
         write_json(self.context.out / "summary.json", {
-            "command": "tests/gpu/accept", "device": self.found[0], "driver": self.found[1],
-            "cuda": probe.get("cuda_runtime"),
+            "command": "tests/gpu/accept", "device": self.devices.kind[0], "driver": self.devices.kind[1],
+            "devices": self.devices.number, "cuda": probe.get("cuda_runtime"),
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "trees": self.manifest["trees"], "verdict": verdict,
             "seconds": round(sum(r.get("seconds", 0) for r in results.values()), 1), "stages": results})
@@ -140,12 +129,12 @@ def accept(stage: Path, options: argparse.Namespace) -> int:
     if changed:
         say(f"accept: {', '.join(changed[:5])} is not what --stage put there; make the stage anew")
         return 3
-    found = device()
-    if found is None:
+    devices = Devices.of_this_machine()
+    if devices is None:
         say("accept: no GPU: nvidia-smi names none")
         return 4
     out = Path(options.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGINT, steps.interrupt)
     signal.signal(signal.SIGTERM, steps.interrupt)
-    return Acceptance(stage, out, found).run(wanted, options.minutes, options.again, options.at_once)
+    return Acceptance(stage, out, devices).run(wanted, options.minutes, options.again, options.at_once or devices.at_once())

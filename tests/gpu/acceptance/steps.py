@@ -26,8 +26,8 @@ def interrupt(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def shared_by_processes(folder: Path) -> Iterator[dict[str, str]]:
-    """CUDA's multi-process service, a daemon of our own, where there is one; what to add to the environment.
+def shared_by_processes(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
+    """CUDA's multi-process service, a daemon of our own, where there is one; what to add to `environment`.
 
     Without it the workers of a campaign take turns on the GPU: 840 cases a second on an H200, with it 3 300.
     One that breaks its context then breaks the others', so it is for targets that are not expected to.
@@ -41,7 +41,7 @@ def shared_by_processes(folder: Path) -> Iterator[dict[str, str]]:
     added = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "mps"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "mps-log")}
     for path in added.values():
         os.makedirs(path, exist_ok=True)
-    environment = dict(os.environ, **added)
+    environment = dict(environment, **added)
     started = subprocess.run([control, "-d"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                              check=False)
     try:
@@ -118,15 +118,15 @@ def is_done(result: Entry, steps: Sequence[Step]) -> bool:
     return all(result.get("steps", {}).get(step.name, {}).get("outcome") in ("passed", "failed") for step in steps)
 
 
-def run_step(step: Step, stage: str, context: Context, left: float) -> Entry:
-    """Runs one step in `left` seconds, or its own time if that is less."""
+def run_step(step: Step, stage: str, context: Context, left: float, added: dict[str, str]) -> Entry:
+    """Runs one step in `left` seconds, or its own time if that is less; `added` to its environment."""
     started = time.monotonic()
     command = step.resumed(context) or step.command(context)
     context.report(step.name).unlink(missing_ok=True)  # a program that crashes would leave an older one
-    environment = dict(os.environ, PLUMB_STAGE=str(context.stage))
-    with shared_by_processes(context.out) if step.shared else contextlib.nullcontext({}) as added:
+    environment = dict(os.environ, PLUMB_STAGE=str(context.stage), **added)
+    with shared_by_processes(context.out, environment) if step.shared else contextlib.nullcontext({}) as service:
         status, output, stopped = run(command, context.out / f"{stage}-{step.name}.log", min(step.seconds, left),
-                                      dict(environment, **added))
+                                      dict(environment, **service))
     entry: Entry = {"command": " ".join(command), "status": status, "seconds": round(time.monotonic() - started, 1)}
     try:
         entry["result"] = step.digest(context.report(step.name), output)
@@ -139,8 +139,9 @@ def run_step(step: Step, stage: str, context: Context, left: float) -> Entry:
 
 
 def run_stage(name: str, steps: Sequence[Step], context: Context, seconds: float, before: Entry,
-              keep: Callable[[Entry], object]) -> Entry:
-    """Runs the steps that are not done in `before`; keep(result) is called when one begins or ends."""
+              keep: Callable[[Entry], object], added: dict[str, str]) -> Entry:
+    """Runs the steps that are not done in `before`, `added` to their environment; keep(result) is called when one
+    begins or ends."""
     begun, spent = None, before.get("seconds", 0)
     results: dict[str, Entry] = {}
 
@@ -157,7 +158,7 @@ def run_stage(name: str, steps: Sequence[Step], context: Context, seconds: float
         left = seconds - (started - begun)
         if left <= 0:
             break
-        results[step.name] = run_step(step, name, context, left)
+        results[step.name] = run_step(step, name, context, left, added)
         if results[step.name]["outcome"] == "interrupted":
             break
     keep(result())
