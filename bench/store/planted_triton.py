@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store planted-triton --python PYTHON [--budget B] [--seed S] [--only NAME] [--as-built]
-                                                [--out FILE]
+"""usage: python3 bench/store planted-triton --python PYTHON [--budget B] [--seed S] [--only NAME] [--as-built KEYS]
+                                                [--at-once N] [--out FILE]
 
 Hunts each defect of tests/fuzz/python/targets/planted_triton.py by itself, and then the kernels without a defect, with
 `plumb fuzz` from the release build: one job, seed S [1], budget B [5m], an empty cache of compiled kernels. It stores
@@ -12,7 +12,9 @@ cause.
 PYTHON has torch and triton. On a GPU the kernels run on it, else under TRITON_INTERPRET=1; the result says which.
 
   --only NAME  prints this campaign, `right` among them, and stores nothing
-  --as-built   takes the programs as they are built; the result then says that its files were modified
+  --as-built KEYS  takes the programs as they are built, on a machine without git or a compiler: KEYS is a file of
+               what `python3 bench/store trees` printed where they were built
+  --at-once N  runs N campaigns beside each other [1]; the result says so: they share the device and the cores
   --out FILE   stores the result here [bench/results/planted-triton.json]
 
 Interrupt it (status 5) and call it again to go on: each campaign has a file in build/campaigns/planted-triton-B-S/ once
@@ -35,13 +37,14 @@ import statistics
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
 
 from store import builds, plumb, stored, trees
-from store.record import COMPLETE, run
+from store.record import COMPLETE, interrupted_with_plumb, said_by
 
 ROOT = trees.ROOT
 PLUMB = ROOT / "build/release/fuzz/plumb"
@@ -89,6 +92,13 @@ def target_key() -> str:
     return trees.MARK + digest.hexdigest()[:12]
 
 
+def keys_of(path: Path) -> dict[str, str]:
+    """The keys of plumb's rooms that a file of `python3 bench/store trees` holds; Refused where one is missing."""
+    with refusing(f"{path}"):
+        found = dict(line.split() for line in path.read_text(encoding="utf-8").splitlines())
+        return {room: found[room] for room in trees.PLUMB}
+
+
 def record_of(name: str, said: dict[str, Any], wall: float) -> dict[str, Any]:
     """What is stored of a campaign. The start of the process and the load of the target are what `wall` has beyond the
     campaign's own clock."""
@@ -121,11 +131,11 @@ def campaign(name: str, given: argparse.Namespace, out: Path) -> dict[str, Any]:
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
         words = ["fuzz", "--target", f"python:planted_triton:{name}", "--python", given.python, "--budget", given.budget]
         load_average = os.getloadavg()[0]
         begun = time.monotonic()
-        status, said = run(PLUMB, [*words, "--seed", str(given.seed), "--jobs", "1", "--out", str(folder)], TARGETS)
+        status, said = said_by(PLUMB, [*words, "--seed", str(given.seed), "--jobs", "1", "--out", str(folder)], TARGETS,
+                               TRITON_CACHE_DIR=cache)
         wall = time.monotonic() - begun
     if status not in COMPLETE:
         raise Refused(f"{name}: status {status}, nothing stored", status)
@@ -175,24 +185,24 @@ def begin(out: Path, about: dict[str, str]) -> None:
     begun_with.write_text(json.dumps(about) + "\n", encoding="utf-8")
 
 
-
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/store planted-triton")
     parser.add_argument("--python", required=True, help="an interpreter with torch and triton")
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="prints this campaign and stores nothing")
-    parser.add_argument("--as-built", action="store_true", help="takes the programs as they are built")
+    parser.add_argument("--as-built", type=Path, metavar="KEYS", help="takes the programs as they are built")
+    parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "bench/results/planted-triton.json")
     given = parser.parse_args(words)
     names = [*planted(), RIGHT]
     if given.only not in (None, *names):
         parser.error(f"--only {given.only}: there are {', '.join(names)}")
+    if given.at_once < 1:
+        parser.error(f"--at-once {given.at_once}: it is at least 1")
     given.python = shutil.which(given.python) or given.python
     program = builds.release(ROOT, *(() if given.as_built else ("plumb", "plumbline_worker")))
-    about = trees.committed_keys(ROOT)
-    if given.as_built:
-        about = {room: key.removesuffix("-modified") + "-modified" for room, key in about.items()}
+    about = keys_of(given.as_built) if given.as_built else trees.committed_keys(ROOT)
     with refusing("nothing stored", 4):
         on = platform_of(given.python)
     interpreted = on["device"].startswith("CPU")
@@ -202,15 +212,16 @@ def main(words: list[str]) -> int:
         machine = plumb.machine(program)
     about |= {"planted_triton": target_key()}
     if given.only:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, interrupted_with_plumb():
             print(json.dumps(campaign(given.only, given, Path(folder)), indent=1))
         return 0
     out = ROOT / f"build/campaigns/planted-triton-{given.budget}-{given.seed}"
-    begin(out, about | on)
-    runs = [campaign(name, given, out) for name in names]
+    begin(out, about | on | {"at_once": str(given.at_once)})
+    with interrupted_with_plumb(), ThreadPoolExecutor(given.at_once) as pool:
+        runs = list(pool.map(lambda name: campaign(name, given, out), names))
     *defects, right = runs
     over_all = figures(defects)
     command = f"python3 bench/store planted-triton --python PYTHON --budget {given.budget} --seed {given.seed}"
-    stored.write(given.out, command, about, machine | on, figures=over_all, right=right, defects=defects)
+    stored.write(given.out, command, about, machine | on, at_once=given.at_once, figures=over_all, right=right, defects=defects)
     print(json.dumps(over_all), flush=True)
     return int(not held(over_all, right))

@@ -14,11 +14,14 @@ the harness, a target that does not load, wrong usage) is not stored, and whatev
 Exit status: that of plumb (0 clean, 1 findings and 6 suspect are stored); 2 usage; 3 what plumb said last is no JSON object.
 """
 
+import contextlib
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from report.command_line import Refused, refusing
@@ -29,8 +32,9 @@ ROOT = trees.ROOT
 COMPLETE = (0, 1, 6)  # plumb's statuses of what came to its end: clean, findings, suspect
 
 
-def run(program: Path, words: list[str], folder: Path | None) -> tuple[int, str]:
-    """(status, stdout) of plumb, interrupted with this process.
+@contextlib.contextmanager
+def interrupted_with_plumb() -> Iterator[None]:
+    """While plumb runs SIGINT ends it alone.
 
     A terminal and `timeout` send SIGINT to the whole process group, so plumb has it already; this process waits until
     plumb has saved its state and said so by its status. The handler is a function, not SIG_IGN: a child inherits
@@ -38,12 +42,24 @@ def run(program: Path, words: list[str], folder: Path | None) -> tuple[int, str]
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        done = subprocess.Popen([program, *words, "--json"], stdout=subprocess.PIPE, cwd=folder)
-        said = done.communicate()[0].decode(errors="replace")
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def said_by(program: Path, words: list[str], folder: Path | None, **environment: str) -> tuple[int, str]:
+    """(status, stdout) of plumb."""
+    done = subprocess.run([program, *words, "--json"], stdout=subprocess.PIPE, cwd=folder, check=False,
+                          env=os.environ | environment)
     # As a shell has it: 128 and the number of the signal that ended it.
-    return (done.returncode if done.returncode >= 0 else 128 - done.returncode), said
+    status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return status, done.stdout.decode(errors="replace")
+
+
+def run(program: Path, words: list[str], folder: Path | None) -> tuple[int, str]:
+    """(status, stdout) of plumb, interrupted with this process."""
+    with interrupted_with_plumb():
+        return said_by(program, words, folder)
 
 
 def record(name: str, words: list[str], folder: Path | None = None) -> int:

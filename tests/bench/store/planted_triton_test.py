@@ -139,13 +139,31 @@ class PlantedTriton(Tree):
         self.write("tests/fuzz/python/targets/planted_triton_kernels.py", "other = 1\n")
         self.assertEqual(self.hunt()[0], 2)
 
-    # Fails if a result that nobody knows the files of names committed ones.
-    def test_as_built_says_so(self):
+    # Fails if a result of carried programs names other keys than those that they were built with.
+    def test_as_built_has_the_keys_that_are_given(self):
         self.says("first", said(1.0))
         self.says("second", said(2.0))
-        path = self.root / "elsewhere.json"
-        self.assertEqual(self.hunt("--as-built", "--out", path)[0], 0)
-        self.assertTrue(json.loads(path.read_text(encoding="utf-8"))["trees"]["fuzz"].endswith("-modified"))
+        keys, path = self.root / "keys", self.root / "elsewhere.json"
+        keys.write_text("kernel v2-k\noracle v2-o\nfuzz v2-f\ntests v2-t\n", encoding="utf-8")
+        self.assertEqual(self.hunt("--as-built", keys, "--out", path)[0], 0)
+        found = json.loads(path.read_text(encoding="utf-8"))["trees"]
+        self.assertEqual((found["kernel"], found["oracle"], found["fuzz"]), ("v2-k", "v2-o", "v2-f"))
+        keys.write_text("kernel v2-k\n", encoding="utf-8")
+        self.assertEqual(self.hunt("--as-built", keys, "--out", path)[0], 2)
+
+    # Fails if campaigns wait for each other where they may run at once, or a result does not say that they did.
+    def test_campaigns_run_at_once(self):
+        # Each call waits until all three have begun.
+        waiting = PLUMB.replace("    name=", """    touch "$here/begun-${3##*:}"
+    until [[ -e $here/begun-first && -e $here/begun-second && -e $here/begun-right ]]; do sleep 0.02; done
+    name=""")
+        self.program("build/release/fuzz/plumb", waiting)
+        self.says("first", said(1.0))
+        self.says("second", said(2.0))
+        self.assertEqual(self.hunt("--at-once", "3")[0], 0)
+        self.assertEqual([each["defect"] for each in self.result()["defects"]], ["first", "second"])
+        self.assertEqual(self.result()["at_once"], 3)
+        self.assertEqual(self.hunt("--at-once", "0")[0], 2)
 
     # Fails if an interpreter without torch, an unknown defect or no defect at all is a traceback.
     def test_usage(self):
