@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import library
+from . import library, worker
 from .findings import STATUS_WORDS, PlumbError
 from .naming import search_path
 
@@ -37,9 +37,15 @@ def _words(text: str, result: Mapping[str, Any]) -> str:
 def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
     """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person.
 
-    Raises PlumbError where it ends without a verdict. An interrupt is passed on to it, once, so that it
+    Raises PlumbError where it ends without a verdict, and RuntimeError in a worker: a script that hunts as it is
+    imported would start itself for ever. An interrupt is passed on to it, once, so that it
     saves its state.
     """
+    if worker.target is not None:
+        raise RuntimeError(
+            f"the call of plumbline runs when a worker imports the module to find {worker.target}: "
+            'put it under `if __name__ == "__main__":`'
+        )
     command = [library.program(), *arguments, "--json"]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,

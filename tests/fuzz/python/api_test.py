@@ -29,6 +29,32 @@ from plumbline import api, findings, naming, stored
 SHORT = {"seed": 1, "jobs": 1, "options": ["--shrink-tries", "60"]}
 
 
+class Scripts(unittest.TestCase):
+    # Fails if a script that hunts its own function without asking for __main__ starts itself again in every worker.
+    def test_a_script_that_hunts_when_it_is_imported_is_refused(self):
+        script = textwrap.dedent("""
+            import sys
+            import plumbline
+
+            def f(hidden, weight, labels):
+                return hidden[:, 0]
+
+            try:
+                plumbline.fuzz(f, "5cases", jobs=1, out="out")
+            except plumbline.PlumbError as error:
+                sys.exit(str(error))
+        """)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "hunts_itself.py"
+            path.write_text(script)
+            environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": folder}
+            ended = subprocess.run(
+                [sys.executable, path], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("put it under `if __name__ == \"__main__\":`", ended.stderr)
+
+
 class Hunts(unittest.TestCase):
     """One campaign on a planted defect, looked at in several ways."""
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from support import PACKAGE, fuzz, plumb
+from support import PACKAGE, TARGETS, fuzz, plumb
 
 # What the first finding of each misdeed says. None: there is none.
 FINDINGS = {
@@ -137,6 +137,22 @@ class Trying(unittest.TestCase):
                 "misbehaving:refuses_in_words", pathlib.Path(folder) / "out", 200, environment=environment
             )
             self.assertEqual(status, 0, text)
+
+    # Fails if the answers of a function are kept although a module that it imports has changed.
+    def test_answers_are_forgotten_with_what_they_depend_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            helper = pathlib.Path(folder) / "helper.py"
+            target = "import helper, honest_numpy\ndef f(hidden, weight, labels):\n    helper.check(hidden)\n"
+            target += "    return honest_numpy.linear_cross_entropy(hidden, weight, labels)\n"
+            (pathlib.Path(folder) / "kernel.py").write_text(target)
+            environment = {"XDG_CACHE_HOME": folder, "PYTHONPATH": f"{folder}:{TARGETS}"}
+            refusal = "    if hidden.dtype == 'float16':\n        raise NotImplementedError('no fp16')\n"
+            for check, taken in ((refusal, False), ("    pass\n", True)):
+                helper.write_text(f"def check(hidden):\n{check}")
+                status, text, report = plumb("targets", "python:kernel:f", folder=folder, environment=environment)
+                self.assertEqual(status, 0, text)
+                dtypes = report["description"]["capabilities"].get("dtypes", ["fp16"])
+                self.assertEqual("fp16" in dtypes, taken, text)
 
     # Fails if a signature with two readings is bound to one of them, or an unknown name loads.
     def test_what_cannot_be_loaded_says_why(self):

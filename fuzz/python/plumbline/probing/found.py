@@ -6,12 +6,14 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 from typing import Any
 
 from ..call import Kernel
@@ -45,15 +47,33 @@ def _folder() -> pathlib.Path:
     return pathlib.Path(base) / "plumbline" / "found"
 
 
+def _user_modules() -> list[str]:
+    """The sources of modules that are neither the interpreter's nor an installed package's: a function's own helpers."""
+    places = sysconfig.get_paths()
+    installed = tuple({os.path.realpath(places[key]) + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    found = {os.path.realpath(file) for file in files if isinstance(file, str) and file.endswith(".py")}
+    return sorted(file for file in found if not file.startswith(installed) and "site-packages" not in file)
+
+
+def _version(module: str) -> str:
+    """The version of the installed package that a module is part of; empty where nobody knows."""
+    try:
+        return importlib.metadata.version(module.partition(".")[0])
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return ""
+
+
 def _key(kernel: Kernel) -> str:
-    """A hash of the function's file, the framework and this package: what an answer depends on."""
+    """A hash of what an answer depends on: the function's file, the modules that it imports and that are in no
+    installed package, versions of its package and of the framework, and this package."""
     digest = hashlib.sha256()
     for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *kernel.cannot_show):
         digest.update(text.encode() + b"\0")
     top = sys.modules.get(kernel.framework.name)
-    digest.update(str(getattr(top, "__version__", "")).encode())
-    sources = [kernel.file, *map(str, sorted(pathlib.Path(__file__).parent.parent.rglob("*.py")))]
-    for source in sources:
+    digest.update(f"{getattr(top, '__version__', '')} {_version(kernel.name)}".encode())
+    own = map(str, sorted(pathlib.Path(__file__).parent.parent.rglob("*.py")))
+    for source in dict.fromkeys([kernel.file, *own, *_user_modules()]):
         if source and os.path.isfile(source):
             digest.update(pathlib.Path(source).read_bytes())
     try:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from .. import errors, poison
+from .. import errors, poison, worker
 from ..library import worker_library
 from ..loading import load
 from . import device_heap, fork_server
@@ -54,6 +54,7 @@ def main(argv: list[str]) -> int:
         os.execve(sys.executable, [sys.executable, "-u", *argv], os.environ)
     faulthandler.enable()
     if argv[1:2] == ["ask"]:  # by probing/found.py
+        worker.target = argv[2]
         from ..probing.ask import ask
 
         ask(argv[2], argv[3], set(json.loads(argv[4])))
@@ -63,6 +64,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--parent", type=int)
     options = parser.parse_known_args(argv[1:])[0]
     plain = options.target.split("@")[0]
+    worker.target = plain
     device_heap.HEAP.prepare()
     if argv[1:2] == ["fork-server"]:
         words = fork_server.serve(plain.removeprefix("python:"), options.parent)
