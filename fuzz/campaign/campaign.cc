@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -23,9 +24,11 @@
 #include "fuzz/campaign/worker_pool.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
+#include "fuzz/worker/command.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -39,10 +42,21 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   options->corpus = old.corpus;
   options->corpus_stamp = old.corpus_stamp;
   options->started = old.started;
+  options->python = old.python;
   if (!options->budget) options->budget = old.budget;
   if (!options->stop_after) options->stop_after = old.stop_after;
   if (!options->case_timeout) options->case_timeout = old.case_timeout;
   if (!options->shrink_tries) options->shrink_tries = old.shrink_tries;
+}
+
+// Returns the interpreter by which a target in Python is run; empty where there is none.
+std::string InterpreterOf(const CampaignOptions& options) {
+  const auto python = std::ranges::find_if(options.targets, IsPython);
+  if (python == options.targets.end()) return {};
+  std::string error;  // the worker says it
+  const auto command = CommandFor(*python, options.program, &error);
+  std::error_code code;
+  return command ? std::filesystem::absolute(command->program, code).string() : std::string();
 }
 
 // What this target may do without a verdict, if its contract is not its own or leaves keys out.
@@ -169,6 +183,7 @@ bool Campaign::Resume(JournalState* state, std::unique_ptr<Journal>* journal) {
   }
   // The journal's header decides what each case was.
   TakeOver(reader->options(), &options_);
+  if (!options_.python.empty()) setenv(kPythonVariable, options_.python.c_str(), 0);
   if (!MakePlan() || !MakeSearch()) return false;
   while (std::optional<DoneItem> done = reader->Next(&error)) {
     search_->Take(done->item, std::move(done->record), done->elapsed, reader->plan() == kPlan);
@@ -201,6 +216,7 @@ bool Campaign::Begin(std::unique_ptr<Journal>* journal) {
   if (!error.empty()) return Refuse(ExitStatus::kUsage, error);
   if (!MakePlan() || !Prepare() || !MakeSearch()) return false;
   options_.started = UtcStamp();
+  options_.python = InterpreterOf(options_);
   *journal = Journal::Create(options_.out, options_, &error);
   if (*journal) return true;
   // If the journal was not created, the folder is not writable; if it was created and not written, the

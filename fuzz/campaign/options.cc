@@ -53,6 +53,7 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
         [&](int64_t ms) { options.case_timeout = std::chrono::milliseconds(ms); });
   io.IfSet("shrink_tries", options.shrink_tries);
   io("started", options.started);
+  io.IfSet("python", options.python);
 }
 
 }  // namespace plumbline::fuzz

@@ -62,6 +62,8 @@ struct CampaignOptions : CaseOptions {
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
   std::string started;  // UTC, of the campaign's first run
+  // The interpreter of a target in Python: a resumed campaign goes on with it unless told another.
+  std::string python;
 
   // True if a target compiles for each shape, as far as is known: not before the campaign has begun.
   bool Compiles() const { return palette.value_or(0) > 0; }

@@ -114,13 +114,23 @@ std::vector<Hypothesis> MaskedColumns(const DumpExcerpt& excerpt, const oracle::
            }}};
 }
 
-std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
+// Labels shifted along the rows.
+std::vector<Hypothesis> ShiftHypotheses(const Dump& dump) {
   const auto neighbour = [&dump](int64_t by) {
     return [&dump, by](int64_t row, int64_t) -> std::optional<int64_t> {
       if (row + by < 0 || row + by >= dump.problem.rows()) return std::nullopt;
       return oracle::ReadInt(dump.problem.labels, row + by);
     };
   };
+  return {
+      {"each row was given the next row's label",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(1)); }},
+      {"each row was given the previous row's label",
+       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(-1)); }},
+  };
+}
+
+std::vector<Hypothesis> ForwardHypotheses() {
   const auto further = [](int64_t by) {
     return [by](int64_t, int64_t label) -> std::optional<int64_t> { return label + by; };
   };
@@ -129,10 +139,6 @@ std::vector<Hypothesis> ForwardHypotheses(const Dump& dump) {
        [](DumpExcerpt* e, oracle::Contract*) { return Drop(&e->temperature); }},
       {"logprob has the opposite sign (a loss of each row?)",
        [](DumpExcerpt* e, oracle::Contract*) { return Negate(&e->logprob); }},
-      {"each row was given the next row's label",
-       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(1)); }},
-      {"each row was given the previous row's label",
-       [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, neighbour(-1)); }},
       {"labels are looked up one column too far on",
        [=](DumpExcerpt* e, oracle::Contract*) { return Relabel(e, further(1)); }},
       {"labels are looked up one column too early",
@@ -202,10 +208,16 @@ int64_t RowsToTry(const kernel::Problem& p) {
   return std::clamp<int64_t>((int64_t{1} << 30) / products, 2, 16);
 }
 
+bool HasLabel(const Dump& dump, int64_t row) {
+  if (row < 0 || row >= dump.problem.rows()) return false;
+  const int64_t label = oracle::ReadInt(dump.problem.labels, row);
+  return label != dump.problem.ignore_index && label >= 0 && label < dump.problem.vocab();
+}
+
 // Returns positions in the sample: rows that fail forward, or, if only a gradient fails, its worst row
-// and others that have a gradient.
+// and others that have a gradient. `between`: only those between two rows with a label.
 std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdict, bool forward,
-                              int64_t most) {
+                              int64_t most, bool between = false) {
   std::vector<int64_t> at;
   const kernel::Problem& p = sample.problem();
   const auto ordinary = [&](int64_t i) {
@@ -219,10 +231,10 @@ std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdi
     }
   }
   for (int64_t i = 0; i < p.rows() && static_cast<int64_t>(at.size()) < most; ++i) {
+    const int64_t row = sample.rows()[static_cast<size_t>(i)];
     if (!ordinary(i) || std::find(at.begin(), at.end(), i) != at.end()) continue;
-    const bool fails =
-        std::binary_search(wrong.begin(), wrong.end(), sample.rows()[static_cast<size_t>(i)]);
-    if (fails || !forward) at.push_back(i);
+    if (between && !(HasLabel(sample.dump(), row - 1) && HasLabel(sample.dump(), row + 1))) continue;
+    if (std::binary_search(wrong.begin(), wrong.end(), row) || !forward) at.push_back(i);
   }
   std::sort(at.begin(), at.end());
   return at;
@@ -303,11 +315,19 @@ std::vector<Diagnosis> Diagnose(const DumpSample& sample, const kernel::Results&
     if (!at.empty()) {
       const DumpExcerpt excerpt(sample, failing, at, counted);
       const DumpExcerpt gradients(sample, gradient, at, counted);
-      std::vector<Hypothesis> hypotheses = ForwardHypotheses(sample.dump());
+      std::vector<Hypothesis> hypotheses = ForwardHypotheses();
       for (Hypothesis& masked : MaskedColumns(excerpt, contract, options.threads)) {
         hypotheses.push_back(std::move(masked));
       }
       Try(hypotheses, excerpt, backward ? &gradients : nullptr, contract, options, &diagnoses);
+      // One row would be no evidence of a shift; the first and the last may be without a neighbour.
+      const std::vector<int64_t> inner = Suspects(sample, verdict, true, most, true);
+      if (inner.size() > 1) {
+        const DumpExcerpt shifted(sample, failing, inner, counted);
+        const DumpExcerpt its_gradients(sample, gradient, inner, counted);
+        Try(ShiftHypotheses(sample.dump()), shifted, backward ? &its_gradients : nullptr, contract,
+            options, &diagnoses);
+      }
       if (!options.Interrupted()) {
         DiagnoseLogits(excerpt, contract, options.threads, &diagnoses);
       }

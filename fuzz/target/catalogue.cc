@@ -62,6 +62,8 @@ std::string UnknownName(std::string_view name) {
   if (std::error_code code; name.ends_with(".so") || name.find('/') != name.npos) {
     text += " A shared library is plugin:" + quoted + " (" +
             (std::filesystem::exists(name, code) ? "that file exists)." : "there is no such file).");
+  } else if (name.find('.') != name.npos) {
+    text += " A function of a Python module is python:MODULE:FUNCTION.";
   } else {
     text += DidYouMean(name, names);
   }
@@ -80,8 +82,8 @@ std::unique_ptr<Target> LoadPlain(std::string_view name, std::string* error, Ope
   }
   const auto found = std::ranges::find(Targets(), name, &BuiltIn::name);
   if (found == Targets().end()) {
-    *error =
-        IsPython(name) ? std::string(name) + " can be run by a Python worker alone" : UnknownName(name);
+    *error = IsPython(name) ? std::string(name) + " can be run by a Python worker alone."
+                            : UnknownName(name);
     return nullptr;
   }
   if (found->table == nullptr) {

@@ -122,6 +122,13 @@ TEST_F(Diagnosis, NamesWhatTheCallerMistook) {
   Run("host", problem);
   EXPECT_THAT(Sentences(), Contains(HasSubstr("each row was given the next row's label")));
 
+  // The other way round, and the first row wraps: among the rows that fail it has no previous one.
+  const int64_t n = problem.rows();
+  for (int64_t i = 0; i < n; ++i)
+    labels.SetInt(i, oracle::ReadInt(sample_.problem().labels, (i + n - 1) % n));
+  Run("host", problem);
+  EXPECT_THAT(Sentences(), Contains(HasSubstr("each row was given the previous row's label")));
+
   Run("host", sample_.problem());
   HostTensor& logprob = answers_.logprob();
   for (int64_t i = 0; i < logprob.size(); ++i) logprob.SetFloat(i, -logprob.GetFloat(i));
