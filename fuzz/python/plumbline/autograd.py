@@ -86,6 +86,9 @@ def call_autograd(kernel: Kernel, call: Call, values: dict[str, Any]) -> dict[st
     upstream = {role: values.pop(role, None) for role in ("grad_logprob", "grad_entropy")}
     needing = tuple(_INPUT[name] for name in call.gradients())
     named = _outputs(kernel, call, values, needing)
+    for name, output in named.items():
+        if (why := kernel.framework.kind(output.value)) is not None:
+            raise Misfit(f"{name} is {why}")
     if needing and not any(output.value.requires_grad for output in named.values()):
         raise Missing(f"{' and '.join(call.gradients())} asked for, and no output carries a graph")
     checks = kernel.further_checks(call) if needing else ()
@@ -103,7 +106,9 @@ def call_autograd(kernel: Kernel, call: Call, values: dict[str, Any]) -> dict[st
             _same(f"grad_{alone} where {alone} alone needs one", first["grad_" + alone], gradients["grad_" + alone])
         if "no_grad" in checks:
             again = _outputs(kernel, call, values, ())
-            for name, output in named.items():
-                _same(f"{name} under no_grad", output, again[name])
+            for name in (each for each in named if each in call.results):
+                if name not in again:
+                    raise Missing(f"{name} did not come back under no_grad")
+                _same(f"{name} under no_grad", named[name], again[name])
         named |= first
     return {name: Returned(output.value.detach(), output.negate) for name, output in named.items()}

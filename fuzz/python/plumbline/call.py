@@ -9,9 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import signature
-from .declaration import Declaration
+from .declaration import VALUES, Declaration
 from .frameworks import Framework
 from .views import View
+
+
+def by_name(result: Any) -> Mapping[str, Any] | None:
+    """What a function returns, if its values have names: of a mapping, a named tuple or a dataclass."""
+    if isinstance(result, Mapping):
+        return result
+    if hasattr(result, "_asdict"):
+        return result._asdict()
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    return None
 
 
 class Misfit(Exception):
@@ -134,10 +145,9 @@ class Kernel:
 
     def named(self, result: Any, reduction: str) -> dict[str, Returned]:
         """Returned values by the operator's names."""
-        if isinstance(result, Mapping):
-            pairs = list(result.items())
-        elif hasattr(result, "_asdict") and not self.declaration.returns:
-            pairs = list(result._asdict().items())
+        names_itself = by_name(result)
+        if names_itself is not None and (isinstance(result, Mapping) or not self.declaration.returns):
+            pairs = list(names_itself.items())
         else:
             sequence = list(result) if isinstance(result, (tuple, list)) else [result]
             names = self.declaration.returns
@@ -152,8 +162,8 @@ class Kernel:
         reduced = reduction != "none"
         found = {}
         for name, value in pairs:
-            if name is None or value is None:
-                continue
+            if name not in VALUES or value is None:
+                continue  # metrics, say
             if name in ("nll", "loss"):
                 name, negate = ("loss", False) if reduced else ("logprob", True)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
 import sys
@@ -27,6 +28,13 @@ def _public(owner: Any, wanted: str) -> str:
     return ", ".join(list(dict.fromkeys([*near, *own, *public]))[:20]) or "no function"
 
 
+def _has_guard(module: Any) -> bool:
+    try:
+        return "if __name__ ==" in inspect.getsource(module)
+    except (OSError, TypeError):
+        return False
+
+
 def find(name: str) -> Any:
     """The object that MODULE:ATTRIBUTE[.ATTRIBUTE...] names."""
     module_name, _, path = name.partition(":")
@@ -36,7 +44,11 @@ def find(name: str) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise LoadError(f"{module_name} has no {path!r}; it has {_public(found, part)}") from None
+            under = " (what stands under `if __name__ == ...` is not there when a worker imports it)"
+            guarded = inspect.ismodule(found) and _has_guard(found)
+            raise LoadError(
+                f"{module_name} has no {path!r}{under if guarded else ''}; it has {_public(found, part)}"
+            ) from None
     return _called(found)
 
 
@@ -67,8 +79,11 @@ def source_file(function: Any) -> str:
     """The file that the function is defined in; empty where nobody knows."""
     if isinstance(function, (tuple, list)) and function:
         function = function[0]
+    function = inspect.unwrap(_body(function))
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
     try:
-        return inspect.getsourcefile(inspect.unwrap(_body(function))) or ""
+        return inspect.getsourcefile(function) or ""
     except TypeError:
         module = sys.modules.get(getattr(type(function), "__module__", ""), None)
         return getattr(module, "__file__", "") or ""
@@ -78,8 +93,11 @@ def framework_of(function: Any) -> str:
     """The array library whose module the function's globals refer to; NumPy where there is none."""
     if isinstance(function, (tuple, list)) and function:
         function = function[0]
-    function = _body(function)
-    function = getattr(function, "forward", function) if not hasattr(function, "__globals__") else function
+    function = inspect.unwrap(_body(function))
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    if not hasattr(function, "__globals__"):
+        function = getattr(function, "forward", None) or getattr(type(function), "__call__", function)
     known = getattr(inspect.unwrap(function), "__globals__", {})
     tops = {getattr(v, "__name__", "").split(".")[0] for v in known.values() if inspect.ismodule(v)}
     tops |= {str(getattr(v, "__module__", "")).split(".")[0] for v in known.values()}
@@ -94,13 +112,19 @@ def declaration_of(function: Any) -> Declaration | None:
     return getattr(function, "__plumbline__", None)
 
 
+def to_complete(declared: Declaration | None) -> Declaration:
+    """The declaration, marked as one to be completed by trying if it names no capability: it says then how the function
+    is called, and not what it can do."""
+    declared = declared or Declaration()
+    return declared if declared.capabilities else dataclasses.replace(declared, found=True)
+
+
 def load(name: str) -> Kernel:
     """The kernel of this name. Raises what the import raises, LoadError, or signature.SignatureError."""
     function = find(name)
     declared = declaration_of(function)
     framework = frameworks.load((declared.framework if declared else None) or framework_of(function))
-    if declared is None:
-        declared = Declaration(found=True)
+    declared = to_complete(declared)
     if not framework.negative_strides:
         # The library's own limit, whatever the function declares.
         declared = dataclasses.replace(declared, capabilities={**declared.capabilities, "negative_strides": False})

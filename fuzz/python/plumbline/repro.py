@@ -15,6 +15,9 @@ from .stored import Case
 
 _OUTPUTS = ("logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight")
 
+# Kinds of findings that a script does not show: values of one problem do not tell.
+_NOT_SHOWN = ("relation", "guard-band", "batch-variant")
+
 # What a script cannot show of each kind of finding, or how it looks for it.
 _NOTES = {
     "relation": "The finding is a relation to another problem, which is not in this script: the bits of the two must "
@@ -70,7 +73,7 @@ def _wrong(finding: Finding) -> str:
         return f"lambda got, true: differs(got, true) or {beyond}"
     if finding.kind == "not-zero":
         return 'lambda got, true: repr(got) != "0.0"  # exactly +0 is required'
-    if finding.kind in ("relation", "batch-variant", "guard-band"):
+    if finding.kind in _NOT_SHOWN:
         return "lambda got, true: None  # see the top: the element's value is not what is wrong"
     return "differs"
 
@@ -113,6 +116,8 @@ def _main(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
         lines += _required(finding, kernel, case)
     else:
         lines += ["wrong = show(outputs)"]
+    if finding.kind in _NOT_SHOWN:
+        return [*lines, "sys.exit(2)"]
     return [*lines, "sys.exit(1 if wrong else 0)"]
 
 
@@ -155,7 +160,10 @@ def _header(finding: Finding, versions: list[str], left_out: list[str]) -> list[
     if finding.kind in _NOTES:
         text += ["", _NOTES[finding.kind]]
     text += [f"Not expressed: {line}." for line in left_out]
-    text += ["", f"Seen with {', '.join(versions)}.", "Exit status: 1 if it is wrong still, 0 if not. Needs mpmath."]
+    status = "1 if it is wrong still, 0 if not"
+    if finding.kind in _NOT_SHOWN:
+        status = "2: whether it is wrong still, `plumb replay` says"
+    text += ["", f"Seen with {', '.join(versions)}.", f"Exit status: {status}. Needs mpmath."]
     lines = [part for line in text for part in (textwrap.wrap(line, repro_problem.WIDTH) or [""])]
     lines = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines]
     return [f'"""{lines[0]}', *lines[1:], '"""', ""]
@@ -239,5 +247,8 @@ def bug_report(finding: Finding) -> str:
         lines += [f"* {line}" for line in finding.explanation]
     lines += ["", f"Also seen: {', '.join(f'`{s}`' for s in finding.also)}."] if finding.also else []
     lines += ["", f"The case was drawn to try this: {finding.why}."] if finding.why else []
-    lines += ["", "This script shows it. It needs mpmath and nothing of the harness that found it:", ""]
+    shows = "shows it"
+    if finding.kind in _NOT_SHOWN:
+        shows = "calls the function on the stored problem. It does not show the finding, which `plumb replay` does"
+    lines += ["", f"This script {shows}. It needs mpmath and nothing of the harness that found it:", ""]
     return "\n".join([*lines, "```python", repro_script(finding).rstrip(), "```"]) + "\n"

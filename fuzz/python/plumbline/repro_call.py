@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from . import loading, naming, pickled
 from .call import Kernel
-from .declaration import Declaration
 from .findings import Finding
 from .frameworks import load as load_framework
 from .repro_problem import WIDTH, Array
@@ -39,13 +38,14 @@ def kernel_of(finding: Finding) -> tuple[Kernel, naming.Place | None]:
         place = naming.place_of(function)
     declared = loading.declaration_of(function)
     framework = load_framework((declared.framework if declared else None) or loading.framework_of(function))
-    kernel = Kernel(function, declared or Declaration(found=True), framework)
+    kernel = Kernel(function, loading.to_complete(declared), framework)
     kernel.name, kernel.file = name, loading.source_file(function)
-    if declared is None:
+    # What a script needs of a declaration is how the function is called, not what it can do.
+    if declared is None or (declared.returns is None and declared.form is None and not declared.capabilities):
         from .probing.found import ProbeError, declaration_found
 
         try:
-            kernel.declaration, _ = declaration_found(kernel)
+            kernel.declaration, _, _ = declaration_found(kernel)
         except ProbeError as error:
             raise RuntimeError(f"{name}: {error}") from error
     return kernel, place
@@ -130,7 +130,8 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
         lines += [f"found = dict(zip({tuple(returns)!r}, values))"]
         names = set(returns)
     else:
-        lines = ["found = dict(result._asdict() if hasattr(result, '_asdict') else result)"]
+        lines = ["found = result._asdict() if hasattr(result, '_asdict') else result"]
+        lines += ["found = dict(vars(found) if hasattr(found, '__dataclass_fields__') else found)"]
         names = {"nll", "loss", "logprob"}
     lines.append("found = {name: value for name, value in found.items() if name is not None and value is not None}")
     if reduced and "nll" in names:

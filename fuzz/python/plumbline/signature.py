@@ -74,13 +74,21 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return [p.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for p in listed[0 if saves_later else 1 :]]
     if is_module(function):
         return list(inspect.signature(function.forward).parameters.values())
-    return list(inspect.signature(function).parameters.values())
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:
+        raise SignatureError(
+            f"{function!r:.80}: its parameters are not known to Python; wrap it in a function of hidden, weight, labels"
+        ) from None
 
 
 def _roles(parameter: inspect.Parameter, given: dict[str, str]) -> list[str]:
     roles = [r for r, n in given.items() if n == parameter.name]
     if not roles and parameter.name not in given.values():
         roles = [r for r in _roles_of(parameter.name) if r not in given]
+    # g and k are upstream gradients where nothing else stands for them: `k=5` is an option.
+    if parameter.name in ("g", "k") and parameter.default not in (parameter.empty, None):
+        roles = [r for r, n in given.items() if n == parameter.name]
     return roles
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from support import PACKAGE, TARGETS, fuzz, plumb
+from support import PACKAGE, PLUMB, TARGETS, fuzz, plumb
 
 # What the first finding of each misdeed says. None: there is none.
 FINDINGS = {
@@ -137,6 +137,55 @@ class Trying(unittest.TestCase):
                 "misbehaving:refuses_in_words", pathlib.Path(folder) / "out", 200, environment=environment
             )
             self.assertEqual(status, 0, text)
+
+    # Fails if an honest function is wrong, or cannot be loaded, for what it declares, is given or returns; or if a value
+    # that is not judged is not named.
+    def test_unusual_functions_are_judged(self):
+        not_judged = {
+            "brings_metrics": "returned 'accuracy', of shape [16]: it is no log-probability",
+            "entropy_in_bits": "returned value 2 of 2, of shape [16]: it is no log-probability",
+        }
+        names = ("declares_its_value_alone", "declares_an_argument_alone", "has_an_option", "returns_a_dataclass", "partial")
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"XDG_CACHE_HOME": folder}
+            for name in (*names, *not_judged):
+                with self.subTest(name):
+                    out = pathlib.Path(folder) / name
+                    status, text, report = fuzz(f"unusual_numpy:{name}", out, 60, environment=environment)
+                    self.assertEqual(status, 0, text)
+                    self.assertGreaterEqual(report["judged"], 50, text)
+                    self.assertEqual("not judged" in text, name in not_judged, text)
+                    self.assertIn(not_judged.get(name, ""), text)
+            self.assertEqual(len(list(pathlib.Path(folder, "plumbline/found").glob("*.jsonl"))), len(names) + len(not_judged))
+            out = pathlib.Path(folder) / "again"
+            fuzz("unusual_numpy:partial", out, 1, environment=environment)
+            self.assertEqual(len(list(pathlib.Path(folder, "plumbline/found").glob("*.jsonl"))), len(names) + len(not_judged))
+            status, text, _ = fuzz("unusual_numpy:names_nothing_known", out.with_name("x"), 1, environment=environment)
+            self.assertEqual(status, 4, text)
+            self.assertIn("it returned values named log_probs: none is logprob, nll or loss", text)
+
+    # Fails if a function cannot be tried where the user's cache cannot be written.
+    def test_without_a_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a_file"
+            path.touch()
+            environment = {"XDG_CACHE_HOME": str(path), "TMPDIR": folder}
+            status, text, _ = plumb("targets", "python:misbehaving:refuses_in_words", environment=environment)
+            self.assertEqual(status, 0, text)
+
+    # Fails if a campaign that is resumed asks for its interpreter again.
+    def test_a_resumed_campaign_keeps_its_interpreter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "out"
+            status, text, _ = fuzz("honest_numpy:linear_cross_entropy", out, 5)
+            self.assertEqual(status, 0, text)
+            environment = {name: value for name, value in os.environ.items() if name != "PLUMBLINE_PYTHON"}
+            environment["VIRTUAL_ENV"] = folder  # without an interpreter
+            ended = subprocess.run(
+                [PLUMB, "fuzz", "--resume", out, "--budget", "20cases"], cwd=TARGETS, env=environment | {"PATH": "/nowhere"},
+                capture_output=True, text=True, check=False,
+            )
+            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
     # Fails if the answers of a function are kept although a module that it imports has changed.
     def test_answers_are_forgotten_with_what_they_depend_on(self):

@@ -24,9 +24,10 @@ def _line(file: TextIO, **record: Any) -> None:
     file.flush()
 
 
-def _outputs(kernel: Kernel, problem: Problem) -> tuple[str, ...]:
-    """What the function returns besides its log-probability or loss: by its declaration, else by trying."""
-    found = []
+def _outputs(kernel: Kernel, problem: Problem) -> tuple[tuple[str, ...], list[str]]:
+    """What the function returns besides its log-probability or loss, by its declaration or else by trying; and a
+    line on each gradient that it does not give."""
+    found, lines = [], []
     for name in ("entropy", "lse"):
         if kernel.declaration.returns is not None:
             present = name in kernel.declaration.returns
@@ -35,8 +36,12 @@ def _outputs(kernel: Kernel, problem: Problem) -> tuple[str, ...]:
         found += [name] if present else []
     for name in ("grad_hidden", "grad_weight") if kernel.form != "forward" else ():
         alone = dataclasses.replace(problem, gradients=(name,), entropy_gradient=False)
-        found += [name] if attempt(kernel, alone, (name,)).kind != ABSENT else []
-    return tuple(found)
+        outcome = attempt(kernel, alone, (name,))
+        if outcome.kind != ABSENT:
+            found.append(name)
+        else:
+            lines.append(f"{name}, which is not judged: {outcome.words}")
+    return tuple(found), lines
 
 
 def _identified(kernel: Kernel) -> Identified:
@@ -93,14 +98,14 @@ def ask(name: str, path: str, skip: set[str]) -> None:
         )
         kernel.declaration = declared
         kernel.checks = False
-        outputs = _outputs(kernel, identified.base)
+        outputs, lines = _outputs(kernel, identified.base)
         base = dataclasses.replace(
             identified.base,
             gradients=tuple(name for name in outputs if name.startswith("grad_")),
             entropy_gradient="entropy" in outputs,
         )
         base = _taken(kernel, base, outputs)
-        _line(file, outputs_present=outputs)
+        _line(file, outputs_present=outputs, not_judged=[*identified.not_judged, *lines])
         end = time.monotonic() + ENOUGH
         for question in questions(kernel, base):
             if question.name in skip:

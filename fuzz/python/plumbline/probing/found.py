@@ -11,19 +11,23 @@ import inspect
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from typing import Any
 
 from ..call import Kernel
 from ..declaration import Declaration
+from ..naming import search_path
 from .attempt import UNASKED
 from .problems import Problem
 from .questions import capabilities, not_explained
 
 ONE_QUESTION = 300.0  # seconds, a first compilation included
 MOST_DEATHS = 8
+MOST_LINES = 6  # on values that are not judged; a description holds 16 lines of what cannot be shown
 
 
 class ProbeError(Exception):
@@ -36,6 +40,7 @@ class _Answers:
     kinds: dict[str, dict[Any, str]] = dataclasses.field(default_factory=dict)
     words: dict[str, str] = dataclasses.field(default_factory=dict)
     present: list[str] = dataclasses.field(default_factory=list)
+    not_judged: list[str] = dataclasses.field(default_factory=list)
     asked: set[str] = dataclasses.field(default_factory=set)
     base: Problem = dataclasses.field(default_factory=Problem)
     deterministic: bool = True
@@ -43,17 +48,47 @@ class _Answers:
 
 
 def _folder() -> pathlib.Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return pathlib.Path(base) / "plumbline" / "found"
+    """Where answers are kept: the user's cache, else, where it cannot be written, a folder of the user's own among
+    temporary files."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # as the specification of XDG_CACHE_HOME has it
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    folder = pathlib.Path(base) / "plumbline" / "found"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    own = pathlib.Path(tempfile.gettempdir()) / f"plumbline-{os.getuid()}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    return own if own.stat().st_uid == os.getuid() else pathlib.Path(tempfile.mkdtemp(prefix="plumbline-"))
 
 
-def _user_modules() -> list[str]:
-    """The sources of modules that are neither the interpreter's nor an installed package's: a function's own helpers."""
+def _at_most(most: int, lines: list[str]) -> list[str]:
+    """The first lines, cut to what a description may hold, and how many there are more."""
+    kept = [line if len(line) <= 300 else line[:299] + "…" for line in lines[:most]]
+    return kept + ([f"{len(lines) - most} more values that came back"] if len(lines) > most else [])
+
+
+def _helpers(kernel: Kernel) -> list[str]:
+    """The sources of modules that the function's module refers to, and those again, as far as they are in no installed
+    package: what the function calls."""
     places = sysconfig.get_paths()
     installed = tuple({os.path.realpath(places[key]) + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    found = {os.path.realpath(file) for file in files if isinstance(file, str) and file.endswith(".py")}
-    return sorted(file for file in found if not file.startswith(installed) and "site-packages" not in file)
+    found: dict[str, str] = {}
+    waiting = [kernel.name.partition(":")[0]]
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        file = os.path.realpath(getattr(module, "__file__", None) or "")
+        if name in found or not file.endswith(".py") or file.startswith(installed) or "site-packages" in file:
+            continue
+        found[name] = file
+        for value in list(vars(module).values()):
+            other = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+            waiting += [other] if isinstance(other, str) else []
+    return sorted(set(found.values()))
 
 
 def _version(module: str) -> str:
@@ -65,21 +100,23 @@ def _version(module: str) -> str:
 
 
 def _key(kernel: Kernel) -> str:
-    """A hash of what an answer depends on: the function's file, the modules that it imports and that are in no
-    installed package, versions of its package and of the framework, and this package."""
+    """A hash of what an answer depends on: the function's file, those of modules that it refers to, versions of its package and of the framework, and this package."""
     digest = hashlib.sha256()
     for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *kernel.cannot_show):
         digest.update(text.encode() + b"\0")
     top = sys.modules.get(kernel.framework.name)
     digest.update(f"{getattr(top, '__version__', '')} {_version(kernel.name)}".encode())
     own = map(str, sorted(pathlib.Path(__file__).parent.parent.rglob("*.py")))
-    for source in dict.fromkeys([kernel.file, *own, *_user_modules()]):
+    for source in dict.fromkeys([kernel.file, *own, *_helpers(kernel)]):
         if source and os.path.isfile(source):
             digest.update(pathlib.Path(source).read_bytes())
     try:
         digest.update(inspect.getsource(kernel.function).encode())
     except (OSError, TypeError):
-        digest.update(repr(kernel.function).encode())
+        digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(kernel.function)).encode())  # the same in every process
+    # What a declaration says is kept apart from what is found.
+    stated = dataclasses.asdict(kernel.declaration)
+    digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(stated.items(), key=lambda item: item[0]))).encode())
     return digest.hexdigest()[:32]
 
 
@@ -103,7 +140,7 @@ def _read(path: pathlib.Path) -> _Answers:
             answers.kinds[key][value] = line["kind"]
             answers.words[line["answered"]] = line["words"]
         elif "outputs_present" in line:
-            answers.present = line["outputs_present"]
+            answers.present, answers.not_judged = line["outputs_present"], line["not_judged"]
         elif "deterministic" in line:
             answers.deterministic = line["deterministic"]
         elif "done" in line:
@@ -116,6 +153,9 @@ def _read(path: pathlib.Path) -> _Answers:
 def _ask_all(kernel: Kernel, path: pathlib.Path) -> _Answers:
     main = pathlib.Path(__file__).parent.parent / "worker" / "__main__.py"
     last = ""
+    # In a program that asks for a script, modules are found in its search path.
+    folders = [*search_path(), *os.environ.get("PYTHONPATH", "").split(":")]
+    environment = os.environ | {"PYTHONPATH": ":".join(dict.fromkeys(filter(None, folders)))}
     for _ in range(MOST_DEATHS):
         answers = _read(path) if path.exists() else _Answers()
         if answers.done:
@@ -123,7 +163,7 @@ def _ask_all(kernel: Kernel, path: pathlib.Path) -> _Answers:
         command = [sys.executable, str(main), "ask", kernel.name, str(path), json.dumps(sorted(answers.asked))]
         size = path.stat().st_size if path.exists() else 0
         try:
-            ended = subprocess.run(command, capture_output=True, timeout=ONE_QUESTION * 4, check=False)
+            ended = subprocess.run(command, capture_output=True, timeout=ONE_QUESTION * 4, env=environment, check=False)
             last = ended.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
         except subprocess.TimeoutExpired:
             last = f"no answer within {ONE_QUESTION * 4:.0f} s"
@@ -155,10 +195,10 @@ def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def declaration_found(kernel: Kernel) -> tuple[Declaration, str]:
-    """The declaration, and its text to paste, with a comment for each answer that is not right."""
+def declaration_found(kernel: Kernel) -> tuple[Declaration, str, list[str]]:
+    """The declaration; its text to paste, with a comment for each answer that is not right; and a line on each value
+    that comes back, or is expected to, and is not judged."""
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{_key(kernel)}.jsonl"
     with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # workers start together: one of them asks
@@ -186,5 +226,6 @@ def declaration_found(kernel: Kernel) -> tuple[Declaration, str]:
         device=answers.identified["device"],
         capabilities={**found, **kernel.declaration.capabilities},
     )
-    text = "\n".join([*_comments(answers, found), declared.to_paste()])
-    return declared, text
+    unjudged = [f"# not judged: {line}" for line in answers.not_judged]
+    text = "\n".join([*unjudged, *_comments(answers, found), declared.to_paste()])
+    return declared, text, _at_most(MOST_LINES, answers.not_judged)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..call import Call, Kernel
-from ..declaration import Declaration
+from ..call import Call, Kernel, by_name
+from ..declaration import VALUES, Declaration
 from .attempt import REFUSED, outcome_of
 from .problems import Laid, Problem, near
 
@@ -54,7 +54,9 @@ def _host(kernel: Kernel, value: object) -> np.ndarray | None:
 def _raw(kernel: Kernel, call: Call) -> object:
     arrays = {name: kernel.framework.take(view) for name, view in call.inputs.items()}
     result = kernel.signature.call(kernel.function, kernel.values(call, arrays))
-    return result[:-1] if kernel.form == "pair" else result
+    if kernel.form != "pair":
+        return result
+    return result[0] if len(result) == 2 and isinstance(result[0], Mapping) else result[:-1]
 
 
 def _starts(kernel: Kernel) -> Iterator[Problem]:
@@ -62,15 +64,20 @@ def _starts(kernel: Kernel) -> Iterator[Problem]:
         reductions = ("none", "sum", "mean")  # the call is the same: its answer says which
     else:
         reductions = ("none", "mean", "sum")
+    # A function that returns gradients is called with upstream ones.
+    gradients = ("grad_hidden", "grad_weight") if kernel.form == "returned" else ()
     for rows, vocab, depth in SIZES:
         for dtype in ("fp32", "bf16", "fp16"):
             for reduction in reductions:
-                yield Problem(rows, vocab, depth, dtype, reduction=reduction, gradients=())
+                yield Problem(rows, vocab, depth, dtype, reduction=reduction, gradients=gradients)
+
+
+def _listed(result: object) -> list[object]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None], dict[str, str]]:
-    values = list(result.values()) if isinstance(result, Mapping) else result
-    values = list(values) if isinstance(values, (tuple, list)) else [values]
+    values = _listed(result)
     names: list[str | None] = []
     dtypes: dict[str, str] = {}
     for value in values:
@@ -85,8 +92,15 @@ def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None]
 
 
 def _described(result: object) -> str:
-    values = result if isinstance(result, (tuple, list)) else [result]
-    return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in values)
+    return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in _listed(result))
+
+
+def _not_judged(kernel: Kernel, where: str, value: object) -> list[str]:
+    """A line on an array that is none of the operator's outputs."""
+    if kernel.framework.kind(value) is not None:
+        return []
+    shape = list(kernel.framework.shape(value))
+    return [f"{where}, of shape {shape}: it is no log-probability, loss, entropy or lse of the problem tried, and not judged"]
 
 
 def _dtypes(kernel: Kernel, problem: Problem, names: list[str | None]) -> dict[str, str]:
@@ -96,7 +110,7 @@ def _dtypes(kernel: Kernel, problem: Problem, names: list[str | None]) -> dict[s
         result = _raw(kernel, laid.call)
     except Exception:  # noqa: BLE001 - another question says what is wrong
         return {}
-    values = list(result) if isinstance(result, (tuple, list)) else [result]
+    values = _listed(result)
     return {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
 
 
@@ -122,6 +136,29 @@ class Identified:
 
     declaration: Declaration
     base: Problem
+    not_judged: tuple[str, ...] = ()  # arrays that came back and have no name, a line each
+
+
+def _mapped(kernel: Kernel, problem: Problem, values: Mapping[str, object]) -> Identified:
+    """Of a function that names its values itself. Raises Unidentified if none is what every kernel returns."""
+    if not {"logprob", "nll", "loss"} & set(values):
+        raise Unidentified(
+            f"it returned values named {', '.join(map(str, values)) or 'nothing'}: none is logprob, nll or loss; "
+            "a function of two lines around it gives them these names"
+        )
+    not_judged = [
+        line for name, value in values.items() if name not in VALUES for line in _not_judged(kernel, f"returned {name!r}", value)
+    ]
+    return Identified(kernel.declaration, problem, tuple(not_judged))
+
+
+def _declared(kernel: Kernel, problem: Problem, result: object) -> Identified:
+    """Of a function whose values are named by its declaration: the dtypes that it does not declare."""
+    names, values = list(kernel.declaration.returns or ()), _listed(result)
+    known = {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
+    judged = [name if name in known else None for name in names]
+    outputs = _outputs(kernel, problem, judged, known) | dict(kernel.declaration.outputs)
+    return Identified(dataclasses.replace(kernel.declaration, outputs=outputs), problem)
 
 
 def _hint(kernel: Kernel) -> str:
@@ -150,15 +187,24 @@ def identify(kernel: Kernel) -> Identified:
                 f"{problem.reduction}: {outcome.words}"
             )
             continue
-        if kernel.declaration.returns or isinstance(result, Mapping):
-            return Identified(kernel.declaration, problem)
+        named = by_name(result)
+        if isinstance(result, Mapping) or (named is not None and not isinstance(result, tuple)):
+            return _mapped(kernel, problem, named)
+        if kernel.declaration.returns:
+            return _declared(kernel, problem, result)
         names, dtypes = _names(kernel, result, laid)
         if "logprob" not in names and "nll" not in names:
             came_back.append(f"{_described(result)} for reduction {problem.reduction}")
             continue
         outputs = _outputs(kernel, problem, names, dtypes)
         declared = dataclasses.replace(kernel.declaration, returns=tuple(names), outputs=outputs)
-        return Identified(declared, problem)
+        lines = [
+            line
+            for i, (name, value) in enumerate(zip(names, _listed(result)))
+            if name is None
+            for line in _not_judged(kernel, f"returned value {i + 1} of {len(names)}", value)
+        ]
+        return Identified(declared, problem, tuple(lines))
     if came_back:
         raise Unidentified(
             f"no returned value is a log-probability or a loss; it returned {came_back[0]}. "

@@ -55,6 +55,7 @@ def main(argv: list[str]) -> int:
     faulthandler.enable()
     if argv[1:2] == ["ask"]:  # by probing/found.py
         worker.target = argv[2]
+        sys.argv = argv[:1]
         from ..probing.ask import ask
 
         ask(argv[2], argv[3], set(json.loads(argv[4])))
@@ -65,6 +66,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_known_args(argv[1:])[0]
     plain = options.target.split("@")[0]
     worker.target = plain
+    sys.argv = argv[:1]  # a module that reads it sees no words of ours
     device_heap.HEAP.prepare()
     if argv[1:2] == ["fork-server"]:
         words = fork_server.serve(plain.removeprefix("python:"), options.parent)
@@ -78,7 +80,8 @@ def main(argv: list[str]) -> int:
         if kernel.declaration.found:
             from ..probing.found import declaration_found
 
-            kernel.declaration, declaration = declaration_found(kernel)
+            kernel.declaration, declaration, not_judged = declaration_found(kernel)
+            kernel.cannot_show = [*kernel.cannot_show, *not_judged]
         target = Target(kernel, declaration)
         table = target.table()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the module does, the harness hears of it
