@@ -74,7 +74,7 @@ class Stage(Scratch):
         self.write("tools/cmake", "#!/bin/bash\nwhile (($#)); do\n  [[ $1 != --install ]] || from=$2\n"
                    "  [[ $1 != --prefix ]] || to=$2\n  shift\ndone\nmkdir -p \"$to/bin\"\n"
                    "cp \"$from\"/*/* \"$to/bin\"\n", 0o755)
-        self.write("tools/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580.1'\n", 0o755)
+        self.write("tools/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580.1, GPU-0'\n", 0o755)
         return f"{self.root / 'tools'}:{os.environ['PATH']}"
 
     # Fails if the folder needs anything of the tree that it was made from, is not what stage.json says, or does not

@@ -97,7 +97,7 @@ def framework_of(function: Any) -> str:
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
     if not hasattr(function, "__globals__"):
-        function = getattr(function, "forward", None) or getattr(type(function), "__call__", function)
+        function = getattr(function, "forward", None) or inspect.getattr_static(type(function), "__call__", function)
     known = getattr(inspect.unwrap(function), "__globals__", {})
     tops = {getattr(v, "__name__", "").split(".")[0] for v in known.values() if inspect.ismodule(v)}
     tops |= {str(getattr(v, "__module__", "")).split(".")[0] for v in known.values()}
