@@ -19,7 +19,7 @@ constexpr std::array kContracts = {
     NamedContract{"pytorch-fp32-logits",
                   "PyTorch eager on logits in fp32: log_softmax, -sum p ln p, d_logits in fp32",
                   R"({"accumulate": "fp32", "scale_roundings": 1, "scale_exact_powers": true,
-                      "shift": "exact_max", "tile": 8, "tile_depth": 7, "rescales": 0,
+                      "shift": "exact_max", "tile": 8, "tile_depth": 31, "rescales": 0,
                       "label_logit_separate": false, "recompute_same_bits": true,
                       "entropy_of_probabilities": true, "log_softmax_backward": true,
                       "d_logits": "fp32"})"},

@@ -48,6 +48,18 @@ class Torch(unittest.TestCase):
                 self.assertEqual(status, 0, text)
                 self.assertGreaterEqual(report["judged"], cases * 9 // 10, text)
 
+    # Fails if the contract of PyTorch's eager functions forgets that columns fewer than the lanes of a vector are added
+    # one after another: 14 additions of 15 columns with AVX-512, each of them rounded the same way here.
+    def test_sums_of_few_columns_are_within_the_contract(self):
+        name = "honest_torch:eager"
+        recipe = (
+            "v1 regime=temperatures seed=720787bd6014e08c dtype=fp32 n=114 v=15 h=7 values=confident exp=8 labels=random "
+            "label_dtype=int32 grads=random entropy_grads=none reduction=none temperature=0x1.000002p+0 "
+            "temperature_per_row=0 layout=vocab-major pad=0 grad_stride=1 fp32_grads=0"
+        )
+        status, text, report = plumb("fuzz", "--target", f"python:{name}", "--recipe", recipe, "--out", self.out)
+        self.assertEqual((status, report["judged"]), (0, 1), text)
+
     # Fails if a misdeed, or a defect that only a further check of the graph sees, is no finding or has other words.
     def test_each_misdeed_has_its_words(self):
         for name, words in FINDINGS.items():

@@ -75,6 +75,8 @@ def build(out: Path) -> Path:
         # has built there is not compiled again.
         settings = {"build-dir": ROOT / "build" / "warnings"} | {
             f"cmake.define.{name}": value for name, value in preset("warnings").items()}
+    # scikit-build-core begins anew in a folder that an isolated build of another time has configured.
+    (Path(settings["build-dir"]) / ".skbuild-info.json").unlink(missing_ok=True)
     words = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", f"--wheel-dir={out}"]
     words += [f"--config-settings={key}={value}" for key, value in settings.items()]  # -C is pip 23.1's
     if importlib.util.find_spec("scikit_build_core") is not None:
@@ -90,11 +92,14 @@ def build(out: Path) -> Path:
 
 
 def lend_numpy(site: Path) -> None:
-    """Puts this interpreter's NumPy into another environment's packages."""
+    """Puts this interpreter's NumPy into another environment's packages: its folders and what says its version, which
+    Debian has beside them and in no list."""
     distribution = importlib.metadata.distribution("numpy")
-    tops = {file.parts[0] for file in distribution.files or () if len(file.parts) > 1 and file.parts[0] != ".."}
+    at = Path(str(distribution.locate_file("")))
+    tops = {file.parts[0] for file in distribution.files or () if file.parts[0] != ".." and len(file.parts) > 1}
+    tops |= {path.name for pattern in ("numpy", "numpy.libs", "numpy-*-info", "numpy-*.egg-info") for path in at.glob(pattern)}
     for top in tops:
-        (site / top).symlink_to(Path(str(distribution.locate_file(top))).resolve())
+        (site / top).symlink_to((at / top).resolve())
 
 
 class Wheel(unittest.TestCase):
