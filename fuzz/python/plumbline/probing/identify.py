@@ -100,7 +100,8 @@ def _not_judged(kernel: Kernel, where: str, value: object) -> list[str]:
     if kernel.framework.kind(value) is not None:
         return []
     shape = list(kernel.framework.shape(value))
-    return [f"{where}, of shape {shape}: it is no log-probability, loss, entropy or lse of the problem tried, and not judged"]
+    what = "it is no log-probability, loss, entropy or lse of the problem tried, and not judged"
+    return [f"{where}, of shape {shape}: {what}"]
 
 
 def _dtypes(kernel: Kernel, problem: Problem, names: list[str | None]) -> dict[str, str]:
@@ -140,20 +141,20 @@ class Identified:
 
 
 def _mapped(kernel: Kernel, problem: Problem, values: Mapping[str, object]) -> Identified:
-    """Of a function that names its values itself. Raises Unidentified if none is what every kernel returns."""
+    """What is known of a function that names its values itself. Raises Unidentified if none is what every kernel
+    returns."""
     if not {"logprob", "nll", "loss"} & set(values):
         raise Unidentified(
             f"it returned values named {', '.join(map(str, values)) or 'nothing'}: none is logprob, nll or loss; "
             "a function of two lines around it gives them these names"
         )
-    not_judged = [
-        line for name, value in values.items() if name not in VALUES for line in _not_judged(kernel, f"returned {name!r}", value)
-    ]
+    others = [(name, value) for name, value in values.items() if name not in VALUES]
+    not_judged = [line for name, value in others for line in _not_judged(kernel, f"returned {name!r}", value)]
     return Identified(kernel.declaration, problem, tuple(not_judged))
 
 
 def _declared(kernel: Kernel, problem: Problem, result: object) -> Identified:
-    """Of a function whose values are named by its declaration: the dtypes that it does not declare."""
+    """What is known of a function whose declaration names its values: also the dtypes that it leaves out."""
     names, values = list(kernel.declaration.returns or ()), _listed(result)
     known = {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
     judged = [name if name in known else None for name in names]
