@@ -41,7 +41,7 @@ if(Python3_FOUND)
     foreach(name torch triton adapters)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
-      set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 900 COST 120)
+      set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
     endforeach()
     foreach(name worker api repro pytest_plugin package pages wheel torch triton adapters)
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
