@@ -208,10 +208,11 @@ int64_t RowsToTry(const kernel::Problem& p) {
   return std::clamp<int64_t>((int64_t{1} << 30) / products, 2, 16);
 }
 
-bool HasLabel(const Dump& dump, int64_t row) {
-  if (row < 0 || row >= dump.problem.rows()) return false;
-  const int64_t label = oracle::ReadInt(dump.problem.labels, row);
-  return label != dump.problem.ignore_index && label >= 0 && label < dump.problem.vocab();
+// Returns true if there is such a row, and its label is in the vocabulary and not ignored.
+bool HasLabel(const kernel::Problem& p, int64_t row) {
+  if (row < 0 || row >= p.rows()) return false;
+  const int64_t label = oracle::ReadInt(p.labels, row);
+  return label != p.ignore_index && label >= 0 && label < p.vocab();
 }
 
 // Returns positions in the sample: rows that fail forward, or, if only a gradient fails, its worst row
@@ -220,10 +221,7 @@ std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdi
                               int64_t most, bool between = false) {
   std::vector<int64_t> at;
   const kernel::Problem& p = sample.problem();
-  const auto ordinary = [&](int64_t i) {
-    const int64_t label = oracle::ReadInt(p.labels, i);
-    return label != p.ignore_index && label >= 0 && label < p.vocab();
-  };
+  const kernel::Problem& whole = sample.dump().problem;
   const std::vector<int64_t>& wrong = verdict.wrong_rows;
   if (!forward) {
     for (const JudgedOutput& o : verdict.outputs) {
@@ -232,8 +230,8 @@ std::vector<int64_t> Suspects(const DumpSample& sample, const DumpVerdict& verdi
   }
   for (int64_t i = 0; i < p.rows() && static_cast<int64_t>(at.size()) < most; ++i) {
     const int64_t row = sample.rows()[static_cast<size_t>(i)];
-    if (!ordinary(i) || std::find(at.begin(), at.end(), i) != at.end()) continue;
-    if (between && !(HasLabel(sample.dump(), row - 1) && HasLabel(sample.dump(), row + 1))) continue;
+    if (!HasLabel(p, i) || std::find(at.begin(), at.end(), i) != at.end()) continue;
+    if (between && !(HasLabel(whole, row - 1) && HasLabel(whole, row + 1))) continue;
     if (std::binary_search(wrong.begin(), wrong.end(), row) || !forward) at.push_back(i);
   }
   std::sort(at.begin(), at.end());

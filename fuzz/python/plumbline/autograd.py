@@ -87,8 +87,7 @@ def call_autograd(kernel: Kernel, call: Call, values: dict[str, Any]) -> dict[st
     needing = tuple(_INPUT[name] for name in call.gradients())
     named = _outputs(kernel, call, values, needing)
     for name, output in named.items():
-        if (why := kernel.framework.kind(output.value)) is not None:
-            raise Misfit(f"{name} is {why}")
+        kernel.require_array(name, output.value)
     if needing and not any(output.value.requires_grad for output in named.values()):
         raise Missing(f"{' and '.join(call.gradients())} asked for, and no output carries a graph")
     checks = kernel.further_checks(call) if needing else ()
@@ -106,9 +105,11 @@ def call_autograd(kernel: Kernel, call: Call, values: dict[str, Any]) -> dict[st
             _same(f"grad_{alone} where {alone} alone needs one", first["grad_" + alone], gradients["grad_" + alone])
         if "no_grad" in checks:
             again = _outputs(kernel, call, values, ())
-            for name in (each for each in named if each in call.results):
+            for name, output in named.items():
+                if name not in call.results:
+                    continue
                 if name not in again:
                     raise Missing(f"{name} did not come back under no_grad")
-                _same(f"{name} under no_grad", named[name], again[name])
+                _same(f"{name} under no_grad", output, again[name])
         named |= first
     return {name: Returned(output.value.detach(), output.negate) for name, output in named.items()}

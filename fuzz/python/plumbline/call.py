@@ -25,6 +25,11 @@ def by_name(result: Any) -> Mapping[str, Any] | None:
     return None
 
 
+def listed(result: Any) -> list[Any]:
+    """What a function returns, in order."""
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
 class Misfit(Exception):
     """A returned value that is not what was declared; the text says which and how."""
 
@@ -149,7 +154,7 @@ class Kernel:
         if names_itself is not None and (isinstance(result, Mapping) or not self.declaration.returns):
             pairs = list(names_itself.items())
         else:
-            sequence = list(result) if isinstance(result, (tuple, list)) else [result]
+            sequence = listed(result)
             names = self.declaration.returns
             if names is None:
                 raise Misfit(
@@ -196,6 +201,12 @@ class Kernel:
             return self.input_dtype
         return declared or view.dtype
 
+    def require_array(self, name: str, value: Any) -> None:
+        """Raises Misfit unless the value is an array of the function's library."""
+        why = self.framework.kind(value)
+        if why is not None:
+            raise Misfit(f"{name} is {why}")
+
     def _check(self, call: Call, named: Mapping[str, Returned]) -> None:
         self.input_dtype = call.inputs["hidden"].dtype
         spans = [(given, *source.span) for given, source in call.inputs.items()]
@@ -203,9 +214,7 @@ class Kernel:
             if name not in named:
                 raise Missing(f"{name} was asked for and did not come back; there are {', '.join(named) or 'none'}")
             value = named[name].value
-            why = self.framework.kind(value)
-            if why is not None:
-                raise Misfit(f"{name} is {why}")
+            self.require_array(name, value)
             shape = self.framework.shape(value)
             if shape != view.shape:
                 raise Misfit(f"{name} has shape {list(shape)} where {list(view.shape)} is required")

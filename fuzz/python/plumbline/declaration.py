@@ -47,7 +47,8 @@ class Declaration:
     outputs: dtypes of returned values where they are not fp32 (gradients: that of their input).
     device: "cpu" or "cuda".
     contract: the name of a contract (`plumb targets`) or keys of fuzz/target/DESCRIPTION.md.
-    capabilities: keys of fuzz/target/DESCRIPTION.md; what is absent is asked of the function.
+    capabilities: keys of fuzz/target/DESCRIPTION.md; what is absent is asked of the function. Where none is named,
+        they are found by trying.
     """
 
     framework: str | None = None
@@ -58,7 +59,7 @@ class Declaration:
     device: str = "cpu"
     contract: Mapping[str, Any] | str = dataclasses.field(default_factory=dict)
     capabilities: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    found: bool = False  # by trying, not declared: what is refused is a limitation
+    found: bool = False  # capabilities by trying, not declared: what is refused is a limitation
 
     def description(self, name: str, cannot_show: Sequence[str] = (), declaration: str = "") -> str:
         """The JSON object that `describe()` of the target ABI returns."""

@@ -69,19 +69,23 @@ def _called(found: Any) -> Any:
 
 
 def _body(function: Any) -> Any:
-    """The function that computes behind `apply` of an autograd function, or behind a module."""
+    """The function that computes: the first of a pair, behind `apply` of an autograd function, a module, decorators and
+    partials."""
+    if isinstance(function, (tuple, list)) and function:
+        function = function[0]
     if signature.is_apply(function):
-        return function.__self__.forward
-    return function.forward if signature.is_module(function) else function
+        function = function.__self__.forward
+    elif signature.is_module(function):
+        function = function.forward
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    return function
 
 
 def source_file(function: Any) -> str:
     """The file that the function is defined in; empty where nobody knows."""
-    if isinstance(function, (tuple, list)) and function:
-        function = function[0]
-    function = inspect.unwrap(_body(function))
-    while isinstance(function, functools.partial):
-        function = inspect.unwrap(function.func)
+    function = _body(function)
     try:
         return inspect.getsourcefile(function) or ""
     except TypeError:
@@ -91,11 +95,7 @@ def source_file(function: Any) -> str:
 
 def framework_of(function: Any) -> str:
     """The array library whose module the function's globals refer to; NumPy where there is none."""
-    if isinstance(function, (tuple, list)) and function:
-        function = function[0]
-    function = inspect.unwrap(_body(function))
-    while isinstance(function, functools.partial):
-        function = inspect.unwrap(function.func)
+    function = _body(function)
     if not hasattr(function, "__globals__"):
         function = getattr(function, "forward", None) or inspect.getattr_static(type(function), "__call__", function)
     known = getattr(inspect.unwrap(function), "__globals__", {})
@@ -119,17 +119,21 @@ def to_complete(declared: Declaration | None) -> Declaration:
     return declared if declared.capabilities else dataclasses.replace(declared, found=True)
 
 
-def load(name: str) -> Kernel:
-    """The kernel of this name. Raises what the import raises, LoadError, or signature.SignatureError."""
-    function = find(name)
-    declared = declaration_of(function)
-    framework = frameworks.load((declared.framework if declared else None) or framework_of(function))
-    declared = to_complete(declared)
+def bound(name: str, function: Any) -> Kernel:
+    """The function as a kernel, with what it declares. Raises signature.SignatureError."""
+    declared = to_complete(declaration_of(function))
+    framework = frameworks.load(declared.framework or framework_of(function))
     if not framework.negative_strides:
         # The library's own limit, whatever the function declares.
         declared = dataclasses.replace(declared, capabilities={**declared.capabilities, "negative_strides": False})
     kernel = Kernel(function, declared, framework)
     kernel.name, kernel.file = name, source_file(function)
+    return kernel
+
+
+def load(name: str) -> Kernel:
+    """The kernel of this name, in a worker. Raises what the import raises, LoadError, or signature.SignatureError."""
+    kernel = bound(name, find(name))
     compiled.allow()
     kernel.cannot_show = [unseen for unseen in (autotune.fix(), interpreter.complete()) if unseen]
     return kernel

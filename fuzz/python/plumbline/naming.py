@@ -57,6 +57,12 @@ def search_path() -> list[str]:
     return found
 
 
+def with_search_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that finds the modules of this one."""
+    folders = [*search_path(), *environment.get("PYTHONPATH", "").split(":")]
+    return {**environment, "PYTHONPATH": ":".join(dict.fromkeys(folder for folder in folders if folder))}
+
+
 def _found_anew(name: str) -> str | None:
     """The file that a fresh process would import for a module; None if it would not find it."""
     path: Any = [entry or os.getcwd() for entry in sys.path]

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from . import loading, naming, pickled
 from .call import Kernel
 from .findings import Finding
-from .frameworks import load as load_framework
 from .repro_problem import WIDTH, Array
 from .signature import Signature
 from .stored import Case
@@ -36,12 +35,10 @@ def kernel_of(finding: Finding) -> tuple[Kernel, naming.Place | None]:
         place = None if module == pickled.__name__ else naming.Place(module, qualname, file)
     else:
         place = naming.place_of(function)
-    declared = loading.declaration_of(function)
-    framework = load_framework((declared.framework if declared else None) or loading.framework_of(function))
-    kernel = Kernel(function, loading.to_complete(declared), framework)
-    kernel.name, kernel.file = name, loading.source_file(function)
+    kernel = loading.bound(name, function)
+    declared = kernel.declaration
     # What a script needs of a declaration is how the function is called, not what it can do.
-    if declared is None or (declared.returns is None and declared.form is None and not declared.capabilities):
+    if declared.found and declared.returns is None and declared.form is None:
         from .probing.found import ProbeError, declaration_found
 
         try:

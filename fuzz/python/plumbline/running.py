@@ -14,17 +14,9 @@ from typing import Any
 
 from . import library, worker
 from .findings import STATUS_WORDS, PlumbError
-from .naming import search_path
+from .naming import with_search_path
 
 _NO_VERDICT = (2, 3, 4, 5)
-
-
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """This process's, with its search path for modules."""
-    environment = dict(os.environ) | dict(more)
-    folders = [*search_path(), *environment.get("PYTHONPATH", "").split(":")]
-    environment["PYTHONPATH"] = ":".join(dict.fromkeys(folder for folder in folders if folder))
-    return environment
 
 
 def _words(text: str, result: Mapping[str, Any]) -> str:
@@ -49,7 +41,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) 
     command = [library.program(), *arguments, "--json"]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
-        env=_environment(environment or {}), text=True, encoding="utf-8", errors="replace",
+        env=with_search_path({**os.environ, **(environment or {})}), text=True, encoding="utf-8", errors="replace",
     )
     try:
         output, text = process.communicate()

@@ -174,38 +174,28 @@ Softmax::Probability Softmax::ProbabilityOf(float z) const {
   return {fp_.Exp(log), log};
 }
 
-// The sum of p ln p, or of p x, tile by tile in the lanes of the sum of exponentials.
-float Softmax::OfProbabilities(const std::vector<float>& logits) const {
-  const auto n = static_cast<int64_t>(logits.size());
+// step(v, lane) adds term v to its lane; the lanes of a tile are added in a tree, tile after tile.
+template <typename Step>
+float Softmax::InLanes(size_t n, const Step& step) const {
+  const auto terms = static_cast<int64_t>(n);
   float all = 0;
-  for (int64_t first = 0; first < n; first += k_.tile) {
+  for (int64_t first = 0; first < terms; first += k_.tile) {
     std::array<float, kMostLanes> sum{};
-    for (int64_t v = first; v < std::min(n, first + k_.tile); ++v) {
-      const float z = logits[static_cast<size_t>(v)];
-      const Probability of = ProbabilityOf(z);
-      if (of.p == 0) continue;
-      const auto lane = static_cast<size_t>((v - first) % k_.lanes);
-      const bool plain = k_.entropy == Entropy::kPlainProbabilities;
-      sum[lane] = fp_.Fma(of.p, plain ? Scaled(z) : of.log, sum[lane]);
+    for (int64_t v = first; v < std::min(terms, first + k_.tile); ++v) {
+      step(static_cast<size_t>(v), &sum[static_cast<size_t>((v - first) % k_.lanes)]);
     }
     all = fp_.Add(all, Tree(fp_, &sum, static_cast<size_t>(k_.lanes)));
   }
   return all;
 }
 
-// Tile by tile in the lanes of the sum of exponentials.
-float Softmax::SumInLanes(const std::vector<float>& terms) const {
-  const auto n = static_cast<int64_t>(terms.size());
-  float all = 0;
-  for (int64_t first = 0; first < n; first += k_.tile) {
-    std::array<float, kMostLanes> sum{};
-    for (int64_t v = first; v < std::min(n, first + k_.tile); ++v) {
-      float& lane = sum[static_cast<size_t>((v - first) % k_.lanes)];
-      lane = fp_.Add(lane, terms[static_cast<size_t>(v)]);
-    }
-    all = fp_.Add(all, Tree(fp_, &sum, static_cast<size_t>(k_.lanes)));
-  }
-  return all;
+// The sum of p ln p, or of p x.
+float Softmax::OfProbabilities(const std::vector<float>& logits) const {
+  const bool plain = k_.entropy == Entropy::kPlainProbabilities;
+  return InLanes(logits.size(), [&](size_t v, float* lane) {
+    const Probability of = ProbabilityOf(logits[v]);
+    if (of.p != 0) *lane = fp_.Fma(of.p, plain ? Scaled(logits[v]) : of.log, *lane);
+  });
 }
 
 void Softmax::ByAutograd(const std::vector<float>& logits, int64_t label, float g, float k,
@@ -219,7 +209,8 @@ void Softmax::ByAutograd(const std::vector<float>& logits, int64_t label, float 
     if (static_cast<int64_t>(v) == label) gradient = fp_.Add(gradient, g);
     (*dx)[v] = gradient;
   }
-  const float sum = SumInLanes(*dx);
+  const float sum =
+      InLanes(dx->size(), [&](size_t v, float* lane) { *lane = fp_.Add(*lane, (*dx)[v]); });
   for (size_t v = 0; v < logits.size(); ++v) {
     (*dx)[v] = fp_.Sub((*dx)[v], fp_.Mul(ProbabilityOf(logits[v]).p, sum));
   }

@@ -58,7 +58,8 @@ class Softmax {
   void Merge(State other, State* state) const;
   float OfProbabilities(const std::vector<float>& logits) const;
   Probability ProbabilityOf(float z) const;
-  float SumInLanes(const std::vector<float>& terms) const;
+  template <typename Step>
+  float InLanes(size_t n, const Step& step) const;
   void ByAutograd(const std::vector<float>& logits, int64_t label, float g, float k,
                   std::vector<float>* dx) const;
 

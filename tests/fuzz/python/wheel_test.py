@@ -94,12 +94,10 @@ def build(out: Path) -> Path:
 def lend_numpy(site: Path) -> None:
     """Puts this interpreter's NumPy into another environment's packages: its folders and what says its version, which
     Debian has beside them and in no list."""
-    distribution = importlib.metadata.distribution("numpy")
-    at = Path(str(distribution.locate_file("")))
-    tops = {file.parts[0] for file in distribution.files or () if file.parts[0] != ".." and len(file.parts) > 1}
-    tops |= {path.name for pattern in ("numpy", "numpy.libs", "numpy-*-info", "numpy-*.egg-info") for path in at.glob(pattern)}
-    for top in tops:
-        (site / top).symlink_to((at / top).resolve())
+    at = Path(str(importlib.metadata.distribution("numpy").locate_file("")))
+    for pattern in ("numpy", "numpy.libs", "numpy-*-info"):
+        for path in at.glob(pattern):
+            (site / path.name).symlink_to(path.resolve())
 
 
 class Wheel(unittest.TestCase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declaration of a function that has none: asked in a process of its own, and kept."""
+"""The declaration of a function that names no capability: asked in a process of its own, and kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from ..call import Kernel
 from ..declaration import Declaration
-from ..naming import search_path
+from ..naming import with_search_path
 from .attempt import UNASKED
 from .problems import Problem
 from .questions import capabilities, not_explained
@@ -92,15 +92,22 @@ def _helpers(kernel: Kernel) -> list[str]:
 
 
 def _version(module: str) -> str:
-    """The version of the installed package that a module is part of; empty where nobody knows."""
+    """The version of the package whose name is the module's; empty where there is none. naming.version_of finds packages
+    of other names too, and would add 40 ms to the start of each worker."""
     try:
         return importlib.metadata.version(module.partition(".")[0])
     except (importlib.metadata.PackageNotFoundError, ValueError):
         return ""
 
 
+def _stable(value: object) -> str:
+    """Its repr without addresses: the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
 def _key(kernel: Kernel) -> str:
-    """A hash of what an answer depends on: the function's file, those of modules that it refers to, versions of its package and of the framework, and this package."""
+    """A hash of what an answer depends on: the function's file and those of modules that it refers to, the versions of
+    its package and of the framework, this package, and what the function declares."""
     digest = hashlib.sha256()
     for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *kernel.cannot_show):
         digest.update(text.encode() + b"\0")
@@ -113,10 +120,8 @@ def _key(kernel: Kernel) -> str:
     try:
         digest.update(inspect.getsource(kernel.function).encode())
     except (OSError, TypeError):
-        digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(kernel.function)).encode())  # the same in every process
-    # What a declaration says is kept apart from what is found.
-    stated = dataclasses.asdict(kernel.declaration)
-    digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(stated.items(), key=lambda item: item[0]))).encode())
+        digest.update(_stable(kernel.function).encode())
+    digest.update(_stable(kernel.declaration).encode())
     return digest.hexdigest()[:32]
 
 
@@ -153,9 +158,7 @@ def _read(path: pathlib.Path) -> _Answers:
 def _ask_all(kernel: Kernel, path: pathlib.Path) -> _Answers:
     main = pathlib.Path(__file__).parent.parent / "worker" / "__main__.py"
     last = ""
-    # In a program that asks for a script, modules are found in its search path.
-    folders = [*search_path(), *os.environ.get("PYTHONPATH", "").split(":")]
-    environment = os.environ | {"PYTHONPATH": ":".join(dict.fromkeys(filter(None, folders)))}
+    environment = with_search_path(os.environ)
     for _ in range(MOST_DEATHS):
         answers = _read(path) if path.exists() else _Answers()
         if answers.done:

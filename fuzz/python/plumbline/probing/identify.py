@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..call import Call, Kernel, by_name
+from ..call import Call, Kernel, by_name, listed
 from ..declaration import VALUES, Declaration
 from .attempt import REFUSED, outcome_of
 from .problems import Laid, Problem, near
@@ -72,12 +72,8 @@ def _starts(kernel: Kernel) -> Iterator[Problem]:
                 yield Problem(rows, vocab, depth, dtype, reduction=reduction, gradients=gradients)
 
 
-def _listed(result: object) -> list[object]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
 def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None], dict[str, str]]:
-    values = _listed(result)
+    values = listed(result)
     names: list[str | None] = []
     dtypes: dict[str, str] = {}
     for value in values:
@@ -92,7 +88,7 @@ def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None]
 
 
 def _described(result: object) -> str:
-    return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in _listed(result))
+    return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in listed(result))
 
 
 def _not_judged(kernel: Kernel, where: str, value: object) -> list[str]:
@@ -111,7 +107,7 @@ def _dtypes(kernel: Kernel, problem: Problem, names: list[str | None]) -> dict[s
         result = _raw(kernel, laid.call)
     except Exception:  # noqa: BLE001 - another question says what is wrong
         return {}
-    values = _listed(result)
+    values = listed(result)
     return {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
 
 
@@ -155,7 +151,7 @@ def _mapped(kernel: Kernel, problem: Problem, values: Mapping[str, object]) -> I
 
 def _declared(kernel: Kernel, problem: Problem, result: object) -> Identified:
     """What is known of a function whose declaration names its values: also the dtypes that it leaves out."""
-    names, values = list(kernel.declaration.returns or ()), _listed(result)
+    names, values = list(kernel.declaration.returns or ()), listed(result)
     known = {n: kernel.framework.dtype(v) for n, v in zip(names, values) if n and kernel.framework.kind(v) is None}
     judged = [name if name in known else None for name in names]
     outputs = _outputs(kernel, problem, judged, known) | dict(kernel.declaration.outputs)
@@ -189,7 +185,7 @@ def identify(kernel: Kernel) -> Identified:
             )
             continue
         named = by_name(result)
-        if isinstance(result, Mapping) or (named is not None and not isinstance(result, tuple)):
+        if named is not None and not isinstance(result, tuple):  # values of a named tuple are told by value
             return _mapped(kernel, problem, named)
         if kernel.declaration.returns:
             return _declared(kernel, problem, result)
@@ -201,7 +197,7 @@ def identify(kernel: Kernel) -> Identified:
         declared = dataclasses.replace(kernel.declaration, returns=tuple(names), outputs=outputs)
         lines = [
             line
-            for i, (name, value) in enumerate(zip(names, _listed(result)))
+            for i, (name, value) in enumerate(zip(names, listed(result)))
             if name is None
             for line in _not_judged(kernel, f"returned value {i + 1} of {len(names)}", value)
         ]
