@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
-#include <tuple>
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/triage/same_cause.h"
@@ -65,12 +63,9 @@ Parts Join(const Sightings& sightings, const Sighting& stored) {
         other.target == stored.target && other.kept && key.second != stored.signature;
     if (candidate && SameCause(other, stored)) same.insert(&FindingOf(sightings, other));
   }
-  // The graver leads; of equal ones that which led before.
-  const auto rank = [&](const Sighting* s) {
-    return std::tuple(!s->reproduced, s->finding.suspect, SeverityOf(s->finding), s == &stored, s->item,
-                      std::string_view(s->signature));
-  };
-  const Sighting* leader = *std::ranges::min_element(same, {}, rank);
+  // Not by which was stored first: where two jobs meet their cases in another order, that differs.
+  const Sighting* leader =
+      *std::ranges::min_element(same, [](const Sighting* a, const Sighting* b) { return Leads(*a, *b); });
   for (const Sighting* each : same) {
     if (each != leader) parts[each->signature] = leader->signature;
   }

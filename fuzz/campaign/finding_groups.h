@@ -3,8 +3,8 @@
 // One cause, one finding. What is new in one case is one finding, led by its gravest signature
 // (fuzz/triage/severity.h), and only the leader is shrunk. Once it is stored, the signatures that its
 // problem shows are its parts; those that it does not show are a finding of their own, led and shrunk
-// in the same way. A later finding that has the cause of a stored one (fuzz/triage/same_cause.h) joins
-// it, and the graver of the two leads.
+// in the same way. A later finding that has the cause of a stored one (fuzz/triage/same_cause.h) becomes
+// one with it, and the two are led as if one case had shown both.
 
 #pragma once
 

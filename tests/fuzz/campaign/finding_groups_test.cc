@@ -102,5 +102,17 @@ TEST(FindingGroups, TheGraverOfOneCauseLeads) {
   EXPECT_TRUE(Join(sightings, suspect).empty());
 }
 
+// Fails if the leader of one cause depends on which of two cases ended first.
+TEST(FindingGroups, TheLeaderIsTheSameInEitherOrder) {
+  for (const bool loss_first : {true, false}) {
+    Sighting loss = Seen("bound:loss", FindingKind::kBound, "loss", loss_first ? 2 : 5);
+    loss.kept = Kept({"bound:loss", "bound:logprob"});
+    Sighting logprob = Seen("bound:logprob", FindingKind::kBound, "logprob", loss_first ? 5 : 2);
+    logprob.kept = Kept({"bound:loss", "bound:logprob"});
+    const Sightings sightings = Of({loss, logprob});
+    EXPECT_EQ(Join(sightings, loss_first ? logprob : loss), (Parts{{"bound:loss", "bound:logprob"}}));
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz
