@@ -2,6 +2,7 @@
 
 #include "fuzz/check/judge.h"
 
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -99,14 +100,14 @@ std::vector<SuspectReading> ReadingsOf(const kernel::Problem& problem, const ker
 // if something fails.
 void Judge(const kernel::Problem& problem, const kernel::Results& results, const DumpSample& sample,
            const Description& description, const oracle::SweepOptions& options,
-           std::vector<Watched>* watched, DumpVerdict* verdict) {
+           oracle::ElementSink* also, std::vector<Watched>* watched, DumpVerdict* verdict) {
   if (verdict->interrupted) return;
   std::vector<Watched> mine;
-  const TieredJudgement tiered =
-      std::move(JudgeInTiers(description, [&](const oracle::Contract& contract) {
-                  mine = WatchRows(results, problem.rows());
-                  return std::vector{oracle::JudgeProblem(problem, results, contract, options, &mine)};
-                }).front());
+  const TieredJudgement tiered = std::move(
+      JudgeInTiers(description, [&](const oracle::Contract& contract) {
+        mine = WatchRows(results, problem.rows());
+        return std::vector{oracle::JudgeProblem(problem, results, contract, options, &mine, also)};
+      }).front());
   const oracle::Judgement& judgement = tiered.judgement;
   if (verdict->fault.empty()) verdict->fault = judgement.fault;
   verdict->interrupted = judgement.interrupted;
@@ -139,16 +140,25 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
   DumpVerdict verdict;
   std::vector<Watched> watched;
   kernel::Results first = results;
+  std::optional<HonestErrorTier> tier;
+  if (options.honest_errors) {
+    HonestErrorOptions honest{options};
+    honest.seed = options.seed;
+    honest.deep = options.deep;
+    tier.emplace(sample.problem(), results, description.Assumed(), honest);
+  }
+  HonestErrorTier* const also = tier ? &*tier : nullptr;
   if (results.logprob && sample.problem().reduction != kernel::Reduction::kNone) {
     kernel::Problem plain = sample.problem();
     plain.reduction = kernel::Reduction::kNone;
     plain.grad_logprob.reset();  // a scalar with a reduction, one value a row without
     kernel::Results logprob;
     logprob.logprob = std::exchange(first.logprob, std::nullopt);
-    Judge(plain, logprob, sample, description, options, &watched, &verdict);
+    Judge(plain, logprob, sample, description, options, also, &watched, &verdict);
   }
-  Judge(sample.problem(), first, sample, description, options, &watched, &verdict);
+  Judge(sample.problem(), first, sample, description, options, also, &watched, &verdict);
   if (verdict.interrupted) return verdict;
+  if (tier) verdict.honest = tier->Compare();
   verdict.wrong_rows = WrongRows(watched, sample);
   if (verdict.wrong + verdict.suspect > 0 && verdict.fault.empty()) {
     Arbitrate(sample.problem(), description.contract.promises, options, &verdict);

@@ -2,7 +2,7 @@
 //
 // Judges the outputs of a dump, or those of a target that was run on its inputs, by the oracle. There
 // is one verdict an output, the wrong rows if they can be told, and the arbiter's value for the worst
-// element of each output that fails.
+// element of each output that fails; and, as a second tier, the errors in units of honest kernels'.
 
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/baseline/honest_errors.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/examine/result.h"
 #include "fuzz/target/description.h"
@@ -22,6 +23,9 @@ namespace plumbline::fuzz {
 // counted_rows is set if the results are those of a larger problem than the sample.
 struct JudgeDumpOptions : oracle::SweepOptions {
   double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
+  bool honest_errors = true;  // the second tier as well
+  uint64_t seed = 1;          // of the second tier
+  bool deep = false;          // every row in it
 };
 
 struct JudgedOutput {
@@ -46,6 +50,7 @@ struct DumpVerdict {
   int64_t judged = 0;  // elements that passed or failed
   int64_t wrong = 0, suspect = 0;
   oracle::ConventionsSeen conventions;
+  HonestErrors honest;
   std::string fault;         // not empty: the harness contradicted itself
   bool interrupted = false;  // true if not everything was judged
 };

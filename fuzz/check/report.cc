@@ -134,12 +134,94 @@ std::string NamesOf(const std::vector<Output>& outputs) {
   return text;
 }
 
+bool IsSuspect(const OutputErrors& o) { return o.units.Suspect(); }
+
+std::string NameOf(const OutputErrors& o) {
+  return std::string(oracle::Name(o.output)) + (o.part.empty() ? "" : " (" + std::string(o.part) + ")");
+}
+
+// The first line where no bound is broken and the second tier is not clean.
+std::string SuspectHeadline(const HonestErrors& honest) {
+  std::string text;
+  for (const OutputErrors& o : honest.outputs) {
+    if (!o.units.Suspect()) continue;
+    text += (text.empty() ? "SUSPECT: " : ", ") + NameOf(o) + Text(" by %.3g", o.units.Judged());
+  }
+  return text +
+         " times what an honest kernel of this contract errs on these rows; no bound is broken\n";
+}
+
+std::string Word(const HonestUnits& units) {
+  return units.Suspect() ? "suspect" : units.Noted() ? "clean, noted" : "clean";
+}
+
+// The table of the second tier.
+std::string HonestTable(const HonestErrors& honest) {
+  if (honest.outputs.empty()) return {};
+  std::string text = Text("in units of what %" PRId64 " honest kernels of this contract err on %" PRId64
+                          " of these rows",
+                          honest.baselines, honest.rows);
+  if (honest.hidden_columns > 0) {
+    text += Text(", %" PRId64 " columns of grad_hidden", honest.hidden_columns);
+  }
+  if (honest.weight_rows > 0) {
+    text += Text(", %" PRId64 " rows of grad_weight", honest.weight_rows);
+  }
+  std::vector<std::vector<std::string>> rows = {{"output", "units", "honest error", "error found",
+                                                 "ratio", "median", "largest", "verdict", "errs most"}};
+  for (const OutputErrors& o : honest.outputs) {
+    const HonestUnits& u = o.units;
+    rows.push_back({NameOf(o), Text("%" PRId64, u.units), Text("%.2g", u.honest), Text("%.2g", u.found),
+                    Text("%.3g", u.rms), Text("%.3g", u.median), Text("%.3g", u.largest), Word(u),
+                    o.baseline});
+  }
+  return text + ":\n" + Table(rows) + "\n";
+}
+
+// What this verdict could not have seen: the error that would still be clean.
+std::string NotSeen(const DumpVerdict& verdict) {
+  std::string text;
+  for (const OutputErrors& o : verdict.honest.outputs) {
+    text += (text.empty() ? "" : ", ") + NameOf(o) +
+            Text(" of %.2g", HonestUnits::kSuspect * o.units.honest);
+  }
+  return text.empty() ? text : "could not have seen: errors below a root mean square in " + text + "\n";
+}
+
+Json HonestJson(const HonestErrors& honest) {
+  Json json;
+  json["rows"] = honest.rows;
+  json["baselines"] = honest.baselines;
+  json["hidden_columns"] = honest.hidden_columns;
+  json["weight_rows"] = honest.weight_rows;
+  json["outputs"] = Json(Json::Array{});
+  for (const OutputErrors& o : honest.outputs) {
+    Json each;
+    each["output"] = oracle::Name(o.output);
+    if (!o.part.empty()) each["part"] = o.part;
+    each["units"] = o.units.units;
+    each["honest"] = o.units.honest;
+    each["found"] = o.units.found;
+    each["rms"] = o.units.rms;
+    each["median"] = o.units.median;
+    each["largest"] = o.units.largest;
+    each["verdict"] = o.units.Suspect() ? "suspect" : "clean";
+    each["baseline"] = o.baseline;
+    json["outputs"].Append(std::move(each));
+  }
+  json["left_out"] = Json::Array(honest.left_out.begin(), honest.left_out.end());
+  return json;
+}
+
 // The first line: the verdict, and its cause in words where one is known.
 std::string Headline(const DumpSample& sample, const DumpReport& report) {
   const DumpVerdict& verdict = report.verdict;
   std::vector<Output> failing;
   for (const JudgedOutput& o : verdict.outputs) {
     if (o.verdict.fail > 0) failing.push_back(o.verdict.output);
+  }
+  if (failing.empty() && std::ranges::any_of(verdict.honest.outputs, &IsSuspect)) {
+    return SuspectHeadline(verdict.honest);
   }
   if (failing.empty()) {
     return Text("nothing wrong in %" PRId64 " elements of ", verdict.judged) + [&] {
@@ -228,7 +310,7 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   if (std::ranges::any_of(report.verdict.outputs, RoundedTo16)) {
     text += "* of 16 bits: rounding the output alone makes up to 1\n";
   }
-  text += "\n";
+  text += "\n" + HonestTable(report.verdict.honest);
   for (const JudgedOutput& o : report.verdict.outputs) {
     if (o.verdict.fail > 0) text += Wrong(sample, o);
   }
@@ -242,6 +324,10 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   }
   for (const Diagnosis& d : report.diagnosis) text += "diagnosis: " + d.Sentence() + "\n";
   for (const std::string& line : report.not_looked_at) text += "not looked at: " + line + "\n";
+  for (const std::string& line : report.verdict.honest.left_out) {
+    text += "not compared with honest kernels: " + line + "\n";
+  }
+  text += NotSeen(report.verdict);
   for (const std::string& line : report.cannot_show) text += "cannot show: " + line + "\n";
   return text;
 }
@@ -287,6 +373,7 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
   const auto list = [](const auto& items) { return Json::Array(items.begin(), items.end()); };
   json["wrong_rows"] = list(report.verdict.wrong_rows);
   json["not_looked_at"] = list(report.not_looked_at);
+  json["honest_errors"] = HonestJson(report.verdict.honest);
   json["conventions"] = ConventionsJson(report.verdict.conventions);
   json["diagnosis"] = Json(Json::Array{});
   for (const Diagnosis& d : report.diagnosis) json["diagnosis"].Append(d.Sentence());

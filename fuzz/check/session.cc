@@ -107,6 +107,8 @@ void CheckSession::Judge(const kernel::Results& results, bool ran) {
   JudgeDumpOptions judging;
   judging.threads = options_.threads;
   judging.interrupt = &interrupt_;
+  judging.seed = options_.seed;
+  judging.deep = options_.deep;
   judging.arbiter_cost =
       static_cast<double>(options_.arbiter_time.count()) / 1000 * kArbiterCostASecond;
   if (!ran && !sample_->all()) judging.counted_rows = dump_->counted;
@@ -124,12 +126,15 @@ void CheckSession::Judge(const kernel::Results& results, bool ran) {
   if (description_.assumptions.any()) report.cannot_show = NotShown(description_);
   checked_.text = DumpReportText(*sample_, report);
   checked_.json = DumpReportJson(*sample_, report);
-  for (const JudgedOutput& o : report.verdict.outputs) checked_.findings += o.verdict.fail > 0;
+  for (const JudgedOutput& o : report.verdict.outputs) {
+    checked_.findings += o.verdict.fail > 0 || report.verdict.honest.Suspect(o.verdict.output);
+  }
   if (!report.verdict.fault.empty()) {
     Fail(ExitStatus::kFault, report.verdict.fault);
   } else if (checked_.findings > 0) {
     checked_.status = report.verdict.wrong > 0 ? ExitStatus::kFindings : ExitStatus::kSuspect;
-    if (ran) wrong_ = std::move(report.verdict);
+    // What honest kernels' errors alone show is shown by no small part of a dump.
+    if (ran && report.verdict.wrong + report.verdict.suspect > 0) wrong_ = std::move(report.verdict);
   } else if (report.verdict.judged == 0) {
     Fail(ExitStatus::kUsage, dump_->path.string() + ": nothing in it could be judged");
   }

@@ -73,17 +73,17 @@ void JudgeInfiniteLabels(const kernel::Problem& problem, std::span<const kernel:
 
 Judgement JudgeProblem(const kernel::Problem& problem, const kernel::Results& results,
                        const Contract& contract, const SweepOptions& options,
-                       std::vector<Watched>* watched) {
+                       std::vector<Watched>* watched, ElementSink* also) {
   return JudgeTogether(problem, {&results, 1}, contract, options,
-                       {watched, watched != nullptr ? size_t{1} : 0})
+                       {watched, watched != nullptr ? size_t{1} : 0}, also)
       .front();
 }
 
 std::vector<Judgement> JudgeTogether(const kernel::Problem& problem,
                                      std::span<const kernel::Results> results, const Contract& contract,
                                      const SweepOptions& options,
-                                     std::span<std::vector<Watched>> watched) {
-  JudgingSink sink(results, watched, contract.promises);
+                                     std::span<std::vector<Watched>> watched, ElementSink* also) {
+  JudgingSink sink(results, watched, contract.promises, also);
   const SweepResult swept = Sweep(problem, results.front(), contract, options, &sink);
   for (Judgement& judgement : sink.judgements) {
     judgement.first_invalid_row = swept.first_invalid_row;

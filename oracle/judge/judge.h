@@ -18,16 +18,18 @@ namespace plumbline::oracle {
 
 // Judges every output present in results, which must be in host memory. Nothing of the size of a
 // gradient is kept. Entries of *watched (may be null) must name elements of outputs that are present.
+// `also` (may be null) is handed every row of elements as well.
 Judgement JudgeProblem(const kernel::Problem& problem, const kernel::Results& results,
                        const Contract& contract, const SweepOptions& options = {},
-                       std::vector<Watched>* watched = nullptr);
+                       std::vector<Watched>* watched = nullptr, ElementSink* also = nullptr);
 
 // Judges the results of several implementations of one contract by one evaluation. All must have the
 // same outputs present. `watched` is empty, or has a list for each set of results.
 std::vector<Judgement> JudgeTogether(const kernel::Problem& problem,
                                      std::span<const kernel::Results> results, const Contract& contract,
                                      const SweepOptions& options,
-                                     std::span<std::vector<Watched>> watched);
+                                     std::span<std::vector<Watched>> watched,
+                                     ElementSink* also = nullptr);
 
 // Collects every output present in `wanted`, whose data is not read; its dtypes decide the output
 // rounding.

@@ -29,8 +29,13 @@ std::string JudgeEach(const ElementRow& row, const double* got, const Promises& 
 }  // namespace
 
 JudgingSink::JudgingSink(std::span<const kernel::Results> results,
-                         std::span<std::vector<Watched>> watched, const Promises& promises)
-    : judgements(results.size()), results_(results), watched_(watched), promises_(promises) {
+                         std::span<std::vector<Watched>> watched, const Promises& promises,
+                         ElementSink* also)
+    : judgements(results.size()),
+      results_(results),
+      watched_(watched),
+      promises_(promises),
+      also_(also) {
   for (size_t set = 0; set < results.size(); ++set) {
     for (Output output : kOutputs) {
       if (!Find(results[set], output)) continue;
@@ -42,6 +47,7 @@ JudgingSink::JudgingSink(std::span<const kernel::Results> results,
 
 void JudgingSink::Take(const ElementRow& row) {
   for (size_t set = 0; set < results_.size(); ++set) JudgeSet(row, set);
+  if (also_ != nullptr) also_->Take(row);
 }
 
 void JudgingSink::JudgeSet(const ElementRow& row, size_t set) {

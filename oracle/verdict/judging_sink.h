@@ -41,9 +41,9 @@ struct Judgement {
 // must outlive it.
 class JudgingSink final : public ElementSink {
  public:
-  // `watched` is empty, or has a list for each set of results.
+  // `watched` is empty, or has a list for each set of results. `also` may be null.
   JudgingSink(std::span<const kernel::Results> results, std::span<std::vector<Watched>> watched,
-              const Promises& promises);
+              const Promises& promises, ElementSink* also = nullptr);
   void Take(const ElementRow& row) override;
   std::vector<Judgement> judgements;  // of each set of results
 
@@ -53,6 +53,7 @@ class JudgingSink final : public ElementSink {
   std::span<const kernel::Results> results_;
   std::span<std::vector<Watched>> watched_;
   Promises promises_;
+  ElementSink* also_;                         // is handed every row as well
   std::array<size_t, kOutputs.size()> at_{};  // an output's place among a judgement's
   std::mutex mutex_;
 };

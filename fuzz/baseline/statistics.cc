@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/baseline/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::fuzz {
+namespace {
+
+double RootMeanSquare(double sum, size_t count) { return std::sqrt(sum / static_cast<double>(count)); }
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+double HonestUnits::Judged() const {
+  return units < kLeastUnits ? largest : std::max({rms, median, largest});
+}
+
+HonestUnits Compare(const Units& units) {
+  const size_t count = units.error.size();
+  HonestUnits out;
+  out.units = static_cast<int64_t>(count);
+  std::vector<double> scale(count, 0);
+  double honest_largest = 0;
+  for (size_t k = 0; k < units.baseline.size(); ++k) {
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const double square =
+          units.baseline[k][i] * units.baseline[k][i] + units.floor[i] * units.floor[i];
+      sum += square;
+      scale[i] = std::max(scale[i], square);
+      honest_largest = std::max(honest_largest, square);
+    }
+    if (const double rms = RootMeanSquare(sum, count); rms > out.honest) {
+      out.honest = rms;
+      out.baseline = k;
+    }
+  }
+  double sum = 0, largest = 0;
+  std::vector<double> ratios(count);
+  for (size_t i = 0; i < count; ++i) {
+    sum += units.error[i] * units.error[i];
+    largest = std::max(largest, units.error[i]);
+    ratios[i] = units.error[i] == 0 ? 0 : units.error[i] / std::sqrt(scale[i]);
+  }
+  out.found = RootMeanSquare(sum, count);
+  out.rms = out.found == 0 ? 0 : out.found / out.honest;
+  out.median = Median(std::move(ratios));
+  out.largest = largest == 0 ? 0 : largest / std::sqrt(honest_largest);
+  return out;
+}
+
+double BeyondRounding(double got, double exact, kernel::DType dtype) {
+  const int digits = dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
+  const int least = dtype == kernel::DType::kF16 ? -14 : -126;
+  const int exponent = exact == 0 ? least : std::max(std::ilogb(exact), least);
+  return std::max(0.0, std::abs(got - exact) - std::ldexp(1.0, exponent - digits));
+}
+
+}  // namespace plumbline::fuzz
