@@ -19,10 +19,11 @@ constexpr double kUnitRoundoff = 0x1p-24;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Columns of each gradient. More would show no other cause, and cost as much as the logits.
 constexpr int64_t kMostColumns = 256;
-// Multiply-adds in fp32, and those of a tensor core counted as kAlignedCost of them: 10 s on two cores
-// of 2023 at 4096 x 151936.
-constexpr double kMostWork = 0x1p38;
-constexpr double kAlignedCost = 7;
+// Multiply-adds of one chain in fp32; one of a tensor core counts as kAlignedCost of them (one core
+// with AVX-512: 45e9 a second, and 4.5e9 to 6.3e9). 64 rows of 151936 x 4096 are within it as a black
+// box.
+constexpr double kMostWork = 0x1p40;
+constexpr double kAlignedCost = 8;
 constexpr int64_t kLeastRows = 8;
 
 bool IsGradient(Output o) { return o == Output::kGradHidden || o == Output::kGradWeight; }

@@ -10,6 +10,11 @@
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#if defined(__clang__)
+#define PLUMBLINE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PLUMBLINE_UNROLL _Pragma("GCC unroll 64")
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fuzz/baseline/product.cc"
 #include "hwy/foreach_target.h"
@@ -87,30 +92,38 @@ HWY_INLINE Vec TruncatedSum(IntVec a, IntVec b) {
                          hn::And(sign, hn::Set(kInts, static_cast<int32_t>(0x80000000)))));
 }
 
-// Adds one block of products to one row. `a` and `powers` of a: [count]; b and its powers:
-// [count][kProductColumns].
+// Adds one block of kCount products to one row. a and its powers of two: [kCount]; b and its powers:
+// [kCount][kProductColumns].
+template <int64_t kCount>
 HWY_INLINE void AlignedBlock(const float* a, const float* a_powers, const float* b,
-                             const float* b_powers, int64_t count, int fraction_bits, float* c) {
+                             const float* b_powers, int fraction_bits, float* c) {
+  const IntVec least = hn::Set(kInts, 27 << 23);  // 2^-100
+  const IntVec bits = hn::Set(kInts, fraction_bits << 23);
   for (int64_t j = 0; j < kProductColumns; j += kVecLanes) {
     const Vec before = hn::LoadU(kFloats, c + j);
     Vec largest = PowerOf(before);
-    for (int64_t k = 0; k < count; ++k) {
+    PLUMBLINE_UNROLL
+    for (int64_t k = 0; k < kCount; ++k) {
       largest = hn::Max(largest, hn::Mul(hn::Set(kFloats, a_powers[k]),
-                                         hn::LoadU(kFloats, b_powers + k * kProductColumns + j)));
+                                         hn::Load(kFloats, b_powers + k * kProductColumns + j)));
     }
-    const IntVec least = hn::Set(kInts, 27 << 23);  // 2^-100
     const IntVec power = hn::Max(hn::BitCast(kInts, largest), least);
-    const IntVec bits = hn::Set(kInts, fraction_bits << 23);
     const Vec unit = FromBits(hn::Sub(power, bits));  // 2^(E - fraction_bits)
     const Vec inverse = FromBits(hn::Add(hn::Sub(hn::Set(kInts, 254 << 23), power), bits));
     // Two sums, since 16 products below 4 in units of 2^-25 need 32 bits.
-    IntVec sums[2] = {hn::ConvertTo(kInts, hn::Mul(before, inverse)), hn::Zero(kInts)};
-    for (int64_t k = 0; k < count; ++k) {
+    IntVec even = hn::ConvertTo(kInts, hn::Mul(before, inverse)), odd = hn::Zero(kInts);
+    PLUMBLINE_UNROLL
+    for (int64_t k = 0; k < kCount; ++k) {
       const Vec product =
           hn::Mul(hn::Set(kFloats, a[k]), hn::LoadU(kFloats, b + k * kProductColumns + j));
-      sums[k & 1] = hn::Add(sums[k & 1], hn::ConvertTo(kInts, hn::Mul(product, inverse)));
+      const IntVec aligned = hn::ConvertTo(kInts, hn::Mul(product, inverse));
+      if (k % 2 == 0) {
+        even = hn::Add(even, aligned);
+      } else {
+        odd = hn::Add(odd, aligned);
+      }
     }
-    hn::StoreU(hn::Mul(TruncatedSum(sums[0], sums[1]), unit), kFloats, c + j);
+    hn::StoreU(hn::Mul(TruncatedSum(even, odd), unit), kFloats, c + j);
   }
 }
 
@@ -120,25 +133,56 @@ HWY_INLINE void Powers(const float* from, int64_t count, float* to) {
   }
 }
 
-void Aligned(const ProductBlock& block, int64_t step, int fraction_bits) {
-  constexpr int64_t kMost = 32;
-  alignas(64) float b_powers[kMost * kProductColumns], a[kMost], a_powers[kMost];
-  for (int64_t k = 0; k < block.depth; k += step) {
-    const int64_t count = std::min(step, block.depth - k);
-    const float* const b = block.b + k * kProductColumns;
-    Powers(b, count * kProductColumns, b_powers);
-    for (int64_t r = 0; r < block.rows; ++r) {
-      std::fill(std::copy_n(block.a + r * block.a_stride + k, count, a), a + kMost, 0.0f);
-      Powers(a, kMost, a_powers);
-      float* const c = block.c + r * block.c_stride;
-      if (k == 0 && !block.accumulate) std::fill_n(c, kProductColumns, 0.0f);
-      AlignedBlock(a, a_powers, b, b_powers, count, fraction_bits, c);
+constexpr int64_t kChunkRows = 16, kChunkDepth = 256;  // a's part in one go: 16 KiB, in L1
+
+// Adds a chunk: `depth` products, the last block filled up with zeros, which are aligned to nothing.
+template <int64_t kStep>
+void AlignedChunk(const float* a, int64_t a_stride, const float* b, int64_t depth, int64_t rows,
+                  int fraction_bits, float* c, int64_t c_stride) {
+  alignas(64) float part[kChunkRows * kChunkDepth], powers[kChunkRows * kChunkDepth];
+  alignas(64) float b_powers[kStep * kProductColumns], last[kStep * kProductColumns];
+  for (int64_t r = 0; r < rows; ++r) {
+    float* const to = part + r * kChunkDepth;
+    std::fill(std::copy_n(a + r * a_stride, depth, to), to + kChunkDepth, 0.0f);
+    Powers(to, kChunkDepth, powers + r * kChunkDepth);
+  }
+  for (int64_t k = 0; k < depth; k += kStep) {
+    const float* block = b + k * kProductColumns;
+    if (const int64_t count = depth - k; count < kStep) {
+      std::fill(std::copy_n(block, count * kProductColumns, last), last + kStep * kProductColumns,
+                0.0f);
+      block = last;
+    }
+    Powers(block, kStep * kProductColumns, b_powers);
+    for (int64_t r = 0; r < rows; ++r) {
+      AlignedBlock<kStep>(part + r * kChunkDepth + k, powers + r * kChunkDepth + k, block, b_powers,
+                          fraction_bits, c + r * c_stride);
     }
   }
-  if (block.depth == 0 && !block.accumulate) {
-    for (int64_t r = 0; r < block.rows; ++r)
-      std::fill_n(block.c + r * block.c_stride, kProductColumns, 0.0f);
+}
+
+template <int64_t kStep>
+void AlignedBy(const ProductBlock& block, int fraction_bits) {
+  for (int64_t r = 0; r < block.rows && !block.accumulate; ++r) {
+    std::fill_n(block.c + r * block.c_stride, kProductColumns, 0.0f);
   }
+  for (int64_t k = 0; k < block.depth; k += kChunkDepth) {
+    for (int64_t r = 0; r < block.rows; r += kChunkRows) {
+      AlignedChunk<kStep>(block.a + r * block.a_stride + k, block.a_stride,
+                          block.b + k * kProductColumns, std::min(kChunkDepth, block.depth - k),
+                          std::min(kChunkRows, block.rows - r), fraction_bits,
+                          block.c + r * block.c_stride, block.c_stride);
+    }
+  }
+}
+
+// Blocks of another size than these are computed as the next smaller one, which truncates more often.
+void Aligned(const ProductBlock& block, int64_t step, int fraction_bits) {
+  if (step >= 32) return AlignedBy<32>(block, fraction_bits);
+  if (step >= 16) return AlignedBy<16>(block, fraction_bits);
+  if (step >= 8) return AlignedBy<8>(block, fraction_bits);
+  if (step >= 4) return AlignedBy<4>(block, fraction_bits);
+  return AlignedBy<1>(block, fraction_bits);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -67,8 +67,8 @@ class Simulation {
   const Family& family_;
   const Places& places_;
   const SimulationOptions& options_;
-  std::vector<float> hidden_;  // [rows][H]
-  std::vector<Logits> logits_;
+  std::vector<float> hidden_;     // [rows][H]
+  std::optional<Logits> logits_;  // of the newest; a family has those of one dot product together
 };
 
 RowScalars Simulation::ScalarsOf(size_t r) const {
@@ -78,8 +78,8 @@ RowScalars Simulation::ScalarsOf(size_t r) const {
 }
 
 const std::vector<float>& Simulation::LogitsOf(const Baseline& baseline) {
-  for (const Logits& known : logits_) {
-    if (known.dot == baseline.dot && known.operand_bits == baseline.operand_bits) return known.z;
+  if (logits_ && logits_->dot == baseline.dot && logits_->operand_bits == baseline.operand_bits) {
+    return logits_->z;
   }
   const int64_t v = problem_.vocab(), h = problem_.hidden_size();
   std::vector<float> a = hidden_;
@@ -104,8 +104,8 @@ const std::vector<float>& Simulation::LogitsOf(const Baseline& baseline) {
           }
         }
       });
-  logits_.push_back({baseline.dot, baseline.operand_bits, std::move(z)});
-  return logits_.back().z;
+  logits_ = Logits{baseline.dot, baseline.operand_bits, std::move(z)};
+  return logits_->z;
 }
 
 // Returns d_logits, [rows][V]; empty if no gradient is wanted.
@@ -189,7 +189,6 @@ void Simulation::Weight(const Baseline& baseline, const std::vector<float>& d, S
 std::vector<Simulated> Simulation::Run() {
   std::vector<Simulated> all(family_.baselines.size());
   std::vector<std::vector<float>> d(all.size());
-  logits_.reserve(all.size());
   for (size_t b = 0; b < all.size() && !Interrupted(); ++b) {
     d[b] = Forward(family_.baselines[b], &all[b]);
     if (options_.grad_weight) Weight(family_.baselines[b], d[b], &all[b]);

@@ -37,7 +37,7 @@ struct Simulated {
 };
 
 // Returns one for each baseline; empty if it was interrupted. The problem must be in host memory, V and
-// H above 0. Memory is 4 V rows bytes for each dot product and each baseline.
+// H above 0. Memory is 4 V rows bytes for the logits, and for each baseline where gradients are wanted.
 std::vector<Simulated> Simulate(const kernel::Problem& problem, const oracle::Inputs& inputs,
                                 const Family& family, const Places& places,
                                 const SimulationOptions& options);
