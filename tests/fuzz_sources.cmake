@@ -9,6 +9,9 @@ set(fuzz_test_sources
   fuzz/base/nearest_test.cc
   fuzz/base/philox_test.cc
   fuzz/base/units_test.cc
+  fuzz/baseline/honest_errors_test.cc
+  fuzz/baseline/product_test.cc
+  fuzz/baseline/statistics_test.cc
   fuzz/builtin/host_hopper_test.cc
   fuzz/builtin/mutant_hooks_test.cc
   fuzz/builtin/mutants_test.cc

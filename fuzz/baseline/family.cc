@@ -65,9 +65,12 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
   base.entropy_of_probabilities = contract.entropy_of_probabilities;
   base.log_softmax_backward = contract.log_softmax_backward;
   base.ratio = contract.probability == oracle::Probability::kRatio;
-  // An exponential of the system's library errs by less than that.
-  constexpr double kOrdinary = 4;
-  base.exp_error = contract.exp_error > kOrdinary ? contract.exp_error : 0;
+  const Contract ordinary;
+  const auto beyond = [](double declared, double usual) { return declared > usual ? declared : 0; };
+  base.exp_error = beyond(contract.exp_error, ordinary.exp_error);
+  base.argument_roundings = beyond(contract.argument_roundings, ordinary.argument_roundings);
+  base.scale_roundings = beyond(contract.scale_roundings, ordinary.scale_roundings);
+  base.division_error = beyond(contract.division_error, ordinary.division_error);
   if (contract.input_rounding > 0) {
     base.operand_bits = std::max(1, -std::ilogb(contract.input_rounding));
   }

@@ -29,8 +29,14 @@ struct Baseline {
   bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
   bool ratio = false;                 // p = e / s, else exp(x - lse)
   bool log_softmax_backward = false;  // G - p sum G
-  double exp_error = 0;               // u: each exponential is off by as much at most, evenly spread
-  int operand_bits = 0;               // operands keep so many significant bits; 0: all
+  // What the contract declares beyond what the functions of an ordinary library err; 0: no more than
+  // that. Each is spread evenly over [-1, 1] times its limit, in u; those of the logarithm are a part
+  // of the floor (honest_errors.cc).
+  double exp_error = 0;           // relative, of an exponential
+  double argument_roundings = 0;  // relative, of its argument
+  double scale_roundings = 0;     // relative, of a logit that is kept
+  double division_error = 0;      // relative, of e / s
+  int operand_bits = 0;           // operands keep so many significant bits; 0: all
   kernel::DType d_logits = kernel::DType::kF32;
 
   std::string Name() const;  // "Ampere's tensor cores (8, 1); sums in tiles"

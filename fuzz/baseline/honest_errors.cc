@@ -224,10 +224,17 @@ double HonestErrorTier::ForwardFloor(Output output, const RowForward& forward) c
   const double shift = std::abs(lse - log_s);  // |m| / T, as far as it matters
   const double entropy = std::abs(static_cast<double>(forward.entropy));
   const double logprob = std::abs(static_cast<double>(forward.logprob));
-  if (output == Output::kLse) return kUnitRoundoff * (shift + lse);
+  // A logarithm as rough as the contract allows must not be suspect. At its defaults it is within the
+  // rest: 4 + 6 l < 8 (1 + l).
+  const oracle::Contract ordinary;
+  const double rough =
+      (std::max(0.0, contract_.log_error_absolute - ordinary.log_error_absolute) +
+       std::max(0.0, contract_.log_error_relative - ordinary.log_error_relative) * log_s) /
+      (HonestUnits::kSuspect / 2);
+  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + rough);
   const bool plain = output == Output::kLogprob ? contract_.plain_logprob : contract_.plain_entropy;
   return kUnitRoundoff *
-         (1 + (output == Output::kLogprob ? logprob : entropy) + (plain ? shift + lse : 0));
+         (1 + (output == Output::kLogprob ? logprob : entropy) + (plain ? shift + lse : 0) + rough);
 }
 
 HonestErrorTier::Unit HonestErrorTier::UnitOf(Output output, size_t at,

@@ -21,6 +21,13 @@ float Round(float x, kernel::DType dtype) {
   return x;
 }
 
+// x, off by at most `limit` u of it, evenly spread by its own bits, so that it is the same twice.
+float Off(float x, double limit) {
+  if (limit == 0 || x == 0) return x;
+  const double even = static_cast<double>(Mix(1, std::bit_cast<uint32_t>(x)) >> 11) * 0x1p-52 - 1;
+  return static_cast<float>(static_cast<double>(x) * (1 + limit * kUnit * even));
+}
+
 class Row {
  public:
   Row(const Baseline& baseline, std::span<const float> z, const RowScalars& row)
@@ -30,7 +37,9 @@ class Row {
   }
 
   // A logit as the softmax keeps it.
-  float Kept(size_t v) const { return b_.scaled_first ? z_[v] * scale_ : z_[v]; }
+  float Kept(size_t v) const {
+    return Off(b_.scaled_first ? z_[v] * scale_ : z_[v], b_.scale_roundings);
+  }
   // The distance from the maximum, in nats, or in bits where logits are scaled first.
   float Distance(float m, float kept) const {
     const float d = m - kept;
@@ -40,11 +49,9 @@ class Row {
   float Natural(float x) const { return b_.scaled_first ? x * kLn2 : x; }
   // exp(-t) of a distance.
   float Exponential(float t) const {
-    const float e = b_.scaled_first ? std::exp2(-t) : std::exp(-t);
-    if (b_.exp_error == 0 || t == 0) return e;
-    // An even spread over [-1, 1] that the argument decides, so that it is the same twice.
-    const double even = static_cast<double>(Mix(1, std::bit_cast<uint32_t>(t)) >> 11) * 0x1p-52 - 1;
-    return static_cast<float>(static_cast<double>(e) * (1 + b_.exp_error * kUnit * even));
+    const float argument = Off(t, b_.argument_roundings);
+    const float e = b_.scaled_first ? std::exp2(-argument) : std::exp(-argument);
+    return t == 0 ? e : Off(e, b_.exp_error);
   }
   size_t size() const { return z_.size(); }
 
@@ -133,8 +140,10 @@ Probability ProbabilityOf(const Baseline& baseline, const Row& row, const RowFor
                           size_t v) {
   const float t = row.Distance(forward.shift, row.Kept(v));
   const float log = -(row.Natural(t) + forward.log_s);
-  if (baseline.ratio) return {row.Exponential(t) / forward.s, log};
-  return {std::exp(log), log};
+  if (baseline.ratio) {
+    return {Off(row.Exponential(t) / forward.s, baseline.division_error), log};
+  }
+  return {Off(std::exp(log), baseline.exp_error), log};
 }
 
 // -sum p ln p in lanes.

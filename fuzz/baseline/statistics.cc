@@ -59,7 +59,8 @@ double BeyondRounding(double got, double exact, kernel::DType dtype) {
   const int digits = dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
   const int least = dtype == kernel::DType::kF16 ? -14 : -126;
   const int exponent = exact == 0 ? least : std::max(std::ilogb(exact), least);
-  return std::max(0.0, std::abs(got - exact) - std::ldexp(1.0, exponent - digits));
+  const double beyond = std::abs(got - exact) - std::ldexp(1.0, exponent - digits);
+  return beyond < 0 ? 0 : beyond;  // a NaN stays one
 }
 
 }  // namespace plumbline::fuzz

@@ -48,7 +48,7 @@ struct HonestUnits {
 // There is at least one unit and one baseline.
 HonestUnits Compare(const Units& units);
 
-// |got - exact| beyond what rounding the exact value to the dtype may cost: at least 0.
+// |got - exact| beyond what rounding the exact value to the dtype may cost: at least 0, or NaN.
 double BeyondRounding(double got, double exact, kernel::DType dtype);
 
 }  // namespace plumbline::fuzz
