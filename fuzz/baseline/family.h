@@ -20,6 +20,25 @@ namespace plumbline::fuzz {
 // in 32 interleaved chains after the maximum is known; or one column after another.
 enum class SumForm : uint8_t { kTiles, kLanes, kChain };
 
+// What a kernel may round that its contract does not say. Default: nothing.
+struct Shortcuts {
+  kernel::DType logits = kernel::DType::kF32;         // z, before it is divided by T
+  kernel::DType scaled_logits = kernel::DType::kF32;  // z / T
+  kernel::DType log2e = kernel::DType::kF32;          // the constant log2(e)
+  kernel::DType temperature = kernel::DType::kF32;
+  kernel::DType logprob = kernel::DType::kF32;        // stored, and widened again
+  kernel::DType entropy = kernel::DType::kF32;        // likewise
+  kernel::DType lse = kernel::DType::kF32;            // likewise
+  kernel::DType sum = kernel::DType::kF32;            // s as backward reads it
+  kernel::DType probabilities = kernel::DType::kF32;  // p, before the 1 of the label is subtracted
+  kernel::DType d_logits = kernel::DType::kF32;
+  double filter = 0;  // probabilities below it have no gradient, but for the label's
+  // Added to each value before it is rounded, logits and outputs absolutely, the others relatively:
+  // what lies near a tie is then rounded to its other side. For exact arithmetic alone.
+  double nudge = 0;
+  bool operator==(const Shortcuts&) const = default;
+};
+
 struct Baseline {
   Dot dot;
   SumForm sum = SumForm::kTiles;
@@ -38,6 +57,7 @@ struct Baseline {
   double division_error = 0;      // relative, of e / s
   int operand_bits = 0;           // operands keep so many significant bits; 0: all
   kernel::DType d_logits = kernel::DType::kF32;
+  Shortcuts shortcuts;
 
   std::string Name() const;  // "Ampere's tensor cores (8, 1); sums in tiles"
 };

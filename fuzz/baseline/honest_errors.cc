@@ -15,7 +15,6 @@ namespace {
 
 using oracle::Output;
 
-constexpr double kUnitRoundoff = 0x1p-24;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Columns of each gradient. More would show no other cause, and cost as much as the logits.
 constexpr int64_t kMostColumns = 256;
@@ -25,8 +24,6 @@ constexpr int64_t kMostColumns = 256;
 constexpr double kMostWork = 0x1p40;
 constexpr double kAlignedCost = 8;
 constexpr int64_t kLeastRows = 8;
-
-bool IsGradient(Output o) { return o == Output::kGradHidden || o == Output::kGradWeight; }
 
 // The multiply-adds of a row's logits in every dot product of the family.
 double CostOfRow(const Family& family, int64_t v, int64_t h) {
@@ -49,18 +46,6 @@ std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
   return to;
 }
 
-double MeanSquare(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double v : values) sum += v * v;
-  return sum / static_cast<double>(std::max<size_t>(values.size(), 1));
-}
-
-float ForwardValue(const RowForward& forward, Output output) {
-  return output == Output::kLogprob   ? forward.logprob
-         : output == Output::kEntropy ? forward.entropy
-                                      : forward.lse;
-}
-
 }  // namespace
 
 bool HonestErrors::Suspect(Output output) const {
@@ -75,34 +60,21 @@ HonestErrorTier::HonestErrorTier(const kernel::Problem& problem, const kernel::R
       options_(options),
       contract_(contract),
       inputs_(oracle::LoadInputs(problem, options.counted_rows)),
-      family_(FamilyOf(contract, problem.hidden.dtype)),
-      exact_(oracle::kOutputs.size()) {
+      family_(FamilyOf(contract, problem.hidden.dtype)) {
   if (inputs_.v == 0 || inputs_.h == 0) {
     left_out_.emplace_back("everything: there are no products");
     return;
   }
   ChooseRows(CostOfRow(family_, inputs_.v, inputs_.h));
   ChooseColumns();
+  const Comparison comparison(problem_, results_, contract_, inputs_, places_);
   for (const Output o : oracle::kOutputs) {
-    Exact& exact = exact_[static_cast<size_t>(o)];
-    size_t units = places_.rows.size();
-    if (o == Output::kGradHidden) exact.elements = static_cast<int64_t>(places_.hidden_columns.size());
-    if (o == Output::kGradWeight) {
-      units = places_.weight_rows.size();
-      exact.elements = inputs_.h;
-    }
-    if (Judges(o)) exact.value.assign(units * static_cast<size_t>(exact.elements), kNone);
+    if (!comparison.Compares(o)) continue;
+    exact_[o].assign(static_cast<size_t>(comparison.UnitsOf(o) * comparison.ElementsOf(o)), kNone);
   }
   if (oracle::Find(results_, Output::kLoss)) {
     left_out_.emplace_back("loss: one value, whose realised error may be 0 by chance");
   }
-}
-
-bool HonestErrorTier::Judges(Output output) const {
-  if (output == Output::kLoss || !oracle::Find(results_, output)) return false;
-  if (output == Output::kGradHidden) return !places_.hidden_columns.empty();
-  if (output == Output::kGradWeight) return !places_.weight_rows.empty();
-  return !places_.rows.empty();
 }
 
 void HonestErrorTier::ChooseRows(double cost_of_row) {
@@ -169,10 +141,10 @@ void HonestErrorTier::Take(const oracle::ElementRow& row) {
     const auto at = std::ranges::lower_bound(units, row.row);
     if (at == units.end() || *at != row.row) return;
     const std::scoped_lock lock(mutex_);
-    Exact& exact = exact_[static_cast<size_t>(row.output)];
-    if (exact.value.empty()) return;
-    const auto elements = static_cast<size_t>(exact.elements);
-    double* const to = exact.value.data() + static_cast<size_t>(at - units.begin()) * elements;
+    std::vector<double>& exact = exact_[row.output];
+    if (exact.empty()) return;
+    const size_t elements = exact.size() / units.size();
+    double* const to = exact.data() + static_cast<size_t>(at - units.begin()) * elements;
     for (size_t j = 0; j < elements; ++j) {
       const int64_t column = columns != nullptr ? (*columns)[j] : static_cast<int64_t>(j);
       const oracle::Element e = row.at(column);
@@ -190,118 +162,6 @@ void HonestErrorTier::Take(const oracle::ElementRow& row) {
   }
 }
 
-// What one rounding of fp32 costs through 1 - p of the label, an element of that row's part in
-// grad_hidden (times a row of weight) or in grad_weight (times a row of hidden).
-double HonestErrorTier::LabelFloor(Output output, size_t row, const RowForward& forward) const {
-  const auto i = static_cast<size_t>(places_.rows[row]);
-  const bool hidden = output == Output::kGradHidden;
-  std::vector<float> operand(static_cast<size_t>(inputs_.h));
-  ReadRow(hidden ? problem_.weight : problem_.hidden, hidden ? inputs_.label[i] : places_.rows[row],
-          operand);
-  double square = 0;
-  for (const float x : operand) square += static_cast<double>(x) * static_cast<double>(x);
-  const double up = std::abs(inputs_.g[i]) +
-                    std::abs(inputs_.k[i]) * (1 + std::abs(static_cast<double>(forward.entropy)));
-  return kUnitRoundoff * up / inputs_.temperature[i] *
-         std::sqrt(square / static_cast<double>(inputs_.h));
-}
-
-double HonestErrorTier::GradientFloor(Output output, size_t at,
-                                      const std::vector<RowForward>& forward) const {
-  if (output == Output::kGradHidden) return LabelFloor(output, at, forward[at]);
-  double square = 0;
-  for (size_t r = 0; r < places_.rows.size(); ++r) {
-    if (inputs_.label[static_cast<size_t>(places_.rows[r])] != places_.weight_rows[at]) continue;
-    const double floor = LabelFloor(output, r, forward[r]);
-    square += floor * floor;
-  }
-  return std::sqrt(square);
-}
-
-double HonestErrorTier::ForwardFloor(Output output, const RowForward& forward) const {
-  const double lse = std::abs(static_cast<double>(forward.lse));
-  const double log_s = std::abs(static_cast<double>(forward.log_s));
-  const double shift = std::abs(lse - log_s);  // |m| / T, as far as it matters
-  const double entropy = std::abs(static_cast<double>(forward.entropy));
-  const double logprob = std::abs(static_cast<double>(forward.logprob));
-  // A logarithm as rough as the contract allows must not be suspect. At its defaults it is within the
-  // rest: 4 + 6 l < 8 (1 + l).
-  const oracle::Contract ordinary;
-  const double rough =
-      (std::max(0.0, contract_.log_error_absolute - ordinary.log_error_absolute) +
-       std::max(0.0, contract_.log_error_relative - ordinary.log_error_relative) * log_s) /
-      (HonestUnits::kSuspect / 2);
-  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + rough);
-  const bool plain = output == Output::kLogprob ? contract_.plain_logprob : contract_.plain_entropy;
-  return kUnitRoundoff *
-         (1 + (output == Output::kLogprob ? logprob : entropy) + (plain ? shift + lse : 0) + rough);
-}
-
-HonestErrorTier::Unit HonestErrorTier::UnitOf(Output output, size_t at,
-                                              const std::vector<Simulated>& simulated) const {
-  const Exact& exact = exact_[static_cast<size_t>(output)];
-  const auto elements = static_cast<size_t>(exact.elements);
-  const kernel::ConstTensor tensor = kernel::AsConst(*oracle::Find(results_, output));
-  Unit unit;
-  unit.simulated.resize(simulated.size());
-  for (size_t j = 0; j < elements; ++j) {
-    const auto column = static_cast<int64_t>(j);
-    const int64_t row = output == Output::kGradWeight ? places_.weight_rows[at] : places_.rows[at];
-    unit.exact.push_back(exact.value[at * elements + j]);
-    unit.got.push_back(oracle::ReadElement(
-        tensor, row, output == Output::kGradHidden ? places_.hidden_columns[j] : column));
-    for (size_t b = 0; b < simulated.size(); ++b) {
-      const Simulated& from = simulated[b];
-      unit.simulated[b].push_back(static_cast<double>(
-          output == Output::kGradHidden   ? from.grad_hidden[at * elements + j]
-          : output == Output::kGradWeight ? from.grad_weight[at * elements + j]
-                                          : ForwardValue(from.forward[at], output)));
-    }
-  }
-  const std::vector<RowForward>& forward = simulated.front().forward;
-  unit.floor = IsGradient(output) ? GradientFloor(output, at, forward) +
-                                        kUnitRoundoff * std::sqrt(MeanSquare(unit.exact))
-                                  : ForwardFloor(output, forward[at]);
-  return unit;
-}
-
-void HonestErrorTier::CompareOutput(Output output, std::string_view part, const std::vector<size_t>& at,
-                                    const std::vector<Simulated>& simulated, HonestErrors* out) const {
-  const kernel::DType dtype = oracle::Find(results_, output)->dtype;
-  const auto error = [&](const Unit& unit, const std::vector<double>& values) {
-    std::vector<double> beyond;
-    for (size_t j = 0; j < values.size(); ++j) {
-      beyond.push_back(BeyondRounding(values[j], unit.exact[j], dtype));
-    }
-    return std::sqrt(MeanSquare(beyond));
-  };
-  Units units;
-  units.baseline.resize(simulated.size());
-  for (const size_t i : at) {
-    const Unit unit = UnitOf(output, i, simulated);
-    const double mine = error(unit, unit.got);
-    std::vector<double> theirs;
-    for (const std::vector<double>& values : unit.simulated) theirs.push_back(error(unit, values));
-    // What is no number, or overflows in a baseline, is the first tier's.
-    const bool finite =
-        std::isfinite(mine) && std::ranges::all_of(theirs, [](double e) { return std::isfinite(e); });
-    // Where no baseline errs and nothing is lost to rounding, the rigorous bound is 0 as well.
-    if (!finite || (unit.floor == 0 && std::ranges::all_of(theirs, [](double e) { return e == 0; }))) {
-      continue;
-    }
-    units.error.push_back(mine);
-    units.floor.push_back(unit.floor);
-    for (size_t b = 0; b < theirs.size(); ++b) units.baseline[b].push_back(theirs[b]);
-  }
-  if (units.error.empty()) return;
-  OutputErrors errors;
-  errors.output = output;
-  errors.part = part;
-  errors.units = fuzz::Compare(units);
-  errors.baseline = family_.baselines[errors.units.baseline].Name();
-  out->outputs.push_back(std::move(errors));
-}
-
 HonestErrors HonestErrorTier::Compare() {
   HonestErrors out;
   out.left_out = left_out_;
@@ -309,28 +169,21 @@ HonestErrors HonestErrorTier::Compare() {
   SimulationOptions simulation;
   simulation.threads = options_.threads;
   simulation.interrupt = options_.interrupt;
-  if (Judges(Output::kGradHidden)) simulation.grad_hidden = results_.grad_hidden->dtype;
-  if (Judges(Output::kGradWeight)) simulation.grad_weight = results_.grad_weight->dtype;
-  const std::vector<Simulated> simulated = Simulate(problem_, inputs_, family_, places_, simulation);
-  if (simulated.empty()) return out;
+  if (!exact_[Output::kGradHidden].empty()) simulation.grad_hidden = results_.grad_hidden->dtype;
+  if (!exact_[Output::kGradWeight].empty()) simulation.grad_weight = results_.grad_weight->dtype;
+  const Comparison comparison(problem_, results_, contract_, inputs_, places_);
+  {
+    Simulation<float> baselines(problem_, inputs_, places_, simulation);
+    const std::vector<Simulated<float>> simulated = baselines.Run(family_.baselines);
+    if (simulated.empty()) return out;
+    out.outputs = comparison.Compare({exact_}, family_.baselines, simulated);
+  }
   out.rows = static_cast<int64_t>(places_.rows.size());
-  out.baselines = static_cast<int64_t>(simulated.size());
-  for (const Output o : oracle::kOutputs) {
-    if (!Judges(o)) continue;
-    std::vector<size_t> units, labels;
-    const size_t count = o == Output::kGradWeight ? places_.weight_rows.size() : places_.rows.size();
-    for (size_t i = 0; i < count; ++i) {
-      const bool label =
-          o == Output::kGradWeight &&
-          std::ranges::find(inputs_.label, places_.weight_rows[i]) != inputs_.label.end();
-      (label ? labels : units).push_back(i);
-    }
-    const bool weight = o == Output::kGradWeight;
-    CompareOutput(o, weight ? "other columns" : "", units, simulated, &out);
-    if (weight) CompareOutput(o, "labels", labels, simulated, &out);
-    if (weight) out.weight_rows = static_cast<int64_t>(places_.weight_rows.size());
-    if (o == Output::kGradHidden)
-      out.hidden_columns = static_cast<int64_t>(places_.hidden_columns.size());
+  out.baselines = static_cast<int64_t>(family_.baselines.size());
+  if (simulation.grad_hidden) out.hidden_columns = static_cast<int64_t>(places_.hidden_columns.size());
+  if (simulation.grad_weight) out.weight_rows = static_cast<int64_t>(places_.weight_rows.size());
+  if (std::ranges::any_of(out.outputs, [](const OutputErrors& o) { return o.units.Suspect(); })) {
+    out.explanation = Explain(problem_, results_, contract_, inputs_, family_, places_, simulation);
   }
   return out;
 }

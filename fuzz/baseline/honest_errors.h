@@ -13,8 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/baseline/comparison.h"
+#include "fuzz/baseline/explain.h"
+#include "fuzz/baseline/family.h"
 #include "fuzz/baseline/simulate.h"
-#include "fuzz/baseline/statistics.h"
 #include "kernel/problem.h"
 #include "oracle/contract.h"
 #include "oracle/output.h"
@@ -28,19 +30,12 @@ struct HonestErrorOptions : oracle::SweepOptions {
   bool deep = false;  // every row, however long that takes
 };
 
-// One line of the second tier.
-struct OutputErrors {
-  oracle::Output output = oracle::Output::kLogprob;
-  std::string_view part;  // of grad_weight: "labels" or "other columns"; empty for the others
-  HonestUnits units;
-  std::string baseline;  // the name of the one that errs most
-};
-
 struct HonestErrors {
   std::vector<OutputErrors> outputs;
   int64_t rows = 0, baselines = 0;
   int64_t hidden_columns = 0, weight_rows = 0;  // of each gradient; 0: it was not compared
   std::vector<std::string> left_out;            // what was not compared, and why, a line each
+  Explanation explanation;                      // of what is suspect
 
   bool Suspect(oracle::Output output) const;
 };
@@ -57,26 +52,8 @@ class HonestErrorTier final : public oracle::ElementSink {
   HonestErrors Compare();
 
  private:
-  // The exact values of one output at the places that are compared; NaN where there is none.
-  struct Exact {
-    std::vector<double> value;  // [units][elements]
-    int64_t elements = 1;
-  };
-  struct Unit {
-    std::vector<double> exact, got;
-    std::vector<std::vector<double>> simulated;  // [baselines]
-    double floor = 0;
-  };
-
   void ChooseRows(double cost_of_row);
   void ChooseColumns();
-  bool Judges(oracle::Output output) const;
-  Unit UnitOf(oracle::Output output, size_t at, const std::vector<Simulated>& simulated) const;
-  double ForwardFloor(oracle::Output output, const RowForward& forward) const;
-  double GradientFloor(oracle::Output output, size_t at, const std::vector<RowForward>& forward) const;
-  double LabelFloor(oracle::Output output, size_t row, const RowForward& forward) const;
-  void CompareOutput(oracle::Output output, std::string_view part, const std::vector<size_t>& units,
-                     const std::vector<Simulated>& simulated, HonestErrors* out) const;
 
   const kernel::Problem& problem_;
   const kernel::Results& results_;
@@ -85,7 +62,7 @@ class HonestErrorTier final : public oracle::ElementSink {
   const oracle::Inputs inputs_;
   const Family family_;
   Places places_;
-  std::vector<Exact> exact_;  // by output
+  ExactValues exact_;
   std::vector<std::string> left_out_;
   std::mutex mutex_;
 };

@@ -39,7 +39,7 @@ constexpr int64_t kVectors = kProductColumns / kVecLanes;
 constexpr int64_t kRowGroup = 6;  // rows whose sums stay in registers
 
 template <int64_t kRows>
-HWY_INLINE void ChainOfRows(const ProductBlock& block, int64_t row) {
+HWY_INLINE void ChainOfRows(const ProductBlock<float>& block, int64_t row) {
   Vec sum[kRows][kVectors];
   for (int64_t r = 0; r < kRows; ++r) {
     for (int64_t v = 0; v < kVectors; ++v) {
@@ -63,10 +63,34 @@ HWY_INLINE void ChainOfRows(const ProductBlock& block, int64_t row) {
   }
 }
 
-void Chain(const ProductBlock& block) {
+void Chain(const ProductBlock<float>& block) {
   int64_t row = 0;
   for (; row + kRowGroup <= block.rows; row += kRowGroup) ChainOfRows<kRowGroup>(block, row);
   for (; row < block.rows; ++row) ChainOfRows<1>(block, row);
+}
+
+void ExactChain(const ProductBlock<double>& block) {
+  using Doubles = hn::CappedTag<double, 8>;
+  constexpr Doubles kDoubles;
+  constexpr hn::Rebind<float, Doubles> kHalf;
+  constexpr int64_t kWidth = static_cast<int64_t>(hn::MaxLanes(Doubles()));
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const double* const a = block.a + r * block.a_stride;
+    for (int64_t j = 0; j < kProductColumns; j += 2 * kWidth) {
+      double* const c = block.c + r * block.c_stride + j;
+      // Two chains hide some of the latency of an addition.
+      auto first = block.accumulate ? hn::LoadU(kDoubles, c) : hn::Zero(kDoubles);
+      auto second = block.accumulate ? hn::LoadU(kDoubles, c + kWidth) : hn::Zero(kDoubles);
+      for (int64_t k = 0; k < block.depth; ++k) {
+        const float* const b = block.b + k * kProductColumns + j;
+        const auto factor = hn::Set(kDoubles, a[k]);
+        first = hn::MulAdd(factor, hn::PromoteTo(kDoubles, hn::LoadU(kHalf, b)), first);
+        second = hn::MulAdd(factor, hn::PromoteTo(kDoubles, hn::LoadU(kHalf, b + kWidth)), second);
+      }
+      hn::StoreU(first, kDoubles, c);
+      hn::StoreU(second, kDoubles, c + kWidth);
+    }
+  }
 }
 
 HWY_INLINE Vec FromBits(IntVec bits) { return hn::BitCast(kFloats, bits); }
@@ -162,7 +186,7 @@ void AlignedChunk(const float* a, int64_t a_stride, const float* b, int64_t dept
 }
 
 template <int64_t kStep>
-void AlignedBy(const ProductBlock& block, int fraction_bits) {
+void AlignedBy(const ProductBlock<float>& block, int fraction_bits) {
   for (int64_t r = 0; r < block.rows && !block.accumulate; ++r) {
     std::fill_n(block.c + r * block.c_stride, kProductColumns, 0.0f);
   }
@@ -177,7 +201,7 @@ void AlignedBy(const ProductBlock& block, int fraction_bits) {
 }
 
 // Blocks of another size than these are computed as the next smaller one, which truncates more often.
-void Aligned(const ProductBlock& block, int64_t step, int fraction_bits) {
+void Aligned(const ProductBlock<float>& block, int64_t step, int fraction_bits) {
   if (step >= 32) return AlignedBy<32>(block, fraction_bits);
   if (step >= 16) return AlignedBy<16>(block, fraction_bits);
   if (step >= 8) return AlignedBy<8>(block, fraction_bits);
@@ -194,14 +218,19 @@ namespace plumbline::fuzz {
 
 HWY_EXPORT(Chain);
 HWY_EXPORT(Aligned);
+HWY_EXPORT(ExactChain);
 
-void Multiply(const Dot& dot, const ProductBlock& block) {
+void Multiply(const Dot& dot, const ProductBlock<float>& block) {
   constexpr int kSignificand = 23;
   if (dot.kind == Dot::Kind::kChain) {
     HWY_DYNAMIC_DISPATCH(Chain)(block);
   } else {
     HWY_DYNAMIC_DISPATCH(Aligned)(block, dot.block, kSignificand + dot.extra_bits);
   }
+}
+
+void Multiply(const Dot&, const ProductBlock<double>& block) {
+  HWY_DYNAMIC_DISPATCH(ExactChain)(block);
 }
 
 }  // namespace plumbline::fuzz

@@ -31,17 +31,20 @@ inline constexpr int64_t kProductColumns = 16;  // of a panel of b
 
 // c[r][j] = sum over k of a[r][k] b[k][j], from c[r][j] where `accumulate`, else from 0. A depth may be
 // divided between calls after any multiple of `block`.
+template <class Real>
 struct ProductBlock {
-  const float* a;  // [rows][depth], a_stride from row to row
+  const Real* a;  // [rows][depth], a_stride from row to row
   int64_t a_stride;
   const float* b;  // [depth][kProductColumns]
   int64_t depth;
   int64_t rows;
-  float* c;  // [rows][kProductColumns], c_stride from row to row
+  Real* c;  // [rows][kProductColumns], c_stride from row to row
   int64_t c_stride;
   bool accumulate;
 };
 
-void Multiply(const Dot& dot, const ProductBlock& block);
+void Multiply(const Dot& dot, const ProductBlock<float>& block);
+// In fp64, whatever `dot` says: exact beside an error in fp32.
+void Multiply(const Dot& dot, const ProductBlock<double>& block);
 
 }  // namespace plumbline::fuzz

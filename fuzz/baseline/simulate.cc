@@ -25,178 +25,13 @@ void KeepBits(int bits, std::span<float> values) {
   }
 }
 
+// What is exact beside fp32 stays so.
+void RoundTo(DType, std::span<double>) {}
 void RoundTo(DType dtype, std::span<float> values) {
   for (float& value : values) {
     if (dtype == DType::kBf16) value = kernel::ToFloat(kernel::ToBFloat16(value));
     if (dtype == DType::kF16) value = kernel::ToFloat(kernel::ToFloat16(value));
   }
-}
-
-class Simulation {
- public:
-  Simulation(const kernel::Problem& problem, const oracle::Inputs& inputs, const Family& family,
-             const Places& places, const SimulationOptions& options)
-      : problem_(problem), inputs_(inputs), family_(family), places_(places), options_(options) {
-    const size_t h = static_cast<size_t>(problem_.hidden_size());
-    hidden_.resize(places_.rows.size() * h);
-    for (size_t r = 0; r < places_.rows.size(); ++r) {
-      ReadRow(problem_.hidden, places_.rows[r], std::span(hidden_).subspan(r * h, h));
-    }
-  }
-
-  std::vector<Simulated> Run();
-
- private:
-  struct Logits {
-    Dot dot;
-    int operand_bits;
-    std::vector<float> z;  // [rows][V]
-  };
-  int64_t rows() const { return static_cast<int64_t>(places_.rows.size()); }
-  bool Interrupted() const {
-    return options_.interrupt != nullptr && options_.interrupt->load(std::memory_order_relaxed);
-  }
-  RowScalars ScalarsOf(size_t r) const;
-  const std::vector<float>& LogitsOf(const Baseline& baseline);
-  std::vector<float> Forward(const Baseline& baseline, Simulated* out);
-  void Hidden(const std::vector<std::vector<float>>& d, std::vector<Simulated>* all) const;
-  void Weight(const Baseline& baseline, const std::vector<float>& d, Simulated* out) const;
-
-  const kernel::Problem& problem_;
-  const oracle::Inputs& inputs_;
-  const Family& family_;
-  const Places& places_;
-  const SimulationOptions& options_;
-  std::vector<float> hidden_;     // [rows][H]
-  std::optional<Logits> logits_;  // of the newest; a family has those of one dot product together
-};
-
-RowScalars Simulation::ScalarsOf(size_t r) const {
-  const auto i = static_cast<size_t>(places_.rows[r]);
-  return {inputs_.label[i], static_cast<float>(inputs_.temperature[i]),
-          static_cast<float>(inputs_.g[i]), static_cast<float>(inputs_.k[i])};
-}
-
-const std::vector<float>& Simulation::LogitsOf(const Baseline& baseline) {
-  if (logits_ && logits_->dot == baseline.dot && logits_->operand_bits == baseline.operand_bits) {
-    return logits_->z;
-  }
-  const int64_t v = problem_.vocab(), h = problem_.hidden_size();
-  std::vector<float> a = hidden_;
-  KeepBits(baseline.operand_bits, a);
-  std::vector<float> z(static_cast<size_t>(rows() * v));
-  oracle::ParallelRanges(
-      options_.threads, (v + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
-        std::vector<float> line(static_cast<size_t>(h)), panel(static_cast<size_t>(h * kPanelColumns));
-        std::vector<float> sums(static_cast<size_t>(rows() * kPanelColumns));
-        for (int64_t p = begin; p < end && !Interrupted(); ++p) {
-          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, v - first);
-          for (int64_t j = 0; j < width; ++j) {
-            ReadRow(problem_.weight, first + j, line);
-            KeepBits(baseline.operand_bits, line);
-            for (int64_t k = 0; k < h; ++k)
-              panel[static_cast<size_t>(k * kPanelColumns + j)] = line[static_cast<size_t>(k)];
-          }
-          Multiply(baseline.dot,
-                   {a.data(), h, panel.data(), h, rows(), sums.data(), kPanelColumns, false});
-          for (int64_t r = 0; r < rows(); ++r) {
-            std::copy_n(sums.data() + r * kPanelColumns, width, z.data() + r * v + first);
-          }
-        }
-      });
-  logits_ = Logits{baseline.dot, baseline.operand_bits, std::move(z)};
-  return logits_->z;
-}
-
-// Returns d_logits, [rows][V]; empty if no gradient is wanted.
-std::vector<float> Simulation::Forward(const Baseline& baseline, Simulated* out) {
-  const auto v = static_cast<size_t>(problem_.vocab());
-  const std::vector<float>& z = LogitsOf(baseline);
-  const bool backward = options_.grad_hidden || options_.grad_weight;
-  std::vector<float> d(backward ? z.size() : 0);
-  out->forward.resize(places_.rows.size());
-  oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
-    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
-      const std::span row = std::span(z).subspan(r * v, v);
-      const RowScalars scalars = ScalarsOf(r);
-      out->forward[r] = ForwardOf(baseline, row, scalars);
-      if (backward) DLogits(baseline, row, scalars, out->forward[r], std::span(d).subspan(r * v, v));
-    }
-  });
-  return d;
-}
-
-void Simulation::Hidden(const std::vector<std::vector<float>>& d, std::vector<Simulated>* all) const {
-  const int64_t v = problem_.vocab();
-  const auto columns = static_cast<int64_t>(places_.hidden_columns.size());
-  for (Simulated& each : *all) each.grad_hidden.resize(static_cast<size_t>(rows() * columns));
-  const int64_t groups = (columns + kPanelColumns - 1) / kPanelColumns;
-  oracle::ParallelRanges(options_.threads, groups, [&](int, int64_t begin, int64_t end) {
-    std::vector<float> panel(static_cast<size_t>(v * kPanelColumns));
-    std::vector<float> sums(static_cast<size_t>(rows() * kPanelColumns));
-    for (int64_t group = begin; group < end && !Interrupted(); ++group) {
-      const int64_t first = group * kPanelColumns, width = std::min(kPanelColumns, columns - first);
-      for (int64_t c = 0; c < v; ++c) {
-        for (int64_t j = 0; j < width; ++j) {
-          panel[static_cast<size_t>(c * kPanelColumns + j)] = static_cast<float>(oracle::ReadElement(
-              problem_.weight, c, places_.hidden_columns[static_cast<size_t>(first + j)]));
-        }
-      }
-      for (size_t b = 0; b < all->size(); ++b) {
-        Multiply(family_.baselines[b].dot,
-                 {d[b].data(), v, panel.data(), v, rows(), sums.data(), kPanelColumns, false});
-        for (int64_t r = 0; r < rows(); ++r) {
-          std::copy_n(sums.data() + r * kPanelColumns, width,
-                      (*all)[b].grad_hidden.data() + r * columns + first);
-        }
-      }
-    }
-  });
-  for (Simulated& each : *all) RoundTo(*options_.grad_hidden, each.grad_hidden);
-}
-
-void Simulation::Weight(const Baseline& baseline, const std::vector<float>& d, Simulated* out) const {
-  const int64_t v = problem_.vocab(), h = problem_.hidden_size(), n = rows();
-  const auto count = static_cast<int64_t>(places_.weight_rows.size());
-  std::vector<float> a(static_cast<size_t>(count * n));
-  for (int64_t c = 0; c < count; ++c) {
-    for (int64_t r = 0; r < n; ++r) {
-      a[static_cast<size_t>(c * n + r)] =
-          d[static_cast<size_t>(r * v + places_.weight_rows[static_cast<size_t>(c)])];
-    }
-  }
-  out->grad_weight.resize(static_cast<size_t>(count * h));
-  oracle::ParallelRanges(
-      options_.threads, (h + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
-        std::vector<float> panel(static_cast<size_t>(n * kPanelColumns));
-        std::vector<float> sums(static_cast<size_t>(count * kPanelColumns));
-        for (int64_t p = begin; p < end; ++p) {
-          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, h - first);
-          for (int64_t r = 0; r < n; ++r) {
-            std::copy_n(hidden_.data() + r * h + first, width, panel.data() + r * kPanelColumns);
-          }
-          Multiply(baseline.dot,
-                   {a.data(), n, panel.data(), n, count, sums.data(), kPanelColumns, false});
-          for (int64_t c = 0; c < count; ++c) {
-            std::copy_n(sums.data() + c * kPanelColumns, width,
-                        out->grad_weight.data() + c * h + first);
-          }
-        }
-      });
-  RoundTo(*options_.grad_weight, out->grad_weight);
-}
-
-std::vector<Simulated> Simulation::Run() {
-  std::vector<Simulated> all(family_.baselines.size());
-  std::vector<std::vector<float>> d(all.size());
-  for (size_t b = 0; b < all.size() && !Interrupted(); ++b) {
-    d[b] = Forward(family_.baselines[b], &all[b]);
-    if (options_.grad_weight) Weight(family_.baselines[b], d[b], &all[b]);
-  }
-  if (Interrupted()) return {};
-  if (options_.grad_hidden) Hidden(d, &all);
-  if (Interrupted()) return {};
-  return all;
 }
 
 }  // namespace
@@ -213,10 +48,159 @@ void ReadRow(const ConstTensor& matrix, int64_t i, std::span<float> to) {
   }
 }
 
-std::vector<Simulated> Simulate(const kernel::Problem& problem, const oracle::Inputs& inputs,
-                                const Family& family, const Places& places,
-                                const SimulationOptions& options) {
-  return Simulation(problem, inputs, family, places, options).Run();
+template <class Real>
+Simulation<Real>::Simulation(const kernel::Problem& problem, const oracle::Inputs& inputs,
+                             const Places& places, const SimulationOptions& options)
+    : problem_(problem), inputs_(inputs), places_(places), options_(options) {
+  const auto h = static_cast<size_t>(problem_.hidden_size());
+  hidden_.resize(places_.rows.size() * h);
+  for (size_t r = 0; r < places_.rows.size(); ++r) {
+    ReadRow(problem_.hidden, places_.rows[r], std::span(hidden_).subspan(r * h, h));
+  }
 }
+
+template <class Real>
+RowScalars Simulation<Real>::ScalarsOf(size_t r) const {
+  const auto i = static_cast<size_t>(places_.rows[r]);
+  return {inputs_.label[i], static_cast<float>(inputs_.temperature[i]),
+          static_cast<float>(inputs_.g[i]), static_cast<float>(inputs_.k[i])};
+}
+
+template <class Real>
+const std::vector<Real>& Simulation<Real>::LogitsOf(const Baseline& baseline) {
+  for (const auto& known : logits_) {
+    if (known->dot == baseline.dot && known->operand_bits == baseline.operand_bits) return known->z;
+  }
+  const int64_t v = problem_.vocab(), h = problem_.hidden_size();
+  std::vector<float> operands = hidden_;
+  KeepBits(baseline.operand_bits, operands);
+  const std::vector<Real> a(operands.begin(), operands.end());
+  std::vector<Real> z(static_cast<size_t>(rows() * v));
+  oracle::ParallelRanges(
+      options_.threads, (v + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
+        std::vector<float> line(static_cast<size_t>(h)), panel(static_cast<size_t>(h * kPanelColumns));
+        std::vector<Real> sums(static_cast<size_t>(rows() * kPanelColumns));
+        for (int64_t p = begin; p < end && !Interrupted(); ++p) {
+          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, v - first);
+          for (int64_t j = 0; j < width; ++j) {
+            ReadRow(problem_.weight, first + j, line);
+            KeepBits(baseline.operand_bits, line);
+            for (int64_t k = 0; k < h; ++k)
+              panel[static_cast<size_t>(k * kPanelColumns + j)] = line[static_cast<size_t>(k)];
+          }
+          Multiply(baseline.dot, ProductBlock<Real>{a.data(), h, panel.data(), h, rows(), sums.data(),
+                                                    kPanelColumns, false});
+          for (int64_t r = 0; r < rows(); ++r) {
+            std::copy_n(sums.data() + r * kPanelColumns, width, z.data() + r * v + first);
+          }
+        }
+      });
+  logits_.push_back(std::make_unique<Logits>(baseline.dot, baseline.operand_bits, std::move(z)));
+  return logits_.back()->z;
+}
+
+// Returns d_logits, [rows][V]; empty if no gradient is wanted.
+template <class Real>
+std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<Real>* out) {
+  const auto v = static_cast<size_t>(problem_.vocab());
+  const std::vector<Real>& z = LogitsOf(baseline);
+  const bool backward = options_.grad_hidden || options_.grad_weight;
+  std::vector<Real> d(backward ? z.size() : 0);
+  out->forward.resize(places_.rows.size());
+  oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
+    std::vector<Real> memory;
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
+      const RowScalars scalars = ScalarsOf(r);
+      const std::span<const Real> row = ShortcutLogits(
+          baseline.shortcuts, std::span<const Real>(z).subspan(r * v, v), scalars.temperature, &memory);
+      out->forward[r] = ForwardOf(baseline, row, scalars);
+      if (backward) DLogits(baseline, row, scalars, out->forward[r], std::span(d).subspan(r * v, v));
+      RoundOutputs(baseline.shortcuts, &out->forward[r]);
+    }
+  });
+  return d;
+}
+
+template <class Real>
+void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
+                              const std::vector<std::vector<Real>>& d,
+                              std::vector<Simulated<Real>>* all) const {
+  const int64_t v = problem_.vocab();
+  const auto columns = static_cast<int64_t>(places_.hidden_columns.size());
+  for (Simulated<Real>& each : *all) each.grad_hidden.resize(static_cast<size_t>(rows() * columns));
+  const int64_t groups = (columns + kPanelColumns - 1) / kPanelColumns;
+  oracle::ParallelRanges(options_.threads, groups, [&](int, int64_t begin, int64_t end) {
+    std::vector<float> panel(static_cast<size_t>(v * kPanelColumns));
+    std::vector<Real> sums(static_cast<size_t>(rows() * kPanelColumns));
+    for (int64_t group = begin; group < end && !Interrupted(); ++group) {
+      const int64_t first = group * kPanelColumns, width = std::min(kPanelColumns, columns - first);
+      for (int64_t c = 0; c < v; ++c) {
+        for (int64_t j = 0; j < width; ++j) {
+          panel[static_cast<size_t>(c * kPanelColumns + j)] = static_cast<float>(oracle::ReadElement(
+              problem_.weight, c, places_.hidden_columns[static_cast<size_t>(first + j)]));
+        }
+      }
+      for (size_t b = 0; b < all->size(); ++b) {
+        Multiply(baselines[b].dot, ProductBlock<Real>{d[b].data(), v, panel.data(), v, rows(),
+                                                      sums.data(), kPanelColumns, false});
+        for (int64_t r = 0; r < rows(); ++r) {
+          std::copy_n(sums.data() + r * kPanelColumns, width,
+                      (*all)[b].grad_hidden.data() + r * columns + first);
+        }
+      }
+    }
+  });
+  for (Simulated<Real>& each : *all) RoundTo(*options_.grad_hidden, std::span<Real>(each.grad_hidden));
+}
+
+template <class Real>
+void Simulation<Real>::Weight(const Baseline& baseline, const std::vector<Real>& d,
+                              Simulated<Real>* out) const {
+  const int64_t v = problem_.vocab(), h = problem_.hidden_size(), n = rows();
+  const auto count = static_cast<int64_t>(places_.weight_rows.size());
+  std::vector<Real> a(static_cast<size_t>(count * n));
+  for (int64_t c = 0; c < count; ++c) {
+    for (int64_t r = 0; r < n; ++r) {
+      a[static_cast<size_t>(c * n + r)] =
+          d[static_cast<size_t>(r * v + places_.weight_rows[static_cast<size_t>(c)])];
+    }
+  }
+  out->grad_weight.resize(static_cast<size_t>(count * h));
+  oracle::ParallelRanges(
+      options_.threads, (h + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
+        std::vector<float> panel(static_cast<size_t>(n * kPanelColumns));
+        std::vector<Real> sums(static_cast<size_t>(count * kPanelColumns));
+        for (int64_t p = begin; p < end; ++p) {
+          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, h - first);
+          for (int64_t r = 0; r < n; ++r) {
+            std::copy_n(hidden_.data() + r * h + first, width, panel.data() + r * kPanelColumns);
+          }
+          Multiply(baseline.dot, ProductBlock<Real>{a.data(), n, panel.data(), n, count, sums.data(),
+                                                    kPanelColumns, false});
+          for (int64_t c = 0; c < count; ++c) {
+            std::copy_n(sums.data() + c * kPanelColumns, width,
+                        out->grad_weight.data() + c * h + first);
+          }
+        }
+      });
+  RoundTo(*options_.grad_weight, std::span<Real>(out->grad_weight));
+}
+
+template <class Real>
+std::vector<Simulated<Real>> Simulation<Real>::Run(const std::vector<Baseline>& baselines) {
+  std::vector<Simulated<Real>> all(baselines.size());
+  std::vector<std::vector<Real>> d(all.size());
+  for (size_t b = 0; b < all.size() && !Interrupted(); ++b) {
+    d[b] = Forward(baselines[b], &all[b]);
+    if (options_.grad_weight) Weight(baselines[b], d[b], &all[b]);
+  }
+  if (Interrupted()) return {};
+  if (options_.grad_hidden) Hidden(baselines, d, &all);
+  if (Interrupted()) return {};
+  return all;
+}
+
+template class Simulation<float>;
+template class Simulation<double>;
 
 }  // namespace plumbline::fuzz

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fuzz/baseline/family.h"
@@ -30,17 +32,51 @@ struct SimulationOptions {
   std::optional<kernel::DType> grad_hidden, grad_weight;
 };
 
+// In float what a baseline computes, in double what exact arithmetic makes of its shortcuts.
+template <class Real>
 struct Simulated {
-  std::vector<RowForward> forward;  // [rows]
-  std::vector<float> grad_hidden;   // [rows][hidden_columns]
-  std::vector<float> grad_weight;   // [weight_rows][H]
+  std::vector<RowForward<Real>> forward;  // [rows]
+  std::vector<Real> grad_hidden;          // [rows][hidden_columns]
+  std::vector<Real> grad_weight;          // [weight_rows][H]
 };
 
-// Returns one for each baseline; empty if it was interrupted. The problem must be in host memory, V and
-// H above 0. Memory is 4 V rows bytes for the logits, and for each baseline where gradients are wanted.
-std::vector<Simulated> Simulate(const kernel::Problem& problem, const oracle::Inputs& inputs,
-                                const Family& family, const Places& places,
-                                const SimulationOptions& options);
+// The logits of each dot product are computed once and kept: 4 V rows bytes in float, 8 in double. What
+// it refers to must outlive it. The problem must be in host memory, V and H above 0.
+template <class Real>
+class Simulation {
+ public:
+  Simulation(const kernel::Problem& problem, const oracle::Inputs& inputs, const Places& places,
+             const SimulationOptions& options);
+
+  // Returns one for each baseline, the gradients rounded to their dtypes in float; empty if it was
+  // interrupted. Takes as much memory as the logits for each baseline, if gradients are wanted.
+  std::vector<Simulated<Real>> Run(const std::vector<Baseline>& baselines);
+  // [rows][V], before any shortcut; valid as long as this.
+  const std::vector<Real>& LogitsOf(const Baseline& baseline);
+
+ private:
+  struct Logits {
+    Dot dot;
+    int operand_bits;
+    std::vector<Real> z;  // [rows][V]
+  };
+  int64_t rows() const { return static_cast<int64_t>(places_.rows.size()); }
+  bool Interrupted() const {
+    return options_.interrupt != nullptr && options_.interrupt->load(std::memory_order_relaxed);
+  }
+  RowScalars ScalarsOf(size_t r) const;
+  std::vector<Real> Forward(const Baseline& baseline, Simulated<Real>* out);
+  void Hidden(const std::vector<Baseline>& baselines, const std::vector<std::vector<Real>>& d,
+              std::vector<Simulated<Real>>* all) const;
+  void Weight(const Baseline& baseline, const std::vector<Real>& d, Simulated<Real>* out) const;
+
+  const kernel::Problem& problem_;
+  const oracle::Inputs& inputs_;
+  const Places& places_;
+  const SimulationOptions options_;
+  std::vector<float> hidden_;  // [rows][H]
+  std::vector<std::unique_ptr<Logits>> logits_;
+};
 
 // Reads row i of a float matrix in host memory, widened.
 void ReadRow(const kernel::ConstTensor& matrix, int64_t i, std::span<float> to);

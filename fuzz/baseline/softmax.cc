@@ -15,86 +15,102 @@ constexpr double kUnit = 0x1p-24;
 constexpr double kLog2E = 1.4426950408889634074;
 constexpr size_t kTile = 128, kLanes = 32;
 
-float Round(float x, kernel::DType dtype) {
-  if (dtype == kernel::DType::kBf16) return kernel::ToFloat(kernel::ToBFloat16(x));
-  if (dtype == kernel::DType::kF16) return kernel::ToFloat(kernel::ToFloat16(x));
+template <class Real>
+Real Round(Real x, kernel::DType dtype) {
+  const auto narrow = static_cast<float>(x);
+  if (dtype == kernel::DType::kBf16) return kernel::ToFloat(kernel::ToBFloat16(narrow));
+  if (dtype == kernel::DType::kF16) return kernel::ToFloat(kernel::ToFloat16(narrow));
   return x;
 }
 
-// x, off by at most `limit` u of it, evenly spread by its own bits, so that it is the same twice.
-float Off(float x, double limit) {
-  if (limit == 0 || x == 0) return x;
-  const double even = static_cast<double>(Mix(1, std::bit_cast<uint32_t>(x)) >> 11) * 0x1p-52 - 1;
-  return static_cast<float>(static_cast<double>(x) * (1 + limit * kUnit * even));
+// x rounded as if it were x times `nudged`; x itself if the dtype rounds nothing.
+template <class Real>
+Real RoundNudged(Real x, Real nudged, kernel::DType dtype) {
+  return dtype == kernel::DType::kF32 ? x : Round(x * nudged, dtype);
 }
 
+// x, off by at most `limit` u of it, evenly spread by its own bits, so that it is the same twice.
+template <class Real>
+Real Off(Real x, double limit) {
+  if (limit == 0 || x == 0) return x;
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  const double even = static_cast<double>(Mix(1, bits) >> 11) * 0x1p-52 - 1;
+  return static_cast<Real>(static_cast<double>(x) * (1 + limit * kUnit * even));
+}
+
+template <class Real>
 class Row {
  public:
-  Row(const Baseline& baseline, std::span<const float> z, const RowScalars& row)
+  Row(const Baseline& baseline, std::span<const Real> z, const RowScalars& row)
       : b_(baseline), z_(z), temperature_(row.temperature) {
     // The product of the two constants is rounded, as is each scaled logit.
-    if (b_.scaled_first) scale_ = static_cast<float>(kLog2E / static_cast<double>(temperature_));
+    if (b_.scaled_first) scale_ = static_cast<Real>(kLog2E / static_cast<double>(temperature_));
   }
 
   // A logit as the softmax keeps it.
-  float Kept(size_t v) const {
+  Real Kept(size_t v) const {
     return Off(b_.scaled_first ? z_[v] * scale_ : z_[v], b_.scale_roundings);
   }
   // The distance from the maximum, in nats, or in bits where logits are scaled first.
-  float Distance(float m, float kept) const {
-    const float d = m - kept;
+  Real Distance(Real m, Real kept) const {
+    const Real d = m - kept;
     return b_.scaled_first ? d : d / temperature_;
   }
   // In nats.
-  float Natural(float x) const { return b_.scaled_first ? x * kLn2 : x; }
+  Real Natural(Real x) const { return b_.scaled_first ? x * kLn2 : x; }
   // exp(-t) of a distance.
-  float Exponential(float t) const {
-    const float argument = Off(t, b_.argument_roundings);
-    const float e = b_.scaled_first ? std::exp2(-argument) : std::exp(-argument);
+  Real Exponential(Real t) const {
+    const Real argument = Off(t, b_.argument_roundings);
+    const Real e = b_.scaled_first ? std::exp2(-argument) : std::exp(-argument);
     return t == 0 ? e : Off(e, b_.exp_error);
   }
   size_t size() const { return z_.size(); }
 
  private:
-  static constexpr float kLn2 = 0.693147180559945309f;
+  static constexpr auto kLn2 = static_cast<Real>(0.693147180559945309);
   const Baseline& b_;
-  std::span<const float> z_;
-  float temperature_;
-  float scale_ = 1;
+  std::span<const Real> z_;
+  Real temperature_;
+  Real scale_ = 1;
 };
 
+template <class Real>
 struct Sums {
-  float m = 0, s = 0, q = 0;  // q is the sum of e t
+  Real m = 0, s = 0, q = 0;  // q is the sum of e t
 };
 
-void Move(const Row& row, float m, Sums* sums) {
+template <class Real>
+void Move(const Row<Real>& row, Real m, Sums<Real>* sums) {
   if (m == sums->m) return;
-  const float d = row.Distance(m, sums->m), f = row.Exponential(d);
+  const Real d = row.Distance(m, sums->m), f = row.Exponential(d);
   sums->q = f * sums->q + f * row.Natural(d) * sums->s;
   sums->s = f * sums->s;
   sums->m = m;
 }
 
 // A term of the sums: e and e t.
+template <class Real>
 struct Term {
-  float e, et;
+  Real e, et;
 };
-Term TermOf(const Row& row, float m, size_t v) {
-  const float t = row.Distance(m, row.Kept(v)), e = row.Exponential(t);
+template <class Real>
+Term<Real> TermOf(const Row<Real>& row, Real m, size_t v) {
+  const Real t = row.Distance(m, row.Kept(v)), e = row.Exponential(t);
   return {e, e == 0 ? 0 : e * row.Natural(t)};
 }
 
-Sums InTiles(const Row& row) {
-  Sums all;
+template <class Real>
+Sums<Real> InTiles(const Row<Real>& row) {
+  Sums<Real> all;
   for (size_t first = 0; first < row.size(); first += kTile) {
     const size_t count = std::min(kTile, row.size() - first);
-    float m = row.Kept(first);
+    Real m = row.Kept(first);
     for (size_t j = 1; j < count; ++j) m = std::max(m, row.Kept(first + j));
     if (first == 0) all.m = m;
     Move(row, std::max(m, all.m), &all);
-    std::array<float, kTile> e{}, et{};
+    std::array<Real, kTile> e{}, et{};
     for (size_t j = 0; j < count; ++j) {
-      const Term term = TermOf(row, all.m, first + j);
+      const Term<Real> term = TermOf(row, all.m, first + j);
       e[j] = term.e;
       et[j] = term.et;
     }
@@ -110,13 +126,14 @@ Sums InTiles(const Row& row) {
   return all;
 }
 
-Sums AfterTheMaximum(const Row& row, size_t lanes) {
-  Sums all;
+template <class Real>
+Sums<Real> AfterTheMaximum(const Row<Real>& row, size_t lanes) {
+  Sums<Real> all;
   all.m = row.Kept(0);
   for (size_t v = 1; v < row.size(); ++v) all.m = std::max(all.m, row.Kept(v));
-  std::array<float, kLanes> s{}, q{};
+  std::array<Real, kLanes> s{}, q{};
   for (size_t v = 0; v < row.size(); ++v) {
-    const Term term = TermOf(row, all.m, v);
+    const Term<Real> term = TermOf(row, all.m, v);
     s[v % lanes] += term.e;
     q[v % lanes] += term.et;
   }
@@ -127,19 +144,22 @@ Sums AfterTheMaximum(const Row& row, size_t lanes) {
   return all;
 }
 
-Sums SumsOf(const Baseline& baseline, const Row& row) {
+template <class Real>
+Sums<Real> SumsOf(const Baseline& baseline, const Row<Real>& row) {
   if (baseline.sum == SumForm::kTiles) return InTiles(row);
   return AfterTheMaximum(row, baseline.sum == SumForm::kLanes ? kLanes : 1);
 }
 
 // p and ln p of a column.
+template <class Real>
 struct Probability {
-  float p, log;
+  Real p, log;
 };
-Probability ProbabilityOf(const Baseline& baseline, const Row& row, const RowForward& forward,
-                          size_t v) {
-  const float t = row.Distance(forward.shift, row.Kept(v));
-  const float log = -(row.Natural(t) + forward.log_s);
+template <class Real>
+Probability<Real> ProbabilityOf(const Baseline& baseline, const Row<Real>& row,
+                                const RowForward<Real>& forward, size_t v) {
+  const Real t = row.Distance(forward.shift, row.Kept(v));
+  const Real log = -(row.Natural(t) + forward.log_s);
   if (baseline.ratio) {
     return {Off(row.Exponential(t) / forward.s, baseline.division_error), log};
   }
@@ -147,67 +167,126 @@ Probability ProbabilityOf(const Baseline& baseline, const Row& row, const RowFor
 }
 
 // -sum p ln p in lanes.
-float EntropyOfProbabilities(const Baseline& baseline, const Row& row, const RowForward& forward) {
-  std::array<float, kLanes> sum{};
+template <class Real>
+Real EntropyOfProbabilities(const Baseline& baseline, const Row<Real>& row,
+                            const RowForward<Real>& forward) {
+  std::array<Real, kLanes> sum{};
   for (size_t v = 0; v < row.size(); ++v) {
-    const Probability v_ = ProbabilityOf(baseline, row, forward, v);
+    const Probability<Real> v_ = ProbabilityOf(baseline, row, forward, v);
     if (v_.p > 0) sum[v % kLanes] += v_.p * v_.log;
   }
-  float all = 0;
-  for (const float lane : sum) all += lane;
+  Real all = 0;
+  for (const Real lane : sum) all += lane;
   return 0 - all;
 }
 
 }  // namespace
 
-RowForward ForwardOf(const Baseline& baseline, std::span<const float> z, const RowScalars& scalars) {
-  const Row row(baseline, z, scalars);
-  const Sums sums = SumsOf(baseline, row);
-  RowForward out;
+template <class Real>
+std::span<const Real> ShortcutLogits(const Shortcuts& shortcuts, std::span<const Real> z,
+                                     float temperature, std::vector<Real>* memory) {
+  const Shortcuts none;
+  if (shortcuts.logits == none.logits && shortcuts.scaled_logits == none.scaled_logits &&
+      shortcuts.log2e == none.log2e && shortcuts.temperature == none.temperature) {
+    return z;
+  }
+  const auto t = static_cast<Real>(temperature), nudge = static_cast<Real>(shortcuts.nudge);
+  const auto scale =
+      static_cast<Real>(Round(kLog2E, shortcuts.log2e) / kLog2E) * t / Round(t, shortcuts.temperature);
+  memory->resize(z.size());
+  for (size_t v = 0; v < z.size(); ++v) {
+    Real x = z[v];
+    if (shortcuts.logits != none.logits) x = Round(x + nudge, shortcuts.logits);
+    if (shortcuts.scaled_logits != none.scaled_logits) {
+      x = Round((x + nudge) / t, shortcuts.scaled_logits) * t;
+    }
+    (*memory)[v] = x * scale;
+  }
+  return *memory;
+}
+
+template <class Real>
+void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward) {
+  const auto round = [&](Real* x, kernel::DType dtype) {
+    if (dtype != kernel::DType::kF32) *x = Round(*x + static_cast<Real>(shortcuts.nudge), dtype);
+  };
+  round(&forward->logprob, shortcuts.logprob);
+  round(&forward->entropy, shortcuts.entropy);
+  round(&forward->lse, shortcuts.lse);
+}
+
+template <class Real>
+RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z,
+                           const RowScalars& scalars) {
+  const Row<Real> row(baseline, z, scalars);
+  const Sums<Real> sums = SumsOf(baseline, row);
+  RowForward<Real> out;
   out.shift = sums.m;
   out.s = sums.s;
   out.log_s = std::log(sums.s);
-  const float m = baseline.scaled_first ? row.Natural(sums.m) : sums.m / scalars.temperature;
+  const Real m = baseline.scaled_first ? row.Natural(sums.m) : sums.m / scalars.temperature;
   out.lse = m + out.log_s;
-  const float label = row.Kept(static_cast<size_t>(scalars.label));
-  const float x = baseline.scaled_first ? row.Natural(label) : label / scalars.temperature;
+  const Real label = row.Kept(static_cast<size_t>(scalars.label));
+  const Real x = baseline.scaled_first ? row.Natural(label) : label / scalars.temperature;
   out.logprob =
       baseline.plain_logprob ? x - out.lse : 0 - (row.Natural(row.Distance(sums.m, label)) + out.log_s);
-  const float mean = sums.q / sums.s;
+  const Real mean = sums.q / sums.s;
   // sum p x = m - sum p t.
   out.entropy = baseline.plain_entropy ? out.lse - (m - mean) : out.log_s + mean;
   if (baseline.entropy_of_probabilities) out.entropy = EntropyOfProbabilities(baseline, row, out);
   return out;
 }
 
-void DLogits(const Baseline& baseline, std::span<const float> z, const RowScalars& scalars,
-             const RowForward& forward, std::span<float> d) {
-  const Row row(baseline, z, scalars);
+template <class Real>
+void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars& scalars,
+             const RowForward<Real>& forward, std::span<Real> d) {
+  const Row<Real> row(baseline, z, scalars);
   const auto label = static_cast<size_t>(scalars.label);
   // G of log_softmax's autograd and their sum.
-  const auto upstream = [&](const Probability& v, bool is_label) {
+  const auto upstream = [&](const Probability<Real>& v, bool is_label) {
     return (is_label ? scalars.g : 0) - (v.p > 0 ? scalars.k * (v.p * v.log + v.p) : 0);
   };
-  std::array<float, kLanes> lanes{};
-  float sum = 0;
+  std::array<Real, kLanes> lanes{};
+  Real sum = 0;
   if (baseline.log_softmax_backward) {
     for (size_t v = 0; v < z.size(); ++v) {
       lanes[v % kLanes] += upstream(ProbabilityOf(baseline, row, forward, v), v == label);
     }
-    for (const float lane : lanes) sum += lane;
+    for (const Real lane : lanes) sum += lane;
   }
+  const Shortcuts& shortcuts = baseline.shortcuts;
+  const auto nudged = static_cast<Real>(1 + shortcuts.nudge);
+  const Real ratio = forward.s / RoundNudged(forward.s, nudged, shortcuts.sum);
   for (size_t v = 0; v < z.size(); ++v) {
-    const Probability at = ProbabilityOf(baseline, row, forward, v);
-    float dx = 0;
+    Probability<Real> at = ProbabilityOf(baseline, row, forward, v);
+    at.p = RoundNudged(at.p * ratio, nudged, shortcuts.probabilities);
+    if (v != label && static_cast<double>(at.p * nudged) < shortcuts.filter) {
+      d[v] = 0;
+      continue;
+    }
+    Real dx = 0;
     if (baseline.log_softmax_backward) {
       dx = upstream(at, v == label) - at.p * sum;
     } else {
-      const float slope = v == label ? 1 - at.p : -at.p;
-      const float tilt = at.p > 0 ? at.p * (at.log + forward.entropy) : 0;
+      const Real slope = v == label ? 1 - at.p : -at.p;
+      const Real tilt = at.p > 0 ? at.p * (at.log + forward.entropy) : 0;
       dx = scalars.g * slope - scalars.k * tilt;
     }
-    d[v] = Round(dx / scalars.temperature, baseline.d_logits);
+    d[v] = RoundNudged(Round(dx / scalars.temperature, baseline.d_logits), nudged, shortcuts.d_logits);
   }
 }
+
+template std::span<const float> ShortcutLogits(const Shortcuts&, std::span<const float>, float,
+                                               std::vector<float>*);
+template std::span<const double> ShortcutLogits(const Shortcuts&, std::span<const double>, float,
+                                                std::vector<double>*);
+template RowForward<float> ForwardOf(const Baseline&, std::span<const float>, const RowScalars&);
+template RowForward<double> ForwardOf(const Baseline&, std::span<const double>, const RowScalars&);
+template void DLogits(const Baseline&, std::span<const float>, const RowScalars&,
+                      const RowForward<float>&, std::span<float>);
+template void DLogits(const Baseline&, std::span<const double>, const RowScalars&,
+                      const RowForward<double>&, std::span<double>);
+template void RoundOutputs(const Shortcuts&, RowForward<float>*);
+template void RoundOutputs(const Shortcuts&, RowForward<double>*);
 
 }  // namespace plumbline::fuzz

@@ -19,17 +19,30 @@ struct RowScalars {
   float g = 0, k = 0;  // d objective / d logprob, d entropy
 };
 
+template <class Real>
 struct RowForward {
-  float logprob = 0, entropy = 0, lse = 0;
+  Real logprob = 0, entropy = 0, lse = 0;
   // For the derivative: what the exponentials see as the maximum, s, and ln s.
-  float shift = 0, s = 0, log_s = 0;
+  Real shift = 0, s = 0, log_s = 0;
 };
 
-// `z`: the logits, [V], V > 0, finite.
-RowForward ForwardOf(const Baseline& baseline, std::span<const float> z, const RowScalars& row);
+// What the shortcuts make of the logits; `z` if there is nothing to do, else `memory`.
+template <class Real>
+std::span<const Real> ShortcutLogits(const Shortcuts& shortcuts, std::span<const Real> z,
+                                     float temperature, std::vector<Real>* memory);
+
+// `z`: the logits, [V], V > 0, finite. In double every operation is exact beside an error in fp32, and
+// what is left are the shortcuts.
+template <class Real>
+RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z, const RowScalars& row);
+
+// Rounds logprob, entropy and lse as they are stored; after DLogits, which reads what is not rounded.
+template <class Real>
+void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward);
 
 // d objective / d z, of every column, rounded to the baseline's dtype of d_logits.
-void DLogits(const Baseline& baseline, std::span<const float> z, const RowScalars& row,
-             const RowForward& forward, std::span<float> d);
+template <class Real>
+void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars& row,
+             const RowForward<Real>& forward, std::span<Real> d);
 
 }  // namespace plumbline::fuzz

@@ -140,6 +140,16 @@ std::string NameOf(const OutputErrors& o) {
   return std::string(oracle::Name(o.output)) + (o.part.empty() ? "" : " (" + std::string(o.part) + ")");
 }
 
+// "logits rounded to bf16, or T rounded to bf16; and outputs stored in bf16".
+std::string ShortcutsOf(const Explanation& explanation) {
+  std::string text;
+  for (size_t i = 0; i < explanation.shortcuts.size(); ++i) {
+    text += (i > 0 ? "; and " : "") + explanation.shortcuts[i];
+    if (!explanation.or_else[i].empty()) text += ", or " + explanation.or_else[i];
+  }
+  return text;
+}
+
 // The first line where no bound is broken and the second tier is not clean.
 std::string SuspectHeadline(const HonestErrors& honest) {
   std::string text;
@@ -178,6 +188,25 @@ std::string HonestTable(const HonestErrors& honest) {
   return text + ":\n" + Table(rows) + "\n";
 }
 
+// What explains the suspect outputs, and what is left of them under it.
+std::string ExplanationText(const HonestErrors& honest) {
+  const Explanation& explanation = honest.explanation;
+  if (explanation.rows == 0) return {};
+  if (explanation.shortcuts.empty()) {
+    return Text("no shortcut that is simulated explains it (on %" PRId64 " rows)\n", explanation.rows);
+  }
+  std::string text = "shortcut: " + ShortcutsOf(explanation) +
+                     Text(": what is left on %" PRId64 " rows, in the same units:", explanation.rows);
+  for (const OutputErrors& o : explanation.left) {
+    text += (text.back() == ':' ? " " : ", ") + NameOf(o) + Text(" %.2g", o.units.Judged());
+  }
+  text += "\n";
+  if (!explanation.unexplained.empty()) {
+    text += "unexplained: " + NamesOf(explanation.unexplained) + "\n";
+  }
+  return text;
+}
+
 // What this verdict could not have seen: the error that would still be clean.
 std::string NotSeen(const DumpVerdict& verdict) {
   std::string text;
@@ -209,8 +238,38 @@ Json HonestJson(const HonestErrors& honest) {
     each["baseline"] = o.baseline;
     json["outputs"].Append(std::move(each));
   }
+  const Explanation& explanation = honest.explanation;
+  if (explanation.rows > 0) {
+    Json& under = json["explanation"];
+    const auto names = [](const std::vector<Output>& outputs) {
+      Json::Array list;
+      for (const Output o : outputs) list.emplace_back(oracle::Name(o));
+      return list;
+    };
+    under["rows"] = explanation.rows;
+    under["shortcuts"] = Json::Array(explanation.shortcuts.begin(), explanation.shortcuts.end());
+    under["or_else"] = Json::Array(explanation.or_else.begin(), explanation.or_else.end());
+    under["explains"] = names(explanation.explains);
+    under["unexplained"] = names(explanation.unexplained);
+  }
   json["left_out"] = Json::Array(honest.left_out.begin(), honest.left_out.end());
   return json;
+}
+
+// Returns the outputs that fail or are suspect if shortcuts explain them all: nothing suspect is left
+// of them. Empty if not.
+std::vector<Output> ExplainedByShortcuts(const HonestErrors& honest,
+                                         const std::vector<Output>& failing) {
+  const Explanation& explanation = honest.explanation;
+  if (explanation.shortcuts.empty() || !explanation.unexplained.empty()) return {};
+  std::vector<Output> explained = explanation.explains;
+  for (const Output o : failing) {
+    if (std::ranges::find(explanation.left, o, &OutputErrors::output) == explanation.left.end()) {
+      return {};
+    }
+    if (std::ranges::find(explained, o) == explained.end()) explained.push_back(o);
+  }
+  return explained;
 }
 
 // The first line: the verdict, and its cause in words where one is known.
@@ -219,6 +278,12 @@ std::string Headline(const DumpSample& sample, const DumpReport& report) {
   std::vector<Output> failing;
   for (const JudgedOutput& o : verdict.outputs) {
     if (o.verdict.fail > 0) failing.push_back(o.verdict.output);
+  }
+  if (const std::vector<Output> explained = ExplainedByShortcuts(verdict.honest, failing);
+      !explained.empty()) {
+    return (verdict.wrong > 0 ? "WRONG: " : "SHORTCUT: ") + ShortcutsOf(verdict.honest.explanation) +
+           " (explains " + NamesOf(explained) + ")" + (failing.empty() ? "; no bound is broken" : "") +
+           "\n";
   }
   if (failing.empty() && std::ranges::any_of(verdict.honest.outputs, &IsSuspect)) {
     return SuspectHeadline(verdict.honest);
@@ -327,7 +392,7 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   for (const std::string& line : report.verdict.honest.left_out) {
     text += "not compared with honest kernels: " + line + "\n";
   }
-  text += NotSeen(report.verdict);
+  text += ExplanationText(report.verdict.honest) + NotSeen(report.verdict);
   for (const std::string& line : report.cannot_show) text += "cannot show: " + line + "\n";
   return text;
 }

@@ -94,8 +94,8 @@ TEST_P(Products, HopperIsAsMeasured) {
   for (int64_t j = 0; j < kProductColumns; ++j) {
     for (int64_t k = 0; k < depth_; ++k) column[static_cast<size_t>(k)] = B(k, j);
     for (int64_t r = 0; r < kRows; ++r) {
-      const uint32_t want = kernel::TensorCoreByDefinition(
-          kernel::DType::kBf16, a_.data() + r * depth_, column.data(), depth_);
+      const uint32_t want = kernel::TensorCoreByDefinition(kernel::DType::kBf16, a_.data() + r * depth_,
+                                                           column.data(), depth_);
       EXPECT_EQ(std::bit_cast<uint32_t>(c[static_cast<size_t>(r * kProductColumns + j)]), want);
     }
   }

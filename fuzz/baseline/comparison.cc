@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/baseline/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/verdict/verdict.h"
+
+namespace plumbline::fuzz {
+namespace {
+
+using oracle::Output;
+
+constexpr double kUnitRoundoff = 0x1p-24;
+
+bool IsGradient(Output o) { return o == Output::kGradHidden || o == Output::kGradWeight; }
+
+double MeanSquare(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v * v;
+  return sum / static_cast<double>(std::max<size_t>(values.size(), 1));
+}
+
+}  // namespace
+
+template <class Real>
+double ValueOf(const Simulated<Real>& from, Output output, size_t unit, size_t element,
+               size_t elements) {
+  const auto& forward = from.forward;
+  switch (output) {
+    case Output::kGradHidden:
+      return static_cast<double>(from.grad_hidden[unit * elements + element]);
+    case Output::kGradWeight:
+      return static_cast<double>(from.grad_weight[unit * elements + element]);
+    case Output::kLogprob:
+      return static_cast<double>(forward[unit].logprob);
+    case Output::kEntropy:
+      return static_cast<double>(forward[unit].entropy);
+    default:
+      return static_cast<double>(forward[unit].lse);
+  }
+}
+template double ValueOf(const Simulated<float>&, Output, size_t, size_t, size_t);
+template double ValueOf(const Simulated<double>&, Output, size_t, size_t, size_t);
+
+bool Comparison::Compares(Output output) const {
+  if (output == Output::kLoss || !oracle::Find(results_, output)) return false;
+  return UnitsOf(output) > 0 && ElementsOf(output) > 0;
+}
+
+int64_t Comparison::UnitsOf(Output output) const {
+  return static_cast<int64_t>(output == Output::kGradWeight ? places_.weight_rows.size()
+                                                            : places_.rows.size());
+}
+
+int64_t Comparison::ElementsOf(Output output) const {
+  if (output == Output::kGradHidden) return static_cast<int64_t>(places_.hidden_columns.size());
+  return output == Output::kGradWeight ? inputs_.h : 1;
+}
+
+// What one rounding of fp32 costs through 1 - p of the label, an element of that row's part in
+// grad_hidden (times a row of weight) or in grad_weight (times a row of hidden).
+double Comparison::LabelFloor(Output output, size_t row, const RowForward<float>& forward) const {
+  const auto i = static_cast<size_t>(places_.rows[row]);
+  const bool hidden = output == Output::kGradHidden;
+  std::vector<float> operand(static_cast<size_t>(inputs_.h));
+  ReadRow(hidden ? problem_.weight : problem_.hidden, hidden ? inputs_.label[i] : places_.rows[row],
+          operand);
+  double square = 0;
+  for (const float x : operand) square += static_cast<double>(x) * static_cast<double>(x);
+  const double up = std::abs(inputs_.g[i]) +
+                    std::abs(inputs_.k[i]) * (1 + std::abs(static_cast<double>(forward.entropy)));
+  return kUnitRoundoff * up / inputs_.temperature[i] *
+         std::sqrt(square / static_cast<double>(inputs_.h));
+}
+
+double Comparison::GradientFloor(Output output, size_t at, const Forwards& forward) const {
+  if (output == Output::kGradHidden) return LabelFloor(output, at, forward[at]);
+  double square = 0;
+  for (size_t r = 0; r < places_.rows.size(); ++r) {
+    if (inputs_.label[static_cast<size_t>(places_.rows[r])] != places_.weight_rows[at]) continue;
+    const double floor = LabelFloor(output, r, forward[r]);
+    square += floor * floor;
+  }
+  return std::sqrt(square);
+}
+
+double Comparison::ForwardFloor(Output output, const RowForward<float>& forward) const {
+  const double lse = std::abs(static_cast<double>(forward.lse));
+  const double log_s = std::abs(static_cast<double>(forward.log_s));
+  const double shift = std::abs(lse - log_s);  // |m| / T, as far as it matters
+  const double entropy = std::abs(static_cast<double>(forward.entropy));
+  const double logprob = std::abs(static_cast<double>(forward.logprob));
+  // A logarithm as rough as the contract allows must not be suspect. At its defaults it is within the
+  // rest: 4 + 6 l < 8 (1 + l).
+  const oracle::Contract ordinary;
+  const double rough =
+      (std::max(0.0, contract_.log_error_absolute - ordinary.log_error_absolute) +
+       std::max(0.0, contract_.log_error_relative - ordinary.log_error_relative) * log_s) /
+      (HonestUnits::kSuspect / 2);
+  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + rough);
+  const bool plain = output == Output::kLogprob ? contract_.plain_logprob : contract_.plain_entropy;
+  return kUnitRoundoff *
+         (1 + (output == Output::kLogprob ? logprob : entropy) + (plain ? shift + lse : 0) + rough);
+}
+
+Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<ExactValues>& exact,
+                                    const std::vector<Simulated<float>>& simulated) const {
+  const auto elements = static_cast<size_t>(ElementsOf(output));
+  const kernel::ConstTensor tensor = kernel::AsConst(*oracle::Find(results_, output));
+  const int64_t row = output == Output::kGradWeight ? places_.weight_rows[at] : places_.rows[at];
+  Unit unit;
+  unit.exact.resize(exact.size());
+  unit.simulated.resize(simulated.size());
+  for (size_t j = 0; j < elements; ++j) {
+    const auto column = static_cast<int64_t>(j);
+    for (size_t set = 0; set < exact.size(); ++set) {
+      unit.exact[set].push_back(exact[set][output][at * elements + j]);
+    }
+    unit.got.push_back(oracle::ReadElement(
+        tensor, row, output == Output::kGradHidden ? places_.hidden_columns[j] : column));
+    for (size_t b = 0; b < simulated.size(); ++b) {
+      unit.simulated[b].push_back(ValueOf(simulated[b], output, at, j, elements));
+    }
+  }
+  const Forwards& forward = simulated.front().forward;
+  unit.floor = IsGradient(output) ? GradientFloor(output, at, forward) +
+                                        kUnitRoundoff * std::sqrt(MeanSquare(unit.exact.front()))
+                                  : ForwardFloor(output, forward[at]);
+  return unit;
+}
+
+void Comparison::CompareOutput(Output output, std::string_view part, const std::vector<size_t>& at,
+                               const std::vector<ExactValues>& exact,
+                               const std::vector<Baseline>& baselines,
+                               const std::vector<Simulated<float>>& simulated,
+                               std::vector<OutputErrors>* out) const {
+  const kernel::DType dtype = oracle::Find(results_, output)->dtype;
+  const auto error = [&](const std::vector<double>& exact_values, const std::vector<double>& values) {
+    std::vector<double> beyond;
+    for (size_t j = 0; j < values.size(); ++j) {
+      beyond.push_back(BeyondRounding(values[j], exact_values[j], dtype));
+    }
+    return std::sqrt(MeanSquare(beyond));
+  };
+  Units units;
+  units.baseline.resize(simulated.size());
+  for (const size_t i : at) {
+    const Unit unit = UnitOf(output, i, exact, simulated);
+    double mine = error(unit.exact.front(), unit.got);
+    for (const std::vector<double>& set : unit.exact) mine = std::min(mine, error(set, unit.got));
+    std::vector<double> theirs;
+    for (const std::vector<double>& values : unit.simulated)
+      theirs.push_back(error(unit.exact.front(), values));
+    // What is no number, or overflows in a baseline, is the first tier's.
+    const bool finite =
+        std::isfinite(mine) && std::ranges::all_of(theirs, [](double e) { return std::isfinite(e); });
+    // Where no baseline errs and nothing is lost to rounding, the rigorous bound is 0 as well.
+    if (!finite || (unit.floor == 0 && std::ranges::all_of(theirs, [](double e) { return e == 0; }))) {
+      continue;
+    }
+    units.error.push_back(mine);
+    units.floor.push_back(unit.floor);
+    for (size_t b = 0; b < theirs.size(); ++b) units.baseline[b].push_back(theirs[b]);
+  }
+  if (units.error.empty()) return;
+  OutputErrors errors;
+  errors.output = output;
+  errors.part = part;
+  errors.units = fuzz::Compare(units);
+  errors.baseline = baselines[errors.units.baseline].Name();
+  out->push_back(std::move(errors));
+}
+
+std::vector<OutputErrors> Comparison::Compare(const std::vector<ExactValues>& exact,
+                                              const std::vector<Baseline>& baselines,
+                                              const std::vector<Simulated<float>>& simulated) const {
+  std::vector<OutputErrors> out;
+  for (const Output o : oracle::kOutputs) {
+    if (!Compares(o) || exact.front()[o].empty()) continue;
+    const bool weight = o == Output::kGradWeight;
+    std::vector<size_t> units, labels;
+    for (size_t i = 0; i < static_cast<size_t>(UnitsOf(o)); ++i) {
+      const bool label =
+          weight && std::ranges::find(inputs_.label, places_.weight_rows[i]) != inputs_.label.end();
+      (label ? labels : units).push_back(i);
+    }
+    CompareOutput(o, weight ? "other columns" : "", units, exact, baselines, simulated, &out);
+    if (weight) CompareOutput(o, "labels", labels, exact, baselines, simulated, &out);
+  }
+  return out;
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/baseline/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace plumbline::fuzz {
+namespace {
+
+using kernel::DType, oracle::Output;
+
+struct Candidate {
+  std::string_view what;
+  void (*apply)(Shortcuts*);
+  bool of_temperature = false;  // does nothing, or the same as another, where T is a power of two
+};
+
+void StoreIn(DType dtype, Shortcuts* s) { s->logprob = s->entropy = s->lse = dtype; }
+
+constexpr std::array kCandidates = {
+    Candidate{"logits rounded to bf16", [](Shortcuts* s) { s->logits = DType::kBf16; }},
+    Candidate{"logits rounded to fp16", [](Shortcuts* s) { s->logits = DType::kF16; }},
+    Candidate{"logits / T rounded to bf16", [](Shortcuts* s) { s->scaled_logits = DType::kBf16; },
+              true},
+    Candidate{"logits / T rounded to fp16", [](Shortcuts* s) { s->scaled_logits = DType::kF16; }, true},
+    Candidate{"log2(e) rounded to bf16", [](Shortcuts* s) { s->log2e = DType::kBf16; }},
+    Candidate{"log2(e) rounded to fp16", [](Shortcuts* s) { s->log2e = DType::kF16; }},
+    Candidate{"T rounded to bf16", [](Shortcuts* s) { s->temperature = DType::kBf16; }, true},
+    Candidate{"T rounded to fp16", [](Shortcuts* s) { s->temperature = DType::kF16; }, true},
+    Candidate{"outputs stored in bf16", [](Shortcuts* s) { StoreIn(DType::kBf16, s); }},
+    Candidate{"outputs stored in fp16", [](Shortcuts* s) { StoreIn(DType::kF16, s); }},
+    Candidate{"logprob stored in bf16", [](Shortcuts* s) { s->logprob = DType::kBf16; }},
+    Candidate{"logprob stored in fp16", [](Shortcuts* s) { s->logprob = DType::kF16; }},
+    Candidate{"entropy stored in bf16", [](Shortcuts* s) { s->entropy = DType::kBf16; }},
+    Candidate{"lse stored in bf16", [](Shortcuts* s) { s->lse = DType::kBf16; }},
+    Candidate{"the softmax sum kept in bf16 for backward", [](Shortcuts* s) { s->sum = DType::kBf16; }},
+    Candidate{"probabilities rounded to bf16 before the label's 1 is subtracted",
+              [](Shortcuts* s) { s->probabilities = DType::kBf16; }},
+    Candidate{"probabilities rounded to fp16 before the label's 1 is subtracted",
+              [](Shortcuts* s) { s->probabilities = DType::kF16; }},
+    Candidate{"d_logits rounded to bf16", [](Shortcuts* s) { s->d_logits = DType::kBf16; }},
+    Candidate{"d_logits rounded to fp16", [](Shortcuts* s) { s->d_logits = DType::kF16; }},
+    Candidate{"no gradient from probabilities below 2^-12", [](Shortcuts* s) { s->filter = 0x1p-12; }},
+    Candidate{"no gradient from probabilities below 2^-8", [](Shortcuts* s) { s->filter = 0x1p-8; }},
+};
+
+bool IsPowerOfTwo(double x) {
+  int exponent = 0;
+  return std::frexp(x, &exponent) == 0.5;
+}
+
+constexpr size_t kMostShortcuts = 3;
+// Exponentials of all candidates together, about 20 s of one core.
+constexpr double kMostExponentials = 5e8;
+constexpr int64_t kFewestRows = 8;
+
+// How far what is left is from clean: the outputs that are suspect, then how much all of them err.
+struct Rest {
+  int64_t suspect = 0;
+  double size = 0;
+  bool operator<(const Rest& other) const {
+    return suspect != other.suspect ? suspect < other.suspect : size < other.size;
+  }
+};
+
+Rest RestOf(const std::vector<OutputErrors>& left) {
+  Rest rest;
+  for (const OutputErrors& o : left) {
+    rest.suspect += o.units.Suspect();
+    // Below an honest error nothing is left to explain.
+    rest.size += std::log(std::max(1.0, o.units.Judged()));
+  }
+  return rest;
+}
+
+class Search {
+ public:
+  Search(const kernel::Problem& problem, const kernel::Results& results,
+         const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& family,
+         const Places& places, const SimulationOptions& options)
+      : family_(family),
+        places_(places),
+        comparison_(problem, results, contract, inputs, places_),
+        fp32_(problem, inputs, places_, options),
+        exact_(problem, inputs, places_, options) {}
+
+  // The second tier against exact arithmetic with these shortcuts; empty if it was interrupted.
+  std::vector<OutputErrors> Under(const Shortcuts& shortcuts) {
+    std::vector<Baseline> baselines = family_.baselines;
+    for (Baseline& each : baselines) each.shortcuts = shortcuts;
+    Baseline plain;
+    plain.shortcuts = shortcuts;
+    std::vector<Baseline> sides(3, plain);
+    sides[1].shortcuts.nudge = kErrors * LogitError();
+    sides[2].shortcuts.nudge = -sides[1].shortcuts.nudge;
+    const auto truth = exact_.Run(sides);
+    const auto simulated = fp32_.Run(baselines);
+    if (truth.empty() || simulated.empty()) return {};
+    std::vector<ExactValues> values;
+    for (const Simulated<double>& side : truth) values.push_back(ValuesOf(side));
+    return comparison_.Compare(values, baselines, simulated);
+  }
+
+ private:
+  static constexpr double kErrors = 4;
+
+  // The largest root mean square of what a baseline's logits err.
+  double LogitError() {
+    if (logit_error_ > 0) return logit_error_;
+    const std::vector<double>& exact = exact_.LogitsOf({});
+    for (const Baseline& baseline : family_.baselines) {
+      const std::vector<float>& z = fp32_.LogitsOf(baseline);
+      double sum = 0;
+      for (size_t i = 0; i < z.size(); ++i) {
+        const double error = static_cast<double>(z[i]) - exact[i];
+        sum += error * error;
+      }
+      logit_error_ = std::max(logit_error_, std::sqrt(sum / static_cast<double>(z.size())));
+    }
+    return logit_error_;
+  }
+
+  ExactValues ValuesOf(const Simulated<double>& side) const {
+    ExactValues values;
+    for (const Output o : oracle::kOutputs) {
+      if (!comparison_.Compares(o)) continue;
+      const auto units = static_cast<size_t>(comparison_.UnitsOf(o));
+      const auto elements = static_cast<size_t>(comparison_.ElementsOf(o));
+      for (size_t i = 0; i < units; ++i) {
+        for (size_t j = 0; j < elements; ++j) {
+          values[o].push_back(ValueOf(side, o, i, j, elements));
+        }
+      }
+    }
+    return values;
+  }
+
+  const Family& family_;
+  const Places& places_;
+  Comparison comparison_;
+  Simulation<float> fp32_;
+  Simulation<double> exact_;
+  double logit_error_ = 0;
+};
+
+bool SuspectIn(const std::vector<OutputErrors>& left, Output output) {
+  return std::ranges::any_of(
+      left, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
+}
+
+// Fewer rows where all candidates together would take too long.
+Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
+  const double each = static_cast<double>(vocab) * static_cast<double>(family.baselines.size()) *
+                      static_cast<double>(kCandidates.size());
+  const auto most = std::max(kFewestRows, static_cast<int64_t>(kMostExponentials / each));
+  const auto all = static_cast<int64_t>(places.rows.size());
+  if (all <= most) return places;
+  Places fewer = places;
+  fewer.rows.clear();
+  for (int64_t i = 0; i < most; ++i)
+    fewer.rows.push_back(places.rows[static_cast<size_t>(i * all / most)]);
+  fewer.weight_rows.clear();  // they depend on every row
+  return fewer;
+}
+
+}  // namespace
+
+Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
+                    const oracle::Contract& contract, const oracle::Inputs& inputs,
+                    const Family& family, const Places& places, const SimulationOptions& options) {
+  const Places fewer = FewerPlaces(places, family, inputs.v);
+  SimulationOptions simulation = options;
+  if (fewer.weight_rows.empty()) simulation.grad_weight.reset();
+  Search search(problem, results, contract, inputs, family, fewer, simulation);
+  Explanation out;
+  out.rows = static_cast<int64_t>(fewer.rows.size());
+  const std::vector<OutputErrors> before = search.Under({});
+  out.left = before;
+  const bool scales = !std::ranges::all_of(
+      fewer.rows, [&](int64_t i) { return IsPowerOfTwo(inputs.temperature[static_cast<size_t>(i)]); });
+  Shortcuts taken;
+  while (out.shortcuts.size() < kMostShortcuts && RestOf(out.left).suspect > 0) {
+    const Candidate* best = nullptr;
+    const Candidate* second = nullptr;
+    Rest least = RestOf(out.left), next = least;
+    std::vector<OutputErrors> left;
+    for (const Candidate& candidate : kCandidates) {
+      Shortcuts tried = taken;
+      candidate.apply(&tried);
+      if (tried == taken || (candidate.of_temperature && !scales)) continue;
+      std::vector<OutputErrors> under = search.Under(tried);
+      if (under.empty()) return {};  // interrupted
+      const Rest rest = RestOf(under);
+      if (rest.suspect >= RestOf(out.left).suspect) continue;
+      if (best == nullptr || rest < least) {
+        second = best;
+        next = least;
+        best = &candidate;
+        least = rest;
+        left = std::move(under);
+      } else if (second == nullptr || rest < next) {
+        second = &candidate;
+        next = rest;
+      }
+    }
+    if (best == nullptr) break;
+    best->apply(&taken);
+    out.left = std::move(left);
+    out.shortcuts.emplace_back(best->what);
+    // What leaves less than twice as much is not told apart on these rows.
+    const bool alike =
+        second != nullptr && next.suspect == least.suspect && next.size - least.size < std::log(2.0);
+    out.or_else.emplace_back(alike ? second->what : "");
+  }
+  for (const Output o : oracle::kOutputs) {
+    if (SuspectIn(out.left, o)) {
+      out.unexplained.push_back(o);
+    } else if (SuspectIn(before, o)) {
+      out.explains.push_back(o);
+    }
+  }
+  return out;
+}
+
+}  // namespace plumbline::fuzz
