@@ -248,6 +248,13 @@ class Trying(unittest.TestCase):
         self.assertEqual(status, 4, text)
         self.assertIn("/no/python", text)
 
+    # Fails if a program that is no Python interpreter is told as a worker that died, without its name.
+    def test_a_program_that_is_no_interpreter(self):
+        for program in ("/bin/true", "/bin/sh"):
+            status, text, _ = plumb("targets", "python:misbehaving:raise", python=program)
+            self.assertEqual(status, 4, text)
+            self.assertIn(f"its program is {program} (--python, or PLUMBLINE_PYTHON): is it a Python interpreter?", text)
+
 
 if __name__ == "__main__":
     unittest.main()
