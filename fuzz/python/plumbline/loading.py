@@ -120,10 +120,12 @@ def declaration_of(function: Any) -> Declaration | None:
 
 
 def to_complete(declared: Declaration | None) -> Declaration:
-    """The declaration, marked as one to be completed by trying if it names no capability: it says then how the function
-    is called, and not what it can do."""
+    """The declaration, marked as one to be completed by trying if it names no capability but a gradient that it has not:
+    it says then how the function is called, and not what it can do."""
     declared = declared or Declaration()
-    return declared if declared.capabilities else dataclasses.replace(declared, found=True)
+    without = {"grad_hidden": False, "grad_weight": False}
+    can = [key for key, value in declared.capabilities.items() if value is not without.get(key)]
+    return declared if can else dataclasses.replace(declared, found=True)
 
 
 def bound(name: str, function: Any) -> Kernel:
