@@ -4,23 +4,9 @@
 import plumbline
 import torch
 from honest_torch import CAPABILITIES, Fused, backward_of, eager, fused, pair, returned
+from misdeeds import targets_of
 
 KEPT = []
-
-
-def deed(function):
-    """Honest gradients beside honest outputs, with `function` called on the arguments and results."""
-
-    def target(
-        hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none", grad_logprob=None, grad_entropy=None
-    ):
-        found = returned(
-            hidden, weight, labels, temperature, ignore_index, reduction, grad_logprob, grad_entropy
-        )
-        function(hidden, found)
-        return found
-
-    return plumbline.target(target, form="returned", **CAPABILITIES)
 
 
 def _keep(hidden, found):
@@ -74,7 +60,7 @@ def _numpy(hidden, found):
     found["entropy"] = found["entropy"].numpy()
 
 
-globals().update({name[1:]: deed(f) for name, f in list(globals().items()) if name[0] == "_" and name[1] != "_"})
+globals().update(targets_of(globals(), returned, "torch", CAPABILITIES))
 
 
 def autograd(function):
