@@ -113,9 +113,9 @@ def ask(name: str, path: str, skip: set[str]) -> None:
         base = _taken(kernel, base, outputs)
         not_judged = [*identified.not_judged, *([] if dropped else lines)]
         _line(file, outputs_present=(*outputs, *dropped), not_judged=not_judged)
-        for name in dropped:
-            _line(file, asking=f"{name}=True", key=name, value=True)
-            _line(file, answered=f"{name}=True", kind=WRONG, words=no_gradient(name))
+        for gradient in dropped:
+            _line(file, asking=f"{gradient}=True", key=gradient, value=True)
+            _line(file, answered=f"{gradient}=True", kind=WRONG, words=no_gradient(gradient))
         end = time.monotonic() + ENOUGH
         for question in questions(kernel, base):
             if question.name in skip:
