@@ -23,7 +23,7 @@ case $1 in
 esac
 """
 PYTHON = """echo '{"device": "%s", "python": "3", "torch": "2", "triton": "3", "numpy": "2"}'\n"""
-LINE = "search  {}s of 300s  {} cases  9/s  0 findings  error/allowed lse 0.5  7 cells, last new 0s ago  0.0% vacuous  {} skipped\n"
+LINE = "level one  {}s of 300s  {} cases  9/s  0 findings  error/allowed lse 0.5  7 cells, last new 0s ago  0.0% vacuous  {} skipped\n"
 
 
 def said(findings, shrinking):

@@ -40,6 +40,20 @@ keys = [_key(worker), _key(loading.bound(name, loading.find(name)))]
 os.environ["PLUMBLINE_AUTOTUNE"] = "1"
 print(*keys, _key(worker))
 """
+# Launches of a stand-in for a kernel: two that compile, the second from the cache, and one that does not.
+LAUNCHES = """
+import sys
+sys.path[:0] = {path!r}
+from triton import knobs
+from triton.runtime.jit import JITFunction
+def launch(self, hit):
+    if hit is not None:
+        knobs.compilation.listener(src=None, metadata=None, metadata_group=None, times=None, cache_hit=hit)
+JITFunction.run = launch
+import compile_log
+for hit in (False, True, None):
+    JITFunction.run(None, hit)
+"""
 
 
 class Triton(unittest.TestCase):
@@ -94,6 +108,16 @@ class Triton(unittest.TestCase):
         worker, script, other = ended.stdout.split()
         self.assertEqual(worker, script)
         self.assertNotEqual(worker, other)
+
+    # Fails if a launch that compiles is not told from one that does not, so that a share of first calls is 0 or all.
+    def test_launches_that_compile_are_noted(self):
+        log = self.folder / "log"
+        self.environment |= {"COMPILE_LOG": str(log)}
+        del self.environment["TRITON_INTERPRET"]
+        folders = [str(PACKAGE), str(TARGETS), str(TARGETS.parents[3] / "bench/store/timed")]
+        ended = self._run("-c", LAUNCHES.format(path=folders))
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual([line.split()[1] for line in log.read_text().splitlines()], ["0", "1"])
 
     def _run(self, *words):
         return subprocess.run(
