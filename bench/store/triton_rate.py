@@ -17,7 +17,7 @@ compiled; the result says which. Nothing else may run on the device: the rate wo
 
 Exit status: 0 at least 60 judged cases a second, at most 25 % in first calls, at most a third in shrinking, no finding of
 the one and a finding of the other; 1 one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is
-no result; 4 the target does not load.
+no result; 4 the target does not load; 5 interrupted (what ran is stored).
 """
 
 import argparse
@@ -34,10 +34,11 @@ from report.command_line import Refused, refusing
 
 from store import builds, plumb, stored, trees
 from store.planted_triton import TARGETS, keys_of, platform_of, target_key
-from store.record import COMPLETE
+from store.record import COMPLETE, interrupted_with_plumb
 
 ROOT = trees.ROOT
 LEAST_RATE, MOST_FIRST_CALLS, MOST_SHRINKING = 60.0, 0.25, 1 / 3
+INTERRUPTED = 5  # plumb's status: what it says is of what ran
 DEFECT = "phantom_columns"
 # A line on progress, every ten seconds where plumb prints to no terminal.
 PROGRESS = re.compile(r"^\w[\w ]*?  (\d+)s of .*?  (\d+) cases  .*  (\d+) skipped", re.MULTILINE)
@@ -72,7 +73,7 @@ def campaign(program: Path, name: str, seconds: float, given: argparse.Namespace
         words += ["--seed", str(given.seed), "--jobs", "1", "--out", f"{scratch}/hunt", "--json"]
         done = subprocess.run([program, *words], capture_output=True, text=True, errors="replace", check=False,
                               env=environment)
-        if done.returncode not in COMPLETE:
+        if done.returncode not in (*COMPLETE, INTERRUPTED):
             why = (done.stderr.strip().splitlines() or ["no word"])[-2:]
             raise Refused(f"{name}: status {done.returncode}: {'; '.join(why)}", done.returncode)
         count, took = compiled(log)
@@ -84,6 +85,8 @@ def campaign(program: Path, name: str, seconds: float, given: argparse.Namespace
                  "judged": target["pass"] + target["suspect"] + target["fail"], "compilations": count,
                  "first_call_share": round(took / elapsed, 4),
                  "shrinking_share": round(said["time"]["shrinking"] / elapsed, 4), "time": said["time"]}
+        if done.returncode == INTERRUPTED:
+            found["interrupted"] = True
         if name == "right":
             found["judged_a_second"] = round(rate_after(done.stderr, said, given.warm_up), 1)
     print(json.dumps(found), flush=True)
@@ -121,8 +124,13 @@ def main(words: list[str]) -> int:
     command = (f"python3 bench/store triton-rate --python PYTHON --seconds {given.seconds:g} --defect-seconds "
                f"{given.defect_seconds:g} --warm-up {given.warm_up:g} --seed {given.seed}")
     load = round(os.getloadavg()[0], 1)
-    right = campaign(program, "right", given.seconds, given)
-    stored.write(given.out, command, about, machine | on, load=load, right=right, defective=None)
-    defective = campaign(program, DEFECT, given.defect_seconds, given)
-    stored.write(given.out, command, about, machine | on, load=load, right=right, defective=defective)
+    defective = None
+    with interrupted_with_plumb():
+        right = campaign(program, "right", given.seconds, given)
+        stored.write(given.out, command, about, machine | on, load=load, right=right, defective=None)
+        if "interrupted" not in right:
+            defective = campaign(program, DEFECT, given.defect_seconds, given)
+            stored.write(given.out, command, about, machine | on, load=load, right=right, defective=defective)
+    if defective is None or "interrupted" in defective:
+        return INTERRUPTED
     return int(not held(right, defective))

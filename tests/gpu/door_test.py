@@ -80,15 +80,15 @@ class Steps(Scratch):
     # Fails if anything shares the rate's GPU while it is measured, or a step is left out.
     def test_the_rate_is_alone_on_its_gpu(self):
         names = ["rate", "planted", "wheel", "heap"]
-        self.assertEqual(steps.lanes(names, 1), [[("rate", 0), ("heap", 0), ("planted", 0)], [("wheel", 0)]])
-        self.assertEqual(steps.lanes(names, 2), [[("rate", 0)], [("heap", 1), ("planted", 1)], [("wheel", 0)]])
-        self.assertEqual(steps.lanes(["planted"], 2), [[("planted", 1)]])
+        self.assertEqual(steps.lanes(names, 1), [[[("rate", 0)], [("planted", 0), ("heap", 0)]], [[("wheel", 0)]]])
+        self.assertEqual(steps.lanes(names, 2), [[[("rate", 0)]], [[("planted", 1), ("heap", 1)]], [[("wheel", 0)]]])
+        self.assertEqual(steps.lanes(["planted"], 2), [[[("planted", 1)]]])
 
     # Fails if a step that failed, was cut or had nothing to test counts as passed, or takes others with it.
     def test_outcomes(self):
         its = [self.step("rate", "echo 'Ran 3 tests in 1s'"), self.step("wheel", "echo 'FAILED (failures=1)'; exit 1"),
                self.step("heap", "echo 'PyTorch sees no GPU'; exit 77"), self.step("planted", "sleep 600")]
-        found = self.run_all(its, [[("rate", 0), ("wheel", 0), ("heap", 0), ("planted", 0), ("rate", 0)]], 2.0)
+        found = self.run_all(its, [[[("wheel", 0), ("heap", 0)], [("planted", 0)], [("rate", 0)]]], 2.0)
         self.assertEqual({name: record["outcome"] for name, record in found.items()},
                          {"rate": "not run", "wheel": "failed", "heap": "unavailable", "planted": "cut"})
         self.assertEqual(found["heap"]["last"], "PyTorch sees no GPU")
@@ -98,7 +98,7 @@ class Steps(Scratch):
     def test_each_result_is_written_at_once(self):
         script = f"[[ $(<{self.root}/summary.json) == *'\"ran\": 3'* ]]"
         found = self.run_all([self.step("rate", "echo 'Ran 3 tests in 1s'"), self.step("heap", script)],
-                             [[("rate", 0), ("heap", 0)]])
+                             [[[("rate", 0)], [("heap", 0)]]])
         self.assertEqual(found["heap"]["outcome"], "passed")
 
     # Fails if the reason of a skipped test is lost, or a stored result that is not there is an error.

@@ -8,7 +8,7 @@ the compiler's cache. Any other launch returns before the device has run it.
 import os
 import time
 
-from planted_triton import *  # noqa: F403
+from planted_triton import *
 from triton import knobs
 from triton.runtime.jit import JITFunction
 

@@ -81,6 +81,15 @@ class TritonRate(Tree):
         self.assertGreater(found["right"]["judged_a_second"], 0)
         self.assertIsNone(found["defective"])
 
+    # Fails if an interrupted campaign loses what it measured, or the next one begins all the same.
+    def test_an_interrupted_campaign_is_kept(self):
+        self.says("right", 5, said(0, 0.0))
+        status, text, found = self.measure()
+        self.assertEqual(status, 5, text)
+        self.assertTrue(found["right"]["interrupted"])
+        self.assertGreater(found["right"]["judged_a_second"], 0)
+        self.assertIsNone(found["defective"])
+
     # Fails if a campaign that is over before the warm-up has a rate.
     def test_no_progress_after_the_warm_up(self):
         status, text, _ = self.measure("--warm-up", "100")

@@ -10,7 +10,7 @@ tree without build/, DIR, and a python3 with torch, triton and NumPy; no git and
 
   rate     judged cases a second of an honest Triton kernel over five minutes, the shares of first calls and of
            shrinking: bench/store triton-rate. Alone on its GPU
-  planted  the 12 planted defects of a Triton kernel, cold: bench/store planted-triton; 150 s each where there is one GPU
+  planted  the 12 planted defects of a Triton kernel, cold: bench/store planted-triton; 120 s each where there is one GPU
   wheel    tests/fuzz/python/wheel_test.py on the wheel, in a fresh environment
   heap     tests/fuzz/python/device_test.py: the device heap under PyTorch
 
@@ -96,7 +96,7 @@ def measure(given: argparse.Namespace, begun: float) -> int:
     keys = dict(line.split() for line in (stage / staging.KEYS).read_text(encoding="utf-8").splitlines())
     about: dict[str, Any] = {"command": "python3 tests/gpu/door", "trees": keys, "wheel": manifest["wheel"],
                              "versions": versions()}
-    every = steps.steps_of(ROOT, stage, out, manifest, "5m" if len(found) > 1 else "150s")
+    every = steps.steps_of(ROOT, stage, out, manifest, "5m" if len(found) > 1 else "120s")
     summary = steps.run_all(every, steps.lanes(given.steps, len(found)), out, begun + 60 * given.minutes, found, about)
     steps.keep_campaigns(ROOT, out)
     print(table(summary), flush=True)

@@ -67,7 +67,7 @@ def steps_of(root: Path, stage: Path, out: Path, manifest: dict[str, str], budge
     wheel = {"PLUMBLINE_WHEEL": str(stage / manifest["wheel"])}
     wheel |= {"PLUMBLINE_PIP": str(stage / manifest["pip"])} if manifest["pip"] else {}
     every = [
-        Step("rate", [*bench, "triton-rate", *built, "--defect-seconds", "60", "--out", str(out / "triton-rate.json")],
+        Step("rate", [*bench, "triton-rate", *built, "--defect-seconds", "45", "--out", str(out / "triton-rate.json")],
              stored("triton-rate.json", ("right", "defective")), "60/s; 25 % first calls; 33 % shrinking"),
         Step("planted", [*bench, "planted-triton", *built, "--at-once", "13", "--budget", budget, "--out",
                          str(out / "planted-triton.json")],
@@ -78,14 +78,17 @@ def steps_of(root: Path, stage: Path, out: Path, manifest: dict[str, str], budge
     return {step.name: step for step in every}
 
 
-def lanes(names: Sequence[str], number: int) -> list[list[tuple[str, int]]]:
-    """What runs one after another, beside the other lanes: (step, GPU). The rate is measured alone on its GPU: with one
-    GPU what needs it follows. The wheel's test needs none."""
-    on_gpu = [(name, 0 if number < 2 else 1) for name in ("heap", "planted") if name in names]
+Plan = list[list[list[tuple[str, int]]]]
+
+
+def lanes(names: Sequence[str], number: int) -> Plan:
+    """What runs beside each other: lanes of groups of (step, GPU). A group begins when the one before it has ended. The
+    rate is measured alone on its GPU: with one GPU what else needs it follows. The wheel's test needs none."""
+    others = [(name, 0 if number < 2 else 1) for name in ("planted", "heap") if name in names]
     rate = [("rate", 0)] if "rate" in names else []
-    wheel = [[("wheel", 0)]] if "wheel" in names else []
-    found = [rate, on_gpu] if number > 1 else [rate + on_gpu]
-    return [lane for lane in [*found, *wheel] if lane]
+    wheel = [("wheel", 0)] if "wheel" in names else []
+    found = [[rate], [others], [wheel]] if number > 1 else [[rate, others], [wheel]]
+    return [groups for lane in found if (groups := [group for group in lane if group])]
 
 
 def run(step: Step, out: Path, seconds: float, device: str | None) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def run(step: Step, out: Path, seconds: float, device: str | None) -> dict[str, 
     return record
 
 
-def run_all(steps: dict[str, Step], plan: list[list[tuple[str, int]]], out: Path, deadline: float,
+def run_all(steps: dict[str, Step], plan: Plan, out: Path, deadline: float,
             found: Sequence[dict[str, str]], about: dict[str, Any]) -> dict[str, Any]:
     """Runs the lanes beside each other; the summary, which is written anew after each step."""
     lock = threading.Lock()
@@ -134,20 +137,26 @@ def run_all(steps: dict[str, Step], plan: list[list[tuple[str, int]]], out: Path
             part.replace(out / "summary.json")
             print(f"{name}: {record['outcome']} after {record['seconds']} s", flush=True)
 
-    def lane(its: list[tuple[str, int]]) -> None:
-        for name, index in its:
-            left = deadline - MARGIN - time.monotonic()
-            if left < 1:
-                keep(name, {"outcome": "not run", "seconds": 0, "asked": steps[name].asked, "figures": {}})
-                continue
-            device = found[index]["uuid"] if len(found) > 1 else None
-            keep(name, run(steps[name], out, left, device) | {"gpu": index})
+    def single(name: str, index: int) -> None:
+        left = deadline - MARGIN - time.monotonic()
+        if left < 1:
+            keep(name, {"outcome": "not run", "seconds": 0, "asked": steps[name].asked, "figures": {}})
+            return
+        device = found[index]["uuid"] if len(found) > 1 else None
+        keep(name, run(steps[name], out, left, device) | {"gpu": index})
 
-    threads = [threading.Thread(target=lane, args=(its,)) for its in plan]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    def at_once(function: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
+        threads = [threading.Thread(target=function, args=each) for each in arguments]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def lane(groups: list[list[tuple[str, int]]]) -> None:
+        for group in groups:
+            at_once(single, group)
+
+    at_once(lane, [(groups,) for groups in plan])
     return summary
 
 
