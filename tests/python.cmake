@@ -4,7 +4,7 @@
 
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_FOUND)
-  foreach(name running staging status steps)
+  foreach(name door running staging status steps)
     add_test(NAME gpu_accept_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${name}_test.py)
     set_tests_properties(gpu_accept_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 20)
@@ -12,7 +12,7 @@ if(Python3_FOUND)
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
           store/adapters store/carry store/check_dump store/honest store/limited store/machine_code store/planted_triton
-          store/record store/search store/trees)
+          store/record store/search store/trees store/triton_rate)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)
@@ -38,12 +38,13 @@ if(Python3_FOUND)
     set(packages_torch torch numpy)
     set(packages_triton torch triton liger_kernel)
     set(packages_adapters torch triton numpy)
-    foreach(name torch triton adapters)
+    set(packages_device torch numpy)
+    foreach(name torch triton adapters device)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
     endforeach()
-    foreach(name worker api repro pytest_plugin package pages wheel torch triton adapters)
+    foreach(name worker api repro pytest_plugin package pages wheel torch triton adapters device)
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     endforeach()

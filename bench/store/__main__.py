@@ -8,6 +8,7 @@
   adapters        runs campaigns on public kernels in Python and stores the shares judged
   split           where the time of a campaign goes
   planted-triton  hunts each planted defect of the Triton targets, cold
+  triton-rate     how fast a Triton target is judged, and what compiling and shrinking take
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
   carry           carries speed results over to a tree with the same machine code
@@ -25,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "limited", "adapters", "split", "planted-triton", "check_dump", "search",
-            "carry", "trees", "machine_code")
+COMMANDS = ("record", "campaign", "honest", "limited", "adapters", "split", "planted-triton", "triton-rate",
+            "check_dump", "search", "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:

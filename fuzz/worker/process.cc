@@ -63,8 +63,14 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
                      worker->Until(IsPython(spec.target) ? std::max(spec.start_timeout, kTrying)
                                                          : spec.start_timeout));
   if (status != MessageStatus::kOk) {
-    *error = "target " + spec.target +
-             ": the worker process did not get ready: " + worker->Ended(status).what;
+    const Answer ended = worker->Ended(status);
+    *error = "target " + spec.target + ": the worker process did not get ready: " + ended.what;
+    // An interpreter that ends by itself before it has loaded a target leaves a traceback.
+    if (IsPython(spec.target) && ended.kind == Answer::Kind::kDied && ended.signal == 0 &&
+        worker->child_.Printed(kMostStack).find("Traceback (") == std::string::npos) {
+      *error += "; its program is " + worker->program_ + " (--python, or " + kPythonVariable +
+                "): is it a Python interpreter?";
+    }
     return nullptr;
   }
   std::optional<Hello> hello = Decode<Hello>(bytes, error);
@@ -80,6 +86,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const WorkerSpec& spec,
 bool WorkerProcess::Spawn(const WorkerSpec& spec, std::string* error) {
   const std::optional<WorkerCommand> command = CommandFor(spec.target, spec.program, error);
   if (!command) return false;
+  program_ = command->program.string();
   std::array<int, 2> pair;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     *error = std::string("socketpair: ") + strerrordesc_np(errno);

@@ -81,6 +81,7 @@ class WorkerProcess {
   Answer Ended(MessageStatus status);
 
   ChildProcess child_;
+  std::string program_;  // what was started
   int socket_ = -1;
   const std::atomic<bool>* interrupt_ = nullptr;
   int64_t memory_ = 0;  // WorkerSpec::memory

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .call import Call, Misfit, Missing, Returned
+from .call import Call, Misfit, Missing, Returned, no_gradient
 
 if TYPE_CHECKING:
     from .call import Kernel
@@ -65,7 +65,7 @@ def _gradients(
     result = {}
     for name, gradient in zip(needing, found):
         if gradient is None:
-            raise Misfit(f"no gradient reaches {name}")
+            raise Misfit(no_gradient("grad_" + name))
         result["grad_" + name] = Returned(gradient)
     return result
 

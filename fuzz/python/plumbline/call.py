@@ -38,6 +38,11 @@ class Missing(Misfit):
     """An output that was asked for did not come back."""
 
 
+def no_gradient(name: str) -> str:
+    """The words on a graph that does not reach the input of the gradient `name`."""
+    return f"no gradient reaches {name.removeprefix('grad_')}; where none is meant to, declare {name}=False"
+
+
 @dataclasses.dataclass(frozen=True)
 class Call:
     """What the harness asks for: views of inputs, scalars, and the outputs' dtypes and shapes."""

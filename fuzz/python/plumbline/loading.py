@@ -35,6 +35,14 @@ def _has_guard(module: Any) -> bool:
         return False
 
 
+def _taken_by_the_library(module: Any) -> str:
+    """Says that a name is a module of the standard library, which was imported before any file of the user's."""
+    name = getattr(module, "__name__", "")
+    if name not in sys.stdlib_module_names:
+        return ""
+    return f" ({name} is the standard library's module: a file of that name must be renamed)"
+
+
 def find(name: str) -> Any:
     """The object that MODULE:ATTRIBUTE[.ATTRIBUTE...] names."""
     module_name, _, path = name.partition(":")
@@ -46,9 +54,8 @@ def find(name: str) -> Any:
         except AttributeError:
             under = " (what stands under `if __name__ == ...` is not there when a worker imports it)"
             guarded = inspect.ismodule(found) and _has_guard(found)
-            raise LoadError(
-                f"{module_name} has no {path!r}{under if guarded else ''}; it has {_public(found, part)}"
-            ) from None
+            why = under if guarded else _taken_by_the_library(found)
+            raise LoadError(f"{module_name} has no {path!r}{why}; it has {_public(found, part)}") from None
     return _called(found)
 
 
@@ -113,10 +120,12 @@ def declaration_of(function: Any) -> Declaration | None:
 
 
 def to_complete(declared: Declaration | None) -> Declaration:
-    """The declaration, marked as one to be completed by trying if it names no capability: it says then how the function
-    is called, and not what it can do."""
+    """The declaration, marked as one to be completed by trying if it names no capability but a gradient that it has not:
+    it says then how the function is called, and not what it can do."""
     declared = declared or Declaration()
-    return declared if declared.capabilities else dataclasses.replace(declared, found=True)
+    without = {"grad_hidden": False, "grad_weight": False}
+    can = [key for key, value in declared.capabilities.items() if value is not without.get(key)]
+    return declared if can else dataclasses.replace(declared, found=True)
 
 
 def bound(name: str, function: Any) -> Kernel:

@@ -85,6 +85,28 @@ class Torch(unittest.TestCase):
         self.assertIn("returns=('nll',)", text)
         self.assertEqual(report["description"]["capabilities"]["label_dtypes"], ["int64"])
 
+    # Fails if a graph that reaches one input alone is no finding of a function that declares nothing; if it is one of a
+    # function that declares its head frozen, or that declaration leaves the rest untried; or if outputs without any graph,
+    # which a function that scores has, are a finding.
+    def test_a_gradient_that_is_dropped_is_a_finding_unless_declared(self):
+        environment = {"XDG_CACHE_HOME": self._folder.name}
+        dropped = "no gradient reaches weight; where none is meant to, declare grad_weight=False"
+        _, text, _ = plumb("targets", "python:misbehaving_torch:detaches_the_head", environment=environment)
+        self.assertIn(f"# grad_weight=True: wrong, still asked of it: {dropped}", text)
+        for name, status, words, given in (
+            ("detaches_the_head", 1, f"the target failed: {dropped}", True),
+            ("frozen_head", 0, "", True),
+            ("without_a_graph", 0, "grad_weight, which is not judged: grad_weight asked for, and no output", False),
+        ):
+            with self.subTest(name):
+                out = self.out.with_name(name)
+                ended, text, report = fuzz(f"misbehaving_torch:{name}", out, 60, "--stop-after", 1, environment=environment)
+                self.assertEqual(ended, status, text)
+                self.assertIn(words, text)
+                self.assertEqual("grad_hidden=" in text, given and status == 0, text)
+                if status == 0:
+                    self.assertGreaterEqual(report["judged"], 50, text)
+
 
 if __name__ == "__main__":
     unittest.main()

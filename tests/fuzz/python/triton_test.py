@@ -27,6 +27,33 @@ found = campaign.findings[0]
 print(json.dumps({{"explained": found.explanation, "values": campaign.json["sightings"][0]["kept"]["values_after"],
                    "what": found.what, "script": found.repro()}}))
 """
+# The keys of a function's answers: in a worker, in a script, and in a worker with another configuration.
+KEYS = """
+import os, sys
+sys.path[:0] = {path!r}
+from plumbline import loading
+from plumbline.probing.found import _key
+name = "planted_triton:right"
+worker = loading.load(name)
+assert worker.cannot_show
+keys = [_key(worker), _key(loading.bound(name, loading.find(name)))]
+os.environ["PLUMBLINE_AUTOTUNE"] = "1"
+print(*keys, _key(worker))
+"""
+# Launches of a stand-in for a kernel: two that compile, the second from the cache, and one that does not.
+LAUNCHES = """
+import sys
+sys.path[:0] = {path!r}
+from triton import knobs
+from triton.runtime.jit import JITFunction
+def launch(self, hit):
+    if hit is not None:
+        knobs.compilation.listener(src=None, metadata=None, metadata_group=None, times=None, cache_hit=hit)
+JITFunction.run = launch
+import compile_log
+for hit in (False, True, None):
+    JITFunction.run(None, hit)
+"""
 
 
 class Triton(unittest.TestCase):
@@ -72,6 +99,25 @@ class Triton(unittest.TestCase):
             ended = self._run("-I", str(script))
             self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
             self.assertIn(words, ended.stdout)
+
+    # Fails if a script asks a function again because a worker knows what its run cannot show; or if answers of one
+    # autotuned configuration are taken for those of another.
+    def test_a_script_finds_the_answers_of_a_worker(self):
+        ended = self._run("-c", KEYS.format(path=[str(PACKAGE), str(TARGETS)]))
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        worker, script, other = ended.stdout.split()
+        self.assertEqual(worker, script)
+        self.assertNotEqual(worker, other)
+
+    # Fails if a launch that compiles is not told from one that does not, so that a share of first calls is 0 or all.
+    def test_launches_that_compile_are_noted(self):
+        log = self.folder / "log"
+        self.environment |= {"COMPILE_LOG": str(log)}
+        del self.environment["TRITON_INTERPRET"]
+        folders = [str(PACKAGE), str(TARGETS), str(TARGETS.parents[3] / "bench/store/timed")]
+        ended = self._run("-c", LAUNCHES.format(path=folders))
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual([line.split()[1] for line in log.read_text().splitlines()], ["0", "1"])
 
     def _run(self, *words):
         return subprocess.run(

@@ -7,6 +7,7 @@
 Takes as long as a build of the program, on first use. Variables that change what it does:
 PLUMBLINE_WHEEL: a wheel to look at instead of building one.
 PLUMBLINE_WHEEL_CUDA: build it in build/wheel with the GPU's code, as one that is given away.
+PLUMBLINE_PIP: a wheel of pip, for an interpreter that brings none into an environment.
 PLUMBLINE_FIND_LINKS: a folder with a wheel of NumPy; without it this interpreter's NumPy is lent.
 """
 
@@ -122,7 +123,8 @@ class Wheel(unittest.TestCase):
         cls.wheel = build(cls.work / "built")
         with zipfile.ZipFile(cls.wheel) as archive:
             cls.names = archive.namelist()
-        venv.create(cls.work / "venv", with_pip=True)
+        pip = os.environ.get("PLUMBLINE_PIP")
+        venv.create(cls.work / "venv", with_pip=not pip)
         cls.bin = cls.work / "venv" / "bin"
         place = {"base": str(cls.work / "venv"), "platbase": str(cls.work / "venv")}
         cls.site = Path(sysconfig.get_path("purelib", "venv", vars=place))
@@ -130,7 +132,8 @@ class Wheel(unittest.TestCase):
             lend_numpy(cls.site)
         folders = [str(cls.wheel.parent), *([find_links] if find_links else [])]
         links = [f"--find-links={folder}" for folder in folders]
-        done = call(cls.bin / "python", "-m", "pip", "install", "--no-index", *links, cls.wheel)
+        run_pip = [f"{pip}/pip"] if pip else ["-m", "pip"]
+        done = call(cls.bin / "python", *run_pip, "install", "--no-index", *links, cls.wheel)
         if done.returncode != 0:
             raise AssertionError(done.stdout)
 

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -216,11 +217,43 @@ class Trying(unittest.TestCase):
                 self.assertEqual(status, 4, text)
                 self.assertIn(words, text)
 
+    # Fails if a file of the user's in the place of a module of the standard library is told by the error alone that its
+    # import leads to, which names the module of another package; or if a file that nobody took is blamed.
+    def test_a_file_that_shadows_the_standard_library_is_named(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name).resolve()
+            shutil.copy(TARGETS / "honest_numpy.py", folder)
+            (folder / "test.py").write_text("")  # of a module's name, too
+            for module, text, path in (
+                ("random", "", ""), ("json", "", ""), ("json", "(", ""), ("random", "raise KeyError(1)", ""), ("types", "", name)
+            ):
+                with self.subTest(module, text=text):
+                    shadow = folder / f"{module}.py"
+                    shadow.write_text(text)
+                    status, said, _ = plumb(
+                        "targets", "python:honest_numpy:linear_cross_entropy", folder=folder, environment={"PYTHONPATH": path}
+                    )
+                    shadow.unlink()
+                    self.assertEqual(status, 4, said)
+                    self.assertIn(f"{shadow} stands in the place of the standard library's module {module}", said)
+                    self.assertNotIn("test.py", said)
+            (folder / "honest_numpy.py").rename(folder / "types.py")
+            status, said, _ = plumb("targets", "python:types:linear_cross_entropy", folder=folder)
+            self.assertEqual(status, 4, said)
+            self.assertIn("types is the standard library's module", said)
+
     # Fails if an interpreter that is not there is silently replaced by another.
     def test_an_interpreter_that_is_not_there(self):
         status, text, _ = plumb("targets", "python:misbehaving:raise", python="/no/python")
         self.assertEqual(status, 4, text)
         self.assertIn("/no/python", text)
+
+    # Fails if a program that is no Python interpreter is told as a worker that died, without its name.
+    def test_a_program_that_is_no_interpreter(self):
+        for program in ("/bin/true", "/bin/sh"):
+            status, text, _ = plumb("targets", "python:misbehaving:raise", python=program)
+            self.assertEqual(status, 4, text)
+            self.assertIn(f"its program is {program} (--python, or PLUMBLINE_PYTHON): is it a Python interpreter?", text)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import time
 from typing import Any, TextIO
 
 from .. import loading
-from ..call import Kernel
-from .attempt import ABSENT, REFUSED, RIGHT, UNASKED, attempt
+from ..call import Kernel, no_gradient
+from .attempt import ABSENT, REFUSED, RIGHT, UNASKED, WRONG, attempt
 from .identify import Identified, Unidentified, identify
 from .problems import Laid, Problem
 from .questions import questions
@@ -24,24 +24,26 @@ def _line(file: TextIO, **record: Any) -> None:
     file.flush()
 
 
-def _outputs(kernel: Kernel, problem: Problem) -> tuple[tuple[str, ...], list[str]]:
-    """What the function returns besides its log-probability or loss, by its declaration or else by trying; and a
-    line on each gradient that it does not give."""
-    found, lines = [], []
-    for name in ("entropy", "lse"):
-        if kernel.declaration.returns is not None:
-            present = name in kernel.declaration.returns
-        else:
-            present = attempt(kernel, problem, (name,)).kind != ABSENT
-        found += [name] if present else []
+def _gradients(kernel: Kernel, problem: Problem) -> tuple[list[str], dict[str, str]]:
+    """The gradients that come, and why each other one does not. One that the declaration says is not there is neither."""
+    found, absent = [], {}
     for name in ("grad_hidden", "grad_weight") if kernel.form != "forward" else ():
+        if kernel.declaration.capabilities.get(name) is False:
+            continue
         alone = dataclasses.replace(problem, gradients=(name,), entropy_gradient=False)
         outcome = attempt(kernel, alone, (name,))
         if outcome.kind != ABSENT:
             found.append(name)
         else:
-            lines.append(f"{name}, which is not judged: {outcome.words}")
-    return tuple(found), lines
+            absent[name] = outcome.words
+    return found, absent
+
+
+def _values(kernel: Kernel, problem: Problem) -> list[str]:
+    """What the function returns besides its log-probability or loss, by its declaration or else by trying."""
+    if kernel.declaration.returns is not None:
+        return [name for name in ("entropy", "lse") if name in kernel.declaration.returns]
+    return [name for name in ("entropy", "lse") if attempt(kernel, problem, (name,)).kind != ABSENT]
 
 
 def _identified(kernel: Kernel) -> Identified:
@@ -98,14 +100,22 @@ def ask(name: str, path: str, skip: set[str]) -> None:
         )
         kernel.declaration = declared
         kernel.checks = False
-        outputs, lines = _outputs(kernel, identified.base)
+        gradients, absent = _gradients(kernel, identified.base)
+        outputs = (*_values(kernel, identified.base), *gradients)
+        lines = [f"{name}, which is not judged: {words}" for name, words in absent.items()]
+        # A graph that ends before one of the inputs drops a gradient without a word: that one is asked of it.
+        dropped = absent if kernel.form == "autograd" and gradients else {}
         base = dataclasses.replace(
             identified.base,
-            gradients=tuple(name for name in outputs if name.startswith("grad_")),
+            gradients=tuple(gradients),
             entropy_gradient="entropy" in outputs,
         )
         base = _taken(kernel, base, outputs)
-        _line(file, outputs_present=outputs, not_judged=[*identified.not_judged, *lines])
+        not_judged = [*identified.not_judged, *([] if dropped else lines)]
+        _line(file, outputs_present=(*outputs, *dropped), not_judged=not_judged)
+        for gradient in dropped:
+            _line(file, asking=f"{gradient}=True", key=gradient, value=True)
+            _line(file, answered=f"{gradient}=True", kind=WRONG, words=no_gradient(gradient))
         end = time.monotonic() + ENOUGH
         for question in questions(kernel, base):
             if question.name in skip:

@@ -18,6 +18,7 @@ import sysconfig
 import tempfile
 from typing import Any
 
+from .. import autotune
 from ..call import Kernel
 from ..declaration import Declaration
 from ..naming import with_search_path
@@ -27,6 +28,7 @@ from .questions import capabilities, not_explained
 
 ONE_QUESTION = 300.0  # seconds, a first compilation included
 MOST_DEATHS = 8
+_SETTINGS = ("TRITON_INTERPRET", autotune.VARIABLE)  # interpreted or compiled, and in which configuration
 MOST_LINES = 6  # on values that are not judged; a description holds 16 lines of what cannot be shown
 
 
@@ -107,9 +109,11 @@ def _stable(value: object) -> str:
 
 def _key(kernel: Kernel) -> str:
     """A hash of what an answer depends on: the function's file and those of modules that it refers to, the versions of
-    its package and of the framework, this package, and what the function declares."""
+    its package and of the framework, this package, what the function declares, and the settings of Triton that answers
+    depend on. What those settings hide (cannot_show) is known to a worker alone, and would have a script ask again."""
     digest = hashlib.sha256()
-    for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *kernel.cannot_show):
+    settings = [os.environ.get(name, "") for name in _SETTINGS]
+    for text in (kernel.name, kernel.file, sys.version, sys.executable, kernel.framework.name, *settings):
         digest.update(text.encode() + b"\0")
     top = sys.modules.get(kernel.framework.name)
     digest.update(f"{getattr(top, '__version__', '')} {_version(kernel.name)}".encode())

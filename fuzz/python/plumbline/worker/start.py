@@ -9,6 +9,7 @@ import faulthandler
 import json
 import os
 import sys
+from collections.abc import Callable
 
 from .. import errors, poison, worker
 from ..library import worker_library
@@ -46,8 +47,14 @@ def _amx_granted() -> bool:
     return ctypes.CDLL(None, use_errno=True).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
-def main(argv: list[str]) -> int:
-    """`argv` is the worker's; the exit status is the library's."""
+def _why_not(target: str, error: BaseException, shadows: Callable[[BaseException], str]) -> str:
+    """What the harness is told of a target that did not load."""
+    why = shadows(error)
+    return f"{target}: {why}{'; ' if why else ''}{errors.words(error)} ({sys.executable})"
+
+
+def main(argv: list[str], shadows: Callable[[BaseException], str]) -> int:
+    """`argv` is the worker's; the exit status is the library's. `shadows`: as in __main__.py."""
     wanted = {key: value for key, value in _environment().items() if os.environ.get(key) != value}
     if wanted:
         os.environ.update(wanted)
@@ -86,7 +93,7 @@ def main(argv: list[str]) -> int:
         table = target.table()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the module does, the harness hears of it
         errors.report(error)
-        why_not = f"{plain}: {errors.words(error)} ({sys.executable})"
+        why_not = _why_not(plain, error, shadows)
     words = [b"plumb", *[word.encode() for word in argv[1:]]]
     library = worker_library()
     return library.plumbline_serve(

@@ -9,23 +9,9 @@ import time
 import numpy as np
 import plumbline
 from honest_numpy import CAPABILITIES, linear_cross_entropy
+from misdeeds import targets_of
 
 KEPT = []
-
-
-def deed(function):
-    """The honest operator with `function` called on its arguments and results."""
-
-    def target(
-        hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none", grad_logprob=None, grad_entropy=None
-    ):
-        found = linear_cross_entropy(
-            hidden, weight, labels, temperature, ignore_index, reduction, grad_logprob, grad_entropy
-        )
-        function(hidden, found)
-        return found
-
-    return plumbline.target(target, form="returned", **CAPABILITIES)
 
 
 def _raise(hidden, found):
@@ -113,8 +99,7 @@ def _garbage(hidden, found):
     found["entropy"] = np.zeros_like(found["entropy"])
 
 
-DEEDS = {name[1:]: deed(function) for name, function in list(globals().items()) if name[0] == "_" and name[1] != "_"}
-globals().update(DEEDS)
+globals().update(targets_of(globals(), linear_cross_entropy, "numpy", CAPABILITIES))
 
 
 def refuses_in_words(hidden, weight, labels, reduction="none", grad_logprob=None):

@@ -3,24 +3,10 @@
 
 import plumbline
 import torch
-from honest_torch import CAPABILITIES, Fused, backward_of, fused, pair, returned
+from honest_torch import CAPABILITIES, Fused, backward_of, eager, fused, pair, returned
+from misdeeds import targets_of
 
 KEPT = []
-
-
-def deed(function):
-    """Honest gradients beside honest outputs, with `function` called on the arguments and results."""
-
-    def target(
-        hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none", grad_logprob=None, grad_entropy=None
-    ):
-        found = returned(
-            hidden, weight, labels, temperature, ignore_index, reduction, grad_logprob, grad_entropy
-        )
-        function(hidden, found)
-        return found
-
-    return plumbline.target(target, form="returned", **CAPABILITIES)
 
 
 def _keep(hidden, found):
@@ -74,7 +60,7 @@ def _numpy(hidden, found):
     found["entropy"] = found["entropy"].numpy()
 
 
-globals().update({name[1:]: deed(f) for name, f in list(globals().items()) if name[0] == "_" and name[1] != "_"})
+globals().update(targets_of(globals(), returned, "torch", CAPABILITIES))
 
 
 def autograd(function):
@@ -185,3 +171,19 @@ def declares_negative_strides(
 def cross_entropy(hidden, weight, labels):
     """PyTorch's own, on logits in fp32. Nothing is declared."""
     return torch.nn.functional.cross_entropy((hidden @ weight.T).float(), labels, reduction="none")
+
+
+def detaches_the_head(hidden, weight, labels):
+    """Its graph reaches hidden alone. Nothing is declared."""
+    return cross_entropy(hidden, weight.detach(), labels)
+
+
+@plumbline.target(contract="pytorch-fp32-logits", grad_weight=False)
+def frozen_head(hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none"):
+    """The same of an honest function, where it is meant to be."""
+    return eager(hidden, weight.detach(), labels, temperature, ignore_index, reduction)
+
+
+def without_a_graph(hidden, weight, labels):
+    """Values alone, as of a function that scores. Nothing is declared."""
+    return eager(hidden, weight, labels)["logprob"].detach()
