@@ -46,8 +46,8 @@ class Comparison {
   bool Compares(oracle::Output output) const;
   int64_t UnitsOf(oracle::Output output) const;
   int64_t ElementsOf(oracle::Output output) const;
-  // `simulated`: by each of the baselines, in their order; at least one. Of several sets of exact
-  // values a unit of the target has the nearest; the baselines have the first.
+  // `simulated`: by each of the baselines, in their order; at least one. A unit of the target is compared
+  // with the nearest of several sets of exact values, the baselines' with the first.
   std::vector<OutputErrors> Compare(const std::vector<ExactValues>& exact,
                                     const std::vector<Baseline>& baselines,
                                     const std::vector<Simulated<float>>& simulated) const;

@@ -53,6 +53,10 @@ bool HonestErrors::Suspect(Output output) const {
       outputs, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
 }
 
+bool HonestErrors::AnySuspect() const {
+  return std::ranges::any_of(outputs, [](const OutputErrors& o) { return o.units.Suspect(); });
+}
+
 HonestErrorTier::HonestErrorTier(const kernel::Problem& problem, const kernel::Results& results,
                                  const oracle::Contract& contract, const HonestErrorOptions& options)
     : problem_(problem),
@@ -182,7 +186,7 @@ HonestErrors HonestErrorTier::Compare() {
   out.baselines = static_cast<int64_t>(family_.baselines.size());
   if (simulation.grad_hidden) out.hidden_columns = static_cast<int64_t>(places_.hidden_columns.size());
   if (simulation.grad_weight) out.weight_rows = static_cast<int64_t>(places_.weight_rows.size());
-  if (std::ranges::any_of(out.outputs, [](const OutputErrors& o) { return o.units.Suspect(); })) {
+  if (out.AnySuspect()) {
     out.explanation = Explain(problem_, results_, contract_, inputs_, family_, places_, simulation);
   }
   return out;

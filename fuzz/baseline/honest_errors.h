@@ -38,6 +38,7 @@ struct HonestErrors {
   Explanation explanation;                      // of what is suspect
 
   bool Suspect(oracle::Output output) const;
+  bool AnySuspect() const;
 };
 
 // Chooses what is compared, takes the exact values of these elements from the oracle's sweep over the
