@@ -11,7 +11,10 @@ namespace {
 
 using oracle::Output;
 
-constexpr double kUnitRoundoff = 0x1p-24;
+constexpr double kUnitRoundoff = 0x1p-24, kLeastNormal = 0x1p-126;
+
+// A rough function's error in full makes so many units, a quarter of what is suspect.
+constexpr double kShare = HonestUnits::kSuspect / 4;
 
 bool IsGradient(Output o) { return o == Output::kGradHidden || o == Output::kGradWeight; }
 
@@ -70,19 +73,24 @@ double Comparison::LabelFloor(Output output, size_t row, const RowForward<float>
   for (const float x : operand) square += static_cast<double>(x) * static_cast<double>(x);
   const double up = std::abs(inputs_.g[i]) +
                     std::abs(inputs_.k[i]) * (1 + std::abs(static_cast<double>(forward.entropy)));
-  return kUnitRoundoff * up / inputs_.temperature[i] *
+  return kUnitRoundoff * up * (1 + RoughOf(forward).probability / kShare) / inputs_.temperature[i] *
          std::sqrt(square / static_cast<double>(inputs_.h));
 }
 
 double Comparison::GradientFloor(Output output, size_t at, const Forwards& forward) const {
-  if (output == Output::kGradHidden) return LabelFloor(output, at, forward[at]);
+  if (output == Output::kGradHidden) return LabelFloor(output, at, forward[at]) + Flushed(inputs_.v);
   double square = 0;
   for (size_t r = 0; r < places_.rows.size(); ++r) {
     if (inputs_.label[static_cast<size_t>(places_.rows[r])] != places_.weight_rows[at]) continue;
     const double floor = LabelFloor(output, r, forward[r]);
     square += floor * floor;
   }
-  return std::sqrt(square);
+  return std::sqrt(square) + Flushed(inputs_.n);
+}
+
+// What a sum of so many terms may lose where results below 2^-126 are 0, for operands of ordinary size.
+double Comparison::Flushed(int64_t terms) const {
+  return contract_.flush == oracle::Flush::kNone ? 0 : kLeastNormal * static_cast<double>(terms + 1);
 }
 
 double Comparison::ForwardFloor(Output output, const RowForward<float>& forward) const {
@@ -91,17 +99,35 @@ double Comparison::ForwardFloor(Output output, const RowForward<float>& forward)
   const double shift = std::abs(lse - log_s);  // |m| / T, as far as it matters
   const double entropy = std::abs(static_cast<double>(forward.entropy));
   const double logprob = std::abs(static_cast<double>(forward.logprob));
-  // A logarithm as rough as the contract allows must not be suspect. At its defaults it is within the
-  // rest: 4 + 6 l < 8 (1 + l).
+  const Rough rough = RoughOf(forward);
+  const double log_rough = (rough.log + rough.exponential) / kShare;
+  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + log_rough);
+  const bool logprob_is_plain = contract_.plain_logprob, entropy_is_plain = contract_.plain_entropy;
+  if (output == Output::kLogprob) {
+    return kUnitRoundoff * (1 + logprob + (logprob_is_plain ? shift + lse : 0) + log_rough);
+  }
+  const double sum = 1 + entropy + (entropy_is_plain ? shift + lse : 0);
+  return kUnitRoundoff * (sum + log_rough + rough.probability * sum / kShare);
+}
+
+// What the contract declares beyond an ordinary library's functions, in u: no baseline simulates it,
+// and an honest kernel may err so in every row alike. A logarithm at the defaults is within the floor:
+// 4 + 6 l < 8 (1 + l).
+Comparison::Rough Comparison::RoughOf(const RowForward<float>& forward) const {
   const oracle::Contract ordinary;
-  const double rough =
-      (std::max(0.0, contract_.log_error_absolute - ordinary.log_error_absolute) +
-       std::max(0.0, contract_.log_error_relative - ordinary.log_error_relative) * log_s) /
-      (HonestUnits::kSuspect / 2);
-  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + rough);
-  const bool plain = output == Output::kLogprob ? contract_.plain_logprob : contract_.plain_entropy;
-  return kUnitRoundoff *
-         (1 + (output == Output::kLogprob ? logprob : entropy) + (plain ? shift + lse : 0) + rough);
+  const auto beyond = [](double declared, double usual) { return declared > usual ? declared : 0; };
+  const double log_s = std::abs(static_cast<double>(forward.log_s));
+  const double lse = std::abs(static_cast<double>(forward.lse));
+  const double entropy = std::abs(static_cast<double>(forward.entropy));
+  Rough rough;
+  rough.log = beyond(contract_.log_error_absolute, ordinary.log_error_absolute) +
+              beyond(contract_.log_error_relative, ordinary.log_error_relative) * log_s;
+  rough.exponential =
+      beyond(contract_.exp_error, ordinary.exp_error) +
+      beyond(contract_.argument_roundings, ordinary.argument_roundings) * (1 + entropy) +
+      beyond(contract_.scale_roundings, ordinary.scale_roundings) * (lse + log_s);
+  rough.probability = 2 * rough.exponential + beyond(contract_.division_error, ordinary.division_error);
+  return rough;
 }
 
 Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<ExactValues>& exact,
@@ -124,9 +150,14 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
     }
   }
   const Forwards& forward = simulated.front().forward;
-  unit.floor = IsGradient(output) ? GradientFloor(output, at, forward) +
-                                        kUnitRoundoff * std::sqrt(MeanSquare(unit.exact.front()))
-                                  : ForwardFloor(output, forward[at]);
+  if (!IsGradient(output)) {
+    unit.floor = ForwardFloor(output, forward[at]);
+    return unit;
+  }
+  double rough = 0;
+  for (const RowForward<float>& each : forward) rough = std::max(rough, RoughOf(each).probability);
+  unit.floor = GradientFloor(output, at, forward) +
+               kUnitRoundoff * (1 + rough / kShare) * std::sqrt(MeanSquare(unit.exact.front()));
   return unit;
 }
 

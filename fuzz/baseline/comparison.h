@@ -46,8 +46,8 @@ class Comparison {
   bool Compares(oracle::Output output) const;
   int64_t UnitsOf(oracle::Output output) const;
   int64_t ElementsOf(oracle::Output output) const;
-  // `simulated`: by each of the baselines, in their order; at least one. A unit of the target is compared
-  // with the nearest of several sets of exact values, the baselines' with the first.
+  // `simulated`: by each of the baselines, in their order; at least one. A unit of the target is
+  // compared with the nearest of several sets of exact values, the baselines' with the first.
   std::vector<OutputErrors> Compare(const std::vector<ExactValues>& exact,
                                     const std::vector<Baseline>& baselines,
                                     const std::vector<Simulated<float>>& simulated) const;
@@ -62,6 +62,12 @@ class Comparison {
   using Forwards = std::vector<RowForward<float>>;
   double LabelFloor(oracle::Output output, size_t row, const RowForward<float>& forward) const;
   double GradientFloor(oracle::Output output, size_t at, const Forwards& forward) const;
+  double Flushed(int64_t terms) const;
+  // In u: of a logarithm, of an exponential, of a probability relative to it.
+  struct Rough {
+    double log = 0, exponential = 0, probability = 0;
+  };
+  Rough RoughOf(const RowForward<float>& forward) const;
   double ForwardFloor(oracle::Output output, const RowForward<float>& forward) const;
   Unit UnitOf(oracle::Output output, size_t at, const std::vector<ExactValues>& exact,
               const std::vector<Simulated<float>>& simulated) const;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace plumbline::fuzz {
 namespace {
@@ -52,8 +54,8 @@ bool IsPowerOfTwo(double x) {
 }
 
 constexpr size_t kMostShortcuts = 3;
-// Exponentials of all candidates together, about 20 s of one core.
-constexpr double kMostExponentials = 5e8;
+// Exponentials of all candidates together, about 10 s of one core.
+constexpr double kMostExponentials = 2.5e8;
 constexpr int64_t kFewestRows = 8;
 
 // How far what is left is from clean: the outputs that are suspect, then how much all of them err.
@@ -165,54 +167,91 @@ Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
   return fewer;
 }
 
+struct Choice {
+  const Candidate* candidate = nullptr;
+  std::string_view or_else;
+  std::vector<OutputErrors> left;
+};
+
+// Returns the shortcut that leaves least beside those that are taken; nothing if none leaves half as
+// much or clears an output.
+std::optional<Choice> Choose(Search* search, const Shortcuts& taken, const Rest& before, bool scales) {
+  Choice best;
+  const Candidate* second = nullptr;
+  Rest least, next;
+  for (const Candidate& candidate : kCandidates) {
+    Shortcuts tried = taken;
+    candidate.apply(&tried);
+    if (tried == taken || (candidate.of_temperature && !scales)) continue;
+    std::vector<OutputErrors> left = search->Under(tried);
+    if (left.empty()) return {};  // interrupted
+    const Rest rest = RestOf(left);
+    if (rest.suspect > before.suspect ||
+        (rest.suspect == before.suspect && rest.size > before.size - std::log(2.0))) {
+      continue;
+    }
+    if (best.candidate == nullptr || rest < least) {
+      second = best.candidate;
+      next = least;
+      least = rest;
+      best.candidate = &candidate;
+      best.left = std::move(left);
+    } else if (second == nullptr || rest < next) {
+      second = &candidate;
+      next = rest;
+    }
+  }
+  if (best.candidate == nullptr) return {};
+  // What leaves less than twice as much is not told apart on these rows.
+  const bool alike =
+      second != nullptr && next.suspect == least.suspect && next.size - least.size < std::log(2.0);
+  if (alike) best.or_else = second->what;
+  return best;
+}
+
+// One form of each dot product, the one with logits apart: the sums matter little beside a shortcut.
+Family LastForms(const Family& family) {
+  Family last;
+  for (const Baseline& baseline : family.baselines) {
+    if (!last.baselines.empty() && last.baselines.back().dot == baseline.dot) last.baselines.pop_back();
+    last.baselines.push_back(baseline);
+  }
+  return last;
+}
+
 }  // namespace
 
 Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
-                    const oracle::Contract& contract, const oracle::Inputs& inputs,
-                    const Family& family, const Places& places, const SimulationOptions& options) {
+                    const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& whole,
+                    const Places& places, const SimulationOptions& options) {
+  const Family family = LastForms(whole);
   const Places fewer = FewerPlaces(places, family, inputs.v);
   SimulationOptions simulation = options;
   if (fewer.weight_rows.empty()) simulation.grad_weight.reset();
   Search search(problem, results, contract, inputs, family, fewer, simulation);
-  Explanation out;
-  out.rows = static_cast<int64_t>(fewer.rows.size());
-  const std::vector<OutputErrors> before = search.Under({});
-  out.left = before;
   const bool scales = !std::ranges::all_of(
       fewer.rows, [&](int64_t i) { return IsPowerOfTwo(inputs.temperature[static_cast<size_t>(i)]); });
+  Explanation out;
+  const std::vector<OutputErrors> before = search.Under({});
+  out.rows = before.empty() ? 0 : static_cast<int64_t>(fewer.rows.size());
+  out.left = before;
   Shortcuts taken;
-  while (out.shortcuts.size() < kMostShortcuts && RestOf(out.left).suspect > 0) {
-    const Candidate* best = nullptr;
-    const Candidate* second = nullptr;
-    Rest least = RestOf(out.left), next = least;
-    std::vector<OutputErrors> left;
-    for (const Candidate& candidate : kCandidates) {
-      Shortcuts tried = taken;
-      candidate.apply(&tried);
-      if (tried == taken || (candidate.of_temperature && !scales)) continue;
-      std::vector<OutputErrors> under = search.Under(tried);
-      if (under.empty()) return {};  // interrupted
-      const Rest rest = RestOf(under);
-      if (rest.suspect >= RestOf(out.left).suspect) continue;
-      if (best == nullptr || rest < least) {
-        second = best;
-        next = least;
-        best = &candidate;
-        least = rest;
-        left = std::move(under);
-      } else if (second == nullptr || rest < next) {
-        second = &candidate;
-        next = rest;
-      }
-    }
-    if (best == nullptr) break;
-    best->apply(&taken);
-    out.left = std::move(left);
-    out.shortcuts.emplace_back(best->what);
-    // What leaves less than twice as much is not told apart on these rows.
-    const bool alike =
-        second != nullptr && next.suspect == least.suspect && next.size - least.size < std::log(2.0);
-    out.or_else.emplace_back(alike ? second->what : "");
+  std::vector<OutputErrors> left = before;
+  std::vector<Choice> chosen;
+  size_t cleared = 0;  // the members of the set up to the last one that cleared an output
+  while (chosen.size() < kMostShortcuts && RestOf(left).suspect > 0) {
+    const Rest rest = RestOf(left);
+    std::optional<Choice> choice = Choose(&search, taken, rest, scales);
+    if (!choice) break;
+    choice->candidate->apply(&taken);
+    left = choice->left;
+    chosen.push_back(*std::move(choice));
+    if (RestOf(left).suspect < rest.suspect) cleared = chosen.size();
+  }
+  for (size_t i = 0; i < cleared; ++i) {
+    out.shortcuts.emplace_back(chosen[i].candidate->what);
+    out.or_else.emplace_back(chosen[i].or_else);
+    out.left = chosen[i].left;
   }
   for (const Output o : oracle::kOutputs) {
     if (SuspectIn(out.left, o)) {

@@ -9,16 +9,16 @@ namespace {
 
 using oracle::Accumulate, oracle::Contract;
 
-constexpr Dot kChain{Dot::Kind::kChain, 1, 0};
-constexpr Dot kTruncatedChain{Dot::Kind::kAligned, 1, 2};
-constexpr Dot kHopper{Dot::Kind::kAligned, 16, 2}, kAmpere{Dot::Kind::kAligned, 8, 1},
-    kVolta{Dot::Kind::kAligned, 4, 0};
+constexpr Dot kChain{Dot::Kind::kChain, 1, 0, false};
+constexpr Dot kTruncatedChain{Dot::Kind::kAligned, 1, 2, false};
+constexpr Dot kHopper{Dot::Kind::kAligned, 16, 2, false}, kAmpere{Dot::Kind::kAligned, 8, 1, false},
+    kVolta{Dot::Kind::kAligned, 4, 0, false};
 
 // A product below 4 in units of 2^-(23 + extra bits), block / 2 of them and the accumulator: what 32
 // bits hold. Fewer extra bits err more, as an honest kernel of that contract may.
 Dot TensorCore(int block, int extra_bits) {
   const int held = std::clamp(block, 1, 32);
-  return {Dot::Kind::kAligned, held, std::min(extra_bits, held > 16 ? 1 : 2)};
+  return {Dot::Kind::kAligned, held, std::min(extra_bits, held > 16 ? 1 : 2), false};
 }
 
 std::vector<Dot> DotsOf(const Contract& contract) {
@@ -47,11 +47,18 @@ std::string NameOf(const Dot& dot) {
 
 }  // namespace
 
+Dot Baseline::Apart() const {
+  Dot apart = kChain;
+  apart.reversed = dot.kind == Dot::Kind::kChain;
+  return apart;
+}
+
 std::string Baseline::Name() const {
   const char* const sums = sum == SumForm::kTiles   ? "sums in tiles"
                            : sum == SumForm::kLanes ? "sums in lanes"
                                                     : "sums in one chain";
-  return NameOf(dot) + ", " + sums + (scaled_first ? ", logits scaled first" : "");
+  return NameOf(dot) + ", " + sums + (scaled_first ? ", logits scaled first" : "") +
+         (recomputed ? ", logits recomputed" : "");
 }
 
 Family FamilyOf(const Contract& contract, kernel::DType inputs) {
@@ -65,12 +72,6 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
   base.entropy_of_probabilities = contract.entropy_of_probabilities;
   base.log_softmax_backward = contract.log_softmax_backward;
   base.ratio = contract.probability == oracle::Probability::kRatio;
-  const Contract ordinary;
-  const auto beyond = [](double declared, double usual) { return declared > usual ? declared : 0; };
-  base.exp_error = beyond(contract.exp_error, ordinary.exp_error);
-  base.argument_roundings = beyond(contract.argument_roundings, ordinary.argument_roundings);
-  base.scale_roundings = beyond(contract.scale_roundings, ordinary.scale_roundings);
-  base.division_error = beyond(contract.division_error, ordinary.division_error);
   if (contract.input_rounding > 0) {
     base.operand_bits = std::max(1, -std::ilogb(contract.input_rounding));
   }
@@ -83,9 +84,13 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
     base.dot = dot;
     base.sum = SumForm::kTiles;
     base.scaled_first = scaled;
+    base.label_apart = base.recomputed = base.from_lse = false;
     family.baselines.push_back(base);
     base.sum = widest;
     base.scaled_first = false;
+    base.label_apart = contract.label_logit_separate;
+    base.recomputed = !contract.recompute_same_bits;
+    base.from_lse = !base.ratio;
     family.baselines.push_back(base);
   }
   return family;

@@ -46,19 +46,17 @@ struct Baseline {
   // is divided by T.
   bool scaled_first = false;
   bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
-  bool ratio = false;                 // p = e / s, else exp(x - lse)
+  bool ratio = false;     // p = e / s, else an exponential of ln p
+  bool from_lse = false;  // ln p = x - lse, whose rounding all columns share; else -(t + ln s)
   bool log_softmax_backward = false;  // G - p sum G
-  // What the contract declares beyond what the functions of an ordinary library err; 0: no more than
-  // that. Each is spread evenly over [-1, 1] times its limit, in u; those of the logarithm are a part
-  // of the floor (honest_errors.cc).
-  double exp_error = 0;           // relative, of an exponential
-  double argument_roundings = 0;  // relative, of its argument
-  double scale_roundings = 0;     // relative, of a logit that is kept
-  double division_error = 0;      // relative, of e / s
-  int operand_bits = 0;           // operands keep so many significant bits; 0: all
+  // The label's logit, and the logits that backward sees, are dot products apart in another order.
+  bool label_apart = false, recomputed = false;
+  int operand_bits = 0;  // operands keep so many significant bits; 0: all
   kernel::DType d_logits = kernel::DType::kF32;
   Shortcuts shortcuts;
 
+  // The dot product of what is computed apart: a chain, or the reversed one.
+  Dot Apart() const;
   std::string Name() const;  // "Ampere's tensor cores (8, 1); sums in tiles"
 };
 
@@ -69,7 +67,8 @@ struct Family {
 };
 
 // Returns baselines of the contract for inputs of this dtype: every kind of dot product that it allows,
-// with two forms of the softmax.
+// with two forms of the softmax: sums in tiles over one set of logits; and wider sums, with the label's
+// logit and backward's logits computed apart where the contract allows it.
 Family FamilyOf(const oracle::Contract& contract, kernel::DType inputs);
 
 }  // namespace plumbline::fuzz

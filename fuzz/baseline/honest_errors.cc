@@ -2,6 +2,7 @@
 #include "fuzz/baseline/honest_errors.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -24,6 +25,8 @@ constexpr int64_t kMostColumns = 256;
 constexpr double kMostWork = 0x1p40;
 constexpr double kAlignedCost = 8;
 constexpr int64_t kLeastRows = 8;
+// Logits of all rows together. A black box holds twelve floats for each: 768 MiB, and 3 GiB.
+constexpr int64_t kMostLogits = int64_t{1} << 24, kMostLogitsDeep = int64_t{1} << 26;
 
 // The multiply-adds of a row's logits in every dot product of the family.
 double CostOfRow(const Family& family, int64_t v, int64_t h) {
@@ -84,15 +87,16 @@ HonestErrorTier::HonestErrorTier(const kernel::Problem& problem, const kernel::R
 void HonestErrorTier::ChooseRows(double cost_of_row) {
   const std::vector<int64_t> normal = inputs_.NormalRows();
   const auto all = static_cast<int64_t>(normal.size());
-  int64_t count = all;
+  const int64_t held = (options_.deep ? kMostLogitsDeep : kMostLogits) / inputs_.v;
+  int64_t count = std::min(all, std::max(held, kLeastRows));
   if (!options_.deep) {
-    count = std::min(all, std::max(kLeastRows, static_cast<int64_t>(kMostWork / cost_of_row)));
+    count = std::min(count, std::max(kLeastRows, static_cast<int64_t>(kMostWork / cost_of_row)));
   }
   places_.rows = Spread(normal, count);
-  if (count < all) {
-    left_out_.push_back(Text("%lld of %lld rows: --deep compares all",
-                             static_cast<long long>(all - count), static_cast<long long>(all)));
-  }
+  if (count == all) return;
+  left_out_.push_back(Text("%" PRId64 " of %" PRId64 " rows: ", all - count, all) +
+                      (options_.deep ? "the logits of more do not fit into 256 MiB a baseline"
+                                     : "--deep compares more"));
 }
 
 void HonestErrorTier::ChooseColumns() {

@@ -22,8 +22,9 @@ namespace plumbline::fuzz {
 
 struct Dot {
   enum class Kind : uint8_t { kChain, kAligned } kind = Kind::kChain;
-  int block = 16;      // kAligned: 1 to 32
-  int extra_bits = 2;  // kAligned: 0 to 3
+  int block = 16;         // kAligned: 1 to 32
+  int extra_bits = 2;     // kAligned: 0 to 3
+  bool reversed = false;  // the depth is run through from its end; Multiply's callers reverse operands
   bool operator==(const Dot&) const = default;
 };
 

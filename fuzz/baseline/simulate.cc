@@ -26,6 +26,7 @@ void KeepBits(int bits, std::span<float> values) {
 }
 
 // What is exact beside fp32 stays so.
+void KeepBits(int, std::span<double>) {}
 void RoundTo(DType, std::span<double>) {}
 void RoundTo(DType dtype, std::span<float> values) {
   for (float& value : values) {
@@ -62,8 +63,12 @@ Simulation<Real>::Simulation(const kernel::Problem& problem, const oracle::Input
 template <class Real>
 RowScalars Simulation<Real>::ScalarsOf(size_t r) const {
   const auto i = static_cast<size_t>(places_.rows[r]);
-  return {inputs_.label[i], static_cast<float>(inputs_.temperature[i]),
-          static_cast<float>(inputs_.g[i]), static_cast<float>(inputs_.k[i])};
+  RowScalars scalars;
+  scalars.label = inputs_.label[i];
+  scalars.temperature = static_cast<float>(inputs_.temperature[i]);
+  scalars.g = static_cast<float>(inputs_.g[i]);
+  scalars.k = static_cast<float>(inputs_.k[i]);
+  return scalars;
 }
 
 template <class Real>
@@ -74,6 +79,12 @@ const std::vector<Real>& Simulation<Real>::LogitsOf(const Baseline& baseline) {
   const int64_t v = problem_.vocab(), h = problem_.hidden_size();
   std::vector<float> operands = hidden_;
   KeepBits(baseline.operand_bits, operands);
+  const bool reversed = baseline.dot.reversed;
+  if (reversed) {
+    for (int64_t r = 0; r < rows(); ++r) {
+      std::reverse(operands.begin() + r * h, operands.begin() + (r + 1) * h);
+    }
+  }
   const std::vector<Real> a(operands.begin(), operands.end());
   std::vector<Real> z(static_cast<size_t>(rows() * v));
   oracle::ParallelRanges(
@@ -85,6 +96,7 @@ const std::vector<Real>& Simulation<Real>::LogitsOf(const Baseline& baseline) {
           for (int64_t j = 0; j < width; ++j) {
             ReadRow(problem_.weight, first + j, line);
             KeepBits(baseline.operand_bits, line);
+            if (reversed) std::ranges::reverse(line);
             for (int64_t k = 0; k < h; ++k)
               panel[static_cast<size_t>(k * kPanelColumns + j)] = line[static_cast<size_t>(k)];
           }
@@ -104,17 +116,31 @@ template <class Real>
 std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<Real>* out) {
   const auto v = static_cast<size_t>(problem_.vocab());
   const std::vector<Real>& z = LogitsOf(baseline);
+  Baseline second = baseline;
+  second.dot = baseline.Apart();
+  const bool two = baseline.label_apart || baseline.recomputed;
+  const std::vector<Real>& apart = two ? LogitsOf(second) : z;
   const bool backward = options_.grad_hidden || options_.grad_weight;
   std::vector<Real> d(backward ? z.size() : 0);
   out->forward.resize(places_.rows.size());
   oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
-    std::vector<Real> memory;
+    std::vector<Real> memory, apart_memory;
     for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
-      const RowScalars scalars = ScalarsOf(r);
-      const std::span<const Real> row = ShortcutLogits(
-          baseline.shortcuts, std::span<const Real>(z).subspan(r * v, v), scalars.temperature, &memory);
+      RowScalars scalars = ScalarsOf(r);
+      const auto logits = [&](const std::vector<Real>& all, std::vector<Real>* room) {
+        return ShortcutLogits(baseline.shortcuts, std::span<const Real>(all).subspan(r * v, v),
+                              scalars.temperature, room);
+      };
+      const std::span<const Real> row = logits(z, &memory);
+      const std::span<const Real> other = logits(apart, &apart_memory);
+      if (baseline.label_apart) {
+        scalars.label_logit = static_cast<double>(other[static_cast<size_t>(scalars.label)]);
+      }
       out->forward[r] = ForwardOf(baseline, row, scalars);
-      if (backward) DLogits(baseline, row, scalars, out->forward[r], std::span(d).subspan(r * v, v));
+      if (backward) {
+        DLogits(baseline, baseline.recomputed ? other : row, scalars, out->forward[r],
+                std::span(d).subspan(r * v, v));
+      }
       RoundOutputs(baseline.shortcuts, &out->forward[r]);
     }
   });
@@ -129,6 +155,7 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
   const auto columns = static_cast<int64_t>(places_.hidden_columns.size());
   for (Simulated<Real>& each : *all) each.grad_hidden.resize(static_cast<size_t>(rows() * columns));
   const int64_t groups = (columns + kPanelColumns - 1) / kPanelColumns;
+  const int bits = baselines.front().operand_bits;  // a contract's, the same for all
   oracle::ParallelRanges(options_.threads, groups, [&](int, int64_t begin, int64_t end) {
     std::vector<float> panel(static_cast<size_t>(v * kPanelColumns));
     std::vector<Real> sums(static_cast<size_t>(rows() * kPanelColumns));
@@ -140,6 +167,7 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
               problem_.weight, c, places_.hidden_columns[static_cast<size_t>(first + j)]));
         }
       }
+      KeepBits(bits, panel);
       for (size_t b = 0; b < all->size(); ++b) {
         Multiply(baselines[b].dot, ProductBlock<Real>{d[b].data(), v, panel.data(), v, rows(),
                                                       sums.data(), kPanelColumns, false});
@@ -166,6 +194,7 @@ void Simulation<Real>::Weight(const Baseline& baseline, const std::vector<Real>&
     }
   }
   out->grad_weight.resize(static_cast<size_t>(count * h));
+  KeepBits(baseline.operand_bits, std::span<Real>(a));
   oracle::ParallelRanges(
       options_.threads, (h + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
         std::vector<float> panel(static_cast<size_t>(n * kPanelColumns));
@@ -175,6 +204,7 @@ void Simulation<Real>::Weight(const Baseline& baseline, const std::vector<Real>&
           for (int64_t r = 0; r < n; ++r) {
             std::copy_n(hidden_.data() + r * h + first, width, panel.data() + r * kPanelColumns);
           }
+          KeepBits(baseline.operand_bits, panel);
           Multiply(baseline.dot, ProductBlock<Real>{a.data(), n, panel.data(), n, count, sums.data(),
                                                     kPanelColumns, false});
           for (int64_t c = 0; c < count; ++c) {
@@ -192,6 +222,7 @@ std::vector<Simulated<Real>> Simulation<Real>::Run(const std::vector<Baseline>& 
   std::vector<std::vector<Real>> d(all.size());
   for (size_t b = 0; b < all.size() && !Interrupted(); ++b) {
     d[b] = Forward(baselines[b], &all[b]);
+    KeepBits(baselines[b].operand_bits, std::span<Real>(d[b]));
     if (options_.grad_weight) Weight(baselines[b], d[b], &all[b]);
   }
   if (Interrupted()) return {};

@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-
-#include "fuzz/base/mix.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-constexpr double kUnit = 0x1p-24;
 constexpr double kLog2E = 1.4426950408889634074;
 constexpr size_t kTile = 128, kLanes = 32;
 
@@ -29,15 +25,6 @@ Real RoundNudged(Real x, Real nudged, kernel::DType dtype) {
   return dtype == kernel::DType::kF32 ? x : Round(x * nudged, dtype);
 }
 
-// x, off by at most `limit` u of it, evenly spread by its own bits, so that it is the same twice.
-template <class Real>
-Real Off(Real x, double limit) {
-  if (limit == 0 || x == 0) return x;
-  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
-  const double even = static_cast<double>(Mix(1, bits) >> 11) * 0x1p-52 - 1;
-  return static_cast<Real>(static_cast<double>(x) * (1 + limit * kUnit * even));
-}
-
 template <class Real>
 class Row {
  public:
@@ -48,9 +35,8 @@ class Row {
   }
 
   // A logit as the softmax keeps it.
-  Real Kept(size_t v) const {
-    return Off(b_.scaled_first ? z_[v] * scale_ : z_[v], b_.scale_roundings);
-  }
+  Real Keep(Real z) const { return b_.scaled_first ? z * scale_ : z; }
+  Real Kept(size_t v) const { return Keep(z_[v]); }
   // The distance from the maximum, in nats, or in bits where logits are scaled first.
   Real Distance(Real m, Real kept) const {
     const Real d = m - kept;
@@ -59,11 +45,10 @@ class Row {
   // In nats.
   Real Natural(Real x) const { return b_.scaled_first ? x * kLn2 : x; }
   // exp(-t) of a distance.
-  Real Exponential(Real t) const {
-    const Real argument = Off(t, b_.argument_roundings);
-    const Real e = b_.scaled_first ? std::exp2(-argument) : std::exp(-argument);
-    return t == 0 ? e : Off(e, b_.exp_error);
-  }
+  Real Exponential(Real t) const { return b_.scaled_first ? std::exp2(-t) : std::exp(-t); }
+  // What the second sum adds beside e: t, or x where the entropy is plain.
+  bool plain() const { return b_.plain_entropy; }
+  Real Scaled(size_t v) const { return b_.scaled_first ? Natural(Kept(v)) : z_[v] / temperature_; }
   size_t size() const { return z_.size(); }
 
  private:
@@ -76,14 +61,14 @@ class Row {
 
 template <class Real>
 struct Sums {
-  Real m = 0, s = 0, q = 0;  // q is the sum of e t
+  Real m = 0, s = 0, q = 0;  // q is the sum of e t, or e x
 };
 
 template <class Real>
 void Move(const Row<Real>& row, Real m, Sums<Real>* sums) {
   if (m == sums->m) return;
   const Real d = row.Distance(m, sums->m), f = row.Exponential(d);
-  sums->q = f * sums->q + f * row.Natural(d) * sums->s;
+  sums->q = f * sums->q + (row.plain() ? 0 : f * row.Natural(d) * sums->s);
   sums->s = f * sums->s;
   sums->m = m;
 }
@@ -96,7 +81,7 @@ struct Term {
 template <class Real>
 Term<Real> TermOf(const Row<Real>& row, Real m, size_t v) {
   const Real t = row.Distance(m, row.Kept(v)), e = row.Exponential(t);
-  return {e, e == 0 ? 0 : e * row.Natural(t)};
+  return {e, e == 0 ? 0 : e * (row.plain() ? row.Scaled(v) : row.Natural(t))};
 }
 
 template <class Real>
@@ -159,25 +144,25 @@ template <class Real>
 Probability<Real> ProbabilityOf(const Baseline& baseline, const Row<Real>& row,
                                 const RowForward<Real>& forward, size_t v) {
   const Real t = row.Distance(forward.shift, row.Kept(v));
-  const Real log = -(row.Natural(t) + forward.log_s);
+  const Real log = baseline.from_lse ? row.Scaled(v) - forward.lse : -(row.Natural(t) + forward.log_s);
   if (baseline.ratio) {
-    return {Off(row.Exponential(t) / forward.s, baseline.division_error), log};
+    return {row.Exponential(t) / forward.s, log};
   }
-  return {Off(std::exp(log), baseline.exp_error), log};
+  return {std::exp(log), log};
 }
 
-// -sum p ln p in lanes.
+// -sum p ln p, or lse - sum p x, in lanes.
 template <class Real>
 Real EntropyOfProbabilities(const Baseline& baseline, const Row<Real>& row,
                             const RowForward<Real>& forward) {
   std::array<Real, kLanes> sum{};
   for (size_t v = 0; v < row.size(); ++v) {
     const Probability<Real> v_ = ProbabilityOf(baseline, row, forward, v);
-    if (v_.p > 0) sum[v % kLanes] += v_.p * v_.log;
+    if (v_.p > 0) sum[v % kLanes] += v_.p * (row.plain() ? row.Scaled(v) : v_.log);
   }
   Real all = 0;
   for (const Real lane : sum) all += lane;
-  return 0 - all;
+  return row.plain() ? forward.lse - all : 0 - all;
 }
 
 }  // namespace
@@ -226,13 +211,13 @@ RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z,
   out.log_s = std::log(sums.s);
   const Real m = baseline.scaled_first ? row.Natural(sums.m) : sums.m / scalars.temperature;
   out.lse = m + out.log_s;
-  const Real label = row.Kept(static_cast<size_t>(scalars.label));
+  const Real label = scalars.label_logit ? row.Keep(static_cast<Real>(*scalars.label_logit))
+                                         : row.Kept(static_cast<size_t>(scalars.label));
   const Real x = baseline.scaled_first ? row.Natural(label) : label / scalars.temperature;
   out.logprob =
       baseline.plain_logprob ? x - out.lse : 0 - (row.Natural(row.Distance(sums.m, label)) + out.log_s);
   const Real mean = sums.q / sums.s;
-  // sum p x = m - sum p t.
-  out.entropy = baseline.plain_entropy ? out.lse - (m - mean) : out.log_s + mean;
+  out.entropy = baseline.plain_entropy ? out.lse - mean : out.log_s + mean;
   if (baseline.entropy_of_probabilities) out.entropy = EntropyOfProbabilities(baseline, row, out);
   return out;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace plumbline::fuzz {
 
 struct RowScalars {
   int64_t label = 0;
+  // The label's logit as a dot product apart; absent: the one among the logits.
+  std::optional<double> label_logit;
   float temperature = 1;
   float g = 0, k = 0;  // d objective / d logprob, d entropy
 };
@@ -40,7 +43,8 @@ RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z, co
 template <class Real>
 void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward);
 
-// d objective / d z, of every column, rounded to the baseline's dtype of d_logits.
+// d objective / d z, of every column, rounded to the baseline's dtype of d_logits. `z` may be other
+// bits than forward's.
 template <class Real>
 void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars& row,
              const RowForward<Real>& forward, std::span<Real> d);

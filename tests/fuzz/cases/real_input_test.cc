@@ -21,7 +21,7 @@
 namespace plumbline::fuzz {
 namespace {
 
-DumpVerdict On(const std::string& name) {
+DumpVerdict On(const std::string& name, bool honest_errors) {
   std::string error;
   const auto dump = testing::OpenRealInput();
   const DumpSample sample(*dump, ChooseRows(*dump, 0, 0));
@@ -34,6 +34,7 @@ DumpVerdict On(const std::string& name) {
   if (outcome.status != RunStatus::kOk) throw std::runtime_error(outcome.message);
   JudgeDumpOptions options;
   options.arbiter_cost = 0;  // the arbiter is not under test here
+  options.honest_errors = honest_errors;
   return JudgeDump(sample, answers.results(), target->description(), options);
 }
 
@@ -48,14 +49,16 @@ std::string Identifier(const ::testing::TestParamInfo<std::string>& name) {
 
 using RealInputPasses = RealInput;
 
-// Fails if an implementation, a bound or the reference is wrong on real data. Also fails if nothing was
-// judged, or the slice was cut down to nothing.
+// Fails if an implementation, a bound or the reference is wrong on real data, or if an implementation
+// is suspect there by its own contract. Also fails if nothing was judged, or the slice was cut down to
+// nothing.
 TEST_P(RealInputPasses, EveryElement) {
   std::string missing;
   if (GetParam().starts_with("cuda") && CudaDevice(&missing) == nullptr) GTEST_SKIP() << missing;
-  const DumpVerdict verdict = On(GetParam());
+  const DumpVerdict verdict = On(GetParam(), true);
   EXPECT_EQ(verdict.fault, "");
   EXPECT_EQ(verdict.wrong, 0);
+  EXPECT_FALSE(verdict.honest.AnySuspect());
   EXPECT_EQ(verdict.judged, 3 * 64 + 64 * 384 + 2032 * 384);
 }
 
@@ -78,7 +81,7 @@ using RealInputFails = RealInput;
 // Fails if a defect that the slice should show goes unseen: then the slice, the mutant or a bound has
 // become too weak.
 TEST_P(RealInputFails, Somewhere) {
-  const DumpVerdict verdict = On(GetParam());
+  const DumpVerdict verdict = On(GetParam(), false);
   EXPECT_EQ(verdict.fault, "");
   EXPECT_GT(verdict.wrong, 0);
 }
