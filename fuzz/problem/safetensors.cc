@@ -53,7 +53,10 @@ Refusal TooDeep(const std::vector<int64_t>& shape) {
 
 // What else a file may be that is no safetensors, by its first bytes, and how to make one of it.
 std::string OtherFormat(std::span<const std::byte> bytes) {
-  constexpr std::string_view kSave = "; save the tensors by safetensors.torch.save_file";
+  constexpr std::string_view kSave =
+      "; save the tensors by safetensors.torch.save_file, or let python -m plumbline.dump FILE make a "
+      "dump "
+      "of it";
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kPrefix));
   std::string_view is;
