@@ -61,28 +61,44 @@ int64_t Comparison::ElementsOf(Output output) const {
   return output == Output::kGradWeight ? inputs_.h : 1;
 }
 
-// What one rounding of fp32 costs through 1 - p of the label, an element of that row's part in
-// grad_hidden (times a row of weight) or in grad_weight (times a row of hidden).
-double Comparison::LabelFloor(Output output, size_t row, const RowForward<float>& forward) const {
-  const auto i = static_cast<size_t>(places_.rows[row]);
-  const bool hidden = output == Output::kGradHidden;
+// The root mean square of a row's elements.
+double Comparison::NormOf(const kernel::ConstTensor& matrix, int64_t row) const {
   std::vector<float> operand(static_cast<size_t>(inputs_.h));
-  ReadRow(hidden ? problem_.weight : problem_.hidden, hidden ? inputs_.label[i] : places_.rows[row],
-          operand);
+  ReadRow(matrix, row, operand);
   double square = 0;
   for (const float x : operand) square += static_cast<double>(x) * static_cast<double>(x);
-  const double up = std::abs(inputs_.g[i]) +
-                    std::abs(inputs_.k[i]) * (1 + std::abs(static_cast<double>(forward.entropy)));
-  return kUnitRoundoff * up * (1 + RoughOf(forward).probability / kShare) / inputs_.temperature[i] *
-         std::sqrt(square / static_cast<double>(inputs_.h));
+  return std::sqrt(square / static_cast<double>(inputs_.h));
 }
 
-double Comparison::GradientFloor(Output output, size_t at, const Forwards& forward) const {
-  if (output == Output::kGradHidden) return LabelFloor(output, at, forward[at]) + Flushed(inputs_.v);
+// What one rounding of fp32 costs an element of a row's part in grad_hidden (times rows of weight) or
+// in grad_weight (times a row of hidden): through 1 - p of the label, and through what all columns
+// share of the entropy's derivative, k p (ln p + H), which is that of the largest logit's column or
+// spread over ordinary ones.
+double Comparison::LabelFloor(Output output, size_t row, const Simulated<float>& baseline) const {
+  const auto i = static_cast<size_t>(places_.rows[row]);
+  const RowForward<float>& forward = baseline.forward[row];
+  double of_label = 0, shared = 0;
+  if (output == Output::kGradHidden) {
+    of_label = NormOf(problem_.weight, inputs_.label[i]);
+    shared = std::max(of_label, NormOf(problem_.weight, baseline.top[row]));
+    constexpr int64_t kOrdinary = 4;
+    for (int64_t j = 0; j < std::min(kOrdinary, inputs_.v); ++j) {
+      shared = std::max(shared, NormOf(problem_.weight, j * inputs_.v / kOrdinary % inputs_.v));
+    }
+  } else {
+    of_label = shared = NormOf(problem_.hidden, places_.rows[row]);
+  }
+  const double entropy = std::abs(static_cast<double>(forward.entropy));
+  const double up = std::abs(inputs_.g[i]) * of_label + std::abs(inputs_.k[i]) * (1 + entropy) * shared;
+  return kUnitRoundoff * up * (1 + RoughOf(forward).probability / kShare) / inputs_.temperature[i];
+}
+
+double Comparison::GradientFloor(Output output, size_t at, const Simulated<float>& baseline) const {
+  if (output == Output::kGradHidden) return LabelFloor(output, at, baseline) + Flushed(inputs_.v);
   double square = 0;
   for (size_t r = 0; r < places_.rows.size(); ++r) {
     if (inputs_.label[static_cast<size_t>(places_.rows[r])] != places_.weight_rows[at]) continue;
-    const double floor = LabelFloor(output, r, forward[r]);
+    const double floor = LabelFloor(output, r, baseline);
     square += floor * floor;
   }
   return std::sqrt(square) + Flushed(inputs_.n);
@@ -131,7 +147,8 @@ Comparison::Rough Comparison::RoughOf(const RowForward<float>& forward) const {
 }
 
 Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<ExactValues>& exact,
-                                    const std::vector<Simulated<float>>& simulated) const {
+                                    const std::vector<Simulated<float>>& simulated,
+                                    double rough) const {
   const auto elements = static_cast<size_t>(ElementsOf(output));
   const kernel::ConstTensor tensor = kernel::AsConst(*oracle::Find(results_, output));
   const int64_t row = output == Output::kGradWeight ? places_.weight_rows[at] : places_.rows[at];
@@ -149,14 +166,11 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
       unit.simulated[b].push_back(ValueOf(simulated[b], output, at, j, elements));
     }
   }
-  const Forwards& forward = simulated.front().forward;
   if (!IsGradient(output)) {
-    unit.floor = ForwardFloor(output, forward[at]);
+    unit.floor = ForwardFloor(output, simulated.front().forward[at]);
     return unit;
   }
-  double rough = 0;
-  for (const RowForward<float>& each : forward) rough = std::max(rough, RoughOf(each).probability);
-  unit.floor = GradientFloor(output, at, forward) +
+  unit.floor = GradientFloor(output, at, simulated.front()) +
                kUnitRoundoff * (1 + rough / kShare) * std::sqrt(MeanSquare(unit.exact.front()));
   return unit;
 }
@@ -164,7 +178,7 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
 void Comparison::CompareOutput(Output output, std::string_view part, const std::vector<size_t>& at,
                                const std::vector<ExactValues>& exact,
                                const std::vector<Baseline>& baselines,
-                               const std::vector<Simulated<float>>& simulated,
+                               const std::vector<Simulated<float>>& simulated, double rough,
                                std::vector<OutputErrors>* out) const {
   const kernel::DType dtype = oracle::Find(results_, output)->dtype;
   const auto error = [&](const std::vector<double>& exact_values, const std::vector<double>& values) {
@@ -174,10 +188,12 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
     }
     return std::sqrt(MeanSquare(beyond));
   };
+  if (at.empty()) return;
+  OutputErrors errors;
   Units units;
   units.baseline.resize(simulated.size());
   for (const size_t i : at) {
-    const Unit unit = UnitOf(output, i, exact, simulated);
+    const Unit unit = UnitOf(output, i, exact, simulated, rough);
     double mine = error(unit.exact.front(), unit.got);
     for (const std::vector<double>& set : unit.exact) mine = std::min(mine, error(set, unit.got));
     std::vector<double> theirs;
@@ -187,6 +203,7 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
     const bool finite =
         std::isfinite(mine) && std::ranges::all_of(theirs, [](double e) { return std::isfinite(e); });
     // Where no baseline errs and nothing is lost to rounding, the rigorous bound is 0 as well.
+    errors.dropped += !finite;
     if (!finite || (unit.floor == 0 && std::ranges::all_of(theirs, [](double e) { return e == 0; }))) {
       continue;
     }
@@ -194,8 +211,6 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
     units.floor.push_back(unit.floor);
     for (size_t b = 0; b < theirs.size(); ++b) units.baseline[b].push_back(theirs[b]);
   }
-  if (units.error.empty()) return;
-  OutputErrors errors;
   errors.output = output;
   errors.part = part;
   errors.units = fuzz::Compare(units);
@@ -207,6 +222,10 @@ std::vector<OutputErrors> Comparison::Compare(const std::vector<ExactValues>& ex
                                               const std::vector<Baseline>& baselines,
                                               const std::vector<Simulated<float>>& simulated) const {
   std::vector<OutputErrors> out;
+  double rough = 0;
+  for (const RowForward<float>& row : simulated.front().forward) {
+    rough = std::max(rough, RoughOf(row).probability);
+  }
   for (const Output o : oracle::kOutputs) {
     if (!Compares(o) || exact.front()[o].empty()) continue;
     const bool weight = o == Output::kGradWeight;
@@ -216,8 +235,8 @@ std::vector<OutputErrors> Comparison::Compare(const std::vector<ExactValues>& ex
           weight && std::ranges::find(inputs_.label, places_.weight_rows[i]) != inputs_.label.end();
       (label ? labels : units).push_back(i);
     }
-    CompareOutput(o, weight ? "other columns" : "", units, exact, baselines, simulated, &out);
-    if (weight) CompareOutput(o, "labels", labels, exact, baselines, simulated, &out);
+    CompareOutput(o, weight ? "other columns" : "", units, exact, baselines, simulated, rough, &out);
+    if (weight) CompareOutput(o, "labels", labels, exact, baselines, simulated, rough, &out);
   }
   return out;
 }

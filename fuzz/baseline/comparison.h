@@ -32,6 +32,7 @@ struct OutputErrors {
   oracle::Output output = oracle::Output::kLogprob;
   std::string_view part;  // of grad_weight: "labels" or "other columns"; empty for the others
   HonestUnits units;
+  int64_t dropped = 0;   // units in which the target's, the exact or a baseline's value is no number
   std::string baseline;  // the name of the one that errs most
 };
 
@@ -59,9 +60,9 @@ class Comparison {
     std::vector<std::vector<double>> simulated;  // [baselines]
     double floor = 0;
   };
-  using Forwards = std::vector<RowForward<float>>;
-  double LabelFloor(oracle::Output output, size_t row, const RowForward<float>& forward) const;
-  double GradientFloor(oracle::Output output, size_t at, const Forwards& forward) const;
+  double LabelFloor(oracle::Output output, size_t row, const Simulated<float>& baseline) const;
+  double GradientFloor(oracle::Output output, size_t at, const Simulated<float>& baseline) const;
+  double NormOf(const kernel::ConstTensor& matrix, int64_t row) const;
   double Flushed(int64_t terms) const;
   // In u: of a logarithm, of an exponential, of a probability relative to it.
   struct Rough {
@@ -69,11 +70,12 @@ class Comparison {
   };
   Rough RoughOf(const RowForward<float>& forward) const;
   double ForwardFloor(oracle::Output output, const RowForward<float>& forward) const;
+  // `rough`: the largest RoughOf(…).probability.
   Unit UnitOf(oracle::Output output, size_t at, const std::vector<ExactValues>& exact,
-              const std::vector<Simulated<float>>& simulated) const;
+              const std::vector<Simulated<float>>& simulated, double rough) const;
   void CompareOutput(oracle::Output output, std::string_view part, const std::vector<size_t>& units,
                      const std::vector<ExactValues>& exact, const std::vector<Baseline>& baselines,
-                     const std::vector<Simulated<float>>& simulated,
+                     const std::vector<Simulated<float>>& simulated, double rough,
                      std::vector<OutputErrors>* out) const;
 
   const kernel::Problem& problem_;

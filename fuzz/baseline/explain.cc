@@ -17,10 +17,12 @@ struct Candidate {
   std::string_view what;
   void (*apply)(Shortcuts*);
   bool of_temperature = false;  // does nothing, or the same as another, where T is a power of two
+  bool is_form = false;         // changes no exact value
 };
 
 void StoreIn(DType dtype, Shortcuts* s) { s->logprob = s->entropy = s->lse = dtype; }
 
+// Forms stand last.
 constexpr std::array kCandidates = {
     Candidate{"logits rounded to bf16", [](Shortcuts* s) { s->logits = DType::kBf16; }},
     Candidate{"logits rounded to fp16", [](Shortcuts* s) { s->logits = DType::kF16; }},
@@ -29,6 +31,10 @@ constexpr std::array kCandidates = {
     Candidate{"logits / T rounded to fp16", [](Shortcuts* s) { s->scaled_logits = DType::kF16; }, true},
     Candidate{"log2(e) rounded to bf16", [](Shortcuts* s) { s->log2e = DType::kBf16; }},
     Candidate{"log2(e) rounded to fp16", [](Shortcuts* s) { s->log2e = DType::kF16; }},
+    Candidate{"log2(e) rounded to bf16 in the exponentials",
+              [](Shortcuts* s) { s->exponent = DType::kBf16; }},
+    Candidate{"log2(e) rounded to fp16 in the exponentials",
+              [](Shortcuts* s) { s->exponent = DType::kF16; }},
     Candidate{"T rounded to bf16", [](Shortcuts* s) { s->temperature = DType::kBf16; }, true},
     Candidate{"T rounded to fp16", [](Shortcuts* s) { s->temperature = DType::kF16; }, true},
     Candidate{"outputs stored in bf16", [](Shortcuts* s) { StoreIn(DType::kBf16, s); }},
@@ -37,6 +43,9 @@ constexpr std::array kCandidates = {
     Candidate{"logprob stored in fp16", [](Shortcuts* s) { s->logprob = DType::kF16; }},
     Candidate{"entropy stored in bf16", [](Shortcuts* s) { s->entropy = DType::kBf16; }},
     Candidate{"lse stored in bf16", [](Shortcuts* s) { s->lse = DType::kBf16; }},
+    Candidate{"entropy stored in fp16", [](Shortcuts* s) { s->entropy = DType::kF16; }},
+    Candidate{"lse stored in fp16", [](Shortcuts* s) { s->lse = DType::kF16; }},
+    Candidate{"lse kept in bf16 for backward", [](Shortcuts* s) { s->saved_lse = DType::kBf16; }},
     Candidate{"the softmax sum kept in bf16 for backward", [](Shortcuts* s) { s->sum = DType::kBf16; }},
     Candidate{"probabilities rounded to bf16 before the label's 1 is subtracted",
               [](Shortcuts* s) { s->probabilities = DType::kBf16; }},
@@ -46,6 +55,12 @@ constexpr std::array kCandidates = {
     Candidate{"d_logits rounded to fp16", [](Shortcuts* s) { s->d_logits = DType::kF16; }},
     Candidate{"no gradient from probabilities below 2^-12", [](Shortcuts* s) { s->filter = 0x1p-12; }},
     Candidate{"no gradient from probabilities below 2^-8", [](Shortcuts* s) { s->filter = 0x1p-8; }},
+    Candidate{"logprob formed as x_y - lse (\"plain_logprob\": true declares it)",
+              [](Shortcuts* s) { s->plain_logprob = true; }, false, true},
+    Candidate{"entropy formed as lse - sum p x (\"plain_entropy\": true declares it)",
+              [](Shortcuts* s) { s->plain_entropy = true; }, false, true},
+    Candidate{"entropy formed as -sum p ln p (\"entropy_of_probabilities\": true declares it)",
+              [](Shortcuts* s) { s->entropy_of_probabilities = true; }, false, true},
 };
 
 bool IsPowerOfTwo(double x) {
@@ -88,8 +103,8 @@ class Search {
         fp32_(problem, inputs, places_, options),
         exact_(problem, inputs, places_, options) {}
 
-  // The second tier against exact arithmetic with these shortcuts; empty if it was interrupted.
-  std::vector<OutputErrors> Under(const Shortcuts& shortcuts) {
+  // The second tier against exact arithmetic with these shortcuts; nothing if it was interrupted.
+  std::optional<std::vector<OutputErrors>> Under(const Shortcuts& shortcuts) {
     std::vector<Baseline> baselines = family_.baselines;
     for (Baseline& each : baselines) each.shortcuts = shortcuts;
     Baseline plain;
@@ -99,7 +114,7 @@ class Search {
     sides[2].shortcuts.nudge = -sides[1].shortcuts.nudge;
     const auto truth = exact_.Run(sides);
     const auto simulated = fp32_.Run(baselines);
-    if (truth.empty() || simulated.empty()) return {};
+    if (truth.empty() || simulated.empty()) return std::nullopt;
     std::vector<ExactValues> values;
     for (const Simulated<double>& side : truth) values.push_back(ValuesOf(side));
     return comparison_.Compare(values, baselines, simulated);
@@ -167,6 +182,14 @@ Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
   return fewer;
 }
 
+// True if a row overflows that did not before: it is no row that a shortcut explains.
+bool Overflows(const std::vector<OutputErrors>& left, const std::vector<OutputErrors>& before) {
+  int64_t now = 0, then = 0;
+  for (const OutputErrors& o : left) now += o.dropped;
+  for (const OutputErrors& o : before) then += o.dropped;
+  return now > then;
+}
+
 struct Choice {
   const Candidate* candidate = nullptr;
   std::string_view or_else;
@@ -175,17 +198,21 @@ struct Choice {
 
 // Returns the shortcut that leaves least beside those that are taken; nothing if none leaves half as
 // much or clears an output.
-std::optional<Choice> Choose(Search* search, const Shortcuts& taken, const Rest& before, bool scales) {
+std::optional<Choice> Choose(Search* search, const Shortcuts& taken,
+                             const std::vector<OutputErrors>& before_left, bool scales) {
   Choice best;
   const Candidate* second = nullptr;
   Rest least, next;
   for (const Candidate& candidate : kCandidates) {
+    // A form is asked only where no rounding helps: under an offset its baselines err much.
+    if (candidate.is_form && best.candidate != nullptr && !best.candidate->is_form) break;
     Shortcuts tried = taken;
     candidate.apply(&tried);
     if (tried == taken || (candidate.of_temperature && !scales)) continue;
-    std::vector<OutputErrors> left = search->Under(tried);
-    if (left.empty()) return {};  // interrupted
-    const Rest rest = RestOf(left);
+    std::optional<std::vector<OutputErrors>> left = search->Under(tried);
+    if (!left) return {};  // interrupted
+    if (Overflows(*left, before_left)) continue;
+    const Rest rest = RestOf(*left), before = RestOf(before_left);
     if (rest.suspect > before.suspect ||
         (rest.suspect == before.suspect && rest.size > before.size - std::log(2.0))) {
       continue;
@@ -195,7 +222,7 @@ std::optional<Choice> Choose(Search* search, const Shortcuts& taken, const Rest&
       next = least;
       least = rest;
       best.candidate = &candidate;
-      best.left = std::move(left);
+      best.left = *std::move(left);
     } else if (second == nullptr || rest < next) {
       second = &candidate;
       next = rest;
@@ -223,7 +250,8 @@ Family LastForms(const Family& family) {
 
 Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
                     const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& whole,
-                    const Places& places, const SimulationOptions& options) {
+                    const Places& places, const SimulationOptions& options,
+                    const std::vector<Output>& suspect) {
   const Family family = LastForms(whole);
   const Places fewer = FewerPlaces(places, family, inputs.v);
   SimulationOptions simulation = options;
@@ -232,8 +260,11 @@ Explanation Explain(const kernel::Problem& problem, const kernel::Results& resul
   const bool scales = !std::ranges::all_of(
       fewer.rows, [&](int64_t i) { return IsPowerOfTwo(inputs.temperature[static_cast<size_t>(i)]); });
   Explanation out;
-  const std::vector<OutputErrors> before = search.Under({});
-  out.rows = before.empty() ? 0 : static_cast<int64_t>(fewer.rows.size());
+  const auto without = search.Under({});
+  if (!without) return out;
+  const std::vector<OutputErrors>& before = *without;
+  out.rows = static_cast<int64_t>(fewer.rows.size());
+  out.all_rows = fewer.rows.size() == places.rows.size();
   out.left = before;
   Shortcuts taken;
   std::vector<OutputErrors> left = before;
@@ -241,7 +272,7 @@ Explanation Explain(const kernel::Problem& problem, const kernel::Results& resul
   size_t cleared = 0;  // the members of the set up to the last one that cleared an output
   while (chosen.size() < kMostShortcuts && RestOf(left).suspect > 0) {
     const Rest rest = RestOf(left);
-    std::optional<Choice> choice = Choose(&search, taken, rest, scales);
+    std::optional<Choice> choice = Choose(&search, taken, left, scales);
     if (!choice) break;
     choice->candidate->apply(&taken);
     left = choice->left;
@@ -253,12 +284,10 @@ Explanation Explain(const kernel::Problem& problem, const kernel::Results& resul
     out.or_else.emplace_back(chosen[i].or_else);
     out.left = chosen[i].left;
   }
-  for (const Output o : oracle::kOutputs) {
-    if (SuspectIn(out.left, o)) {
-      out.unexplained.push_back(o);
-    } else if (SuspectIn(before, o)) {
-      out.explains.push_back(o);
-    }
+  for (const Output o : suspect) {
+    // An output of which these rows show nothing is not explained by them.
+    const bool cleared_here = SuspectIn(before, o) && !SuspectIn(out.left, o);
+    (cleared_here ? out.explains : out.unexplained).push_back(o);
   }
   return out;
 }

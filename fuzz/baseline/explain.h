@@ -25,15 +25,17 @@ struct Explanation {
   // empty.
   std::vector<std::string> or_else;
   std::vector<oracle::Output> explains;     // suspect before, clean under the set
-  std::vector<oracle::Output> unexplained;  // suspect under the set
+  std::vector<oracle::Output> unexplained;  // suspect under the set, or not tried
   std::vector<OutputErrors> left;           // the second tier of what is left
-  int64_t rows = 0;                         // on which it was tried
+  int64_t rows = 0;                         // on which it was tried; 0: it was not
+  bool all_rows = true;                     // ... and these are all that were compared
 };
 
 // Tries every shortcut, then sets of at most three, each of which must clear one more output. Fewer
 // rows are simulated where all would take too long.
 Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
                     const oracle::Contract& contract, const oracle::Inputs& inputs,
-                    const Family& family, const Places& places, const SimulationOptions& options);
+                    const Family& family, const Places& places, const SimulationOptions& options,
+                    const std::vector<oracle::Output>& suspect);
 
 }  // namespace plumbline::fuzz

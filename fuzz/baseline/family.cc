@@ -76,18 +76,20 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
     base.operand_bits = std::max(1, -std::ilogb(contract.input_rounding));
   }
   base.d_logits = contract.d_logits.value_or(inputs);
-  const bool scaled = contract.scale == oracle::Scale::kBefore && contract.scale_roundings > 1 &&
-                      !contract.scale_exact_powers;
+  const bool before = contract.scale == oracle::Scale::kBefore;
+  base.exact_powers = contract.scale_exact_powers;
   // A contract whose tile is one column allows one chain over the vocabulary.
   const SumForm widest = contract.tile == 1 && contract.splits == 1 ? SumForm::kChain : SumForm::kLanes;
   for (const Dot& dot : DotsOf(contract)) {
     base.dot = dot;
     base.sum = SumForm::kTiles;
-    base.scaled_first = scaled;
+    base.scaled_first = before && contract.scale_roundings > 1;
+    base.divided_first = false;
     base.label_apart = base.recomputed = base.from_lse = false;
     family.baselines.push_back(base);
     base.sum = widest;
     base.scaled_first = false;
+    base.divided_first = before && contract.scale_roundings >= 1;
     base.label_apart = contract.label_logit_separate;
     base.recomputed = !contract.recompute_same_bits;
     base.from_lse = !base.ratio;

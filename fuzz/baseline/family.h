@@ -24,27 +24,32 @@ enum class SumForm : uint8_t { kTiles, kLanes, kChain };
 struct Shortcuts {
   kernel::DType logits = kernel::DType::kF32;         // z, before it is divided by T
   kernel::DType scaled_logits = kernel::DType::kF32;  // z / T
-  kernel::DType log2e = kernel::DType::kF32;          // the constant log2(e)
+  kernel::DType log2e = kernel::DType::kF32;          // the constant log2(e), in every scaled logit
+  kernel::DType exponent = kernel::DType::kF32;       // the same constant, in the exponentials alone
   kernel::DType temperature = kernel::DType::kF32;
   kernel::DType logprob = kernel::DType::kF32;        // stored, and widened again
   kernel::DType entropy = kernel::DType::kF32;        // likewise
   kernel::DType lse = kernel::DType::kF32;            // likewise
   kernel::DType sum = kernel::DType::kF32;            // s as backward reads it
+  kernel::DType saved_lse = kernel::DType::kF32;      // lse as backward reads it, p = exp(x - lse)
   kernel::DType probabilities = kernel::DType::kF32;  // p, before the 1 of the label is subtracted
   kernel::DType d_logits = kernel::DType::kF32;
   double filter = 0;  // probabilities below it have no gradient, but for the label's
   // Added to each value before it is rounded, logits and outputs absolutely, the others relatively:
   // what lies near a tie is then rounded to its other side. For exact arithmetic alone.
   double nudge = 0;
+  // Forms that change no exact value: a baseline has these beside its contract's.
+  bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
   bool operator==(const Shortcuts&) const = default;
 };
 
 struct Baseline {
   Dot dot;
   SumForm sum = SumForm::kTiles;
-  // Logits are multiplied by log2(e)/T, rounded, before the maximum is subtracted; else the difference
-  // is divided by T.
-  bool scaled_first = false;
+  // Logits are multiplied by log2(e)/T, or divided by T, and rounded before the maximum is subtracted;
+  // else the difference is divided by T.
+  bool scaled_first = false, divided_first = false;
+  bool exact_powers = false;  // ... multiplied only where T is no power of two
   bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
   bool ratio = false;     // p = e / s, else an exponential of ln p
   bool from_lse = false;  // ln p = x - lse, whose rounding all columns share; else -(t + ln s)

@@ -190,8 +190,13 @@ HonestErrors HonestErrorTier::Compare() {
   out.baselines = static_cast<int64_t>(family_.baselines.size());
   if (simulation.grad_hidden) out.hidden_columns = static_cast<int64_t>(places_.hidden_columns.size());
   if (simulation.grad_weight) out.weight_rows = static_cast<int64_t>(places_.weight_rows.size());
-  if (out.AnySuspect()) {
-    out.explanation = Explain(problem_, results_, contract_, inputs_, family_, places_, simulation);
+  std::vector<Output> suspect;
+  for (const Output o : oracle::kOutputs) {
+    if (out.Suspect(o)) suspect.push_back(o);
+  }
+  if (!suspect.empty()) {
+    out.explanation =
+        Explain(problem_, results_, contract_, inputs_, family_, places_, simulation, suspect);
   }
   return out;
 }

@@ -123,6 +123,7 @@ std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<
   const bool backward = options_.grad_hidden || options_.grad_weight;
   std::vector<Real> d(backward ? z.size() : 0);
   out->forward.resize(places_.rows.size());
+  out->top.resize(places_.rows.size());
   oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
     std::vector<Real> memory, apart_memory;
     for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
@@ -137,6 +138,7 @@ std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<
         scalars.label_logit = static_cast<double>(other[static_cast<size_t>(scalars.label)]);
       }
       out->forward[r] = ForwardOf(baseline, row, scalars);
+      out->top[r] = std::ranges::max_element(row) - row.begin();
       if (backward) {
         DLogits(baseline, baseline.recomputed ? other : row, scalars, out->forward[r],
                 std::span(d).subspan(r * v, v));

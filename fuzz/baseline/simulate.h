@@ -36,6 +36,7 @@ struct SimulationOptions {
 template <class Real>
 struct Simulated {
   std::vector<RowForward<Real>> forward;  // [rows]
+  std::vector<int64_t> top;               // [rows]: the column of the largest logit
   std::vector<Real> grad_hidden;          // [rows][hidden_columns]
   std::vector<Real> grad_weight;          // [weight_rows][H]
 };

@@ -19,6 +19,12 @@ Real Round(Real x, kernel::DType dtype) {
   return x;
 }
 
+// x rounded as if it were x + nudge; x itself if the dtype rounds nothing.
+template <class Real>
+Real RoundAbsolutely(Real x, double nudge, kernel::DType dtype) {
+  return dtype == kernel::DType::kF32 ? x : Round(x + static_cast<Real>(nudge), dtype);
+}
+
 // x rounded as if it were x times `nudged`; x itself if the dtype rounds nothing.
 template <class Real>
 Real RoundNudged(Real x, Real nudged, kernel::DType dtype) {
@@ -30,25 +36,34 @@ class Row {
  public:
   Row(const Baseline& baseline, std::span<const Real> z, const RowScalars& row)
       : b_(baseline), z_(z), temperature_(row.temperature) {
+    int exponent = 0;
+    const bool exact = b_.exact_powers && std::frexp(row.temperature, &exponent) == 0.5F;
+    scaled_ = b_.scaled_first && !exact;
     // The product of the two constants is rounded, as is each scaled logit.
-    if (b_.scaled_first) scale_ = static_cast<Real>(kLog2E / static_cast<double>(temperature_));
+    if (scaled_) scale_ = static_cast<Real>(kLog2E / static_cast<double>(temperature_));
+    exponent_ = static_cast<Real>(Round(kLog2E, b_.shortcuts.exponent) / kLog2E);
   }
 
   // A logit as the softmax keeps it.
-  Real Keep(Real z) const { return b_.scaled_first ? z * scale_ : z; }
+  Real Keep(Real z) const { return scaled_ ? z * scale_ : b_.divided_first ? z / temperature_ : z; }
   Real Kept(size_t v) const { return Keep(z_[v]); }
   // The distance from the maximum, in nats, or in bits where logits are scaled first.
   Real Distance(Real m, Real kept) const {
     const Real d = m - kept;
-    return b_.scaled_first ? d : d / temperature_;
+    return scaled_ || b_.divided_first ? d : d / temperature_;
   }
   // In nats.
-  Real Natural(Real x) const { return b_.scaled_first ? x * kLn2 : x; }
+  Real Natural(Real x) const { return scaled_ ? x * kLn2 : x; }
+  // A kept logit in nats, divided by T.
+  Real Scaled(Real kept) const {
+    return scaled_ ? kept * kLn2 : b_.divided_first ? kept : kept / temperature_;
+  }
   // exp(-t) of a distance.
-  Real Exponential(Real t) const { return b_.scaled_first ? std::exp2(-t) : std::exp(-t); }
-  // What the second sum adds beside e: t, or x where the entropy is plain.
-  bool plain() const { return b_.plain_entropy; }
-  Real Scaled(size_t v) const { return b_.scaled_first ? Natural(Kept(v)) : z_[v] / temperature_; }
+  Real Exponential(Real t) const {
+    return scaled_ ? std::exp2(-t * exponent_) : std::exp(-t * exponent_);
+  }
+  // The second sum is of e x in place of e t, and the entropy lse less its quotient.
+  bool plain() const { return b_.plain_entropy || b_.shortcuts.plain_entropy; }
   size_t size() const { return z_.size(); }
 
  private:
@@ -56,7 +71,8 @@ class Row {
   const Baseline& b_;
   std::span<const Real> z_;
   Real temperature_;
-  Real scale_ = 1;
+  bool scaled_ = false;
+  Real scale_ = 1, exponent_ = 1;
 };
 
 template <class Real>
@@ -81,7 +97,7 @@ struct Term {
 template <class Real>
 Term<Real> TermOf(const Row<Real>& row, Real m, size_t v) {
   const Real t = row.Distance(m, row.Kept(v)), e = row.Exponential(t);
-  return {e, e == 0 ? 0 : e * (row.plain() ? row.Scaled(v) : row.Natural(t))};
+  return {e, e == 0 ? 0 : e * (row.plain() ? row.Scaled(row.Kept(v)) : row.Natural(t))};
 }
 
 template <class Real>
@@ -144,10 +160,12 @@ template <class Real>
 Probability<Real> ProbabilityOf(const Baseline& baseline, const Row<Real>& row,
                                 const RowForward<Real>& forward, size_t v) {
   const Real t = row.Distance(forward.shift, row.Kept(v));
-  const Real log = baseline.from_lse ? row.Scaled(v) - forward.lse : -(row.Natural(t) + forward.log_s);
-  if (baseline.ratio) {
-    return {row.Exponential(t) / forward.s, log};
-  }
+  const kernel::DType saved = baseline.shortcuts.saved_lse;
+  const Real log =
+      baseline.from_lse || saved != kernel::DType::kF32
+          ? row.Scaled(row.Kept(v)) - RoundAbsolutely(forward.lse, baseline.shortcuts.nudge, saved)
+          : -(row.Natural(t) + forward.log_s);
+  if (baseline.ratio && saved == kernel::DType::kF32) return {row.Exponential(t) / forward.s, log};
   return {std::exp(log), log};
 }
 
@@ -158,7 +176,7 @@ Real EntropyOfProbabilities(const Baseline& baseline, const Row<Real>& row,
   std::array<Real, kLanes> sum{};
   for (size_t v = 0; v < row.size(); ++v) {
     const Probability<Real> v_ = ProbabilityOf(baseline, row, forward, v);
-    if (v_.p > 0) sum[v % kLanes] += v_.p * (row.plain() ? row.Scaled(v) : v_.log);
+    if (v_.p > 0) sum[v % kLanes] += v_.p * (row.plain() ? row.Scaled(row.Kept(v)) : v_.log);
   }
   Real all = 0;
   for (const Real lane : sum) all += lane;
@@ -192,12 +210,9 @@ std::span<const Real> ShortcutLogits(const Shortcuts& shortcuts, std::span<const
 
 template <class Real>
 void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward) {
-  const auto round = [&](Real* x, kernel::DType dtype) {
-    if (dtype != kernel::DType::kF32) *x = Round(*x + static_cast<Real>(shortcuts.nudge), dtype);
-  };
-  round(&forward->logprob, shortcuts.logprob);
-  round(&forward->entropy, shortcuts.entropy);
-  round(&forward->lse, shortcuts.lse);
+  forward->logprob = RoundAbsolutely(forward->logprob, shortcuts.nudge, shortcuts.logprob);
+  forward->entropy = RoundAbsolutely(forward->entropy, shortcuts.nudge, shortcuts.entropy);
+  forward->lse = RoundAbsolutely(forward->lse, shortcuts.nudge, shortcuts.lse);
 }
 
 template <class Real>
@@ -209,16 +224,17 @@ RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z,
   out.shift = sums.m;
   out.s = sums.s;
   out.log_s = std::log(sums.s);
-  const Real m = baseline.scaled_first ? row.Natural(sums.m) : sums.m / scalars.temperature;
+  const Real m = row.Scaled(sums.m);
   out.lse = m + out.log_s;
   const Real label = scalars.label_logit ? row.Keep(static_cast<Real>(*scalars.label_logit))
                                          : row.Kept(static_cast<size_t>(scalars.label));
-  const Real x = baseline.scaled_first ? row.Natural(label) : label / scalars.temperature;
+  const bool plain = baseline.plain_logprob || baseline.shortcuts.plain_logprob;
   out.logprob =
-      baseline.plain_logprob ? x - out.lse : 0 - (row.Natural(row.Distance(sums.m, label)) + out.log_s);
+      plain ? row.Scaled(label) - out.lse : 0 - (row.Natural(row.Distance(sums.m, label)) + out.log_s);
   const Real mean = sums.q / sums.s;
-  out.entropy = baseline.plain_entropy ? out.lse - mean : out.log_s + mean;
-  if (baseline.entropy_of_probabilities) out.entropy = EntropyOfProbabilities(baseline, row, out);
+  out.entropy = row.plain() ? out.lse - mean : out.log_s + mean;
+  if (baseline.entropy_of_probabilities || baseline.shortcuts.entropy_of_probabilities)
+    out.entropy = EntropyOfProbabilities(baseline, row, out);
   return out;
 }
 

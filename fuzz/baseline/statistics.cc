@@ -17,14 +17,13 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-double HonestUnits::Judged() const {
-  return units < kLeastUnits ? largest : std::max({rms, median, largest});
-}
+double HonestUnits::Judged() const { return TooFew() ? 0 : std::max({rms, median, largest}); }
 
 HonestUnits Compare(const Units& units) {
   const size_t count = units.error.size();
   HonestUnits out;
   out.units = static_cast<int64_t>(count);
+  if (count == 0) return out;
   std::vector<double> scale(count, 0);
   double honest_largest = 0;
   for (size_t k = 0; k < units.baseline.size(); ++k) {

@@ -12,7 +12,8 @@
 //   largest max_i e_i / max_k max_i (e_ki, f_i)
 //
 // A realised error passes through 0, so no unit's own ratio is judged. Above kSuspect the target is
-// suspect; above kNoted that is said. With fewer than kLeastUnits units the largest is judged alone.
+// suspect; above kNoted that is said. Fewer than kLeastUnits units are not judged: one realised error
+// is ten times another in one pair of twelve.
 
 #pragma once
 
@@ -37,7 +38,8 @@ struct HonestUnits {
   int64_t units = 0;
   size_t baseline = 0;  // whose root mean square is the largest
 
-  double Judged() const;  // the largest of the ratios that are judged
+  double Judged() const;  // the largest of the ratios; 0 where there are too few units
+  bool TooFew() const { return units < kLeastUnits; }
   bool Suspect() const { return Judged() > kSuspect; }
   bool Noted() const { return !Suspect() && Judged() > kNoted; }
 
@@ -45,7 +47,7 @@ struct HonestUnits {
   static constexpr int64_t kLeastUnits = 8;
 };
 
-// There is at least one unit and one baseline.
+// There is at least one baseline.
 HonestUnits Compare(const Units& units);
 
 // |got - exact| beyond what rounding the exact value to the dtype may cost: at least 0, or NaN.

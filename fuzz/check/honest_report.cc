@@ -17,6 +17,7 @@ std::string NameOf(const OutputErrors& o) {
 }
 
 std::string Word(const HonestUnits& units) {
+  if (units.TooFew()) return "too few";
   return units.Suspect() ? "suspect" : units.Noted() ? "clean, noted" : "clean";
 }
 
@@ -76,13 +77,15 @@ std::string ExplanationText(const HonestErrors& honest) {
     return Text("no shortcut that is simulated explains it (on %" PRId64 " rows)\n", explanation.rows);
   }
   std::string text = "shortcut: " + ShortcutsOf(explanation) +
-                     Text(": what is left on %" PRId64 " rows, in the same units:", explanation.rows);
+                     Text(": what is left on %" PRId64 " %srows, in the same units:", explanation.rows,
+                          explanation.all_rows ? "" : "of these ");
   for (const OutputErrors& o : explanation.left) {
     text += (text.back() == ':' ? " " : ", ") + NameOf(o) + Text(" %.2g", o.units.Judged());
   }
   text += "\n";
   if (!explanation.unexplained.empty()) {
-    text += "unexplained: " + NamesOf(explanation.unexplained) + "\n";
+    text += "unexplained: " + NamesOf(explanation.unexplained) +
+            (explanation.all_rows ? "" : ", by these rows at least") + "\n";
   }
   return text;
 }
@@ -90,6 +93,7 @@ std::string ExplanationText(const HonestErrors& honest) {
 std::string NotSeen(const HonestErrors& honest) {
   std::string text;
   for (const OutputErrors& o : honest.outputs) {
+    if (o.units.TooFew()) continue;
     text += (text.empty() ? "" : ", ") + NameOf(o) +
             Text(" of %.2g", HonestUnits::kSuspect * o.units.honest);
   }
@@ -113,7 +117,7 @@ Json HonestErrorsJson(const HonestErrors& honest) {
     each["rms"] = o.units.rms;
     each["median"] = o.units.median;
     each["largest"] = o.units.largest;
-    each["verdict"] = o.units.Suspect() ? "suspect" : "clean";
+    each["verdict"] = o.units.TooFew() ? "too few" : o.units.Suspect() ? "suspect" : "clean";
     each["baseline"] = o.baseline;
     json["outputs"].Append(std::move(each));
   }

@@ -129,8 +129,8 @@ std::string NotConfirmed(const std::vector<JudgedOutput>& outputs) {
                        : Text(" (about %.0f min; --arbiter %.0fm asks it)\n", minutes, minutes));
 }
 
-// The first line: the verdict, and its cause in words where one is known.
-std::string Headline(const DumpSample& sample, const DumpReport& report) {
+// The first line without what the second tier alone shows beside a broken bound.
+std::string BoundsHeadline(const DumpSample& sample, const DumpReport& report) {
   const DumpVerdict& verdict = report.verdict;
   std::vector<Output> failing;
   for (const JudgedOutput& o : verdict.outputs) {
@@ -165,6 +165,25 @@ std::string Headline(const DumpSample& sample, const DumpReport& report) {
   for (const Diagnosis& d : report.diagnosis) {
     text += (text.empty() ? head : "   and: ") + d.what + " (" + (rows.empty() ? "" : rows + "; ") +
             "explains " + NamesOf(d.explains) + ")\n";
+  }
+  return text;
+}
+
+// The first line: the verdict, and its cause in words where one is known.
+std::string Headline(const DumpSample& sample, const DumpReport& report) {
+  std::string text = BoundsHeadline(sample, report);
+  std::vector<Output> also;
+  for (const JudgedOutput& o : report.verdict.outputs) {
+    const Output output = o.verdict.output;
+    const bool explained = std::ranges::find(report.verdict.honest.explanation.explains, output) !=
+                           report.verdict.honest.explanation.explains.end();
+    if (o.verdict.fail == 0 && report.verdict.honest.Suspect(output) && !explained) {
+      also.push_back(output);
+    }
+  }
+  const bool broken = report.verdict.wrong + report.verdict.suspect > 0;
+  if (broken && !also.empty()) {
+    text.insert(text.size() - 1, "; and " + NamesOf(also) + ": more than any honest kernel errs");
   }
   return text;
 }

@@ -95,22 +95,23 @@ TEST_F(Check, WhatTheArbiterIsNotAskedIsSaid) {
   EXPECT_THAT(out_, HasSubstr("at 1280 bits: logprob, entropy (about 1 s; --arbiter 1s"));
 }
 
-// A relative error of 12 u at ln 37 breaks no bound of a black box, and is nine times what an honest kernel errs.
+// A relative error of 20 u at ln 37 breaks no bound of a black box, and is 14 times what an honest kernel
+// errs.
 // Fails if that is clean, or wrong, if report or JSON say less, or if rows that are not compared are not
 // named.
 TEST_F(Check, WhatNoHonestKernelErrsIsSuspect) {
-  SafeTensors dump = FlatDump(4, 37, 8);
+  SafeTensors dump = FlatDump(12, 37, 8);
   const float log_v = dump.tensors["entropy"].GetFloat(0);
-  dump.tensors["entropy"].SetFloat(2, log_v * (1 + 3 * 0x1p-22F));
+  dump.tensors["entropy"].SetFloat(2, log_v * (1 + 5 * 0x1p-22F));
   WriteDump(work_ / "d.safetensors", dump);
   EXPECT_EQ(Run("d.safetensors"), 6) << out_;
-  EXPECT_THAT(out_, AllOf(HasSubstr("SUSPECT: entropy by 8.7"), HasSubstr("no bound is broken"),
+  EXPECT_THAT(out_, AllOf(HasSubstr("SUSPECT: entropy by 14."), HasSubstr("no bound is broken"),
                           HasSubstr("could not have seen: errors below"),
                           HasSubstr("verdict=suspect cases=1 judged=1 findings=1 status=6")));
   EXPECT_EQ(Run("d.safetensors --json"), 6);
   const Json json = LastLine();
   const Json& honest = *json.Find("dumps")->as_array()->at(0).Find("honest_errors");
-  EXPECT_EQ(*honest.Find("rows")->as_int(), 4);
+  EXPECT_EQ(*honest.Find("rows")->as_int(), 12);
   ASSERT_EQ(honest.Find("outputs")->as_array()->size(), 3U);
   EXPECT_EQ(*honest.Find("outputs")->as_array()->at(1).Find("verdict")->as_string(), "suspect");
   EXPECT_EQ(*honest.Find("outputs")->as_array()->at(0).Find("verdict")->as_string(), "clean");
