@@ -23,7 +23,7 @@
 namespace plumbline::fuzz::testing {
 
 struct Shape {
-  int64_t n = 32, v = 1500, h = 512;
+  int64_t n = 16, v = 500, h = 128;
   kernel::DType dtype = kernel::DType::kBf16;
   float hidden = 2, weight = 0.05F;  // standard deviations
   float temperature = 1;
