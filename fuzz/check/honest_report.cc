@@ -44,8 +44,12 @@ std::string SuspectHeadline(const HonestErrors& honest) {
     if (!o.units.Suspect()) continue;
     text += (text.empty() ? "SUSPECT: " : ", ") + NameOf(o) + Text(" by %.3g", o.units.Judged());
   }
-  return text +
-         " times what an honest kernel of this contract errs on these rows; no bound is broken\n";
+  text += " times what an honest kernel of this contract errs on these rows; no bound is broken";
+  const Explanation& explanation = honest.explanation;
+  if (!explanation.shortcuts.empty() && !explanation.explains.empty()) {
+    text += "; " + ShortcutsOf(explanation) + " explains " + NamesOf(explanation.explains);
+  }
+  return text + "\n";
 }
 
 std::string HonestErrorsTable(const HonestErrors& honest) {
