@@ -46,6 +46,11 @@ double ValueOf(const Simulated<Real>& from, Output output, size_t unit, size_t e
 template double ValueOf(const Simulated<float>&, Output, size_t, size_t, size_t);
 template double ValueOf(const Simulated<double>&, Output, size_t, size_t, size_t);
 
+bool SuspectIn(const std::vector<OutputErrors>& errors, Output output) {
+  return std::ranges::any_of(
+      errors, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
+}
+
 bool Comparison::Compares(Output output) const {
   if (output == Output::kLoss || !oracle::Find(results_, output)) return false;
   return UnitsOf(output) > 0 && ElementsOf(output) > 0;

@@ -36,6 +36,8 @@ struct OutputErrors {
   std::string baseline;  // the name of the one that errs most
 };
 
+bool SuspectIn(const std::vector<OutputErrors>& errors, oracle::Output output);
+
 // What it refers to must outlive it.
 class Comparison {
  public:

@@ -163,11 +163,6 @@ class Search {
   double logit_error_ = 0;
 };
 
-bool SuspectIn(const std::vector<OutputErrors>& left, Output output) {
-  return std::ranges::any_of(
-      left, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
-}
-
 // Fewer rows where all candidates together would take too long.
 Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
   const double each = static_cast<double>(vocab) * static_cast<double>(family.baselines.size()) *
@@ -176,9 +171,7 @@ Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
   const auto all = static_cast<int64_t>(places.rows.size());
   if (all <= most) return places;
   Places fewer = places;
-  fewer.rows.clear();
-  for (int64_t i = 0; i < most; ++i)
-    fewer.rows.push_back(places.rows[static_cast<size_t>(i * all / most)]);
+  fewer.rows = Spread(places.rows, most);
   fewer.weight_rows.clear();  // they depend on every row
   return fewer;
 }

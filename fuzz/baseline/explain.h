@@ -31,8 +31,9 @@ struct Explanation {
   bool all_rows = true;                     // ... and these are all that were compared
 };
 
-// Tries every shortcut, then sets of at most three, each of which must clear one more output. Fewer
-// rows are simulated where all would take too long.
+// Tries every shortcut, then sets of at most three, the last member of which clears one more output.
+// Fewer rows are simulated where all would take too long; grad_weight, which depends on every row, is
+// not tried then. `suspect`: the outputs to be explained. Returns no rows if it was interrupted.
 Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
                     const oracle::Contract& contract, const oracle::Inputs& inputs,
                     const Family& family, const Places& places, const SimulationOptions& options,

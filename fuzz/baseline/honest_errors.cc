@@ -40,21 +40,9 @@ double CostOfRow(const Family& family, int64_t v, int64_t h) {
   return cost * static_cast<double>(v) * static_cast<double>(h);
 }
 
-// `count` of them, evenly spread, always with the first.
-std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
-  const auto all = static_cast<int64_t>(from.size());
-  if (count >= all) return from;
-  std::vector<int64_t> to;
-  for (int64_t i = 0; i < count; ++i) to.push_back(from[static_cast<size_t>(i * all / count)]);
-  return to;
-}
-
 }  // namespace
 
-bool HonestErrors::Suspect(Output output) const {
-  return std::ranges::any_of(
-      outputs, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
-}
+bool HonestErrors::Suspect(Output output) const { return SuspectIn(outputs, output); }
 
 bool HonestErrors::AnySuspect() const {
   return std::ranges::any_of(outputs, [](const OutputErrors& o) { return o.units.Suspect(); });

@@ -5,16 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-// Vector sets without a fused multiply-add are no faster than the scalar code, and those whose vectors
-// have no size at compile time cannot be members of an array.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#if defined(__clang__)
-#define PLUMBLINE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define PLUMBLINE_UNROLL _Pragma("GCC unroll 64")
-#endif
+#include "oracle/numeric/highway.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fuzz/baseline/product.cc"
 #include "hwy/foreach_target.h"

@@ -37,6 +37,14 @@ void RoundTo(DType dtype, std::span<float> values) {
 
 }  // namespace
 
+std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
+  const auto all = static_cast<int64_t>(from.size());
+  if (count >= all) return from;
+  std::vector<int64_t> to;
+  for (int64_t i = 0; i < count; ++i) to.push_back(from[static_cast<size_t>(i * all / count)]);
+  return to;
+}
+
 void ReadRow(const ConstTensor& matrix, int64_t i, std::span<float> to) {
   if (matrix.stride[1] == 1) {
     const auto* const data = static_cast<const std::byte*>(matrix.data);

@@ -25,6 +25,9 @@ struct Places {
   std::vector<int64_t> weight_rows;     // of grad_weight; empty unless `rows` are all that take part
 };
 
+// Returns `count` of these, evenly spread and always with the first; all if there are no more.
+std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count);
+
 struct SimulationOptions {
   int threads = 1;
   const std::atomic<bool>* interrupt = nullptr;  // may be null
