@@ -27,7 +27,7 @@ namespace plumbline::fuzz {
 
 struct HonestErrorOptions : oracle::SweepOptions {
   uint64_t seed = 1;  // draws rows and columns
-  bool deep = false;  // every row, however long that takes
+  bool deep = false;  // however long that takes, as many rows as 2^26 logits hold
 };
 
 struct HonestErrors {

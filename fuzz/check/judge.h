@@ -25,7 +25,7 @@ struct JudgeDumpOptions : oracle::SweepOptions {
   double arbiter_cost = 5e7;  // in the units of oracle::Arbiter::Cost, for all elements together
   bool honest_errors = true;  // the second tier as well
   uint64_t seed = 1;          // of the second tier
-  bool deep = false;          // every row in it
+  bool deep = false;          // as in HonestErrorOptions
 };
 
 struct JudgedOutput {

@@ -31,7 +31,7 @@ struct CheckOptions {
   std::string contract;  // a named contract, or a description in JSON, whose contract is used instead
   int64_t rows = 64;     // 0: all
   uint64_t seed = 1;
-  bool deep = false;  // compares every row with honest kernels
+  bool deep = false;  // as in HonestErrorOptions
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
   std::chrono::milliseconds timeout{600'000};  // for the target's run

@@ -96,7 +96,7 @@ void AddCheck(CommandLine* line) {
       "rows looked at, or all [64]");
   AddParsed(sub, "--seed", &options->seed, ParseSeed, "picks the rows [1]");
   sub->add_flag("--deep", options->deep,
-                "compare every row with honest kernels, however long that takes");
+                "compare with honest kernels however long that takes, up to 2^26 logits");
   sub->add_option("--threads", options->threads, "of the oracle [2]")->check(CLI::Range(1, 1024));
   AddParsed(sub, "--arbiter", &options->arbiter_time, ParseTime,
             "about how long the arbiter may take over the worst elements [10s]");
