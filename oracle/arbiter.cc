@@ -2,6 +2,7 @@
 
 #include "oracle/arbiter.h"
 
+#include <algorithm>
 #include <bit>
 #include <boost/multiprecision/cpp_bin_float.hpp>
 #include <cmath>
@@ -42,6 +43,21 @@ Real Weight(const Real& t) {
   for (unsigned n = 12; n > 0; --n) e = 1 + e * step / n;
   for (int i = 0; i < kHalvings; ++i) e *= e;
   return e;
+}
+
+// The number of `digits` binary digits, its last no less than 2^least, that is nearest to x; of two the
+// one whose last digit is even.
+Real Nearest(const Real& x, int digits, int least) {
+  if (x == 0) return x;
+  int exponent = 0;
+  frexp(x, &exponent);
+  const int last = std::max(exponent - digits, least);
+  const Real units = ldexp(x, -last);
+  Real whole = floor(units);
+  const Real rest = units - whole;
+  const bool odd = whole - 2 * floor(ldexp(whole, -1)) != 0;
+  if (rest > 0.5 || (rest == 0.5 && odd)) whole += 1;
+  return ldexp(whole, last);
 }
 
 // The units of Arbiter::Cost, 0.2 us each. In this order: a product of two inputs added to a logit, a
@@ -143,6 +159,21 @@ class Sum {
   bool nan_ = false, plus_ = false, minus_ = false;
 };
 
+Extended Stored(const Extended& x, const std::optional<DType>& dtype) {
+  if (!dtype || x.kind != Class::kFinite) return x;
+  const bool half = *dtype == DType::kF16, single = *dtype == DType::kF32;
+  const Real value = Nearest(x.value, half ? 11 : single ? 24 : 8, half ? -24 : single ? -149 : -133);
+  if (abs(value) < (half ? Real(65536) : ldexp(Real(1), 128))) return {Class::kFinite, value};
+  return {value > 0 ? Class::kPlusInf : Class::kMinusInf, 0};
+}
+
+double Upstream(double x, const std::optional<DType>& dtype) {
+  if (!dtype || !std::isfinite(x)) return x;
+  const Extended rounded = Stored({Class::kFinite, x}, dtype);
+  if (rounded.kind == Class::kFinite) return static_cast<double>(rounded.value);
+  return std::copysign(std::numeric_limits<double>::infinity(), x);
+}
+
 ArbiterValue Report(const Extended& x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (x.kind == Class::kNaN) return {x.kind, std::numeric_limits<double>::quiet_NaN(), 0, "nan"};
@@ -167,12 +198,17 @@ struct Row {
 
 struct Arbiter::State {
   Problem problem;
+  RoundedSteps steps;
   int64_t counted = 0;  // rows that are not ignored
   std::unordered_map<int64_t, Row> rows;
 
   double Temperature(int64_t i) const { return FloatOr(problem.temperature, i, 1); }
-  double UpstreamLogprob(int64_t i) const { return FloatOr(problem.grad_logprob, i, 0); }
-  double UpstreamEntropy(int64_t i) const { return FloatOr(problem.grad_entropy, i, 0); }
+  double UpstreamLogprob(int64_t i) const {
+    return Upstream(FloatOr(problem.grad_logprob, i, 0), steps.upstream_logprob);
+  }
+  double UpstreamEntropy(int64_t i) const {
+    return Upstream(FloatOr(problem.grad_entropy, i, 0), steps.upstream_entropy);
+  }
   bool LeftOut(int64_t i) const { return UpstreamLogprob(i) == 0 && UpstreamEntropy(i) == 0; }
 
   RowKind Kind(int64_t i) const {
@@ -202,11 +238,12 @@ struct Arbiter::State {
       for (int64_t d = 0; d < size; ++d) {
         z.AddProduct(FloatAt(problem.hidden, i, d), FloatAt(problem.weight, v, d));
       }
-      x.push_back(z.Result());
+      x.push_back(Stored(z.Result(), steps.logits));
       Extended& last = x.back();
-      if (last.kind == Class::kFinite) {
-        last.value /= temperature;
-        if (largest == nullptr || last.value > *largest) largest = &last.value;
+      if (last.kind == Class::kFinite) last.value /= temperature;
+      last = Stored(last, steps.scaled_logits);
+      if (last.kind == Class::kFinite && (largest == nullptr || last.value > *largest)) {
+        largest = &last.value;
       }
       row.nan = row.nan || last.kind == Class::kNaN || last.kind == Class::kPlusInf;
     }
@@ -308,8 +345,10 @@ struct Arbiter::State {
   }
 };
 
-Arbiter::Arbiter(const Problem& problem) : state_(std::make_unique<State>()) {
+Arbiter::Arbiter(const Problem& problem, const RoundedSteps& steps)
+    : state_(std::make_unique<State>()) {
   state_->problem = problem;
+  state_->steps = steps;
   for (int64_t i = 0; i < problem.rows(); ++i) {
     state_->counted += state_->Kind(i) != RowKind::kIgnored;
   }

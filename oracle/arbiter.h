@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernel/problem.h"
@@ -31,12 +32,19 @@ struct ArbiterValue {
   std::string digits;  // 40 significant decimal digits, or "nan", "inf", "-inf"
 };
 
+// The dtypes that numbers are rounded to, to nearest even, before anything is made of them: logits z,
+// then z/T, and the upstream gradients. Absent: they are exact. What rounds to infinity is infinite.
+struct RoundedSteps {
+  std::optional<kernel::DType> logits, scaled_logits;
+  std::optional<kernel::DType> upstream_logprob, upstream_entropy;
+};
+
 class Arbiter {
  public:
   // Keeps a view of the problem, which must be in host memory, outlive the arbiter and have passed the
   // operator's argument checks. Reads all labels. Caches each row that it was asked about: about 200
   // bytes a logit. Not thread-safe.
-  explicit Arbiter(const kernel::Problem& problem);
+  explicit Arbiter(const kernel::Problem& problem, const RoundedSteps& steps = {});
   ~Arbiter();
   Arbiter(const Arbiter&) = delete;
   Arbiter& operator=(const Arbiter&) = delete;

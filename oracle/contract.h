@@ -12,11 +12,13 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "kernel/dtype.h"
 #include "oracle/convention.h"
+#include "oracle/output.h"
 
 namespace plumbline::oracle {
 
@@ -35,6 +37,31 @@ enum class Scale : uint8_t { kBefore, kAfter };  // 1/T before or after the shif
 enum class Shift : uint8_t { kExactMax, kFusedStored, kOther };
 enum class Probability : uint8_t { kRatio, kExpOfLse };  // e/s, or exp(x - lse)
 
+// The dtype that numbers of one step are stored in: fp32 where nothing is said, 16 bits, or that of
+// hidden.
+class StepDType {
+ public:
+  constexpr StepDType() = default;
+  constexpr StepDType(kernel::DType dtype) : dtype_(dtype) {}
+  static constexpr StepDType OfHidden() {
+    StepDType step;
+    step.of_hidden_ = true;
+    return step;
+  }
+  // Nothing where it is fp32.
+  constexpr std::optional<kernel::DType> For(kernel::DType hidden) const {
+    const kernel::DType dtype = of_hidden_ ? hidden : dtype_;
+    return dtype == kernel::DType::kF32 ? std::nullopt : std::optional(dtype);
+  }
+  // Whether it is 16 bits for some hidden.
+  constexpr bool Narrow() const { return of_hidden_ || dtype_ != kernel::DType::kF32; }
+  bool operator==(const StepDType&) const = default;
+
+ private:
+  kernel::DType dtype_ = kernel::DType::kF32;
+  bool of_hidden_ = false;
+};
+
 // The largest error or number of roundings, in u, for which the bounds are derived: up to 2^-12 the
 // exponent of a weight that has not underflowed is off by less than 0.1 (ERROR-BUDGET.md, "Large
 // constants").
@@ -49,10 +76,16 @@ struct Contract {
   int block = 16;             // kTensorCore: products aligned together
   int extra_bits = 2;         // kTensorCore: alignment bits kept below the 23 of fp32
   int split = 1;              // partial dot products added in fp32
+  StepDType partials;         // of these sums, as they are stored and added
   int input_planes = 1;       // bf16 planes that an fp32 operand is split into, 1 (none) or 3: six
                               // products, the small ones first, through one accumulator
   double input_rounding = 0;  // relative rounding of each operand on its way in, e.g. 2^-11 for TF32
   Flush flush = Flush::kNone;
+
+  // Logits that are stored in 16 bits: z, and x = z/T, each rounded to nearest even. The exact result
+  // is then that of the rounded logits (oracle/STORED-STEPS.md). With scaled_logits in 16
+  // bits the scale is kBefore, whatever is said.
+  StepDType logits, scaled_logits;
 
   // Softmax.
   Scale scale = Scale::kBefore;
@@ -77,6 +110,7 @@ struct Contract {
   // Where rescales is absent and this is not 0: the most rescales are min(V - 1, max(this, tiles)). A
   // short vocabulary may be rescaled a column at a time, a long one a tile at a time.
   int64_t column_rescales = 0;
+  StepDType softmax_sum;             // of s, before its logarithm is taken or anything is divided by it
   bool label_logit_separate = true;  // the label's logit is a dot product apart from the one summed
   bool plain_logprob = false;        // x_y - lse instead of (x_y - m) - ln s
   bool plain_entropy = false;        // lse - sum p x instead of ln s + sum p t
@@ -87,6 +121,13 @@ struct Contract {
   // autograd of log_softmax and of -sum p ln p forms them. Such a kernel has entropy_of_probabilities
   // without plain_entropy, recompute_same_bits and kExpOfLse, whatever is said of these.
   bool log_softmax_backward = false;
+  // Log-probabilities are rounded to it and kept: logprob and loss are made of these, and backward's
+  // probabilities are their exponentials. It stands for recompute_same_bits and kExpOfLse.
+  StepDType log_probs;
+  // Probabilities are rounded to it: in backward before the label's 1 is subtracted, and in forward's
+  // entropy_of_probabilities, with the terms p ln p. With log_softmax_backward so are the operations
+  // that form G.
+  StepDType probabilities;
 
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw
@@ -95,6 +136,15 @@ struct Contract {
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
   int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst
   int64_t row_chunk = 0;    // rows a chunk where accumulator is not fp32; 0: 1, the worst
+  double filter = 0;  // a d_logit may be dropped where |[v = y] - p| as computed is below it; at most 1
+
+  // Upstream gradients of logprob (or the loss) and of the entropy are rounded to it, to nearest even,
+  // before anything is made of them, as a framework does whose outputs have that dtype. The exact
+  // result is then that of the rounded ones.
+  StepDType upstream_logprob, upstream_entropy;
+
+  // The dtype that an output is rounded to before it is written, by Output; fp32: that of its tensor.
+  std::array<StepDType, kOutputs.size()> outputs;
 
   // What is no arithmetic: conventions and signs. A black box promises neither.
   Promises promises;

@@ -30,6 +30,8 @@ enum class OracleDefect : uint8_t {
   kShortChain,              // the additions of a long chain beside an exact maximum
   kProbabilitiesAddUp,      // the errors of p in -sum p ln p that are common to all p
   kGradientSumIsExact,      // the errors of sum G, which log_softmax's backward subtracts p times
+  kNoTies,                  // a logit in 16 bits that lies on the other side of a tie
+  kOutputsAsTheyAre,        // the rounding of an output to the dtype declared for it
   kCertificateTooWide,  // forgets nothing: the certificate is granted up to 2^(q + 25), not 2^(q + 24)
   // A bound that is too wide.
   kDoubledLogprob,

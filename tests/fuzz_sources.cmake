@@ -9,8 +9,9 @@ set(fuzz_test_sources
   fuzz/base/nearest_test.cc
   fuzz/base/philox_test.cc
   fuzz/base/units_test.cc
-  fuzz/baseline/honest_errors_test.cc
+  fuzz/baseline/gtest_matcher_test.cc
   fuzz/baseline/product_test.cc
+  fuzz/baseline/small_cases_test.cc
   fuzz/baseline/statistics_test.cc
   fuzz/builtin/host_hopper_test.cc
   fuzz/builtin/mutant_hooks_test.cc
@@ -54,8 +55,10 @@ set(fuzz_test_sources
   fuzz/cli/one_cause_test.cc
   fuzz/cli/report_text_test.cc
   fuzz/cli/usage_test.cc
+  fuzz/consistency/consistency_test.cc
   fuzz/examine/conventions_test.cc
   fuzz/examine/examination_test.cc
+  fuzz/examine/magnitude_test.cc
   fuzz/examine/output_bits_test.cc
   fuzz/fuzzers/fuzzers_test.cc
   fuzz/gpu/probe/probe_test.cc
@@ -63,6 +66,7 @@ set(fuzz_test_sources
   fuzz/hostile/files_test.cc
   fuzz/hostile/folders_test.cc
   fuzz/hostile/plugins_test.cc
+  fuzz/infer/infer_test.cc
   fuzz/problem/narrow_test.cc
   fuzz/problem/owned_problem_test.cc
   fuzz/properties/properties_test.cc
@@ -91,9 +95,11 @@ set(fuzz_test_sources
   fuzz/recipe/regimes_test.cc
   fuzz/recipe/steps_test.cc
   fuzz/support/program.cc
+  fuzz/target/contract_words_test.cc
   fuzz/target/contracts_test.cc
   fuzz/target/description_test.cc
   fuzz/target/device_heap_test.cc
+  fuzz/target/failure_word_test.cc
   fuzz/target/target_test.cc
   fuzz/target/views_test.cc
   fuzz/target/why_skipped_test.cc

@@ -11,26 +11,37 @@ if(Python3_FOUND)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
-          store/adapters store/carry store/check_dump store/honest store/limited store/machine_code store/planted_triton
-          store/record store/search store/trees store/triton_rate)
+          store/adapters store/carry store/check_dump store/false_alarms store/honest store/inference store/limited
+          store/machine_code store/old_bugs store/planted_triton store/public_kernels store/record store/search
+          store/tail store/trees store/triton_rate)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)
     set_tests_properties(bench_${name}_test PROPERTIES LABELS harness TIMEOUT 300 COST 10
       ENVIRONMENT "PLUMBLINE_KERNEL_ARCHIVE=$<TARGET_FILE:plumbline_kernel>")
   endforeach()
+  set_tests_properties(bench_store_old_bugs_test PROPERTIES LABELS "harness;slow")
+  add_test(NAME blind_mutants_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/blind_mutants/measure_test.py)
+  set_tests_properties(blind_mutants_test PROPERTIES LABELS harness TIMEOUT 300 COST 10)
   add_test(NAME setup_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/setup_test.py)
   # Targets in Python: the package as it lies in the build, in an interpreter that has what the test needs.
   if(TARGET plumbline_worker)
     # The packages that each cannot do without.
     set(packages_worker numpy)
+    set(packages_unexplained numpy)
     set(packages_api numpy)
     set(packages_dump numpy)
+    set(packages_real_dump numpy)
+    set(packages_rollout numpy)
+    set(packages_shards numpy)
     set(packages_repro numpy mpmath)
     set(packages_pytest_plugin numpy pytest)
     set(packages_pages numpy)
     set(packages_wheel numpy)
-    foreach(name worker api dump repro pytest_plugin package pages wheel)
+    set(packages_capture torch numpy)
+    set(packages_capture_page torch numpy)
+    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards repro pytest_plugin package pages
+            wheel)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
@@ -40,17 +51,20 @@ if(Python3_FOUND)
     set(packages_triton torch triton liger_kernel)
     set(packages_adapters torch triton numpy)
     set(packages_device torch numpy)
-    foreach(name torch triton adapters device)
+    foreach(name torch triton adapters device capture capture_page)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
     endforeach()
-    foreach(name worker api dump repro pytest_plugin package pages wheel torch triton adapters device)
+    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards repro pytest_plugin package pages wheel
+            torch triton
+            adapters device capture capture_page)
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     endforeach()
     set_tests_properties(python_triton_test PROPERTIES LABELS "slow;torch")
     set_tests_properties(python_wheel_test PROPERTIES LABELS slow TIMEOUT 3600)  # it builds one
+    set_tests_properties(python_unexplained_test PROPERTIES LABELS "harness;slow")
   endif()
   # Every option of the program is in a page for its users.
   add_test(NAME options_test

@@ -4,11 +4,17 @@
   record          stores what a plumb command says
   campaign        runs a long campaign in pieces and stores it at its end
   honest          runs campaigns of the foreign kernels and stores one result
+  false-alarms    how often the second tier suspects an honest kernel
   limited         runs campaigns within declared capabilities and stores the shares judged
   adapters        runs campaigns on public kernels in Python and stores the shares judged
+  public-kernels  hunts public kernels on a GPU: limits, shortcuts, findings with a script each
+  old-bugs        hunts known defects of public kernels at the releases that had them
   split           where the time of a campaign goes
   planted-triton  hunts each planted defect of the Triton targets, cold
+  inference       what the inference of shortcuts names of mutants, and of kernels with a shortcut and a bug
   triton-rate     how fast a Triton target is judged, and what compiling and shrinking take
+  production-sight  judges roundings at production size on a GPU
+  sight           what plumb check sees of defects at production size
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
   carry           carries speed results over to a tree with the same machine code
@@ -26,8 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "limited", "adapters", "split", "planted-triton", "triton-rate",
-            "check_dump", "search", "carry", "trees", "machine_code")
+COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "old-bugs", "split",
+            "planted-triton", "inference", "triton-rate", "production-sight", "sight", "check_dump", "search", "carry",
+            "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:

@@ -57,6 +57,18 @@ ADAPTERS = {
     "verl, Triton kernel": Adapter("verl_on_cpu:linear_cross_entropy", ("torch", "triton", "verl"), True),
     "verl, Triton kernel by name": Adapter("verl.utils.kernel.linear_cross_entropy:linear_cross_entropy",
                                            ("torch", "triton", "verl"), True),
+    "Liger, scaled": Adapter(
+        "liger_kernel.ops.fused_linear_scaled_cross_entropy:LigerFusedLinearScaledCrossEntropyFunction.apply",
+        ("torch", "liger_kernel")),
+    "TRL, chunked log-probs": Adapter("trl_functions:chunked_log_prob", ("torch", "trl", "transformers")),
+    "unsloth, fused loss": Adapter("unsloth_functions:fused_ce", ("torch", "unsloth_zoo", "unsloth")),
+    "flash-linear-attention": Adapter("fla_functions:loss", ("torch", "triton", "fla-core"), True),
+    "quack, chunked": Adapter("quack.linear_cross_entropy:chunked_linear_cross_entropy", ("torch", "quack-kernels")),
+    "quack, scaled exponentials": Adapter("quack.linear_cross_entropy:scaled_exp_linear_cross_entropy",
+                                          ("torch", "quack-kernels")),
+    "Megatron": Adapter("megatron.core.fusions.fused_linear_cross_entropy:fused_linear_cross_entropy",
+                        ("torch", "megatron-core")),
+    "unsloth, log-probs": Adapter("unsloth_functions:log_probs", ("torch", "unsloth_zoo", "unsloth"), compiled=True),
     "PyTorch, compiled": Adapter("pytorch_functions:compiled", ("torch",), compiled=True),
     "CCE, torch_compile": Adapter("cce_functions:torch_compile", ("torch", "cut_cross_entropy"), compiled=True),
 }

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store honest CASES [--jobs N]
+"""usage: python3 bench/store honest CASES [--narrow] [--jobs N]
 
 Runs campaigns of CASES cases in all on the foreign kernels (tests/fuzz/honest/), seed 1, from the release build: equal
 parts, but a third of one for kernels that compute a tensor core bit by bit, which take three times as long. It stores
 one result, bench/results/honest-kernels.json: of each kernel its verdict, cases, judged cases, findings, signatures of
 findings, and the largest error over bound of each output.
 
-Interrupt it (status 5) and call it again to go on: each kernel has a folder in build/campaigns/honest-CASES/, with its
-summary once it is through. It is refused where files that count are no longer those that it began with.
+  --narrow  those that round a step to 16 bits, as the keys of a contract that they declare allow at most
+            (kernels_narrow.cc), and stores narrow-kernels.json; without it the others (kernels.cc)
+
+Interrupt it (status 5) and call it again to go on: each kernel has a folder in build/campaigns/honest-CASES/ or
+narrow-CASES/, with its summary once it is through. It is refused where files that count are no longer those that it began
+with.
 
 Exit status: 0 no finding, 1 findings or suspect ones (stored too), 5 interrupted, 2 usage or another tree, else that of plumb.
 """
@@ -29,13 +33,13 @@ ABOUT = (*trees.PLUMB, "honest")
 BIT_BY_BIT = ("ampere", "ampere-split", "tf32", "planes", "silent-volta")
 
 
-def kernels() -> list[str]:
-    """Their names, as kernels.cc has them; Refused where there is none."""
+def kernels(file: str) -> list[str]:
+    """Their names, as the file has them; Refused where there is none."""
     with refusing("no kernels"):
-        text = (ROOT / "tests/fuzz/honest/kernels.cc").read_text(encoding="utf-8")
+        text = (ROOT / "tests/fuzz/honest" / file).read_text(encoding="utf-8")
     names = re.findall(r'Kernel\{\.name = "([a-z0-9-]+)"', text)
     if not names:
-        raise Refused("tests/fuzz/honest/kernels.cc names no kernel")
+        raise Refused(f"tests/fuzz/honest/{file} names no kernel")
     return names
 
 
@@ -89,19 +93,22 @@ def begin(out: Path) -> None:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/store honest")
     parser.add_argument("cases", type=int)
+    parser.add_argument("--narrow", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(words)
-    names = kernels()
+    names = kernels("kernels_narrow.cc" if given.narrow else "kernels.cc")
     if given.cases < len(names) or given.jobs < 1:
         parser.error(f"{given.cases} cases, {given.jobs} jobs: at least {len(names)} and 1 are needed")
     program = builds.release(ROOT, "plumb", "honest_plugins")
-    out = ROOT / f"build/campaigns/honest-{given.cases}"
+    kind = "narrow" if given.narrow else "honest"
+    out = ROOT / f"build/campaigns/{kind}-{given.cases}"
     begin(out)
     about = trees.committed_keys(ROOT, ABOUT)
     with refusing("nothing stored", 3):
         machine = plumb.machine(program)
     runs = [campaign(name, cases, out / name, given.jobs) for name, cases in share(given.cases, names).items()]
-    stored.write(ROOT / "bench/results/honest-kernels.json", f"python3 bench/store honest {given.cases}", about, machine,
+    command = f"python3 bench/store honest {given.cases}" + (" --narrow" if given.narrow else "")
+    stored.write(ROOT / f"bench/results/{kind}-kernels.json", command, about, machine,
                  cases=sum(each["cases"] for each in runs), judged=sum(each["judged"] for each in runs),
                  findings=sum(each["findings"] for each in runs), runs=runs)
     return int(any(each["verdict"] != "clean" for each in runs))

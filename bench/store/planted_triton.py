@@ -27,14 +27,11 @@ tree; 3 what plumb says is no result; 4 the target does not load.
 """
 
 import argparse
-import ast
-import hashlib
 import json
 import math
 import os
 import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -43,60 +40,27 @@ from typing import Any
 
 from report.command_line import Refused, load, refusing
 
-from store import builds, plumb, stored, trees
+from store import python_targets, stored, trees
+from store.python_targets import TARGETS
 from store.record import COMPLETE, interrupted_with_plumb, said_by
 
 ROOT = trees.ROOT
 PLUMB = ROOT / "build/release/fuzz/plumb"
-TARGETS = ROOT / "tests/fuzz/python/targets"
 FILES = ("planted_triton.py", "planted_triton_kernels.py")
 RIGHT = "right"
 MOST_A_CAUSE, MOST_MEDIAN, MOST_P90 = 1.2, 60.0, 300.0
-# What PYTHON says of itself.
-ASK = """
-import json, numpy, platform, torch, triton
-gpu = torch.cuda.is_available()
-print(json.dumps({"device": torch.cuda.get_device_name() if gpu else "", "python": platform.python_version(),
-                  "torch": torch.__version__, "triton": triton.__version__, "numpy": numpy.__version__}))
-"""
-
-
 def planted() -> list[str]:
     """The names of the defects: the keys of PLANTED in planted_triton.py; Refused where there are none."""
     with refusing("no defects", 2):
-        tree = ast.parse((TARGETS / FILES[0]).read_text(encoding="utf-8"))
-        found = [ast.literal_eval(node.value) for node in tree.body
-                 if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PLANTED"]
-        names = [str(name) for name in found[0]]
+        names = [str(name) for name in python_targets.planted_in(TARGETS / FILES[0])]
     if not names:
         raise Refused(f"{TARGETS / FILES[0]} plants no defect")
     return names
 
 
-def platform_of(python: str) -> dict[str, str]:
-    """Versions and the device of an interpreter; Refused where it lacks torch or triton."""
-    asked = subprocess.run([python, "-c", ASK], capture_output=True, text=True, check=False)
-    if asked.returncode:
-        why = (asked.stderr.strip().splitlines() or ["no word"])[-1]
-        raise Refused(f"{python}: {why}", 4)
-    with refusing(f"{python}", 4):
-        said = stored.last_object(asked.stdout)
-        return said | {"device": said["device"] or "CPU, Triton's interpreter"}
-
-
 def target_key() -> str:
     """What the targets' files are, as the keys of rooms say it."""
-    digest = hashlib.sha256()
-    for name in FILES:
-        digest.update((TARGETS / name).read_bytes())
-    return trees.MARK + digest.hexdigest()[:12]
-
-
-def keys_of(path: Path) -> dict[str, str]:
-    """The keys of plumb's rooms that a file of `python3 bench/store trees` holds; Refused where one is missing."""
-    with refusing(f"{path}"):
-        found = dict(line.split() for line in path.read_text(encoding="utf-8").splitlines())
-        return {room: found[room] for room in trees.PLUMB}
+    return python_targets.key_of(FILES)
 
 
 def record_of(name: str, said: dict[str, Any], wall: float) -> dict[str, Any]:
@@ -174,24 +138,12 @@ def held(over_all: dict[str, Any], right: dict[str, Any]) -> bool:
             and all(value is not None and value <= most for value, most in times))
 
 
-def begin(out: Path, about: dict[str, str]) -> None:
-    """Makes the folder of the campaigns; Refused where it was begun with other files."""
-    begun_with = out / "trees.json"
-    if begun_with.exists():
-        with refusing(f"{begun_with}"):
-            if load(begun_with) != about:
-                raise Refused(f"{out} was begun with other files; finish it there or remove it")
-    out.mkdir(parents=True, exist_ok=True)
-    begun_with.write_text(json.dumps(about) + "\n", encoding="utf-8")
-
-
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/store planted-triton")
-    parser.add_argument("--python", required=True, help="an interpreter with torch and triton")
+    python_targets.add_options(parser)
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="prints this campaign and stores nothing")
-    parser.add_argument("--as-built", type=Path, metavar="KEYS", help="takes the programs as they are built")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "bench/results/planted-triton.json")
     given = parser.parse_args(words)
@@ -200,28 +152,19 @@ def main(words: list[str]) -> int:
         parser.error(f"--only {given.only}: there are {', '.join(names)}")
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: it is at least 1")
-    given.python = shutil.which(given.python) or given.python
-    program = builds.release(ROOT, *(() if given.as_built else ("plumb", "plumbline_worker")))
-    about = keys_of(given.as_built) if given.as_built else trees.committed_keys(ROOT)
-    with refusing("nothing stored", 4):
-        on = platform_of(given.python)
-    interpreted = on["device"].startswith("CPU")
-    os.environ.pop("TRITON_INTERPRET", None)
-    os.environ |= {"TRITON_INTERPRET": "1"} if interpreted else {}
-    with refusing("nothing stored", 3):
-        machine = plumb.machine(program)
+    _, about, machine = python_targets.start(given)
     about |= {"planted_triton": target_key()}
     if given.only:
         with tempfile.TemporaryDirectory() as folder, interrupted_with_plumb():
             print(json.dumps(campaign(given.only, given, Path(folder)), indent=1))
         return 0
     out = ROOT / f"build/campaigns/planted-triton-{given.budget}-{given.seed}"
-    begin(out, about | on | {"at_once": str(given.at_once)})
+    python_targets.begin(out, about, machine, given.at_once)
     with interrupted_with_plumb(), ThreadPoolExecutor(given.at_once) as pool:
         runs = list(pool.map(lambda name: campaign(name, given, out), names))
     *defects, right = runs
     over_all = figures(defects)
     command = f"python3 bench/store planted-triton --python PYTHON --budget {given.budget} --seed {given.seed}"
-    stored.write(given.out, command, about, machine | on, at_once=given.at_once, figures=over_all, right=right, defects=defects)
+    stored.write(given.out, command, about, machine, at_once=given.at_once, figures=over_all, right=right, defects=defects)
     print(json.dumps(over_all), flush=True)
     return int(not held(over_all, right))

@@ -30,6 +30,7 @@ from store import builds, plumb, stored, trees
 
 ROOT = trees.ROOT
 COMPLETE = (0, 1, 6)  # plumb's statuses of what came to its end: clean, findings, suspect
+INTERRUPTED = 5  # plumb's status: what it says is of what ran
 
 
 @contextlib.contextmanager

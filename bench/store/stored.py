@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from report.command_line import Refused, load, refusing
+
 
 def has_records(value: Any) -> bool:
     """Whether a list of objects lies in `value`, at any depth."""
@@ -89,3 +91,14 @@ def last_object(text: str) -> dict[str, Any]:
 def write(path: Path, command: str, about: dict[str, str], machine: dict[str, str], **found: Any) -> None:
     """Stores what a command found: the command, the date, the keys of the rooms it is about, and the machine."""
     put(path, {"command": command, "date": today(), "trees": about, "machine": machine, **found})
+
+
+def begin(out: Path, about: dict[str, str]) -> None:
+    """Makes the folder of a resumable command; Refused where it was begun with other files."""
+    begun_with = out / "trees.json"
+    if begun_with.exists():
+        with refusing(f"{begun_with}"):
+            if load(begun_with) != about:
+                raise Refused(f"{out} was begun with other files; finish it there or remove it")
+    out.mkdir(parents=True, exist_ok=True)
+    begun_with.write_text(json.dumps(about) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, tests, honest, python, corpus,
-cmake
+"""usage: python3 bench/store trees [ROOM…]     rooms: kernel, oracle, fuzz, second_tier, tests, honest, false_alarms,
+python, corpus, cmake
 
 Keys of what a stored result is about: a hash of the files that count, room by room.
 
@@ -23,6 +23,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from report.command_line import refusing
+
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "v2-"
 SOURCES = re.compile(r".*\.(c|cc|cpp|cu|cuh|h|cmake)|(.*/)?(CMakeLists|table)\.txt")
@@ -32,15 +34,20 @@ ROOMS = {
     "kernel": (["kernel"], SOURCES, None),
     "oracle": (["oracle"], SOURCES, None),
     "fuzz": (["fuzz"], SOURCES, re.compile(r"fuzz/examples/.*")),
+    # What the second tier is made of, and all that it includes of fuzz/.
+    "second_tier": (["fuzz/base", "fuzz/baseline", "fuzz/builtin", "fuzz/problem", "fuzz/target", "fuzz/target_abi.h"],
+                    SOURCES, None),
     # What the programs of the GPU acceptance are built from. The others: the host operator's tests, same_bits, the
     # tests of the benchmarks, of the tree's structure and of the installed package, and the mutants of oracle and
     # harness.
     "tests": (["tests"], SOURCES, re.compile(
-        r"tests/kernel/[^/]*_test\.cc|tests/(bench|compatibility|consumer|same_bits|structure)/.*"
-        r"|tests/(fuzz|oracle)/mutants\.cmake|tests/fuzz/honest/.*")),
+        r"tests/kernel/[^/]*_test\.cc|tests/(bench|blind_mutants|compatibility|consumer|same_bits|structure)/.*"
+        r"|tests/(fuzz|oracle)/mutants\.cmake|tests/fuzz/(honest|false_alarms)/.*")),
     # The foreign kernels' plug-ins, without their tests.
     "honest": (["tests/fuzz/honest"], re.compile(
         r".*/((arithmetic|kernel|products|softmax)\.h|(kernels|limited|operator|plugin|products|softmax)\.cc)"), None),
+    # What counts the second tier's false alarms, without its tests.
+    "false_alarms": (["tests/fuzz/false_alarms"], re.compile(r".*\.(cc|h)"), re.compile(r".*_test\.cc")),
     # The package of targets in Python, and what public kernels are called by.
     "python": (["fuzz/python/plumbline", "bench/store/adapted"], re.compile(r".*\.py"), None),
     "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
@@ -53,7 +60,8 @@ C_FAMILY = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h")
 TOKEN = re.compile(rb"""R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'[^'\\\n]*'|'(?:\\[^\n]{1,8}?|[^'\\\n])'"""
                    rb"""|//(?:\\\n|[^\n])*|/\*.*?\*/|\s+""", re.DOTALL)
 PLUMB = ("kernel", "oracle", "fuzz")  # what a result of `plumb` is about
-ACCEPTANCE = tuple(room for room in ROOMS if room not in ("honest", "python"))  # what the GPU acceptance is about
+# What the GPU acceptance is about.
+ACCEPTANCE = tuple(room for room in ROOMS if room not in ("second_tier", "honest", "false_alarms", "python"))
 
 
 def git(root: Path, *words: str) -> str:
@@ -118,6 +126,13 @@ def committed_keys(root: Path, rooms: Iterable[str] = PLUMB) -> dict[str, str]:
                       *ROOMS[room][0]).split("\0")
         found[room] = key(root, room) + ("-modified" if any(counts(room, entry[3:]) for entry in changed) else "")
     return found
+
+
+def keys_in(path: Path, rooms: Iterable[str] = PLUMB) -> dict[str, str]:
+    """The keys of these rooms in a file of what `python3 bench/store trees` printed; Refused where one is missing."""
+    with refusing(f"{path}"):
+        found = dict(line.split() for line in path.read_text(encoding="utf-8").splitlines())
+        return {room: found[room] for room in rooms}
 
 
 def is_old(stored: str) -> bool:

@@ -24,7 +24,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -32,13 +31,13 @@ from typing import Any
 
 from report.command_line import Refused, refusing
 
-from store import builds, plumb, stored, trees
-from store.planted_triton import TARGETS, keys_of, platform_of, target_key
-from store.record import COMPLETE, interrupted_with_plumb
+from store import python_targets, stored, trees
+from store.planted_triton import finding_of, target_key
+from store.python_targets import TARGETS
+from store.record import COMPLETE, INTERRUPTED, interrupted_with_plumb
 
 ROOT = trees.ROOT
 LEAST_RATE, MOST_FIRST_CALLS, MOST_SHRINKING = 60.0, 0.25, 1 / 3
-INTERRUPTED = 5  # plumb's status: what it says is of what ran
 DEFECT = "phantom_columns"
 # A line on progress, every ten seconds where plumb prints to no terminal.
 PROGRESS = re.compile(r"^\w[\w ]*?  (\d+)s of .*?  (\d+) cases  .*  (\d+) skipped", re.MULTILINE)
@@ -84,7 +83,8 @@ def campaign(program: Path, name: str, seconds: float, given: argparse.Namespace
         found = {"target": name, "seconds": round(elapsed, 1), "cases": target["cases"], "findings": said["findings"],
                  "judged": target["pass"] + target["suspect"] + target["fail"], "compilations": count,
                  "first_call_share": round(took / elapsed, 4),
-                 "shrinking_share": round(said["time"]["shrinking"] / elapsed, 4), "time": said["time"]}
+                 "shrinking_share": round(said["time"]["shrinking"] / elapsed, 4), "time": said["time"],
+                 "found": [finding_of(each) | {"what": each["finding"]["what"]} for each in said["sightings"]]}
         if done.returncode == INTERRUPTED:
             found["interrupted"] = True
         if name == "right":
@@ -101,25 +101,16 @@ def held(right: dict[str, Any], defective: dict[str, Any]) -> bool:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/store triton-rate")
-    parser.add_argument("--python", required=True)
+    python_targets.add_options(parser)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--defect-seconds", type=float, default=120)
     parser.add_argument("--warm-up", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--as-built", type=Path, metavar="KEYS")
     parser.add_argument("--out", type=Path, default=ROOT / "bench/results/triton-rate.json")
     given = parser.parse_args(words)
     if not 0 <= given.warm_up < given.seconds or given.defect_seconds <= 0:
         parser.error(f"{given.seconds:g} s, {given.warm_up:g} of them warm-up, {given.defect_seconds:g} s: nothing is left")
-    given.python = shutil.which(given.python) or given.python
-    program = builds.release(ROOT, *(() if given.as_built else ("plumb", "plumbline_worker")))
-    about = keys_of(given.as_built) if given.as_built else trees.committed_keys(ROOT)
-    with refusing("nothing stored", 4):
-        on = platform_of(given.python)
-    os.environ.pop("TRITON_INTERPRET", None)
-    os.environ |= {"TRITON_INTERPRET": "1"} if on["device"].startswith("CPU") else {}
-    with refusing("nothing stored", 3):
-        machine = plumb.machine(program)
+    program, about, machine = python_targets.start(given)
     about |= {"planted_triton": target_key()}
     command = (f"python3 bench/store triton-rate --python PYTHON --seconds {given.seconds:g} --defect-seconds "
                f"{given.defect_seconds:g} --warm-up {given.warm_up:g} --seed {given.seed}")
@@ -127,10 +118,10 @@ def main(words: list[str]) -> int:
     defective = None
     with interrupted_with_plumb():
         right = campaign(program, "right", given.seconds, given)
-        stored.write(given.out, command, about, machine | on, load=load, right=right, defective=None)
+        stored.write(given.out, command, about, machine, load=load, right=right, defective=None)
         if "interrupted" not in right:
             defective = campaign(program, DEFECT, given.defect_seconds, given)
-            stored.write(given.out, command, about, machine | on, load=load, right=right, defective=defective)
+            stored.write(given.out, command, about, machine, load=load, right=right, defective=defective)
     if defective is None or "interrupted" in defective:
         return INTERRUPTED
     return int(not held(right, defective))

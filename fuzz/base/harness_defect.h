@@ -21,6 +21,7 @@ enum class HarnessDefect : uint8_t {
   kRelationNotCompared,    // results that differ are not noticed
   kRelationMassUnchecked,  // columns are moved whatever their logits are
   kRelationUntamed,        // values are scaled whatever their exponents are
+  kConsistencyNotChecked,  // outputs are not compared with each other (consistency_findings.cc)
   // Memory (placement.cc).
   kOneSidedGuard,      // the band before a buffer is not checked
   kInputsNotCompared,  // an input that changed is not noticed
@@ -33,6 +34,9 @@ enum class HarnessDefect : uint8_t {
   // The two tiers (tiers.cc).
   kAssumedNotJudged,  // a target is judged by what it declares alone
   kSuspectIsWrong,    // what breaks an assumption alone is called wrong
+  // Honest errors and their explanation (explain.cc, weight_columns.cc).
+  kUnusedShortcut,  // a rounding explains an error that is not its own
+  kRowsLeftOut,     // half of the rows have no part in what grad_weight is compared with
   // Workers (process.cc, case_runner.cc).
   kDeathPasses,    // a worker that died has passed the case
   kHangPasses,     // ... or one that was killed at its deadline

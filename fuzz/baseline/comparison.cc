@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "oracle/verdict/verdict.h"
 
@@ -11,12 +13,12 @@ namespace {
 
 using oracle::Output;
 
-constexpr double kUnitRoundoff = 0x1p-24, kLeastNormal = 0x1p-126;
-
-// A rough function's error in full makes so many units, a quarter of what is suspect.
-constexpr double kShare = HonestUnits::kSuspect / 4;
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 bool IsGradient(Output o) { return o == Output::kGradHidden || o == Output::kGradWeight; }
+
+// Not std::hypot, whose version in glibc 2.35 is newer than the package's.
+double Both(double a, double b) { return std::sqrt(a * a + b * b); }
 
 double MeanSquare(const std::vector<double>& values) {
   double sum = 0;
@@ -51,9 +53,32 @@ bool SuspectIn(const std::vector<OutputErrors>& errors, Output output) {
       errors, [&](const OutputErrors& o) { return o.output == output && o.units.Suspect(); });
 }
 
+Comparison::Comparison(const kernel::Problem& problem, const kernel::Results& results,
+                       const oracle::Contract& contract, const oracle::Inputs& inputs,
+                       const Places& places, const GivenErrors& given)
+    : problem_(problem),
+      results_(results),
+      contract_(contract),
+      inputs_(inputs),
+      places_(places),
+      given_(given) {
+  if (!results.grad_weight) return;
+  for (const int64_t row : places.rows) hidden_norm_.push_back(NormOf(problem.hidden, row));
+}
+
 bool Comparison::Compares(Output output) const {
   if (output == Output::kLoss || !oracle::Find(results_, output)) return false;
   return UnitsOf(output) > 0 && ElementsOf(output) > 0;
+}
+
+// The dtype that an output is rounded to: its tensor's, or a narrower one that the contract declares.
+kernel::DType Comparison::DtypeOf(Output output) const {
+  const kernel::DType dtype = oracle::Find(results_, output)->dtype;
+  if (dtype != kernel::DType::kF32) return dtype;
+  const kernel::DType hidden = problem_.hidden.dtype;
+  const auto kept =
+      output == Output::kLogprob ? contract_.log_probs.For(hidden) : std::optional<kernel::DType>();
+  return contract_.outputs[static_cast<size_t>(output)].For(hidden).value_or(kept.value_or(dtype));
 }
 
 int64_t Comparison::UnitsOf(Output output) const {
@@ -63,92 +88,8 @@ int64_t Comparison::UnitsOf(Output output) const {
 
 int64_t Comparison::ElementsOf(Output output) const {
   if (output == Output::kGradHidden) return static_cast<int64_t>(places_.hidden_columns.size());
-  return output == Output::kGradWeight ? inputs_.h : 1;
-}
-
-// The root mean square of a row's elements.
-double Comparison::NormOf(const kernel::ConstTensor& matrix, int64_t row) const {
-  std::vector<float> operand(static_cast<size_t>(inputs_.h));
-  ReadRow(matrix, row, operand);
-  double square = 0;
-  for (const float x : operand) square += static_cast<double>(x) * static_cast<double>(x);
-  return std::sqrt(square / static_cast<double>(inputs_.h));
-}
-
-// What one rounding of fp32 costs an element of a row's part in grad_hidden (times rows of weight) or
-// in grad_weight (times a row of hidden): through 1 - p of the label, and through what all columns
-// share of the entropy's derivative, k p (ln p + H), which is that of the largest logit's column or
-// spread over ordinary ones.
-double Comparison::LabelFloor(Output output, size_t row, const Simulated<float>& baseline) const {
-  const auto i = static_cast<size_t>(places_.rows[row]);
-  const RowForward<float>& forward = baseline.forward[row];
-  double of_label = 0, shared = 0;
-  if (output == Output::kGradHidden) {
-    of_label = NormOf(problem_.weight, inputs_.label[i]);
-    shared = std::max(of_label, NormOf(problem_.weight, baseline.top[row]));
-    constexpr int64_t kOrdinary = 4;
-    for (int64_t j = 0; j < std::min(kOrdinary, inputs_.v); ++j) {
-      shared = std::max(shared, NormOf(problem_.weight, j * inputs_.v / kOrdinary % inputs_.v));
-    }
-  } else {
-    of_label = shared = NormOf(problem_.hidden, places_.rows[row]);
-  }
-  const double entropy = std::abs(static_cast<double>(forward.entropy));
-  const double up = std::abs(inputs_.g[i]) * of_label + std::abs(inputs_.k[i]) * (1 + entropy) * shared;
-  return kUnitRoundoff * up * (1 + RoughOf(forward).probability / kShare) / inputs_.temperature[i];
-}
-
-double Comparison::GradientFloor(Output output, size_t at, const Simulated<float>& baseline) const {
-  if (output == Output::kGradHidden) return LabelFloor(output, at, baseline) + Flushed(inputs_.v);
-  double square = 0;
-  for (size_t r = 0; r < places_.rows.size(); ++r) {
-    if (inputs_.label[static_cast<size_t>(places_.rows[r])] != places_.weight_rows[at]) continue;
-    const double floor = LabelFloor(output, r, baseline);
-    square += floor * floor;
-  }
-  return std::sqrt(square) + Flushed(inputs_.n);
-}
-
-// What a sum of so many terms may lose where results below 2^-126 are 0, for operands of ordinary size.
-double Comparison::Flushed(int64_t terms) const {
-  return contract_.flush == oracle::Flush::kNone ? 0 : kLeastNormal * static_cast<double>(terms + 1);
-}
-
-double Comparison::ForwardFloor(Output output, const RowForward<float>& forward) const {
-  const double lse = std::abs(static_cast<double>(forward.lse));
-  const double log_s = std::abs(static_cast<double>(forward.log_s));
-  const double shift = std::abs(lse - log_s);  // |m| / T, as far as it matters
-  const double entropy = std::abs(static_cast<double>(forward.entropy));
-  const double logprob = std::abs(static_cast<double>(forward.logprob));
-  const Rough rough = RoughOf(forward);
-  const double log_rough = (rough.log + rough.exponential) / kShare;
-  if (output == Output::kLse) return kUnitRoundoff * (shift + lse + log_rough);
-  const bool logprob_is_plain = contract_.plain_logprob, entropy_is_plain = contract_.plain_entropy;
-  if (output == Output::kLogprob) {
-    return kUnitRoundoff * (1 + logprob + (logprob_is_plain ? shift + lse : 0) + log_rough);
-  }
-  const double sum = 1 + entropy + (entropy_is_plain ? shift + lse : 0);
-  return kUnitRoundoff * (sum + log_rough + rough.probability * sum / kShare);
-}
-
-// What the contract declares beyond an ordinary library's functions, in u: no baseline simulates it,
-// and an honest kernel may err so in every row alike. A logarithm at the defaults is within the floor:
-// 4 + 6 l < 8 (1 + l).
-Comparison::Rough Comparison::RoughOf(const RowForward<float>& forward) const {
-  const oracle::Contract ordinary;
-  const auto beyond = [](double declared, double usual) { return declared > usual ? declared : 0; };
-  const double log_s = std::abs(static_cast<double>(forward.log_s));
-  const double lse = std::abs(static_cast<double>(forward.lse));
-  const double entropy = std::abs(static_cast<double>(forward.entropy));
-  Rough rough;
-  rough.log = beyond(contract_.log_error_absolute, ordinary.log_error_absolute) +
-              beyond(contract_.log_error_relative, ordinary.log_error_relative) * log_s;
-  rough.exponential =
-      beyond(contract_.exp_error, ordinary.exp_error) +
-      beyond(contract_.argument_roundings, ordinary.argument_roundings) * (1 + entropy) +
-      beyond(contract_.scale_roundings, ordinary.scale_roundings) * (lse + log_s);
-  rough.probability = 2 * rough.exponential + beyond(contract_.division_error, ordinary.division_error);
-  return rough;
+  if (output != Output::kGradWeight) return 1;
+  return places_.weight_elements > 0 ? std::min(inputs_.h, places_.weight_elements) : inputs_.h;
 }
 
 Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<ExactValues>& exact,
@@ -171,12 +112,14 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
       unit.simulated[b].push_back(ValueOf(simulated[b], output, at, j, elements));
     }
   }
+  const double expected = Expected(output, at, simulated.front());
   if (!IsGradient(output)) {
-    unit.floor = ForwardFloor(output, simulated.front().forward[at]);
+    unit.floor = Both(ForwardFloor(output, simulated.front().forward[at]), expected);
     return unit;
   }
   unit.floor = GradientFloor(output, at, simulated.front()) +
                kUnitRoundoff * (1 + rough / kShare) * std::sqrt(MeanSquare(unit.exact.front()));
+  unit.floor = Both(unit.floor, expected);
   return unit;
 }
 
@@ -185,7 +128,7 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
                                const std::vector<Baseline>& baselines,
                                const std::vector<Simulated<float>>& simulated, double rough,
                                std::vector<OutputErrors>* out) const {
-  const kernel::DType dtype = oracle::Find(results_, output)->dtype;
+  const kernel::DType dtype = DtypeOf(output);
   const auto error = [&](const std::vector<double>& exact_values, const std::vector<double>& values) {
     std::vector<double> beyond;
     for (size_t j = 0; j < values.size(); ++j) {
@@ -212,15 +155,66 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
     if (!finite || (unit.floor == 0 && std::ranges::all_of(theirs, [](double e) { return e == 0; }))) {
       continue;
     }
+    const double scale = Both(unit.floor, theirs.empty() ? 0 : std::ranges::max(theirs));
+    const bool one = unit.got.size() == 1;
+    errors.worst.push_back({output == Output::kGradWeight ? places_.weight_rows[i] : places_.rows[i],
+                            mine, scale, one ? unit.got.front() : kNoValue,
+                            one ? unit.exact.front().front() : kNoValue});
+    errors.unit.push_back(i);
+    errors.scale.push_back(scale);
     units.error.push_back(mine);
     units.floor.push_back(unit.floor);
     for (size_t b = 0; b < theirs.size(); ++b) units.baseline[b].push_back(theirs[b]);
   }
+  std::ranges::stable_sort(errors.worst, std::greater(), &WorstUnit::error);
+  if (errors.worst.size() > kWorstUnits) errors.worst.resize(kWorstUnits);
   errors.output = output;
   errors.part = part;
   errors.units = fuzz::Compare(units);
   errors.baseline = baselines[errors.units.baseline].Name();
   out->push_back(std::move(errors));
+}
+
+Comparison::Share Comparison::ExplainedShare(const OutputErrors& before, const ExactValues& without,
+                                             const std::vector<ExactValues>& with) const {
+  constexpr double kOwn = 2;
+  const Output output = before.output;
+  const kernel::ConstTensor tensor = kernel::AsConst(*oracle::Find(results_, output));
+  const auto elements = static_cast<size_t>(ElementsOf(output));
+  const kernel::DType dtype = DtypeOf(output);
+  std::vector<double> shares;
+  for (size_t k = 0; k < before.unit.size(); ++k) {
+    const size_t at = before.unit[k];
+    const int64_t row = output == Output::kGradWeight ? places_.weight_rows[at] : places_.rows[at];
+    double error = 0, left = std::numeric_limits<double>::infinity(), own = 0;
+    for (const ExactValues& side : with) {
+      double of_error = 0, of_left = 0, of_own = 0;
+      for (size_t j = 0; j < elements; ++j) {
+        const double got = oracle::ReadElement(
+            tensor, row,
+            output == Output::kGradHidden ? places_.hidden_columns[j] : static_cast<int64_t>(j));
+        const double from = without[output][at * elements + j], to = side[output][at * elements + j];
+        const double e = BeyondRounding(got, from, dtype), r = BeyondRounding(got, to, dtype);
+        of_error += e * e;
+        of_left += r * r;
+        of_own += (to - from) * (to - from);
+      }
+      if (of_left < left) {
+        error = of_error;
+        left = of_left;
+        own = of_own;
+      }
+    }
+    if (!(std::sqrt(own / static_cast<double>(elements)) >= kOwn * before.scale[k])) continue;
+    shares.push_back(error > 0 ? 1 - left / error : -1);
+  }
+  Share share;
+  share.units = static_cast<int64_t>(shares.size());
+  if (shares.empty()) return share;
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::ranges::nth_element(shares, middle);
+  share.median = *middle;
+  return share;
 }
 
 std::vector<OutputErrors> Comparison::Compare(const std::vector<ExactValues>& exact,

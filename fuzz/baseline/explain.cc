@@ -2,66 +2,19 @@
 #include "fuzz/baseline/explain.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "fuzz/base/harness_defect.h"
+#include "fuzz/baseline/candidates.h"
+#include "fuzz/baseline/exact_shortcuts.h"
+
 namespace plumbline::fuzz {
 namespace {
 
-using kernel::DType, oracle::Output;
-
-struct Candidate {
-  std::string_view what;
-  void (*apply)(Shortcuts*);
-  bool of_temperature = false;  // does nothing, or the same as another, where T is a power of two
-  bool is_form = false;         // changes no exact value
-};
-
-void StoreIn(DType dtype, Shortcuts* s) { s->logprob = s->entropy = s->lse = dtype; }
-
-// Forms stand last.
-constexpr std::array kCandidates = {
-    Candidate{"logits rounded to bf16", [](Shortcuts* s) { s->logits = DType::kBf16; }},
-    Candidate{"logits rounded to fp16", [](Shortcuts* s) { s->logits = DType::kF16; }},
-    Candidate{"logits / T rounded to bf16", [](Shortcuts* s) { s->scaled_logits = DType::kBf16; },
-              true},
-    Candidate{"logits / T rounded to fp16", [](Shortcuts* s) { s->scaled_logits = DType::kF16; }, true},
-    Candidate{"log2(e) rounded to bf16", [](Shortcuts* s) { s->log2e = DType::kBf16; }},
-    Candidate{"log2(e) rounded to fp16", [](Shortcuts* s) { s->log2e = DType::kF16; }},
-    Candidate{"log2(e) rounded to bf16 in the exponentials",
-              [](Shortcuts* s) { s->exponent = DType::kBf16; }},
-    Candidate{"log2(e) rounded to fp16 in the exponentials",
-              [](Shortcuts* s) { s->exponent = DType::kF16; }},
-    Candidate{"T rounded to bf16", [](Shortcuts* s) { s->temperature = DType::kBf16; }, true},
-    Candidate{"T rounded to fp16", [](Shortcuts* s) { s->temperature = DType::kF16; }, true},
-    Candidate{"outputs stored in bf16", [](Shortcuts* s) { StoreIn(DType::kBf16, s); }},
-    Candidate{"outputs stored in fp16", [](Shortcuts* s) { StoreIn(DType::kF16, s); }},
-    Candidate{"logprob stored in bf16", [](Shortcuts* s) { s->logprob = DType::kBf16; }},
-    Candidate{"logprob stored in fp16", [](Shortcuts* s) { s->logprob = DType::kF16; }},
-    Candidate{"entropy stored in bf16", [](Shortcuts* s) { s->entropy = DType::kBf16; }},
-    Candidate{"lse stored in bf16", [](Shortcuts* s) { s->lse = DType::kBf16; }},
-    Candidate{"entropy stored in fp16", [](Shortcuts* s) { s->entropy = DType::kF16; }},
-    Candidate{"lse stored in fp16", [](Shortcuts* s) { s->lse = DType::kF16; }},
-    Candidate{"lse kept in bf16 for backward", [](Shortcuts* s) { s->saved_lse = DType::kBf16; }},
-    Candidate{"the softmax sum kept in bf16 for backward", [](Shortcuts* s) { s->sum = DType::kBf16; }},
-    Candidate{"probabilities rounded to bf16 before the label's 1 is subtracted",
-              [](Shortcuts* s) { s->probabilities = DType::kBf16; }},
-    Candidate{"probabilities rounded to fp16 before the label's 1 is subtracted",
-              [](Shortcuts* s) { s->probabilities = DType::kF16; }},
-    Candidate{"d_logits rounded to bf16", [](Shortcuts* s) { s->d_logits = DType::kBf16; }},
-    Candidate{"d_logits rounded to fp16", [](Shortcuts* s) { s->d_logits = DType::kF16; }},
-    Candidate{"no gradient from probabilities below 2^-12", [](Shortcuts* s) { s->filter = 0x1p-12; }},
-    Candidate{"no gradient from probabilities below 2^-8", [](Shortcuts* s) { s->filter = 0x1p-8; }},
-    Candidate{"logprob formed as x_y - lse (\"plain_logprob\": true declares it)",
-              [](Shortcuts* s) { s->plain_logprob = true; }, false, true},
-    Candidate{"entropy formed as lse - sum p x (\"plain_entropy\": true declares it)",
-              [](Shortcuts* s) { s->plain_entropy = true; }, false, true},
-    Candidate{"entropy formed as -sum p ln p (\"entropy_of_probabilities\": true declares it)",
-              [](Shortcuts* s) { s->entropy_of_probabilities = true; }, false, true},
-};
+using oracle::Output;
 
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
@@ -83,90 +36,116 @@ struct Rest {
   }
 };
 
+// By undivided ratios. Baselines that take a coarse shortcut err most in few units, and an eighth of a
+// bug's ratio would be explained by it.
+bool IsSuspect(const OutputErrors& o) { return o.units.Ratio() > HonestUnits::kSuspect; }
+bool IsSuspect(const std::vector<OutputErrors>& errors, Output output) {
+  return std::ranges::any_of(errors,
+                             [&](const OutputErrors& o) { return o.output == output && IsSuspect(o); });
+}
+
 Rest RestOf(const std::vector<OutputErrors>& left) {
   Rest rest;
   for (const OutputErrors& o : left) {
-    rest.suspect += o.units.Suspect();
+    rest.suspect += IsSuspect(o);
     // Below an honest error nothing is left to explain.
-    rest.size += std::log(std::max(1.0, o.units.Judged()));
+    rest.size += std::log(std::max(1.0, o.units.Ratio()));
   }
   return rest;
 }
 
-class Search {
+// The second tier under a set of shortcuts, and the exact values that it was set against.
+struct Left {
+  std::vector<OutputErrors> errors;
+  std::vector<ExactValues> values;
+};
+
+class ShortcutSearch {
  public:
-  Search(const kernel::Problem& problem, const kernel::Results& results,
-         const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& family,
-         const Places& places, const SimulationOptions& options)
+  ShortcutSearch(const kernel::Problem& problem, const kernel::Results& results,
+                 const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& family,
+                 const Places& places, const SimulationOptions& options)
       : family_(family),
         places_(places),
-        comparison_(problem, results, contract, inputs, places_),
+        comparison_(problem, results, contract, inputs, places_, options.given_errors),
         fp32_(problem, inputs, places_, options),
-        exact_(problem, inputs, places_, options) {}
+        exact_(problem, inputs, family, places_, options, comparison_, &fp32_) {}
 
   // The second tier against exact arithmetic with these shortcuts; nothing if it was interrupted.
-  std::optional<std::vector<OutputErrors>> Under(const Shortcuts& shortcuts) {
+  std::optional<Left> Under(const Shortcuts& shortcuts) {
     std::vector<Baseline> baselines = family_.baselines;
     for (Baseline& each : baselines) each.shortcuts = shortcuts;
-    Baseline plain;
-    plain.shortcuts = shortcuts;
-    std::vector<Baseline> sides(3, plain);
-    sides[1].shortcuts.nudge = kErrors * LogitError();
-    sides[2].shortcuts.nudge = -sides[1].shortcuts.nudge;
-    const auto truth = exact_.Run(sides);
-    const auto simulated = fp32_.Run(baselines);
-    if (truth.empty() || simulated.empty()) return std::nullopt;
-    std::vector<ExactValues> values;
-    for (const Simulated<double>& side : truth) values.push_back(ValuesOf(side));
-    return comparison_.Compare(values, baselines, simulated);
+    std::vector<ExactValues> values = exact_.Under(shortcuts);
+    const auto simulated = fp32_.RunFamily(baselines);
+    if (values.empty() || simulated.empty()) return std::nullopt;
+    Left left{comparison_.Compare(values, baselines, simulated), {}};
+    left.values = std::move(values);
+    return left;
+  }
+
+  // False if exact values alone show that these shortcuts are not used: a third of the work, and most
+  // candidates end here. Ties may leave half of a share.
+  bool MayBeUsed(const Left& before, const Shortcuts& shortcuts) {
+    const std::vector<ExactValues> values = exact_.AsRounded(shortcuts);
+    if (values.empty()) return true;  // interrupted, which Under says
+    return std::ranges::any_of(before.errors, [&](const OutputErrors& o) {
+      const Comparison::Share share = ShareOf(o, before, values);
+      return share.units >= kLeastUnits && share.median >= kLeastShare / 2;
+    });
+  }
+
+  // True if the shortcut that leads from `before` to `after` is used: its own errors are most of the
+  // target's in a suspect output, and in each that it clears. Baselines that take a shortcut may err
+  // more than the target does, which clears an output by itself.
+  bool IsUsed(const Left& before, const Left& after) const {
+    bool used = false;
+    for (const OutputErrors& o : before.errors) {
+      if (!IsSuspect(o)) continue;
+      const Comparison::Share share = ShareOf(o, before, after.values);
+      const bool here = share.units > 0 && share.median >= kLeastShare;
+      used = used || (here && share.units >= kLeastUnits);
+      const auto same = std::ranges::find_if(after.errors, [&](const OutputErrors& other) {
+        return other.output == o.output && other.part == o.part;
+      });
+      if (!here && same != after.errors.end() && !IsSuspect(*same)) return false;
+    }
+    return used;
   }
 
  private:
-  static constexpr double kErrors = 4;
+  static constexpr double kLeastShare = 0.5;
+  static constexpr int64_t kLeastUnits = 3;
 
-  // The largest root mean square of what a baseline's logits err.
-  double LogitError() {
-    if (logit_error_ > 0) return logit_error_;
-    const std::vector<double>& exact = exact_.LogitsOf({});
-    for (const Baseline& baseline : family_.baselines) {
-      const std::vector<float>& z = fp32_.LogitsOf(baseline);
-      double sum = 0;
-      for (size_t i = 0; i < z.size(); ++i) {
-        const double error = static_cast<double>(z[i]) - exact[i];
-        sum += error * error;
-      }
-      logit_error_ = std::max(logit_error_, std::sqrt(sum / static_cast<double>(z.size())));
-    }
-    return logit_error_;
-  }
-
-  ExactValues ValuesOf(const Simulated<double>& side) const {
-    ExactValues values;
-    for (const Output o : oracle::kOutputs) {
-      if (!comparison_.Compares(o)) continue;
-      const auto units = static_cast<size_t>(comparison_.UnitsOf(o));
-      const auto elements = static_cast<size_t>(comparison_.ElementsOf(o));
-      for (size_t i = 0; i < units; ++i) {
-        for (size_t j = 0; j < elements; ++j) {
-          values[o].push_back(ValueOf(side, o, i, j, elements));
-        }
-      }
-    }
-    return values;
+  // No units where the output is not suspect.
+  Comparison::Share ShareOf(const OutputErrors& o, const Left& before,
+                            const std::vector<ExactValues>& after) const {
+    if (!IsSuspect(o)) return {};
+    return comparison_.ExplainedShare(o, before.values.front(), after);
   }
 
   const Family& family_;
   const Places& places_;
   Comparison comparison_;
   Simulation<float> fp32_;
-  Simulation<double> exact_;
-  double logit_error_ = 0;
+  ExactShortcuts exact_;
 };
 
-// Fewer rows where all candidates together would take too long.
-Places FewerPlaces(const Places& places, const Family& family, int64_t vocab) {
+// Fewer columns and elements of grad_weight, of all rows: what is simulated of a gradient over a given
+// forward pass.
+Places FewerColumns(const Places& places) {
+  constexpr int64_t kColumns = 48, kElements = 512;
+  Places fewer = places;
+  fewer.weight_rows = Spread(places.weight_rows, kColumns);
+  fewer.weight_elements = kElements;
+  return fewer;
+}
+
+// Fewer rows where all candidates that are tried in any case would take too long together.
+Places FewerPlaces(const Places& places, const Family& family, int64_t vocab,
+                   const std::vector<Candidate>& candidates) {
+  const auto tried = std::ranges::count_if(candidates, [](const Candidate& c) { return !c.only; });
   const double each = static_cast<double>(vocab) * static_cast<double>(family.baselines.size()) *
-                      static_cast<double>(kCandidates.size());
+                      static_cast<double>(tried);
   const auto most = std::max(kFewestRows, static_cast<int64_t>(kMostExponentials / each));
   const auto all = static_cast<int64_t>(places.rows.size());
   if (all <= most) return places;
@@ -187,30 +166,35 @@ bool Overflows(const std::vector<OutputErrors>& left, const std::vector<OutputEr
 struct Choice {
   const Candidate* candidate = nullptr;
   std::string_view or_else;
-  std::vector<OutputErrors> left;
+  Left left;
 };
 
-// Returns the shortcut that leaves least beside those that are taken; nothing if none leaves half as
-// much or clears an output.
-std::optional<Choice> Choose(Search* search, const Shortcuts& taken,
-                             const std::vector<OutputErrors>& before_left, bool scales) {
+// Returns the shortcut that is used and leaves least beside those that are taken; nothing if none
+// leaves half as much or clears an output.
+std::optional<Choice> Choose(ShortcutSearch* search, const std::vector<Candidate>& candidates,
+                             const Shortcuts& taken, const Left& before_left, bool scales) {
   Choice best;
   const Candidate* second = nullptr;
   Rest least, next;
-  for (const Candidate& candidate : kCandidates) {
+  for (const Candidate& candidate : candidates) {
+    if (candidate.only && !SuspectIn(before_left.errors, *candidate.only)) continue;
     // A form is asked only where no rounding helps: under an offset its baselines err much.
     if (candidate.is_form && best.candidate != nullptr && !best.candidate->is_form) break;
     Shortcuts tried = taken;
     candidate.apply(&tried);
     if (tried == taken || (candidate.of_temperature && !scales)) continue;
-    std::optional<std::vector<OutputErrors>> left = search->Under(tried);
+    // A form changes no exact value.
+    const bool share = !candidate.is_form && !Planted(HarnessDefect::kUnusedShortcut);
+    if (share && !search->MayBeUsed(before_left, tried)) continue;
+    std::optional<Left> left = search->Under(tried);
     if (!left) return {};  // interrupted
-    if (Overflows(*left, before_left)) continue;
-    const Rest rest = RestOf(*left), before = RestOf(before_left);
+    if (Overflows(left->errors, before_left.errors)) continue;
+    const Rest rest = RestOf(left->errors), before = RestOf(before_left.errors);
     if (rest.suspect > before.suspect ||
         (rest.suspect == before.suspect && rest.size > before.size - std::log(2.0))) {
       continue;
     }
+    if (share && !search->IsUsed(before_left, *left)) continue;
     if (best.candidate == nullptr || rest < least) {
       second = best.candidate;
       next = least;
@@ -242,45 +226,57 @@ Family LastForms(const Family& family) {
 
 }  // namespace
 
-Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
-                    const oracle::Contract& contract, const oracle::Inputs& inputs, const Family& whole,
-                    const Places& places, const SimulationOptions& options,
-                    const std::vector<Output>& suspect) {
+std::string ShortcutExplanation::Words() const {
+  std::string text;
+  for (size_t i = 0; i < shortcuts.size(); ++i) {
+    text += (i > 0 ? "; and " : "") + shortcuts[i];
+    if (!or_else[i].empty()) text += ", or " + or_else[i];
+  }
+  return text;
+}
+
+ShortcutExplanation ExplainByShortcuts(const kernel::Problem& problem, const kernel::Results& results,
+                                       const oracle::Contract& contract, const oracle::Inputs& inputs,
+                                       const Family& whole, const Places& places,
+                                       const SimulationOptions& options,
+                                       const std::vector<Output>& suspect) {
   const Family family = LastForms(whole);
-  const Places fewer = FewerPlaces(places, family, inputs.v);
+  const std::vector<Candidate> candidates = CandidatesFor(inputs);
+  const bool given = !options.given.empty();
+  const Places fewer = given ? FewerColumns(places) : FewerPlaces(places, family, inputs.v, candidates);
   SimulationOptions simulation = options;
   if (fewer.weight_rows.empty()) simulation.grad_weight.reset();
-  Search search(problem, results, contract, inputs, family, fewer, simulation);
+  ShortcutSearch search(problem, results, contract, inputs, family, fewer, simulation);
   const bool scales = !std::ranges::all_of(
       fewer.rows, [&](int64_t i) { return IsPowerOfTwo(inputs.temperature[static_cast<size_t>(i)]); });
-  Explanation out;
-  const auto without = search.Under({});
+  ShortcutExplanation out;
+  std::optional<Left> without = search.Under(whole.declared);
   if (!without) return out;
-  const std::vector<OutputErrors>& before = *without;
+  const std::vector<OutputErrors> before = without->errors;
   out.rows = static_cast<int64_t>(fewer.rows.size());
   out.all_rows = fewer.rows.size() == places.rows.size();
   out.left = before;
-  Shortcuts taken;
-  std::vector<OutputErrors> left = before;
+  Shortcuts taken = whole.declared;
+  Left left = *std::move(without);
   std::vector<Choice> chosen;
   size_t cleared = 0;  // the members of the set up to the last one that cleared an output
-  while (chosen.size() < kMostShortcuts && RestOf(left).suspect > 0) {
-    const Rest rest = RestOf(left);
-    std::optional<Choice> choice = Choose(&search, taken, left, scales);
+  while (chosen.size() < kMostShortcuts && RestOf(left.errors).suspect > 0) {
+    const Rest rest = RestOf(left.errors);
+    std::optional<Choice> choice = Choose(&search, candidates, taken, left, scales);
     if (!choice) break;
     choice->candidate->apply(&taken);
     left = choice->left;
     chosen.push_back(*std::move(choice));
-    if (RestOf(left).suspect < rest.suspect) cleared = chosen.size();
+    if (RestOf(left.errors).suspect < rest.suspect) cleared = chosen.size();
   }
   for (size_t i = 0; i < cleared; ++i) {
     out.shortcuts.emplace_back(chosen[i].candidate->what);
     out.or_else.emplace_back(chosen[i].or_else);
-    out.left = chosen[i].left;
+    out.left = chosen[i].left.errors;
   }
   for (const Output o : suspect) {
     // An output of which these rows show nothing is not explained by them.
-    const bool cleared_here = SuspectIn(before, o) && !SuspectIn(out.left, o);
+    const bool cleared_here = IsSuspect(before, o) && !IsSuspect(out.left, o);
     (cleared_here ? out.explains : out.unexplained).push_back(o);
   }
   return out;

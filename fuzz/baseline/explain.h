@@ -19,7 +19,7 @@
 namespace plumbline::fuzz {
 
 // A set of shortcuts, with what is left under it.
-struct Explanation {
+struct ShortcutExplanation {
   std::vector<std::string> shortcuts;  // in words; empty: nothing explains anything
   // Where another shortcut leaves as little on these rows as the one of the same place: in words, else
   // empty.
@@ -29,14 +29,18 @@ struct Explanation {
   std::vector<OutputErrors> left;           // the second tier of what is left
   int64_t rows = 0;                         // on which it was tried; 0: it was not
   bool all_rows = true;                     // ... and these are all that were compared
+
+  // "logits rounded to bf16, or ...; and ..."; empty where nothing explains anything.
+  std::string Words() const;
 };
 
 // Tries every shortcut, then sets of at most three, the last member of which clears one more output.
 // Fewer rows are simulated where all would take too long; grad_weight, which depends on every row, is
 // not tried then. `suspect`: the outputs to be explained. Returns no rows if it was interrupted.
-Explanation Explain(const kernel::Problem& problem, const kernel::Results& results,
-                    const oracle::Contract& contract, const oracle::Inputs& inputs,
-                    const Family& family, const Places& places, const SimulationOptions& options,
-                    const std::vector<oracle::Output>& suspect);
+ShortcutExplanation ExplainByShortcuts(const kernel::Problem& problem, const kernel::Results& results,
+                                       const oracle::Contract& contract, const oracle::Inputs& inputs,
+                                       const Family& family, const Places& places,
+                                       const SimulationOptions& options,
+                                       const std::vector<oracle::Output>& suspect);
 
 }  // namespace plumbline::fuzz

@@ -20,6 +20,17 @@ namespace plumbline::fuzz {
 // in 32 interleaved chains after the maximum is known; or one column after another.
 enum class SumForm : uint8_t { kTiles, kLanes, kChain };
 
+// A gradient that is kept in this dtype from chunk to chunk: so many columns of the vocabulary of
+// grad_hidden, so many rows of grad_weight. fp32: one accumulator of the dot product.
+struct Accumulator {
+  kernel::DType dtype = kernel::DType::kF32;
+  int64_t chunk = 0;
+  bool rounds_parts = false;  // a chunk's part is rounded to it, too, before it is added
+  int parts = 0;              // where chunk is 0: so many equal parts of the length
+  bool of_all_rows = false;   // rows without part in the gradients count for the chunks of grad_weight
+  bool operator==(const Accumulator&) const = default;
+};
+
 // What a kernel may round that its contract does not say. Default: nothing.
 struct Shortcuts {
   kernel::DType logits = kernel::DType::kF32;         // z, before it is divided by T
@@ -33,11 +44,20 @@ struct Shortcuts {
   kernel::DType sum = kernel::DType::kF32;            // s as backward reads it
   kernel::DType saved_lse = kernel::DType::kF32;      // lse as backward reads it, p = exp(x - lse)
   kernel::DType probabilities = kernel::DType::kF32;  // p, before the 1 of the label is subtracted
+  kernel::DType softmax_sum = kernel::DType::kF32;    // s, before its logarithm is taken
+  // ln p as forward keeps it: logprob, and backward's p = exp of it.
+  kernel::DType log_probs = kernel::DType::kF32;
+  // p and p ln p of the entropy, and what autograd of log_softmax forms before it subtracts p sum G.
+  kernel::DType autograd = kernel::DType::kF32;
   kernel::DType d_logits = kernel::DType::kF32;
+  kernel::DType d_scaled_logits = kernel::DType::kF32;  // d_logits before they are divided by T
+  Accumulator hidden_sum, weight_sum;
   double filter = 0;  // probabilities below it have no gradient, but for the label's
   // Added to each value before it is rounded, logits and outputs absolutely, the others relatively:
   // what lies near a tie is then rounded to its other side. For exact arithmetic alone.
   double nudge = 0;
+  int operand_bits = 0;  // operands of every product keep so many significant bits; 0: all
+  int hidden_bits = 0;   // hidden does in the logits alone
   // Forms that change no exact value: a baseline has these beside its contract's.
   bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
   bool operator==(const Shortcuts&) const = default;
@@ -53,27 +73,41 @@ struct Baseline {
   bool plain_logprob = false, plain_entropy = false, entropy_of_probabilities = false;
   bool ratio = false;     // p = e / s, else an exponential of ln p
   bool from_lse = false;  // ln p = x - lse, whose rounding all columns share; else -(t + ln s)
+  // Where logits are scaled: p = exp2 of one fused z log2(e)/T - l, with l = lse log2(e) rounded, so
+  // that a probability near 1 is rounded at the size of lse.
+  bool fused_lse = false;
   bool log_softmax_backward = false;  // G - p sum G
   // The label's logit, and the logits that backward sees, are dot products apart in another order.
   bool label_apart = false, recomputed = false;
   int operand_bits = 0;  // operands keep so many significant bits; 0: all
+  int hidden_bits = 0;   // hidden does in the logits
   kernel::DType d_logits = kernel::DType::kF32;
+  // The contract's; those of the shortcuts go before.
+  Accumulator logit_sum, hidden_sum, weight_sum;
   Shortcuts shortcuts;
 
   // The dot product of what is computed apart: a chain, or the reversed one.
   Dot Apart() const;
   std::string Name() const;  // "Ampere's tensor cores (8, 1); sums in tiles"
+  bool operator==(const Baseline&) const = default;
 };
 
 struct Family {
   std::vector<Baseline> baselines;
-  // Why gradients have no baseline: the contract declares what is not simulated. Empty: they have.
-  std::string no_gradients;
+  // What the contract stores in 16 bits: each baseline has it, and so has what is exact under a
+  // shortcut.
+  Shortcuts declared;
 };
 
 // Returns baselines of the contract for inputs of this dtype: every kind of dot product that it allows,
 // with two forms of the softmax: sums in tiles over one set of logits; and wider sums, with the label's
-// logit and backward's logits computed apart where the contract allows it.
+// logit and backward's logits computed apart where the contract allows it, and with the partial dot
+// products that it declares, truncated on a tensor core. One more, second, where both round ln p at the
+// size of lse: p = e / s.
 Family FamilyOf(const oracle::Contract& contract, kernel::DType inputs);
+
+// What one logit costs in each set of logits that the baselines have, in Dot::Cost: baselines with one
+// dot product and one sum of its parts share theirs.
+double CostOfLogits(const Family& family);
 
 }  // namespace plumbline::fuzz

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
+#include "fuzz/baseline/exact_shortcuts.h"
 #include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
@@ -19,25 +21,15 @@ using oracle::Output;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Columns of each gradient. More would show no other cause, and cost as much as the logits.
 constexpr int64_t kMostColumns = 256;
-// Multiply-adds of one chain in fp32; one of a tensor core counts as kAlignedCost of them (one core
-// with AVX-512: 45e9 a second, and 4.5e9 to 6.3e9). 64 rows of 151936 x 4096 are within it as a black
-// box.
+// In Dot::Cost. 64 rows of 151936 x 4096 are within it as a black box.
 constexpr double kMostWork = 0x1p40;
-constexpr double kAlignedCost = 8;
 constexpr int64_t kLeastRows = 8;
-// Logits of all rows together. A black box holds twelve floats for each: 768 MiB, and 3 GiB.
+// Logits of all rows together. A black box holds fourteen floats for each: 896 MiB, and 3.5 GiB.
 constexpr int64_t kMostLogits = int64_t{1} << 24, kMostLogitsDeep = int64_t{1} << 26;
 
 // The multiply-adds of a row's logits in every dot product of the family.
 double CostOfRow(const Family& family, int64_t v, int64_t h) {
-  double cost = 0;
-  std::vector<Dot> known;
-  for (const Baseline& baseline : family.baselines) {
-    if (std::ranges::find(known, baseline.dot) != known.end()) continue;
-    known.push_back(baseline.dot);
-    cost += baseline.dot.kind == Dot::Kind::kAligned ? kAlignedCost : 1;
-  }
-  return cost * static_cast<double>(v) * static_cast<double>(h);
+  return CostOfLogits(family) * static_cast<double>(v) * static_cast<double>(h);
 }
 
 }  // namespace
@@ -54,7 +46,7 @@ HonestErrorTier::HonestErrorTier(const kernel::Problem& problem, const kernel::R
       results_(results),
       options_(options),
       contract_(contract),
-      inputs_(oracle::LoadInputs(problem, options.counted_rows)),
+      inputs_(oracle::LoadInputs(problem, contract, options.counted_rows)),
       family_(FamilyOf(contract, problem.hidden.dtype)) {
   if (inputs_.v == 0 || inputs_.h == 0) {
     left_out_.emplace_back("everything: there are no products");
@@ -88,14 +80,8 @@ void HonestErrorTier::ChooseRows(double cost_of_row) {
 }
 
 void HonestErrorTier::ChooseColumns() {
-  const auto gradient = [&](Output o) {
-    if (!oracle::Find(results_, o)) return false;
-    if (family_.no_gradients.empty()) return true;
-    left_out_.push_back(std::string(oracle::Name(o)) + ": " + family_.no_gradients);
-    return false;
-  };
   const int64_t h = inputs_.h, v = inputs_.v;
-  if (gradient(Output::kGradHidden)) {
+  if (oracle::Find(results_, Output::kGradHidden)) {
     // Groups of neighbours, since a baseline computes that many at once.
     const int64_t groups = (h + kProductColumns - 1) / kProductColumns;
     std::set<int64_t> chosen;
@@ -112,7 +98,7 @@ void HonestErrorTier::ChooseColumns() {
       }
     }
   }
-  if (!gradient(Output::kGradWeight)) return;
+  if (!oracle::Find(results_, Output::kGradWeight)) return;
   if (places_.rows.size() < inputs_.NormalRows().size()) {
     left_out_.emplace_back("grad_weight: it depends on every row");
     return;
@@ -170,9 +156,17 @@ HonestErrors HonestErrorTier::Compare() {
   const Comparison comparison(problem_, results_, contract_, inputs_, places_);
   {
     Simulation<float> baselines(problem_, inputs_, places_, simulation);
-    const std::vector<Simulated<float>> simulated = baselines.Run(family_.baselines);
+    const std::vector<Simulated<float>> simulated = baselines.RunFamily(family_.baselines);
     if (simulated.empty()) return out;
-    out.outputs = comparison.Compare({exact_}, family_.baselines, simulated);
+    std::vector<ExactValues> sides = {exact_};
+    if (family_.declared != Shortcuts()) {
+      // What lies near a tie of a declared rounding may go either way.
+      ExactShortcuts exact(problem_, inputs_, family_, places_, simulation, comparison, &baselines);
+      std::vector<ExactValues> rounded = exact.Under(family_.declared);
+      if (rounded.empty()) return out;
+      std::ranges::move(rounded, std::back_inserter(sides));
+    }
+    out.outputs = comparison.Compare(sides, family_.baselines, simulated);
   }
   out.rows = static_cast<int64_t>(places_.rows.size());
   out.baselines = static_cast<int64_t>(family_.baselines.size());
@@ -183,8 +177,8 @@ HonestErrors HonestErrorTier::Compare() {
     if (out.Suspect(o)) suspect.push_back(o);
   }
   if (!suspect.empty()) {
-    out.explanation =
-        Explain(problem_, results_, contract_, inputs_, family_, places_, simulation, suspect);
+    out.explanation = ExplainByShortcuts(problem_, results_, contract_, inputs_, family_, places_,
+                                         simulation, suspect);
   }
   return out;
 }

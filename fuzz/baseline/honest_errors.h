@@ -35,7 +35,7 @@ struct HonestErrors {
   int64_t rows = 0, baselines = 0;
   int64_t hidden_columns = 0, weight_rows = 0;  // of each gradient; 0: it was not compared
   std::vector<std::string> left_out;            // what was not compared, and why, a line each
-  Explanation explanation;                      // of what is suspect
+  ShortcutExplanation explanation;              // of what is suspect
 
   bool Suspect(oracle::Output output) const;
   bool AnySuspect() const;

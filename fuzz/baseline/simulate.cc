@@ -2,10 +2,10 @@
 #include "fuzz/baseline/simulate.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <span>
 
+#include "fuzz/baseline/rounding.h"
 #include "fuzz/problem/narrow.h"
 #include "oracle/numeric/threads.h"
 
@@ -15,25 +15,20 @@ namespace {
 using kernel::ConstTensor, kernel::DType;
 
 constexpr int64_t kPanelColumns = kProductColumns;
+constexpr int64_t kBlockRows = 1024;  // of hidden, as operands
 
-// Rounds to `bits` significant bits, to nearest, ties away from zero.
-void KeepBits(int bits, std::span<float> values) {
-  if (bits <= 0 || bits >= 24) return;
-  const uint32_t half = uint32_t{1} << (23 - bits), mask = ~((half << 1) - 1);
-  for (float& value : values) {
-    value = std::bit_cast<float>((std::bit_cast<uint32_t>(value) + half) & mask);
-  }
+// The shortcut's accumulator, or the contract's.
+const Accumulator& Chosen(const Accumulator& shortcut, const Accumulator& contract) {
+  return shortcut.chunk > 0 || shortcut.parts > 0 ? shortcut : contract;
 }
 
-// What is exact beside fp32 stays so.
-void KeepBits(int, std::span<double>) {}
-void RoundTo(DType, std::span<double>) {}
-void RoundTo(DType dtype, std::span<float> values) {
-  for (float& value : values) {
-    if (dtype == DType::kBf16) value = kernel::ToFloat(kernel::ToBFloat16(value));
-    if (dtype == DType::kF16) value = kernel::ToFloat(kernel::ToFloat16(value));
-  }
+// A tensor core adds parts as it adds products: it truncates.
+float TruncatedSum(float a, float b) {
+  const double exact = static_cast<double>(a) + static_cast<double>(b);
+  const auto near = static_cast<float>(exact);
+  return std::abs(static_cast<double>(near)) > std::abs(exact) ? std::nextafter(near, 0.0f) : near;
 }
+double TruncatedSum(double a, double b) { return a + b; }
 
 }  // namespace
 
@@ -73,6 +68,12 @@ RowScalars Simulation<Real>::ScalarsOf(size_t r) const {
   const auto i = static_cast<size_t>(places_.rows[r]);
   RowScalars scalars;
   scalars.label = inputs_.label[i];
+  if (given()) {
+    const auto at = std::ranges::lower_bound(places_.weight_rows, scalars.label);
+    const bool among = at != places_.weight_rows.end() && *at == scalars.label;
+    scalars.label = among ? at - places_.weight_rows.begin() : -1;
+    scalars.upstream = inputs_.g[i] - inputs_.k[i] * (1 - options_.given[r].entropy);
+  }
   scalars.temperature = static_cast<float>(inputs_.temperature[i]);
   scalars.g = static_cast<float>(inputs_.g[i]);
   scalars.k = static_cast<float>(inputs_.k[i]);
@@ -82,47 +83,90 @@ RowScalars Simulation<Real>::ScalarsOf(size_t r) const {
 template <class Real>
 const std::vector<Real>& Simulation<Real>::LogitsOf(const Baseline& baseline) {
   for (const auto& known : logits_) {
-    if (known->dot == baseline.dot && known->operand_bits == baseline.operand_bits) return known->z;
-  }
-  const int64_t v = problem_.vocab(), h = problem_.hidden_size();
-  std::vector<float> operands = hidden_;
-  KeepBits(baseline.operand_bits, operands);
-  const bool reversed = baseline.dot.reversed;
-  if (reversed) {
-    for (int64_t r = 0; r < rows(); ++r) {
-      std::reverse(operands.begin() + r * h, operands.begin() + (r + 1) * h);
+    if (known->dot == baseline.dot && known->operand_bits == baseline.operand_bits &&
+        known->hidden_bits == baseline.hidden_bits && known->sum == baseline.logit_sum) {
+      return known->z;
     }
   }
-  const std::vector<Real> a(operands.begin(), operands.end());
-  std::vector<Real> z(static_cast<size_t>(rows() * v));
+  const int64_t h = problem_.hidden_size();
+  std::vector<Real> z(static_cast<size_t>(rows() * columns()));
+  std::vector<Real> a;
+  for (int64_t first = 0; first < rows(); first += kBlockRows) {
+    const int64_t count = std::min(kBlockRows, rows() - first);
+    std::vector<float> operands(hidden_.begin() + first * h, hidden_.begin() + (first + count) * h);
+    KeepBits(baseline.operand_bits, operands);
+    KeepBits(baseline.hidden_bits, operands);
+    for (int64_t r = 0; r < count && baseline.dot.reversed; ++r) {
+      std::reverse(operands.begin() + r * h, operands.begin() + (r + 1) * h);
+    }
+    a.assign(operands.begin(), operands.end());
+    BlockLogits(baseline, a, std::span(z).subspan(static_cast<size_t>(first * columns())));
+  }
+  logits_.push_back(std::make_unique<Logits>(baseline.dot, baseline.operand_bits, baseline.hidden_bits,
+                                             baseline.logit_sum, std::move(z)));
+  return logits_.back()->z;
+}
+
+template <class Real>
+void Simulation<Real>::BlockLogits(const Baseline& baseline, const std::vector<Real>& a,
+                                   std::span<Real> z) const {
+  const int64_t v = columns(), h = problem_.hidden_size();
+  const auto count = static_cast<int64_t>(a.size()) / h;
   oracle::ParallelRanges(
       options_.threads, (v + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
         std::vector<float> line(static_cast<size_t>(h)), panel(static_cast<size_t>(h * kPanelColumns));
-        std::vector<Real> sums(static_cast<size_t>(rows() * kPanelColumns));
+        std::vector<Real> sums(static_cast<size_t>(count * kPanelColumns));
         for (int64_t p = begin; p < end && !Interrupted(); ++p) {
           const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, v - first);
           for (int64_t j = 0; j < width; ++j) {
-            ReadRow(problem_.weight, first + j, line);
+            const int64_t column = first + j;
+            ReadRow(problem_.weight,
+                    given() ? places_.weight_rows[static_cast<size_t>(column)] : column, line);
             KeepBits(baseline.operand_bits, line);
-            if (reversed) std::ranges::reverse(line);
+            if (baseline.dot.reversed) std::ranges::reverse(line);
             for (int64_t k = 0; k < h; ++k)
               panel[static_cast<size_t>(k * kPanelColumns + j)] = line[static_cast<size_t>(k)];
           }
-          Multiply(baseline.dot, ProductBlock<Real>{a.data(), h, panel.data(), h, rows(), sums.data(),
-                                                    kPanelColumns, false});
-          for (int64_t r = 0; r < rows(); ++r) {
+          Product(baseline, baseline.logit_sum, false,
+                  ProductBlock<Real>{a.data(), h, panel.data(), h, count, sums.data(), kPanelColumns,
+                                     false});
+          for (int64_t r = 0; r < count; ++r) {
             std::copy_n(sums.data() + r * kPanelColumns, width, z.data() + r * v + first);
           }
         }
       });
-  logits_.push_back(std::make_unique<Logits>(baseline.dot, baseline.operand_bits, std::move(z)));
-  return logits_.back()->z;
 }
 
-// Returns d_logits, [rows][V]; empty if no gradient is wanted.
+// A row's forward results, and its probabilities in the rows of grad_weight.
+template <class Real>
+void Simulation<Real>::ForwardRow(const Baseline& baseline, std::span<const Real> z,
+                                  const RowScalars& scalars, size_t r, Simulated<Real>* out) const {
+  out->forward[r] =
+      given() ? ForwardFrom<Real>(baseline, options_.given[r].lse, options_.given[r].entropy, scalars)
+              : ForwardOf(baseline, z, scalars);
+  out->top[r] = std::ranges::max_element(z) - z.begin();
+  const size_t count = options_.grad_weight ? places_.weight_rows.size() : 0;
+  for (size_t c = 0; c < count; ++c) {
+    const Real x = z[ColumnOf(c)] / scalars.temperature;
+    out->probability[r * count + c] = static_cast<float>(std::exp(x - out->forward[r].lse));
+  }
+}
+
+template <class Real>
+std::span<const Real> Simulation<Real>::WithGivenLabel(size_t r, std::span<const Real> z, int64_t label,
+                                                       std::vector<Real>* memory) const {
+  if (!given() || label < 0 || !options_.given[r].logprob) return z;
+  if (z.data() != memory->data()) memory->assign(z.begin(), z.end());
+  const GivenForward& forward = options_.given[r];
+  (*memory)[static_cast<size_t>(label)] = static_cast<Real>(
+      (forward.lse + *forward.logprob) * inputs_.temperature[static_cast<size_t>(places_.rows[r])]);
+  return *memory;
+}
+
+// Returns d_logits, [rows][columns]; empty if no gradient is wanted.
 template <class Real>
 std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<Real>* out) {
-  const auto v = static_cast<size_t>(problem_.vocab());
+  const auto v = static_cast<size_t>(columns());
   const std::vector<Real>& z = LogitsOf(baseline);
   Baseline second = baseline;
   second.dot = baseline.Apart();
@@ -132,6 +176,7 @@ std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<
   std::vector<Real> d(backward ? z.size() : 0);
   out->forward.resize(places_.rows.size());
   out->top.resize(places_.rows.size());
+  out->probability.resize(options_.grad_weight ? places_.rows.size() * places_.weight_rows.size() : 0);
   oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
     std::vector<Real> memory, apart_memory;
     for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
@@ -140,13 +185,12 @@ std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<
         return ShortcutLogits(baseline.shortcuts, std::span<const Real>(all).subspan(r * v, v),
                               scalars.temperature, room);
       };
-      const std::span<const Real> row = logits(z, &memory);
+      const std::span<const Real> row = WithGivenLabel(r, logits(z, &memory), scalars.label, &memory);
       const std::span<const Real> other = logits(apart, &apart_memory);
-      if (baseline.label_apart) {
+      if (baseline.label_apart && !given()) {
         scalars.label_logit = static_cast<double>(other[static_cast<size_t>(scalars.label)]);
       }
-      out->forward[r] = ForwardOf(baseline, row, scalars);
-      out->top[r] = std::ranges::max_element(row) - row.begin();
+      ForwardRow(baseline, row, scalars, r, out);
       if (backward) {
         DLogits(baseline, baseline.recomputed ? other : row, scalars, out->forward[r],
                 std::span(d).subspan(r * v, v));
@@ -155,6 +199,36 @@ std::vector<Real> Simulation<Real>::Forward(const Baseline& baseline, Simulated<
     }
   });
   return d;
+}
+
+template <class Real>
+void Simulation<Real>::Product(const Baseline& baseline, const Accumulator& sum, bool rows,
+                               ProductBlock<Real> block) const {
+  const int64_t depth = block.depth;
+  const int64_t chunk =
+      sum.chunk > 0 || sum.parts == 0 ? sum.chunk : (depth + sum.parts - 1) / sum.parts;
+  if (chunk <= 0) return Multiply(baseline.dot, block);
+  Real* const total = block.c;
+  const auto elements = static_cast<size_t>(block.rows * kPanelColumns);
+  std::vector<Real> part(elements);
+  block.c = part.data();
+  block.c_stride = kPanelColumns;
+  std::fill_n(total, elements, Real{0});
+  const bool truncates = baseline.dot.kind == Dot::Kind::kAligned && sum.dtype == DType::kF32;
+  const auto chunk_of = [&](int64_t k) {
+    return (rows && sum.of_all_rows ? places_.rows[static_cast<size_t>(k)] : k) / chunk;
+  };
+  for (int64_t first = 0, end = 0; first < depth; first = end) {
+    while (end < depth && chunk_of(end) == chunk_of(first)) ++end;
+    block.depth = end - first;
+    Multiply(baseline.dot, block);
+    for (size_t i = 0; i < elements; ++i) {
+      const Real each = sum.rounds_parts ? RoundTo(sum.dtype, part[i]) : part[i];
+      total[i] = truncates ? TruncatedSum(total[i], each) : RoundTo(sum.dtype, total[i] + each);
+    }
+    block.a += block.depth;
+    block.b += block.depth * kPanelColumns;
+  }
 }
 
 template <class Real>
@@ -179,8 +253,9 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
       }
       KeepBits(bits, panel);
       for (size_t b = 0; b < all->size(); ++b) {
-        Multiply(baselines[b].dot, ProductBlock<Real>{d[b].data(), v, panel.data(), v, rows(),
-                                                      sums.data(), kPanelColumns, false});
+        const Baseline& baseline = baselines[b];
+        Product(baseline, Chosen(baseline.shortcuts.hidden_sum, baseline.hidden_sum), false,
+                {d[b].data(), v, panel.data(), v, rows(), sums.data(), kPanelColumns, false});
         for (int64_t r = 0; r < rows(); ++r) {
           std::copy_n(sums.data() + r * kPanelColumns, width,
                       (*all)[b].grad_hidden.data() + r * columns + first);
@@ -194,36 +269,96 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
 template <class Real>
 void Simulation<Real>::Weight(const Baseline& baseline, const std::vector<Real>& d,
                               Simulated<Real>* out) const {
-  const int64_t v = problem_.vocab(), h = problem_.hidden_size(), n = rows();
+  const int64_t v = columns(), h = problem_.hidden_size(), n = rows();
+  const int64_t elements = places_.weight_elements > 0 ? std::min(h, places_.weight_elements) : h;
   const auto count = static_cast<int64_t>(places_.weight_rows.size());
   std::vector<Real> a(static_cast<size_t>(count * n));
   for (int64_t c = 0; c < count; ++c) {
     for (int64_t r = 0; r < n; ++r) {
       a[static_cast<size_t>(c * n + r)] =
-          d[static_cast<size_t>(r * v + places_.weight_rows[static_cast<size_t>(c)])];
+          d[static_cast<size_t>(r * v) + ColumnOf(static_cast<size_t>(c))];
     }
   }
-  out->grad_weight.resize(static_cast<size_t>(count * h));
+  out->grad_weight.resize(static_cast<size_t>(count * elements));
   KeepBits(baseline.operand_bits, std::span<Real>(a));
   oracle::ParallelRanges(
-      options_.threads, (h + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
+      options_.threads, (elements + kPanelColumns - 1) / kPanelColumns,
+      [&](int, int64_t begin, int64_t end) {
         std::vector<float> panel(static_cast<size_t>(n * kPanelColumns));
         std::vector<Real> sums(static_cast<size_t>(count * kPanelColumns));
-        for (int64_t p = begin; p < end; ++p) {
-          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, h - first);
+        for (int64_t p = begin; p < end && !Interrupted(); ++p) {
+          const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, elements - first);
           for (int64_t r = 0; r < n; ++r) {
             std::copy_n(hidden_.data() + r * h + first, width, panel.data() + r * kPanelColumns);
           }
           KeepBits(baseline.operand_bits, panel);
-          Multiply(baseline.dot, ProductBlock<Real>{a.data(), n, panel.data(), n, count, sums.data(),
-                                                    kPanelColumns, false});
+          Product(baseline, Chosen(baseline.shortcuts.weight_sum, baseline.weight_sum), true,
+                  {a.data(), n, panel.data(), n, count, sums.data(), kPanelColumns, false});
           for (int64_t c = 0; c < count; ++c) {
             std::copy_n(sums.data() + c * kPanelColumns, width,
-                        out->grad_weight.data() + c * h + first);
+                        out->grad_weight.data() + c * elements + first);
           }
         }
       });
   RoundTo(*options_.grad_weight, std::span<Real>(out->grad_weight));
+}
+
+template <class Real>
+std::vector<RowSpread> Simulation<Real>::SpreadOf(const std::vector<Baseline>& baselines,
+                                                  const Simulated<Real>& first) {
+  const auto v = static_cast<size_t>(columns());
+  std::vector<RowSpread> spread(places_.rows.size());
+  const std::vector<Real>& z = LogitsOf(baselines.front());
+  for (const Baseline& baseline : baselines) {
+    Baseline second = baseline;
+    second.dot = baseline.Apart();
+    const std::vector<Real>&one = LogitsOf(baseline), &other = LogitsOf(second);
+    for (size_t r = 0; r < spread.size(); ++r) {
+      double square = 0;
+      for (size_t i = r * v; i < (r + 1) * v; ++i) {
+        const double d = static_cast<double>(one[i]) - static_cast<double>(other[i]);
+        square += d * d;
+      }
+      spread[r].logits = std::max(spread[r].logits, std::sqrt(square / static_cast<double>(v)) /
+                                                        static_cast<double>(ScalarsOf(r).temperature));
+    }
+  }
+  if (given()) {
+    // The other columns' are bounded: sum p^2 by 1, and p |ln p + H| by 1/e + H.
+    for (size_t r = 0; r < spread.size(); ++r) {
+      spread[r].lse = 1;
+      spread[r].entropy = 0.37 + options_.given[r].entropy;
+    }
+    return spread;
+  }
+  const bool same = std::ranges::none_of(baselines, &Baseline::recomputed);
+  oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
+      const auto lse = static_cast<double>(first.forward[r].lse);
+      const auto entropy = static_cast<double>(first.forward[r].entropy);
+      const auto temperature = static_cast<double>(ScalarsOf(r).temperature);
+      // The sums of p^2 and p^3; with t = ln p + H, of p^2 t^2; with 1 + |t|, of its square times both.
+      double sums[5] = {};
+      for (size_t i = r * v; i < (r + 1) * v; ++i) {
+        const double log = static_cast<double>(z[i]) / temperature - lse;
+        if (log < -50) continue;
+        const double p = std::exp(log), t = log + entropy, wide = 1 + std::abs(t);
+        sums[0] += p * p;
+        sums[1] += p * p * p;
+        sums[2] += p * p * t * t;
+        sums[3] += p * p * wide * wide;
+        sums[4] += p * p * p * wide * wide;
+      }
+      const double twice = same ? 2 : 0;
+      RowSpread& to = spread[r];
+      to.lse = std::sqrt(sums[0]);
+      to.entropy = std::sqrt(sums[2]);
+      to.by_g = std::sqrt(std::max(0.0, sums[0] * (1 + sums[0]) - twice * sums[1]));
+      to.by_k =
+          std::sqrt(std::max(0.0, sums[3] * (1 + sums[0]) - twice * sums[4])) + to.lse * to.entropy;
+    }
+  });
+  return spread;
 }
 
 template <class Real>
@@ -238,6 +373,13 @@ std::vector<Simulated<Real>> Simulation<Real>::Run(const std::vector<Baseline>& 
   if (Interrupted()) return {};
   if (options_.grad_hidden) Hidden(baselines, d, &all);
   if (Interrupted()) return {};
+  return all;
+}
+
+template <class Real>
+std::vector<Simulated<Real>> Simulation<Real>::RunFamily(const std::vector<Baseline>& baselines) {
+  std::vector<Simulated<Real>> all = Run(baselines);
+  if (!all.empty()) all.front().spread = SpreadOf(baselines, all.front());
   return all;
 }
 

@@ -52,11 +52,21 @@ class Row {
     const Real d = m - kept;
     return scaled_ || b_.divided_first ? d : d / temperature_;
   }
+  // ln p as one fused operation gives it; where logits are scaled.
+  Real Fused(const RowForward<Real>& forward, size_t v) const {
+    const Real l = std::fma(forward.log_s, static_cast<Real>(kLog2E), forward.shift);
+    return std::fma(z_[v], scale_, -l) * kLn2;
+  }
+  bool scaled() const { return scaled_; }
   // In nats.
   Real Natural(Real x) const { return scaled_ ? x * kLn2 : x; }
   // A kept logit in nats, divided by T.
   Real Scaled(Real kept) const {
     return scaled_ ? kept * kLn2 : b_.divided_first ? kept : kept / temperature_;
+  }
+  // The inverse of Scaled.
+  Real KeptOf(Real x) const {
+    return scaled_ ? x * static_cast<Real>(kLog2E) : b_.divided_first ? x : x * temperature_;
   }
   // exp(-t) of a distance.
   Real Exponential(Real t) const {
@@ -157,16 +167,35 @@ struct Probability {
   Real p, log;
 };
 template <class Real>
-Probability<Real> ProbabilityOf(const Baseline& baseline, const Row<Real>& row,
-                                const RowForward<Real>& forward, size_t v) {
+Probability<Real> ProbabilityInFull(const Baseline& baseline, const Row<Real>& row,
+                                    const RowForward<Real>& forward, size_t v) {
   const Real t = row.Distance(forward.shift, row.Kept(v));
   const kernel::DType saved = baseline.shortcuts.saved_lse;
+  // One form for all baselines where a shortcut makes their exact values differ: else its honest errors
+  // would be as large as these differences, and nothing suspect beside it.
+  const bool rounded_exponent = baseline.shortcuts.exponent != kernel::DType::kF32;
+  if (baseline.fused_lse && row.scaled() && saved == kernel::DType::kF32 && !rounded_exponent) {
+    const Real log = row.Fused(forward, v);
+    return {std::exp(log), log};
+  }
   const Real log =
       baseline.from_lse || saved != kernel::DType::kF32
           ? row.Scaled(row.Kept(v)) - RoundAbsolutely(forward.lse, baseline.shortcuts.nudge, saved)
           : -(row.Natural(t) + forward.log_s);
-  if (baseline.ratio && saved == kernel::DType::kF32) return {row.Exponential(t) / forward.s, log};
+  if ((baseline.ratio || rounded_exponent) && saved == kernel::DType::kF32)
+    return {row.Exponential(t) / forward.s, log};
   return {std::exp(log), log};
+}
+
+template <class Real>
+Probability<Real> ProbabilityOf(const Baseline& baseline, const Row<Real>& row,
+                                const RowForward<Real>& forward, size_t v) {
+  Probability<Real> at = ProbabilityInFull(baseline, row, forward, v);
+  const Shortcuts& shortcuts = baseline.shortcuts;
+  if (shortcuts.log_probs == kernel::DType::kF32) return at;
+  at.log = RoundAbsolutely(at.log, shortcuts.nudge, shortcuts.log_probs);
+  at.p = std::exp(at.log);
+  return at;
 }
 
 // -sum p ln p, or lse - sum p x, in lanes.
@@ -176,7 +205,9 @@ Real EntropyOfProbabilities(const Baseline& baseline, const Row<Real>& row,
   std::array<Real, kLanes> sum{};
   for (size_t v = 0; v < row.size(); ++v) {
     const Probability<Real> v_ = ProbabilityOf(baseline, row, forward, v);
-    if (v_.p > 0) sum[v % kLanes] += v_.p * (row.plain() ? row.Scaled(row.Kept(v)) : v_.log);
+    const kernel::DType kept = baseline.shortcuts.autograd;
+    const Real p = Round(v_.p, kept);
+    if (p > 0) sum[v % kLanes] += Round(p * (row.plain() ? row.Scaled(row.Kept(v)) : v_.log), kept);
   }
   Real all = 0;
   for (const Real lane : sum) all += lane;
@@ -210,6 +241,7 @@ std::span<const Real> ShortcutLogits(const Shortcuts& shortcuts, std::span<const
 
 template <class Real>
 void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward) {
+  forward->logprob = RoundAbsolutely(forward->logprob, shortcuts.nudge, shortcuts.log_probs);
   forward->logprob = RoundAbsolutely(forward->logprob, shortcuts.nudge, shortcuts.logprob);
   forward->entropy = RoundAbsolutely(forward->entropy, shortcuts.nudge, shortcuts.entropy);
   forward->lse = RoundAbsolutely(forward->lse, shortcuts.nudge, shortcuts.lse);
@@ -222,8 +254,9 @@ RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z,
   const Sums<Real> sums = SumsOf(baseline, row);
   RowForward<Real> out;
   out.shift = sums.m;
-  out.s = sums.s;
-  out.log_s = std::log(sums.s);
+  const auto nudged = static_cast<Real>(1 + baseline.shortcuts.nudge);
+  out.s = RoundNudged(sums.s, nudged, baseline.shortcuts.softmax_sum);
+  out.log_s = std::log(out.s);
   const Real m = row.Scaled(sums.m);
   out.lse = m + out.log_s;
   const Real label = scalars.label_logit ? row.Keep(static_cast<Real>(*scalars.label_logit))
@@ -231,10 +264,22 @@ RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z,
   const bool plain = baseline.plain_logprob || baseline.shortcuts.plain_logprob;
   out.logprob =
       plain ? row.Scaled(label) - out.lse : 0 - (row.Natural(row.Distance(sums.m, label)) + out.log_s);
-  const Real mean = sums.q / sums.s;
+  const Real mean = sums.q / out.s;
   out.entropy = row.plain() ? out.lse - mean : out.log_s + mean;
   if (baseline.entropy_of_probabilities || baseline.shortcuts.entropy_of_probabilities)
     out.entropy = EntropyOfProbabilities(baseline, row, out);
+  return out;
+}
+
+template <class Real>
+RowForward<Real> ForwardFrom(const Baseline& baseline, double lse, double entropy,
+                             const RowScalars& scalars) {
+  const Row<Real> row(baseline, {}, scalars);
+  RowForward<Real> out;
+  out.lse = static_cast<Real>(lse);
+  out.entropy = static_cast<Real>(entropy);
+  out.shift = row.KeptOf(out.lse);
+  out.s = 1;
   return out;
 }
 
@@ -244,12 +289,21 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
   const Row<Real> row(baseline, z, scalars);
   const auto label = static_cast<size_t>(scalars.label);
   // G of log_softmax's autograd and their sum.
+  const kernel::DType kept = baseline.shortcuts.autograd;
   const auto upstream = [&](const Probability<Real>& v, bool is_label) {
-    return (is_label ? scalars.g : 0) - (v.p > 0 ? scalars.k * (v.p * v.log + v.p) : 0);
+    Real of_entropy = 0;
+    if (v.p > 0 && kept == kernel::DType::kF32) of_entropy = scalars.k * (v.p * v.log + v.p);
+    if (v.p > 0 && kept != kernel::DType::kF32) {
+      const Real p = Round(v.p, kept), of_p = Round(Round(scalars.k * v.log, kept) * p, kept);
+      of_entropy = Round(of_p + Round(scalars.k * p, kept), kept);
+    }
+    return Round((is_label ? scalars.g : 0) - of_entropy, kept);
   };
   std::array<Real, kLanes> lanes{};
   Real sum = 0;
-  if (baseline.log_softmax_backward) {
+  if (scalars.upstream) {
+    sum = static_cast<Real>(*scalars.upstream);
+  } else if (baseline.log_softmax_backward) {
     for (size_t v = 0; v < z.size(); ++v) {
       lanes[v % kLanes] += upstream(ProbabilityOf(baseline, row, forward, v), v == label);
     }
@@ -257,6 +311,7 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
   }
   const Shortcuts& shortcuts = baseline.shortcuts;
   const auto nudged = static_cast<Real>(1 + shortcuts.nudge);
+  const Real temperature = Round(static_cast<Real>(scalars.temperature), shortcuts.temperature);
   const Real ratio = forward.s / RoundNudged(forward.s, nudged, shortcuts.sum);
   for (size_t v = 0; v < z.size(); ++v) {
     Probability<Real> at = ProbabilityOf(baseline, row, forward, v);
@@ -273,7 +328,8 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
       const Real tilt = at.p > 0 ? at.p * (at.log + forward.entropy) : 0;
       dx = scalars.g * slope - scalars.k * tilt;
     }
-    d[v] = RoundNudged(Round(dx / scalars.temperature, baseline.d_logits), nudged, shortcuts.d_logits);
+    dx = RoundNudged(dx, nudged, shortcuts.d_scaled_logits);
+    d[v] = RoundNudged(Round(dx / temperature, baseline.d_logits), nudged, shortcuts.d_logits);
   }
 }
 
@@ -287,6 +343,8 @@ template void DLogits(const Baseline&, std::span<const float>, const RowScalars&
                       const RowForward<float>&, std::span<float>);
 template void DLogits(const Baseline&, std::span<const double>, const RowScalars&,
                       const RowForward<double>&, std::span<double>);
+template RowForward<float> ForwardFrom(const Baseline&, double, double, const RowScalars&);
+template RowForward<double> ForwardFrom(const Baseline&, double, double, const RowScalars&);
 template void RoundOutputs(const Shortcuts&, RowForward<float>*);
 template void RoundOutputs(const Shortcuts&, RowForward<double>*);
 

@@ -20,6 +20,8 @@ struct RowScalars {
   std::optional<double> label_logit;
   float temperature = 1;
   float g = 0, k = 0;  // d objective / d logprob, d entropy
+  // The sum over the vocabulary of what log_softmax's backward is given; absent: `z` is all of it.
+  std::optional<double> upstream;
 };
 
 template <class Real>
@@ -39,12 +41,18 @@ std::span<const Real> ShortcutLogits(const Shortcuts& shortcuts, std::span<const
 template <class Real>
 RowForward<Real> ForwardOf(const Baseline& baseline, std::span<const Real> z, const RowScalars& row);
 
+// The same from a row's lse and entropy, without logprob: the maximum of the exponentials is lse.
+template <class Real>
+RowForward<Real> ForwardFrom(const Baseline& baseline, double lse, double entropy,
+                             const RowScalars& row);
+
 // Rounds logprob, entropy and lse as they are stored; after DLogits, which reads what is not rounded.
 template <class Real>
 void RoundOutputs(const Shortcuts& shortcuts, RowForward<Real>* forward);
 
-// d objective / d z, of every column, rounded to the baseline's dtype of d_logits. `z` may be other
-// bits than forward's.
+// d objective / d z, of every column of `z`, rounded to the baseline's dtype of d_logits. `z` may be
+// other bits than forward's, or some columns of the vocabulary with `row.upstream`; the label is an
+// index in `z`, or negative.
 template <class Real>
 void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars& row,
              const RowForward<Real>& forward, std::span<Real> d);

@@ -17,7 +17,13 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-double HonestUnits::Judged() const { return TooFew() ? 0 : std::max({rms, median, largest}); }
+double HonestUnits::Ratio() const {
+  return std::max({rms, median, largest}) / (TooFew() ? kFewerUnits : 1);
+}
+
+double HonestUnits::Judged() const {
+  return TooFew() ? Ratio() : std::max(median, std::max(rms, largest) / Divisor());
+}
 
 HonestUnits Compare(const Units& units) {
   const size_t count = units.error.size();
@@ -40,6 +46,12 @@ HonestUnits Compare(const Units& units) {
       out.baseline = k;
     }
   }
+  double squares = 0, fourths = 0;
+  for (const double square : scale) {
+    squares += square;
+    fourths += square * square;
+  }
+  out.effective = fourths > 0 ? squares * squares / fourths : 0;
   double sum = 0, largest = 0;
   std::vector<double> ratios(count);
   for (size_t i = 0; i < count; ++i) {

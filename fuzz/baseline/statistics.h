@@ -12,8 +12,9 @@
 //   largest max_i e_i / max_k max_i (e_ki, f_i)
 //
 // A realised error passes through 0, so no unit's own ratio is judged. Above kSuspect the target is
-// suspect; above kNoted that is said. Fewer than kLeastUnits units are not judged: one realised error
-// is ten times another in one pair of twelve.
+// suspect; above kNoted that is said. One realised error is ten times another in one pair of twelve, so
+// fewer than kLeastUnits units are judged by an eighth of their ratios, and the root mean square and
+// the largest by an eighth where one unit carries the errors.
 
 #pragma once
 
@@ -36,15 +37,23 @@ struct HonestUnits {
   double honest = 0,
          found = 0;  // root mean squares: the largest baseline's with its floor, the target's
   int64_t units = 0;
+  // How many units of one size err as these do: (sum s_i^2)^2 / sum s_i^4, from 1 to `units`. Where it
+  // is 1, one unit's realised errors are compared.
+  double effective = 0;
   size_t baseline = 0;  // whose root mean square is the largest
 
-  double Judged() const;  // the largest of the ratios; 0 where there are too few units
+  double Judged() const;  // the largest of the ratios, or of an eighth of them
+  double Ratio() const;   // the same, but undivided where one unit carries the errors
   bool TooFew() const { return units < kLeastUnits; }
+  bool OneCarries() const { return effective < kMoreThanOne; }
+  // What rms and largest are divided by before they are judged.
+  double Divisor() const { return TooFew() || OneCarries() ? kFewerUnits : 1; }
   bool Suspect() const { return Judged() > kSuspect; }
   bool Noted() const { return !Suspect() && Judged() > kNoted; }
 
   static constexpr double kSuspect = 8, kNoted = 4;
   static constexpr int64_t kLeastUnits = 8;
+  static constexpr double kMoreThanOne = 2, kFewerUnits = 8;
 };
 
 // There is at least one baseline.

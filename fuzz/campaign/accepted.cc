@@ -107,7 +107,9 @@ std::optional<Pursued> OneBucket::Shrunk(const Shown& shown, CaseRunner* runner)
   std::optional<FailingProblem> start = StartOf(shown.item, {});
   if (!start) return std::nullopt;
   runner->Renew();
-  const Judged judged = runner->RunAndConfirm(RequestFor(start->problem, start->seed));
+  Request request = RequestFor(start->problem, start->seed);
+  request.tell_apart = shown.signature.find(kUnexplained) != std::string::npos;
+  const Judged judged = runner->RunAndConfirm(request);
   const Finding* seen = FindSignature(judged.result, shown.signature);
   if (seen == nullptr) return std::nullopt;
   start->finding = *seen;

@@ -39,8 +39,10 @@ void TakeOver(const CampaignOptions& old, CampaignOptions* options) {
   static_cast<CaseOptions&>(*options) = old;
   options->capabilities = old.capabilities;
   options->palette = old.palette;
+  options->palette_by_class = old.palette_by_class;
   options->corpus = old.corpus;
   options->corpus_stamp = old.corpus_stamp;
+  options->inferred = old.inferred;
   options->started = old.started;
   options->python = old.python;
   if (!options->budget) options->budget = old.budget;
@@ -90,7 +92,7 @@ struct Probed {
   bool on_device = false;                 // one of them
   std::vector<Description> descriptions;  // by target
   std::vector<std::string> capabilities;  // of each, as JSON
-  double first_call = 0;                  // seconds, of the slowest
+  FirstCall first_call;                   // of the slowest
 };
 
 // Returns the capabilities in a description, as JSON.
@@ -119,7 +121,8 @@ ExitStatus Probe(const CampaignOptions& options, const std::atomic<bool>& interr
     probed->capabilities.push_back(CapabilitiesIn(probe.hello().description));
     if (!measure) continue;
     const Capabilities& can = probed->descriptions.back().capabilities;
-    probed->first_call = std::max(probed->first_call, FirstCallSeconds(&probe, can));
+    const FirstCall first_call = MeasureFirstCall(&probe, can);
+    if (first_call.seconds > probed->first_call.seconds) probed->first_call = first_call;
   }
   return ExitStatus::kClean;
 }
@@ -133,7 +136,7 @@ std::vector<TargetDraws> DrawsOf(const CampaignOptions& options) {
   for (const std::string& text : options.capabilities) {
     std::string ignored;  // CapabilitiesIn has written it
     draws.emplace_back(ParseCapabilities(text, &ignored).value_or(Capabilities{}), RegimesOf(options),
-                       options.seed, options.palette.value_or(0));
+                       options.seed, options.palette.value_or(0), options.palette_by_class);
   }
   return draws;
 }
@@ -276,16 +279,21 @@ bool Campaign::Prepare() {
 }
 
 // Decides the number of shapes, unless it was given.
-void Campaign::ChoosePalette(double first_call) {
+void Campaign::ChoosePalette(const FirstCall& first_call) {
   if (options_.palette) return;
   options_.palette = 0;
-  if (first_call < kSlowFirstCall) return;
+  if (first_call.seconds < kSlowFirstCall) return;
   const Budget budget = options_.GetBudget();
-  options_.palette =
-      PaletteSize(first_call, std::chrono::duration<double>(budget.time).count(), budget.cases);
+  // An entry by classes is compiled for some three times, for other strides of the gradients and for an
+  // ignore_index beyond 32 bits. Half as many entries as of shapes keep first calls near their share.
+  constexpr double kDearer = 2;
+  options_.palette = PaletteSize(first_call.seconds * (first_call.by_class ? kDearer : 1),
+                                 std::chrono::duration<double>(budget.time).count(), budget.cases);
+  options_.palette_by_class = first_call.by_class;
   events_.push_back(
-      {.text = Text("a first call of a shape takes %.2g s: cases have %" PRId64 " shapes (--palette)",
-                    first_call, *options_.palette)});
+      {.text = Text("a first call of a %s takes %.2g s: cases have %" PRId64 " %s (--palette)",
+                    first_call.by_class ? "class of shapes" : "shape", first_call.seconds,
+                    *options_.palette, first_call.by_class ? "of them" : "shapes")});
 }
 
 bool Campaign::Refuse(ExitStatus status, const std::string& error) {

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "fuzz/base/exit_status.h"
+#include "fuzz/campaign/first_call.h"
 #include "fuzz/campaign/options.h"
 #include "fuzz/campaign/progress.h"
 #include "fuzz/campaign/ranking.h"
@@ -106,7 +107,7 @@ class Campaign {
   bool MakePlan();
   bool MakeSearch();
   bool Prepare();
-  void ChoosePalette(double first_call);
+  void ChoosePalette(const FirstCall& first_call);
   bool Refuse(ExitStatus status, const std::string& error);
 
   CampaignOptions options_;

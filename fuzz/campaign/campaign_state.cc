@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
+#include "fuzz/base/mix.h"
 #include "fuzz/examine/second_opinion.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/triage/severity.h"
@@ -166,6 +167,30 @@ bool CampaignState::ShowsNew(const Item& item, const CaseResult& result) {
          std::any_of(result.findings.begin(), result.findings.end(), [&](const Finding& finding) {
            return !state_.sightings.contains({target, finding.Signature()});
          });
+}
+
+bool MayBeUnexplained(const CaseResult& result, const std::function<bool(const std::string&)>& known) {
+  return std::ranges::any_of(result.findings, [&](Finding finding) {
+    if (finding.kind != FindingKind::kBound || finding.suspect) return false;
+    finding.unexplained = true;
+    return !known(finding.Signature());
+  });
+}
+
+bool CampaignState::MayHideAnother(const Item& item, const CaseResult& result) {
+  const std::string& target = options_.targets[item.target];
+  const std::lock_guard lock(mutex_);
+  if (Full()) return false;
+  const bool explained = std::ranges::any_of(state_.sightings, [&](const auto& entry) {
+    const Sighting& sighting = entry.second;
+    return sighting.target == target && (!sighting.finding.shortcut.empty() ||
+                                         (sighting.kept && !sighting.kept->finding.shortcut.empty()));
+  });
+  const bool hides = MayBeUnexplained(result, [&](const std::string& signature) {
+    return state_.sightings.contains({target, signature});
+  });
+  if (!explained || !hides) return false;
+  return told_apart_[target]++ < kToldApart || Mix(item.seed, 41) % kToldApartEvery == 0;
 }
 
 std::vector<Sighting> CampaignState::Record(const Item& item, const Judged& judged, double seconds) {

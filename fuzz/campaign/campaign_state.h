@@ -54,10 +54,17 @@ struct Item {
 struct ItemGroup {
   int64_t next = 0, end = 0;        // the items that are left of it
   std::set<std::string> seen = {};  // signatures that an item of it has shown, not only once
+  bool explained = false;           // a rounding explains one of them
 
   void Note(const Judged& judged);
 };
 inline constexpr int64_t kGroupItems = 128;
+// Returns true if a value of the result is beyond its bound, and `known` says no to the signature that
+// it would have if no rounding explained it.
+bool MayBeUnexplained(const CaseResult& result, const std::function<bool(const std::string&)>& known);
+// See CampaignState::MayHideAnother.
+inline constexpr int64_t kToldApart = 128;
+inline constexpr uint64_t kToldApartEvery = 8;
 
 class CampaignState {
  public:
@@ -88,6 +95,10 @@ class CampaignState {
 
   // Returns true if the result holds a signature that would become a sighting.
   bool ShowsNew(const Item& item, const CaseResult& result);
+  // Returns true if a rounding explains a sighting of the target, and the result has values beyond
+  // their bounds of which no case is known that none explains: whether this is one is worth telling. It
+  // is true of the first kToldApart such cases, and then of one in kToldApartEvery, by their seeds.
+  bool MayHideAnother(const Item& item, const CaseResult& result);
   // Journals and counts a judged case, which took `seconds`. Returns its new sightings, grouped
   // (finding_groups.h), the leader first; it is also put on the list of NextPending.
   std::vector<Sighting> Record(const Item& item, const Judged& judged, double seconds);
@@ -131,6 +142,7 @@ class CampaignState {
   std::vector<SightingKey> pending_;  // findings
   int64_t pursuing_ = 0;
   int64_t next_ = 0, recorded_ = 0;
+  std::map<std::string, int64_t> told_apart_;  // by target
   std::vector<Item> put_back_;
   std::optional<Phase> phase_;
   int64_t faults_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/triage/same_cause.h"
@@ -56,18 +57,33 @@ Parts TakeApart(const Sightings& sightings, const Sighting& stored) {
 Parts Join(const Sightings& sightings, const Sighting& stored) {
   Parts parts;
   if (!stored.kept) return parts;
-  std::set<const Sighting*> same = {&FindingOf(sightings, stored)};
+  const Sighting* const own = &FindingOf(sightings, stored);
+  std::set<const Sighting*> same = {own};
+  std::vector<const Sighting*> loose;  // parts of other findings, which may be one of this
   for (const auto& [key, other] : sightings) {
-    // The parts of a finding that were shrunk speak for it as well.
     const bool candidate =
         other.target == stored.target && other.kept && key.second != stored.signature;
-    if (candidate && SameCause(other, stored)) same.insert(&FindingOf(sightings, other));
+    if (!candidate || !SameCause(other, stored)) continue;
+    // The parts of a finding that were shrunk speak for it as well.
+    const Sighting* const finding = &FindingOf(sightings, other);
+    if (IsShrunk(other) || finding == &other) {
+      same.insert(finding);
+    } else {
+      loose.push_back(&other);
+    }
   }
   // Not by which was stored first: where two jobs meet their cases in another order, that differs.
   const Sighting* leader =
       *std::ranges::min_element(same, [](const Sighting* a, const Sighting* b) { return Leads(*a, *b); });
   for (const Sighting* each : same) {
-    if (each != leader) parts[each->signature] = leader->signature;
+    // A finding that was not shrunk moves alone: those that it may be one with are not one with each
+    // other.
+    const bool moves = IsShrunk(stored) || each == own || !(IsShrunk(*each) || IsShrunk(*leader));
+    if (each != leader && moves) parts[each->signature] = leader->signature;
+  }
+  for (const Sighting* each : loose) {
+    const Sighting& finding = FindingOf(sightings, *each);
+    if (!same.contains(&finding) && Leads(*leader, finding)) parts[each->signature] = leader->signature;
   }
   return parts;
 }

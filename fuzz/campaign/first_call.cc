@@ -2,6 +2,7 @@
 #include "fuzz/campaign/first_call.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "fuzz/campaign/search/within.h"
@@ -22,18 +23,31 @@ double Seconds(const Recipe& recipe, CaseRunner* runner) {
 
 }  // namespace
 
-double FirstCallSeconds(CaseRunner* runner, const Capabilities& can) {
-  double least = 1e9;
-  for (int64_t shape = 0; shape < 3; ++shape) {
+FirstCall MeasureFirstCall(CaseRunner* runner, const Capabilities& can) {
+  // All multiples of 16 and more are of one class.
+  const auto steps = [](int64_t multiple, std::array<int64_t, 4> extents) {
+    for (size_t i = 0; multiple > 1 && i < extents.size(); ++i) {
+      extents[i] = static_cast<int64_t>(i) * multiple;
+    }
+    return extents;
+  };
+  const auto rows = steps(can.rows_multiple, {0, 1, 14, 3});
+  const auto columns = steps(can.vocab_multiple, {0, 1, 56, 90});
+  std::array<double, 4> longer{};
+  for (size_t i = 0; i < longer.size(); ++i) {
     Recipe recipe{.seed = kSeed, .n = 2, .v = 40, .h = 16};
     recipe = KeepWithin(can, recipe);
-    recipe.n += shape * can.rows_multiple;
-    recipe.v += shape * can.vocab_multiple;
-    const double first = Seconds(recipe, runner), second = Seconds(recipe, runner);
-    if (first < 0 || second < 0) return 0;
-    if (shape > 0) least = std::min(least, std::max(0.0, first - second));
+    recipe.n += rows[i];
+    recipe.v += columns[i];
+    const double first = Seconds(recipe, runner);
+    if (first < 0) return {};
+    const double second = Seconds(recipe, runner);
+    if (second < 0) return {};
+    longer[i] = std::max(0.0, first - second);
   }
-  return least;
+  const bool by_class = longer[1] < kSlowFirstCall;
+  std::ranges::sort(longer.begin() + 1, longer.end());
+  return {longer[2], by_class};
 }
 
 }  // namespace plumbline::fuzz

@@ -11,7 +11,9 @@ namespace plumbline::fuzz {
 
 void ItemGroup::Note(const Judged& judged) {
   for (const Finding& finding : judged.result.findings) {
-    if (!judged.once.contains(finding.Signature())) seen.insert(finding.Signature());
+    if (judged.once.contains(finding.Signature())) continue;
+    seen.insert(finding.Signature());
+    explained = explained || !finding.shortcut.empty();
   }
 }
 
@@ -27,6 +29,15 @@ bool WorkerPool::ShowsNew(const Item& item, const CaseResult& result, const Item
   return std::ranges::any_of(result.findings, [&](const Finding& finding) {
     return !group.seen.contains(finding.Signature());
   });
+}
+
+// In a gate the group alone decides, as above.
+bool WorkerPool::MayHideAnother(const Item& item, const CaseResult& result, const ItemGroup& group) {
+  if (options_.production) return false;
+  if (!options_.gate) return campaign_state_.MayHideAnother(item, result);
+  return group.explained && MayBeUnexplained(result, [&](const std::string& signature) {
+           return group.seen.contains(signature);
+         });
 }
 
 bool WorkerPool::AskOnPass(const Item& item, double seconds) {

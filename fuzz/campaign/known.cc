@@ -11,6 +11,9 @@
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/record_file.h"
 #include "fuzz/examine/result.h"
+#include "fuzz/target/target.h"
+#include "fuzz/triage/sighting.h"
+#include "fuzz/worker/worker.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -50,13 +53,25 @@ bool IsBucket(const std::string& text) {
   return text.size() == 8 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// True of what may follow "status": nothing, or a colon and an output or a failure.
+bool IsStatus(std::string_view rest) {
+  if (rest.ends_with(kOnce)) rest.remove_suffix(kOnce.size());
+  if (rest.empty()) return true;
+  if (!rest.starts_with(':')) return false;
+  rest.remove_prefix(1);
+  return rest == kMemoryOutput || rest == "first_invalid_row" || IsFailureWord(rest);
+}
+
 // A misspelt signature would accept nothing, and be called fixed.
 bool IsSignature(std::string_view text) {
   constexpr std::string_view kSuspect = "suspect-";
   if (text.starts_with(kSuspect)) text.remove_prefix(kSuspect.size());
+  if (text.starts_with(kUnexplained)) text.remove_prefix(kUnexplained.size());
   const std::string_view kind = text.substr(0, text.find_first_of(": "));
-  for (int i = 0; i <= static_cast<int>(FindingKind::kRelation); ++i) {
-    if (Name(static_cast<FindingKind>(i)) == kind) return true;
+  for (int i = 0; i <= static_cast<int>(FindingKind::kMagnitude); ++i) {
+    if (Name(static_cast<FindingKind>(i)) == kind) {
+      return kind != Name(FindingKind::kStatus) || IsStatus(text.substr(kind.size()));
+    }
   }
   return false;
 }
@@ -119,8 +134,9 @@ std::optional<size_t> Accepting(const std::vector<KnownFinding>& known, std::str
     const KnownFinding& entry = known[i];
     if (!entry.Concerns(target)) continue;
     if (Planted(HarnessDefect::kKnownAcceptsAll)) return i;
-    if (entry.bucket.empty() ? entry.signature == signature : entry.bucket == bucket) return i;
-    if (std::ranges::find(entry.also, signature) != entry.also.end()) return i;
+    const auto means = [&](const std::string& written) { return Means(written, signature); };
+    if (entry.bucket.empty() ? means(entry.signature) : entry.bucket == bucket) return i;
+    if (std::ranges::any_of(entry.also, means)) return i;
   }
   return std::nullopt;
 }

@@ -10,7 +10,7 @@
 //               "date": "2025-01-31"}]}
 //
 // An entry accepts what it names and nothing else: one target, if it names one, and its signatures or
-// one bucket, each compared as a whole.
+// one bucket, each compared as a whole; "status" accepts every failure (Means in examine/result.h).
 
 #pragma once
 

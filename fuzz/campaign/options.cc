@@ -43,6 +43,7 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
   io.IfSet("palette", palette);
   if (palette < 0 || palette > kMostPalette) io.Wrong("palette", "a number of shapes");
   options.palette = palette;
+  io.IfSet("palette_by_class", options.palette_by_class);
   io.As("corpus", options.corpus.string(), [&](std::string path) { options.corpus = path; });
   io("corpus_cases", options.corpus_stamp.cases);
   io.AsText("corpus_hash", options.corpus_stamp.hash, std::to_string(options.corpus_stamp.hash),
@@ -52,6 +53,7 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
   io.As("case_timeout_ms", int64_t{options.GetCaseTimeout().count()},
         [&](int64_t ms) { options.case_timeout = std::chrono::milliseconds(ms); });
   io.IfSet("shrink_tries", options.shrink_tries);
+  io.IfSet("inferred", options.inferred);
   io("started", options.started);
   io.IfSet("python", options.python);
 }

@@ -17,6 +17,7 @@
 #include "fuzz/base/units.h"
 #include "fuzz/campaign/known.h"
 #include "fuzz/campaign/search/options.h"
+#include "fuzz/infer/infer.h"
 
 namespace plumbline::fuzz {
 
@@ -36,8 +37,9 @@ struct CampaignOptions : CaseOptions {
   // The shapes that cases have, for targets that compile for each shape; 0: any. Absent: as many as the
   // measured time of a first call allows, 0 below kSlowFirstCall. A campaign that has begun holds it.
   std::optional<int64_t> palette;
-  std::filesystem::path corpus;  // replayed first; empty: none
-  CorpusStamp corpus_stamp;      // filled in when the campaign begins
+  bool palette_by_class = false;  // as in Palette
+  std::filesystem::path corpus;   // replayed first; empty: none
+  CorpusStamp corpus_stamp;       // filled in when the campaign begins
 
   // If absent, they are those of the campaign in `out`, or the defaults of a new one (60 s, no limit,
   // 20 s, or 120 s for cases of production size).
@@ -61,6 +63,8 @@ struct CampaignOptions : CaseOptions {
   int64_t least_free = int64_t{64} << 20;    // bytes free in `out` below which the campaign ends
   std::filesystem::path program = "/proc/self/exe";  // see WorkerSpec
 
+  // What was inferred of targets before the campaign began; a resumed one keeps it.
+  std::vector<Inference> inferred;
   std::string started;  // UTC, of the campaign's first run
   // The interpreter of a target in Python: a resumed campaign goes on with it unless told another.
   std::string python;

@@ -10,6 +10,27 @@
 
 namespace plumbline::fuzz {
 
+namespace {
+
+// What is shown of it: the shrunk finding, which may be graver than the first one.
+const Finding& Shown(const Sighting& sighting) {
+  return sighting.kept ? sighting.kept->finding : sighting.finding;
+}
+
+// A rounding explains values, and neither a NaN nor anything else.
+bool IsOfValues(const Sighting& sighting) {
+  const FindingKind kind = Shown(sighting).kind;
+  return kind == FindingKind::kBound || kind == FindingKind::kMagnitude;
+}
+
+std::string ShortcutOf(const Sighting& sighting) {
+  if (!IsOfValues(sighting)) return {};
+  const std::string& own = Shown(sighting).shortcut;
+  return own.empty() ? sighting.finding.shortcut : own;
+}
+
+}  // namespace
+
 std::vector<RankedFinding> RankFindings(const std::vector<Sighting>& findings,
                                         const std::vector<Sighting>& parts,
                                         const std::map<std::string, Reach>& reaches) {
@@ -19,8 +40,12 @@ std::vector<RankedFinding> RankFindings(const std::vector<Sighting>& findings,
   }
   std::vector<RankedFinding> ranking;
   for (const Sighting& finding : findings) {
-    RankedFinding ranked{
-        .sighting = finding, .severity = SeverityOf(finding.finding), .reach = {}, .parts = {}};
+    RankedFinding ranked{.sighting = finding,
+                         .severity = SeverityOf(finding.finding),
+                         .reach = {},
+                         .parts = {},
+                         .shortcut = ShortcutOf(finding)};
+    const bool of_values = IsOfValues(finding);
     const auto reach = reaches.find(finding.target);
     const auto widen = [&](const std::string& signature) {
       const ReachShare share = reach != reaches.end() ? reach->second.Of(signature) : ReachShare{};
@@ -33,6 +58,7 @@ std::vector<RankedFinding> RankFindings(const std::vector<Sighting>& findings,
       ranked.parts.push_back(part.signature);
       ranked.severity = std::min(ranked.severity, SeverityOf(part.finding));
       widen(part.signature);
+      if (of_values && ranked.shortcut.empty()) ranked.shortcut = ShortcutOf(part);
     }
     std::ranges::sort(ranked.parts);
     ranking.push_back(std::move(ranked));
@@ -48,6 +74,7 @@ Json ToJson(const RankedFinding& finding) {
                       {"signature", finding.sighting.signature},
                       {"parts", Json::Array(finding.parts.begin(), finding.parts.end())},
                       {"severity", Name(finding.severity)},
+                      {"shortcut", finding.shortcut},
                       {"showed", finding.reach.showed},
                       {"could_show", finding.reach.of}};
 }

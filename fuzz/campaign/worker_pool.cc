@@ -133,7 +133,7 @@ std::optional<Case> WorkerPool::ReadStored(const std::filesystem::path& file) {
 std::optional<Request> WorkerPool::RequestOf(const Item& item) {
   if (item.file.empty()) return RequestFor(item.recipe, item.seed);
   const std::optional<Case> c = ReadStored(item.file);
-  return c ? std::optional(RequestFor(c->problem, SeedOf(*c))) : std::nullopt;
+  return c ? std::optional(RequestForStored(*c)) : std::nullopt;
 }
 
 bool WorkerPool::Answered(Judged::Kind kind, const std::string& error) {
@@ -180,6 +180,9 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   if (judged.kind == Judged::Kind::kJudged && ShowsNew(item, result, beside->group)) {
     judged = runner->Confirm(*request, std::move(judged));
     AddTime(&TimeSplit::arbiter, watch.Lap());
+  } else if (judged.kind == Judged::Kind::kJudged && MayHideAnother(item, result, beside->group)) {
+    TellApart(item, *request, runner, beside, &judged);
+    AddTime(&TimeSplit::arbiter, watch.Lap());
   } else if (judged.kind == Judged::Kind::kJudged && result.verdict == oracle::Verdict::kPass &&
              result.harness_fault.empty() && !options_.production && AskOnPass(item, seconds)) {
     judged = runner->AskOnPass(*request, std::move(judged));
@@ -200,6 +203,15 @@ bool WorkerPool::RunItem(const Item& item, CaseRunner* runner, Beside* beside) {
   beside->finished = {.item = item, .judged = std::move(judged), .seconds = seconds};
   if (!passed) RecordFinished(beside);
   return true;
+}
+
+void WorkerPool::TellApart(const Item& item, Request request, CaseRunner* runner, Beside* beside,
+                           Judged* judged) {
+  request.tell_apart = true;
+  Judged again = runner->Run(request);
+  if (again.kind != Judged::Kind::kJudged || !ShowsNew(item, again.result, beside->group)) return;
+  again = runner->Confirm(request, std::move(again));
+  if (again.kind == Judged::Kind::kJudged) *judged = std::move(again);
 }
 
 void WorkerPool::StoreFault(const std::string& name, const std::string& what, Json witness,

@@ -105,6 +105,10 @@ class WorkerPool {
   void RecordNow(const Finished& finished);
   // Returns whether the arbiter is to be asked about a case that fails, or that passed.
   bool ShowsNew(const Item& item, const CaseResult& result, const ItemGroup& group);
+  bool MayHideAnother(const Item& item, const CaseResult& result, const ItemGroup& group);
+  // Judges once more a case of signatures that a rounding explains in others: what it does not explain
+  // here has signatures of its own, of which the arbiter is asked, too. Else leaves *judged.
+  void TellApart(const Item& item, Request request, CaseRunner* runner, Beside* beside, Judged* judged);
   bool AskOnPass(const Item& item, double seconds);
   // Both return false if this thread is to end.
   bool RunItem(const Item& item, CaseRunner* runner, Beside* beside);

@@ -148,6 +148,8 @@ void AddOptions(const OwnedProblem& p, Key* key) {
   key->AddIf(p.layout.grad_stride > 1, "strided-gradient");
   key->AddIf(p.layout.temperature_stride > 1, "strided-T");
   key->AddIf(p.layout.output_stride > 1, "strided-outputs");
+  key->AddIf(p.layout.gradient_step > 1, "sparse-gradients");
+  key->AddIf(p.layout.single_stride != 1, "single-stride");
 }
 
 void AddSpecialLabels(const OwnedProblem& p, Key* key) {

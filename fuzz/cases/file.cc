@@ -92,6 +92,8 @@ std::string TooLarge(const OwnedProblem& p) {
                                  {"N*label_stride", n, touched(p.layout.label_stride)},
                                  {"N*temperature_stride", n, touched(p.layout.temperature_stride)},
                                  {"N*output_stride", n, touched(p.layout.output_stride)},
+                                 {"N*H*gradient_step", n * h, touched(p.layout.gradient_step)},
+                                 {"V*H*gradient_step", v * h, touched(p.layout.gradient_step)},
                                  {"N*grad_stride", n, touched(p.layout.grad_stride)}}) {
     int64_t elements = 0;
     if (__builtin_mul_overflow(std::max<int64_t>(product.count, 1),
@@ -123,7 +125,7 @@ bool Same(const Finding& a, const Finding& b) {
          Same(a.got, b.got) && Same(a.expected, b.expected) && Same(a.bound, b.bound) &&
          Same(a.tightness, b.tightness) && a.arbiter == b.arbiter &&
          a.arbiter_silent == b.arbiter_silent && a.what == b.what && a.relation == b.relation &&
-         a.suspect == b.suspect && a.readings == b.readings;
+         a.suspect == b.suspect && a.readings == b.readings && a.shortcut == b.shortcut;
 }
 
 }  // namespace

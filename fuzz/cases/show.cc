@@ -88,6 +88,8 @@ std::string Options(const OwnedProblem& p) {
     text += Text(", temperature stride %" PRId64, p.layout.temperature_stride);
   }
   if (p.layout.output_stride != 1) text += Text(", output stride %" PRId64, p.layout.output_stride);
+  if (p.layout.gradient_step != 1) text += Text(", gradient step %" PRId64, p.layout.gradient_step);
+  if (p.layout.single_stride != 1) text += Text(", single stride %" PRId64, p.layout.single_stride);
   if (p.layout.reversed) text += ", rows last to first";
   if (p.layout.hidden_broadcast) text += ", one row of hidden for all";
 
@@ -118,6 +120,7 @@ std::string ShowFinding(const Finding& f) {
     text += Text("    ratio     %.4g\n", f.tightness);
   }
   if (!f.arbiter.empty()) text += "    arbiter   " + f.arbiter + "\n";
+  if (!f.shortcut.empty()) text += "    shortcut  " + f.shortcut + " explains it\n";
   if (!f.arbiter_silent.empty()) text += "    arbiter   not asked: " + f.arbiter_silent + "\n";
   return text;
 }

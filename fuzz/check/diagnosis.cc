@@ -104,12 +104,22 @@ std::vector<Hypothesis> MaskedColumns(const DumpExcerpt& excerpt, const oracle::
   const std::optional<int64_t> columns = UnmaskedColumns(excerpt, contract, threads);
   if (!columns) return {};
   const int64_t v = excerpt.weight.shape[0];
-  return {{Text("the last %" PRId64 " of %" PRId64
-                " columns are left out of the sum: padding that the kernel masks? Save weight[:%" PRId64
-                "] then",
+  return {{Text("the last %" PRId64 " of %" PRId64 " columns are left out of the sum: padding that the "
+                "kernel masks? Say vocabulary_size %" PRId64 " then (metadata, or --vocabulary)",
                 v - *columns, v, *columns),
            [k = *columns](DumpExcerpt* e, oracle::Contract*) {
              e->weight.shape[0] = k;
+             return true;
+           }}};
+}
+
+// Padding that the kernel does not mask.
+std::vector<Hypothesis> PaddingHypotheses(const Dump& dump) {
+  if (dump.weight_rows == dump.problem.vocab()) return {};
+  return {{Text("the %" PRId64 " rows of padding take part in the softmax",
+                dump.weight_rows - dump.problem.vocab()),
+           [rows = dump.weight_rows](DumpExcerpt* e, oracle::Contract*) {
+             e->weight.shape[0] = rows;
              return true;
            }}};
 }
@@ -316,6 +326,9 @@ std::vector<Diagnosis> Diagnose(const DumpSample& sample, const kernel::Results&
       std::vector<Hypothesis> hypotheses = ForwardHypotheses();
       for (Hypothesis& masked : MaskedColumns(excerpt, contract, options.threads)) {
         hypotheses.push_back(std::move(masked));
+      }
+      for (Hypothesis& padding : PaddingHypotheses(sample.dump())) {
+        hypotheses.push_back(std::move(padding));
       }
       Try(hypotheses, excerpt, backward ? &gradients : nullptr, contract, options, &diagnoses);
       // One row would be no evidence of a shift; the first and the last may be without a neighbour.

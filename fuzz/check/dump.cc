@@ -7,11 +7,15 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "fuzz/base/json.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/check/doubles.h"
 #include "fuzz/check/dump_shapes.h"
+#include "fuzz/check/rollout.h"
+#include "fuzz/check/vocabulary.h"
 #include "fuzz/problem/safetensors.h"
 #include "fuzz/problem/values.h"
 #include "kernel/linear_cross_entropy.h"
@@ -63,6 +67,12 @@ Refusal ReadOptions(const std::map<std::string, std::string>& metadata, Dump* du
     if (code != std::errc{} || stop != end) {
       return "metadata \"ignore_index\" is \"" + text->second + "\", not an integer of 64 bits";
     }
+  }
+  if (const auto text = metadata.find("gradients"); text != metadata.end()) {
+    if (text->second != "fp32" && text->second != "input") {
+      return "metadata \"gradients\" is \"" + text->second + "\", not one of fp32, input";
+    }
+    dump->wanted.fp32_grads = text->second == "fp32";
   }
   if (const auto text = metadata.find("reduction"); text != metadata.end()) {
     const auto named = ValueOf<Reduction>(text->second, kReductionNames);
@@ -129,10 +139,11 @@ Refusal CheckArguments(const Dump& dump) {
   return "temperature: " + std::to_string(value) + " is not finite and positive";
 }
 
-Refusal Read(Dump* dump) {
+Refusal Read(std::optional<int64_t> vocabulary, Dump* dump) {
   std::string why;
-  std::optional<SafeTensorsView> content = ViewSafeTensors(dump->file->bytes(), &why);
+  std::optional<SafeTensorsView> content = ViewSafeTensors(dump->file->bytes(), &why, true);
   if (!content) return why;
+  if (why = RoundDoubles(&*content, dump); !why.empty()) return why;
   for (const auto& [name, tensor] : content->tensors) {
     if (why = Misaligned(name, tensor); !why.empty()) return why;
   }
@@ -152,13 +163,19 @@ Refusal Read(Dump* dump) {
   p.grad_logprob = take("grad_logprob");
   p.grad_entropy = take("grad_entropy");
   for (Output o : oracle::kOutputs) dump->outputs[static_cast<size_t>(o)] = take(oracle::Name(o));
+  for (const char* name : {"rollout_logprob", "old_logprob"}) {
+    if (const auto tensor = take(name)) dump->rollouts.emplace_back(name, *tensor);
+  }
   for (const auto& [name, tensor] : content->tensors) dump->unknown.push_back(name);
 
   if (why = ReadOptions(content->metadata, dump); !why.empty()) return why;
   TakeScalars(dump);
   if (why = CheckShapes(*dump); !why.empty()) return why;
+  if (why = CutVocabulary(content->metadata, vocabulary, dump); !why.empty()) return why;
   if (why = CheckArguments(*dump); !why.empty()) return why;
   if (why = CheckOutputs(*dump); !why.empty()) return why;
+  if (why = CheckRollouts(*dump); !why.empty()) return why;
+  if (why = ReadShards(content->metadata, dump); !why.empty()) return why;
   for (int64_t i = 0; i < p.rows(); ++i)
     dump->counted += oracle::ReadInt(p.labels, i) != p.ignore_index;
   return {};
@@ -170,12 +187,19 @@ bool Dump::HasOutputs() const {
   return std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.has_value(); });
 }
 
-std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* error) {
+std::unique_ptr<Dump> OpenDump(const std::filesystem::path& path, std::string* error,
+                               std::optional<int64_t> vocabulary) {
   auto dump = std::make_unique<Dump>();
   dump->path = path;
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    *error = path.string() +
+             ": is a folder; python -m plumbline.dump joins the dumps of several ranks in it to one";
+    return nullptr;
+  }
   dump->file = MappedFile::Open(path, error);
   if (!dump->file) return nullptr;
-  if (Refusal why = Read(dump.get()); !why.empty()) {
+  if (Refusal why = Read(vocabulary, dump.get()); !why.empty()) {
     *error = path.string() + ": " + why;
     return nullptr;
   }

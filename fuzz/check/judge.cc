@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "fuzz/base/text.h"
+#include "fuzz/baseline/weight_columns.h"
 #include "fuzz/examine/second_opinion.h"
 #include "fuzz/examine/tiers.h"
 #include "oracle/arbiter.h"
 #include "oracle/output.h"
+#include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -54,12 +56,12 @@ std::string Disagreement(const OutputVerdict& v, const ArbiterValue& a,
          a.digits;
 }
 
-void Arbitrate(const kernel::Problem& problem, const oracle::Promises& promises,
+void Arbitrate(const kernel::Problem& problem, const oracle::Contract& contract,
                const JudgeDumpOptions& options, DumpVerdict* verdict) {
   // Under `mean` the arbiter would divide by the number of rows that it sees.
   const bool another_mean = options.counted_rows && problem.reduction == kernel::Reduction::kMean;
   double cost_left = options.arbiter_cost;
-  oracle::Arbiter arbiter(problem);
+  oracle::Arbiter arbiter(problem, oracle::StepsOf(contract, problem.hidden.dtype));
   for (JudgedOutput& output : verdict->outputs) {
     const OutputVerdict& v = output.verdict;
     if (v.fail == 0) continue;
@@ -76,7 +78,7 @@ void Arbitrate(const kernel::Problem& problem, const oracle::Promises& promises,
     cost_left -= cost;
     const ArbiterValue value = arbiter.Evaluate(v.output, v.row, v.column);
     output.arbiter = value.digits;
-    if (verdict->fault.empty()) verdict->fault = Disagreement(v, value, promises);
+    if (verdict->fault.empty()) verdict->fault = Disagreement(v, value, contract.promises);
   }
 }
 
@@ -133,6 +135,28 @@ void Judge(const kernel::Problem& problem, const kernel::Results& results, const
   watched->insert(watched->end(), mine.begin(), mine.end());
 }
 
+// The second tier of the dump's own grad_weight, if the sample leaves it out and has its other outputs.
+HonestErrors OverAllRows(const DumpSample& sample, const kernel::Results& results,
+                         const Description& description, const HonestErrors& honest,
+                         const JudgeDumpOptions& options) {
+  const Dump& dump = sample.dump();
+  if (sample.all() || &results != &sample.given() || !dump.output(Output::kGradWeight)) return {};
+  kernel::Results all;
+  for (const Output o : {Output::kGradWeight, Output::kLse, Output::kLogprob, Output::kEntropy}) {
+    if (const auto& tensor = dump.output(o)) oracle::Find(&all, o) = AsResult(*tensor);
+  }
+  const Output forward = all.lse ? Output::kLse : Output::kLogprob;
+  double lse_error = 0;
+  for (const OutputErrors& o : honest.outputs) {
+    if (o.output == forward) lse_error = o.units.honest;
+  }
+  HonestErrorOptions weight{options};
+  weight.counted_rows.reset();  // the whole dump
+  weight.seed = options.seed;
+  weight.deep = options.deep;
+  return CompareWeightColumns(dump.problem, all, description.Assumed(), weight, lse_error);
+}
+
 }  // namespace
 
 DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
@@ -158,10 +182,13 @@ DumpVerdict JudgeDump(const DumpSample& sample, const kernel::Results& results,
   }
   Judge(sample.problem(), first, sample, description, options, also, &watched, &verdict);
   if (verdict.interrupted) return verdict;
-  if (tier) verdict.honest = tier->Compare();
+  if (tier) {
+    verdict.honest = tier->Compare();
+    verdict.over_all_rows = OverAllRows(sample, results, description, verdict.honest, options);
+  }
   verdict.wrong_rows = WrongRows(watched, sample);
   if (verdict.wrong + verdict.suspect > 0 && verdict.fault.empty()) {
-    Arbitrate(sample.problem(), description.contract.promises, options, &verdict);
+    Arbitrate(sample.problem(), description.contract, options, &verdict);
   }
   return verdict;
 }

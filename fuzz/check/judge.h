@@ -51,6 +51,7 @@ struct DumpVerdict {
   int64_t wrong = 0, suspect = 0;
   oracle::ConventionsSeen conventions;
   HonestErrors honest;
+  HonestErrors over_all_rows;  // of grad_weight alone, where the rows are a sample of the dump's
   std::string fault;         // not empty: the harness contradicted itself
   bool interrupted = false;  // true if not everything was judged
 };

@@ -72,6 +72,21 @@ OwnedProblem Own(const DumpExcerpt& e, const kernel::Results& wanted) {
   return p;
 }
 
+// The rows that err most beside honest kernels, filled up with the first ones: the second tier judges
+// no fewer than HonestUnits::kLeastUnits.
+std::vector<int64_t> WorstByMagnitude(const HonestErrors& honest, int64_t rows) {
+  std::set<int64_t> some;
+  const auto add = [&](int64_t row) {
+    if (static_cast<int64_t>(some.size()) < kMostRows) some.insert(row);
+  };
+  for (const OutputErrors& o : honest.outputs) {
+    if (!o.units.Suspect() || o.output == oracle::Output::kGradWeight) continue;
+    for (const WorstUnit& unit : o.worst) add(unit.row);
+  }
+  for (int64_t row = 0; row < rows; ++row) add(row);
+  return {some.begin(), some.end()};
+}
+
 // Returns sets of rows to try, the smallest first, as positions in the sample.
 std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVerdict& verdict) {
   std::vector<std::vector<int64_t>> sets;
@@ -86,6 +101,7 @@ std::vector<std::vector<int64_t>> RowSets(const DumpSample& sample, const DumpVe
   }
   std::vector<int64_t> some = Iota(std::min(n, kMostRows));
   if (n > kMostRows && worst >= kMostRows) some.back() = worst;
+  if (sets.empty()) some = WorstByMagnitude(verdict.honest, n);
   sets.push_back(std::move(some));
   return sets;
 }
@@ -102,7 +118,8 @@ DumpCase KeepDumpCase(const DumpSample& sample, const DumpVerdict& verdict, uint
     start.problem = Own(excerpt, sample.Wanted());
     start.seed = seed;
     start.drawn_by = "found in a dump of a real run";
-    const Judged judged = runner->RunAndConfirm(RequestFor(start.problem, seed));
+    const bool by_magnitude = verdict.wrong + verdict.suspect == 0;
+    const Judged judged = runner->RunAndConfirm(RequestFor(start.problem, seed, by_magnitude));
     if (judged.kind != Judged::Kind::kJudged) {
       kept.what = judged.kind == Judged::Kind::kUnavailable ? judged.error : "interrupted";
       return kept;

@@ -10,6 +10,7 @@
 
 #include "fuzz/base/table.h"
 #include "fuzz/base/text.h"
+#include "fuzz/check/consistency_report.h"
 #include "fuzz/check/honest_report.h"
 #include "fuzz/examine/conventions.h"
 #include "kernel/dtype.h"
@@ -138,12 +139,22 @@ std::string BoundsHeadline(const DumpSample& sample, const DumpReport& report) {
   }
   if (const std::vector<Output> explained = ExplainedByShortcuts(verdict.honest, failing);
       !explained.empty()) {
-    return (verdict.wrong > 0 ? "WRONG: " : "SHORTCUT: ") + ShortcutsOf(verdict.honest.explanation) +
+    return (verdict.wrong > 0 ? "WRONG: " : "SHORTCUT: ") + verdict.honest.explanation.Words() +
            " (explains " + NamesOf(explained) + ")" + (failing.empty() ? "; no bound is broken" : "") +
            "\n";
   }
+  if (const HonestErrors& weight = verdict.over_all_rows;
+      failing.empty() && !verdict.honest.AnySuspect() && weight.AnySuspect()) {
+    return ExplainedByShortcuts(weight, {}).empty()
+               ? SuspectHeadline(weight, "over all rows")
+               : "SHORTCUT: " + weight.explanation.Words() +
+                     " (explains grad_weight); no bound is broken\n";
+  }
   if (failing.empty() && verdict.honest.AnySuspect()) {
-    return SuspectHeadline(verdict.honest);
+    return SuspectHeadline(verdict.honest, "on these rows");
+  }
+  if (failing.empty() && !BrokenChecks(report.consistency).empty()) {
+    return ConsistencyHeadline(report.consistency);
   }
   if (failing.empty()) {
     return Text("nothing wrong in %" PRId64 " elements of ", verdict.judged) + [&] {
@@ -171,18 +182,32 @@ std::string BoundsHeadline(const DumpSample& sample, const DumpReport& report) {
 
 // The first line: the verdict, and its cause in words where one is known.
 std::string Headline(const DumpSample& sample, const DumpReport& report) {
-  std::string text = BoundsHeadline(sample, report);
+  const std::vector<const ConsistencyCheck*> checks = BrokenChecks(report.consistency);
+  const bool proven = !checks.empty() && checks.front()->verdict == ConsistencyVerdict::kWrong;
+  // A proof comes before what is improbable.
+  std::string text = proven && report.verdict.wrong == 0 ? ConsistencyHeadline(report.consistency)
+                                                         : BoundsHeadline(sample, report);
   std::vector<Output> also;
+  const bool broken = report.verdict.wrong + report.verdict.suspect > 0;
   for (const JudgedOutput& o : report.verdict.outputs) {
     const Output output = o.verdict.output;
     const bool explained = std::ranges::find(report.verdict.honest.explanation.explains, output) !=
                            report.verdict.honest.explanation.explains.end();
-    if (o.verdict.fail == 0 && report.verdict.honest.Suspect(output) && !explained) {
+    if (broken && o.verdict.fail == 0 && report.verdict.honest.Suspect(output) && !explained) {
       also.push_back(output);
     }
   }
-  const bool broken = report.verdict.wrong + report.verdict.suspect > 0;
-  if (broken && !also.empty()) {
+  // Where nothing else is found the headline says it already.
+  if (report.verdict.over_all_rows.AnySuspect() && (broken || report.verdict.honest.AnySuspect())) {
+    also.push_back(Output::kGradWeight);
+  }
+  for (size_t at = 0; at < report.findings.size(); ++at) {
+    // No verdict that clears the elements stands before a finding.
+    const bool first = at == 0 && text.starts_with("nothing wrong");
+    const std::string line = (first ? "WRONG: " : "   and: ") + report.findings[at].headline + "\n";
+    text = first ? line : text + line;
+  }
+  if (!also.empty()) {
     text.insert(text.size() - 1, "; and " + NamesOf(also) + ": more than any honest kernel errs");
   }
   return text;
@@ -209,7 +234,8 @@ std::vector<std::string> NotLookedAt(const DumpSample& sample, bool ran) {
   if (rest > 0) left.push_back(Text("%" PRId64 " rows: --rows is %" PRId64, rest, looked));
   const auto every_row = [&](Output o, bool there) {
     if (there && !sample.all()) {
-      left.push_back(std::string(oracle::Name(o)) + ": depends on every row; --rows all judges it");
+      left.push_back(std::string(oracle::Name(o)) +
+                     ": its bound depends on every row; --rows all judges it");
     }
   };
   every_row(Output::kLoss, !ran && dump.output(Output::kLoss));
@@ -242,6 +268,7 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
         "no contract is given: an error is allowed if any kernel that accumulates in fp32 may make it "
         "(--contract or --target narrows that)\n";
   }
+  for (const std::string& line : report.notes) text += line + "\n";
   text += "\n";
   std::vector<std::vector<std::string>> rows = {{"output", "judged", "wrong", "suspect", "vacuous",
                                                  "unspecified", "error/bound", "at worst", "got",
@@ -251,10 +278,12 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   if (std::ranges::any_of(report.verdict.outputs, RoundedTo16)) {
     text += "* of 16 bits: rounding the output alone makes up to 1\n";
   }
-  text += "\n" + HonestErrorsTable(report.verdict.honest);
+  text += "\n" + HonestErrorsTable(report.verdict.honest) + ConsistencyText(report.consistency);
   for (const JudgedOutput& o : report.verdict.outputs) {
     if (o.verdict.fail > 0) text += Wrong(sample, o);
   }
+  for (const DumpFinding& finding : report.findings) text += finding.line + "\n";
+  for (const std::string& line : report.shards) text += "shards: " + line + "\n";
   text += NotConfirmed(report.verdict.outputs);
   if (!report.verdict.wrong_rows.empty()) {
     text += "rows whose logprob, entropy or lse is wrong: " +
@@ -268,8 +297,12 @@ std::string DumpReportText(const DumpSample& sample, const DumpReport& report) {
   for (const std::string& line : report.verdict.honest.left_out) {
     text += "not compared with honest kernels: " + line + "\n";
   }
+  text += WorstRowsText(report.verdict.honest, oracle::LoadInputs(sample.problem()),
+                        [&](int64_t row) { return sample.rows()[static_cast<size_t>(row)]; });
   text += ExplanationText(report.verdict.honest) + NotSeen(report.verdict.honest);
+  text += OverAllRowsText(report.verdict.over_all_rows);
   for (const std::string& line : report.cannot_show) text += "cannot show: " + line + "\n";
+  for (const std::string& section : report.sections) text += section;
   return text;
 }
 
@@ -279,6 +312,7 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
   json["file"] = sample.dump().path.string();
   json["n"] = p.rows();
   json["v"] = p.vocab();
+  json["weight_rows"] = sample.dump().weight_rows;
   json["h"] = p.hidden_size();
   json["dtype"] = kernel::Name(p.hidden.dtype);
   json["reduction"] = NameOf(p.reduction, kReductionNames);
@@ -314,11 +348,22 @@ Json DumpReportJson(const DumpSample& sample, const DumpReport& report) {
   const auto list = [](const auto& items) { return Json::Array(items.begin(), items.end()); };
   json["wrong_rows"] = list(report.verdict.wrong_rows);
   json["not_looked_at"] = list(report.not_looked_at);
-  json["honest_errors"] = HonestErrorsJson(report.verdict.honest);
+  const auto name = [&](int64_t row) { return sample.rows()[static_cast<size_t>(row)]; };
+  json["honest_errors"] = HonestErrorsJson(report.verdict.honest, name);
+  if (report.verdict.over_all_rows.rows > 0) {
+    json["grad_weight_over_all_rows"] = HonestErrorsJson(report.verdict.over_all_rows, name);
+  }
+  json["consistency"] = ConsistencyJson(report.consistency);
   json["conventions"] = ConventionsJson(report.verdict.conventions);
   json["diagnosis"] = Json(Json::Array{});
   for (const Diagnosis& d : report.diagnosis) json["diagnosis"].Append(d.Sentence());
   json["cannot_show"] = list(report.cannot_show);
+  json["findings"] = Json(Json::Array{});
+  for (const DumpFinding& finding : report.findings) json["findings"].Append(finding.line);
+  json["notes"] = list(report.notes);
+  if (const Json::Object* more = report.more_json.as_object()) {
+    for (const auto& [key, value] : *more) json[key] = value;
+  }
   return json;
 }
 

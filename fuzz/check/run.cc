@@ -50,7 +50,7 @@ void Write(std::string_view text, char* to, size_t capacity) {
 
 // Gives every result its place behind the record, or none if memory is null. Returns the total size,
 // which is the same in both processes.
-size_t Place(void* memory, kernel::Results* results) {
+size_t PlaceResults(void* memory, kernel::Results* results) {
   size_t size = sizeof(Record);
   for (Output o : oracle::kOutputs) {
     auto& tensor = oracle::Find(results, o);
@@ -108,13 +108,13 @@ DumpRun::Kind Run(const DumpRunSpec& spec, Record* record, std::string* what) {
   const std::unique_ptr<Target> target = LoadTarget(spec.target, what);
   RestoreFpEnvironment();
   if (!target) return DumpRun::Kind::kUnavailable;
-  const std::unique_ptr<Dump> dump = OpenDump(spec.dump, what);
+  const std::unique_ptr<Dump> dump = OpenDump(spec.dump, what, spec.vocabulary);
   if (!dump) return DumpRun::Kind::kFault;
   const DumpSample sample(*dump, ChooseRows(*dump, spec.rows, spec.seed));
   Write(target->description_text(), record->description, sizeof record->description);
 
   kernel::Results results = sample.Wanted();
-  Place(record, &results);
+  PlaceResults(record, &results);
   Poison(results);
   if (const auto why = WhyRefused(*target, sample, &results)) {
     *what = *why;
@@ -167,7 +167,7 @@ int DumpRun::Share() {
 DumpRun::DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::atomic<bool>* interrupt)
     : results_(sample.Wanted()) {
   const Clock::time_point deadline = Clock::now() + spec.deadline;
-  size_ = Place(nullptr, &results_);
+  size_ = PlaceResults(nullptr, &results_);
   const int shared = Share();
   ChildProcess child;
   std::optional<WorkerCommand> command = CommandFor(spec.target, spec.program, &what_);
@@ -180,12 +180,15 @@ DumpRun::DumpRun(const DumpRunSpec& spec, const DumpSample& sample, const std::a
           std::to_string(spec.seed)}) {
       words.push_back(word);
     }
+    if (spec.vocabulary) {
+      words.insert(words.end(), {"--vocabulary", std::to_string(*spec.vocabulary)});
+    }
     started = child.Start(
         {.program = std::move(command->program), .words = std::move(words), .shared = shared}, &what_);
   }
   if (shared >= 0) close(shared);
   if (!started) return;
-  Place(memory_, &results_);
+  PlaceResults(memory_, &results_);
   bool late = false, interrupted = false;
   while (!late && !interrupted && !child.Await(std::chrono::milliseconds(50))) {
     interrupted = interrupt != nullptr && interrupt->load();

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fuzz/base/child_process.h"
@@ -28,6 +29,7 @@ struct DumpRunSpec {
   std::filesystem::path dump;
   int64_t rows = 0;  // the count of ChooseRows
   uint64_t seed = 0;
+  std::optional<int64_t> vocabulary;  // of OpenDump
   std::filesystem::path program = "/proc/self/exe";
   std::chrono::milliseconds deadline{600'000};
 };

@@ -34,6 +34,7 @@ class Chooser {
     ++*added;
     Add(row);
   }
+  bool Has(int64_t row) const { return rows_.contains(row); }
   bool full() const { return rows_.size() >= count_; }
   std::vector<int64_t> rows() const { return {rows_.begin(), rows_.end()}; }
 
@@ -44,6 +45,10 @@ class Chooser {
 
 bool WrongSign(Output output, double value) {
   return (output == Output::kLogprob && value > 0) || (output == Output::kEntropy && value < 0);
+}
+
+bool IsIgnored(const Dump& dump, int64_t row) {
+  return oracle::ReadInt(dump.problem.labels, row) == dump.problem.ignore_index;
 }
 
 bool HasNonFinite(const ConstTensor& tensor, int64_t row) {
@@ -60,6 +65,7 @@ void AddSuspicious(const Dump& dump, int most, Chooser* chooser) {
     if (!dump.output(o)) continue;
     for (int64_t i = 0; i < n && added < most; ++i) {
       const double value = oracle::ReadElement(*dump.output(o), i, 0);
+      if (IsIgnored(dump, i)) continue;  // whatever it holds
       if (!std::isfinite(value) || WrongSign(o, value)) chooser->AddSome(i, &added, most);
     }
   }
@@ -72,14 +78,16 @@ void AddSuspicious(const Dump& dump, int most, Chooser* chooser) {
 void AddExtremes(const Dump& dump, Chooser* chooser) {
   for (const Output o : kPerRow) {
     if (!dump.output(o)) continue;
-    int64_t least = 0, most = 0;
-    for (int64_t i = 1; i < dump.problem.rows(); ++i) {
+    std::pair<double, int64_t> least = {HUGE_VAL, -1}, most = {-HUGE_VAL, -1};  // of finite values
+    for (int64_t i = 0; i < dump.problem.rows(); ++i) {
       const double value = oracle::ReadElement(*dump.output(o), i, 0);
-      if (value < oracle::ReadElement(*dump.output(o), least, 0)) least = i;
-      if (value > oracle::ReadElement(*dump.output(o), most, 0)) most = i;
+      if (!std::isfinite(value) || IsIgnored(dump, i)) continue;
+      if (value < least.first) least = {value, i};
+      if (value > most.first) most = {value, i};
     }
-    chooser->Add(least);
-    chooser->Add(most);
+    for (const int64_t row : {least.second, most.second}) {
+      if (row >= 0) chooser->Add(row);
+    }
   }
 }
 
@@ -89,7 +97,7 @@ void AddSpecialLabels(const Dump& dump, Chooser* chooser) {
   int ignored = 0, invalid = 0;
   for (int64_t i = 0; i < p.rows(); ++i) {
     const int64_t label = oracle::ReadInt(p.labels, i);
-    if (label == p.ignore_index) {
+    if (IsIgnored(dump, i)) {
       chooser->AddSome(i, &ignored, kFew);
       continue;
     }
@@ -112,8 +120,15 @@ std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed) 
   AddSuspicious(dump, static_cast<int>(std::min<int64_t>(count / 2, 1 << 20)), &chooser);
   AddExtremes(dump, &chooser);
   AddSpecialLabels(dump, &chooser);
+  // Ignored rows have nothing to judge: they are drawn once no others are left.
+  int64_t left = dump.counted;
+  for (const int64_t row : chooser.rows()) left -= !IsIgnored(dump, row);
   for (uint64_t i = 0; !chooser.full(); ++i) {
-    chooser.Add(static_cast<int64_t>(Mix(seed, i) % static_cast<uint64_t>(n)));
+    const auto row = static_cast<int64_t>(Mix(seed, i) % static_cast<uint64_t>(n));
+    const bool ignored = IsIgnored(dump, row);
+    if (chooser.Has(row) || (ignored && left > 0)) continue;
+    chooser.Add(row);
+    left -= !ignored;
   }
   return chooser.rows();
 }

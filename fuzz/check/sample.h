@@ -18,8 +18,9 @@ namespace plumbline::fuzz {
 
 // Returns row numbers, ascending, at most `count` of them; 0 means all. It always includes, as far as
 // `count` allows: the first and last; those whose outputs in the dump hold a NaN, an infinity or a
-// wrong sign; the extremes of the outputs of one value a row; some that are ignored, and some whose
-// label or temperature is invalid. `seed` draws the rest.
+// wrong sign; the extremes of the outputs of one value a row; a few that are ignored, and a few whose
+// label or temperature is invalid. `seed` draws the rest, ignored rows last. Whatever forward outputs
+// of ignored rows hold has no effect.
 std::vector<int64_t> ChooseRows(const Dump& dump, int64_t count, uint64_t seed);
 
 class DumpSample {

@@ -2,10 +2,17 @@
 
 #include "fuzz/check/session.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "fuzz/check/consistency_report.h"
 #include "fuzz/check/diagnosis.h"
+#include "fuzz/check/doubles.h"
 #include "fuzz/check/report.h"
+#include "fuzz/check/rollout.h"
+#include "fuzz/check/shard_report.h"
+#include "fuzz/check/vocabulary.h"
 #include "fuzz/examine/second_opinion.h"
 #include "fuzz/target/contracts.h"
 #include "fuzz/target/description.h"
@@ -21,7 +28,7 @@ bool CheckSession::Fail(ExitStatus status, std::string complaint) {
 
 Checked CheckSession::Check(const std::filesystem::path& path) {
   std::string error;
-  dump_ = OpenDump(path, &error);
+  dump_ = OpenDump(path, &error, options_.vocabulary);
   if (!dump_) {
     Fail(ExitStatus::kUsage, error);
     return checked_;
@@ -61,6 +68,7 @@ void CheckSession::CheckRun() {
                      .dump = dump_->path,
                      .rows = options_.rows,
                      .seed = options_.seed,
+                     .vocabulary = options_.vocabulary,
                      .program = options_.program,
                      .deadline = options_.timeout},
                     *sample_, &interrupt_);
@@ -118,23 +126,42 @@ void CheckSession::Judge(const kernel::Results& results, bool ran) {
   report.assumed = !ran && options_.contract.empty() && target_.empty();
   report.verdict = JudgeDump(*sample_, results, description_, judging);
   report.diagnosis = Diagnose(*sample_, results, description_.contract, report.verdict, judging);
+  report.consistency = CheckDumpConsistency(*sample_, results, description_, judging.counted_rows, ran);
   report.not_looked_at = NotLookedAt(*sample_, ran);
+  ReportRollouts(*sample_, judging, &report);
   if (interrupt_.load()) {  // a part of a verdict is not reported
     checked_.status = ExitStatus::kInterrupted;
     return;
   }
+  ReportShards(*sample_, results, description_, judging, ran, &report);
+  ReportRounded(*dump_, &report);
+  ReportPadding(*dump_, ran, &report);
   if (description_.assumptions.any()) report.cannot_show = NotShown(description_);
   checked_.text = DumpReportText(*sample_, report);
   checked_.json = DumpReportJson(*sample_, report);
+  std::vector<oracle::Output> found;
   for (const JudgedOutput& o : report.verdict.outputs) {
-    checked_.findings += o.verdict.fail > 0 || report.verdict.honest.Suspect(o.verdict.output);
+    if (o.verdict.fail > 0 || report.verdict.honest.Suspect(o.verdict.output)) {
+      found.push_back(o.verdict.output);
+    }
   }
+  if (report.verdict.over_all_rows.AnySuspect()) found.push_back(oracle::Output::kGradWeight);
+  checked_.findings = static_cast<int64_t>(found.size());
+  bool wrong = report.verdict.wrong > 0 || !report.findings.empty();
+  for (const ConsistencyCheck* check : BrokenChecks(report.consistency)) {
+    wrong = wrong || check->verdict == ConsistencyVerdict::kWrong;
+    const auto compared = ComparedOutputs(check->name);
+    checked_.findings += std::ranges::find_first_of(compared, found) == compared.end();
+  }
+  checked_.findings += static_cast<int64_t>(report.findings.size());
   if (!report.verdict.fault.empty()) {
     Fail(ExitStatus::kFault, report.verdict.fault);
   } else if (checked_.findings > 0) {
-    checked_.status = report.verdict.wrong > 0 ? ExitStatus::kFindings : ExitStatus::kSuspect;
-    // What honest kernels' errors alone show is shown by no small part of a dump.
-    if (ran && report.verdict.wrong + report.verdict.suspect > 0) wrong_ = std::move(report.verdict);
+    checked_.status = wrong ? ExitStatus::kFindings : ExitStatus::kSuspect;
+    const DumpVerdict& verdict = report.verdict;
+    if (ran && (verdict.wrong + verdict.suspect > 0 || verdict.honest.AnySuspect())) {
+      wrong_ = std::move(report.verdict);
+    }
   } else if (report.verdict.judged == 0) {
     Fail(ExitStatus::kUsage, dump_->path.string() + ": nothing in it could be judged");
   }

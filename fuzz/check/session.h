@@ -31,7 +31,8 @@ struct CheckOptions {
   std::string contract;  // a named contract, or a description in JSON, whose contract is used instead
   int64_t rows = 64;     // 0: all
   uint64_t seed = 1;
-  bool deep = false;  // as in HonestErrorOptions
+  bool deep = false;                  // as in HonestErrorOptions
+  std::optional<int64_t> vocabulary;  // goes before a dump's vocabulary_size
   int threads = 2;
   std::chrono::milliseconds arbiter_time{10'000};
   std::chrono::milliseconds timeout{600'000};  // for the target's run

@@ -95,6 +95,9 @@ void AddCheck(CommandLine* line) {
       },
       "rows looked at, or all [64]");
   AddParsed(sub, "--seed", &options->seed, ParseSeed, "picks the rows [1]");
+  sub->add_option("--vocabulary", options->vocabulary,
+                  "rows of weight from this number on are padding that a kernel masks [the dump's "
+                  "vocabulary_size]");
   sub->add_flag("--deep", options->deep,
                 "compare with honest kernels however long that takes, up to 2^26 logits");
   sub->add_option("--threads", options->threads, "of the oracle [2]")->check(CLI::Range(1, 1024));

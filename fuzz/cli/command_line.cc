@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "fuzz/target/contract_words.h"
 #include "fuzz/target/contracts.h"
 #include "fuzz/worker/command.h"
 
@@ -42,10 +43,16 @@ CLI::Option* AddContract(CLI::App* app, std::string* contract) {
           throw CLI::ValidationError("--contract", "'" + name + "' is unknown; there are " +
                                                        ContractNames() + " and holds no @");
         }
+        std::string error;
+        if (IsContractWords(name) && !DescriptionOf(name, &error)) {
+          throw CLI::ValidationError("--contract", error);
+        }
         *contract = name;
       },
-      "hold the target to this contract, not to its own: a name (`plumb targets`) or a description's "
-      "path, which ends in .json");
+      "hold the target to this contract, not to its own: a name (`plumb targets`), words as in "
+      "logits=bf16,matmul=tf32, after a name and a comma if there is one, or a description's path, "
+      "which "
+      "ends in .json");
 }
 
 }  // namespace plumbline::fuzz

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -11,12 +12,15 @@
 #include <vector>
 
 #include "fuzz/campaign/campaign.h"
+#include "fuzz/campaign/inference.h"
 #include "fuzz/campaign/journal.h"
 #include "fuzz/campaign/search/palette.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/cli/command_line.h"
+#include "fuzz/cli/inference_text.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/gpu/probe/probe.h"
+#include "fuzz/infer/infer.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
 
@@ -175,7 +179,51 @@ std::pair<ExitStatus, std::string> WhyNotBegun(const CampaignOptions& options) {
   return {why.empty() ? ExitStatus::kClean : ExitStatus::kUsage, why};
 }
 
-ExitStatus CommandFuzz(CampaignOptions options, bool verbose, const Console& console) {
+// What is asked beside a campaign's options.
+struct FuzzOptions {
+  bool verbose = false;
+  // Undeclared Python targets: absent; all targets that declare no contract, or none.
+  std::optional<bool> infer;
+  bool allow_shortcuts = false;  // they do not decide the status
+};
+
+// Holds each target that declares no contract to what can be inferred of it, and says so. Returns
+// kClean, or the status to end with.
+ExitStatus InferContracts(const FuzzOptions& asked, const Console& console, CampaignOptions* options) {
+  if (options->resume || options->production || !options->recipe.empty()) return ExitStatus::kClean;
+  for (std::string& target : options->targets) {
+    const std::string plain(SplitTarget(target).first);
+    std::string contract(SplitTarget(target).second);
+    if (contract.empty() ? !asked.infer.value_or(IsPython(target)) : !asked.infer.value_or(false)) {
+      continue;
+    }
+    if (contract.empty()) {
+      std::string error;
+      const ExitStatus status =
+          UndeclaredContract(*options, target, *console.interrupt, &contract, &error);
+      if (status != ExitStatus::kClean) {
+        console.Complain(error);
+        return status;
+      }
+      if (contract.empty()) continue;
+      console.Say("plumb: " + target + " declares no contract: it is held to " + contract +
+                  ", fp32 from tensor cores\n");
+    }
+    if (contract.ends_with(".json") || contract.starts_with("own,")) {
+      console.Complain("--infer: it goes on from a contract's name or words, not from " + contract);
+      return ExitStatus::kUsage;
+    }
+    console.Say("plumb: what else " + target + " rounds is inferred\n");
+    const std::string held = HeldTo(plain, contract);
+    Inference inference = InferFor(*options, held, *console.interrupt);
+    console.Say(InferenceText(inference));
+    target = inference.incomplete.empty() ? HeldTo(plain, inference.contract) : held;
+    options->inferred.push_back(std::move(inference));
+  }
+  return ExitStatus::kClean;
+}
+
+ExitStatus CommandFuzz(CampaignOptions options, const FuzzOptions& asked, const Console& console) {
   if (options.out.empty()) options.out = FreshFolder();
   if (options.production && !options.resume) {
     if (const std::string why = GoOn(&options); !why.empty()) {
@@ -197,6 +245,10 @@ ExitStatus CommandFuzz(CampaignOptions options, bool verbose, const Console& con
     console.Say("plumb: fuzzing" + targets + " for " + Format(options.GetBudget()) + ", seed " +
                 std::to_string(options.seed) + ", into " + options.out.string() + "\n");
   }
+  if (const ExitStatus status = InferContracts(asked, console, &options);
+      status != ExitStatus::kClean) {
+    return console.Finish(status);
+  }
   Campaign campaign(std::move(options), *console.interrupt);
   Printer printer(console, campaign.options());
   std::vector<CampaignEvent> events;
@@ -211,14 +263,25 @@ ExitStatus CommandFuzz(CampaignOptions options, bool verbose, const Console& con
     return console.Finish(summary.status, {}, ToJson(summary));
   }
   printer.ShowRest(summary.ranking);
-  console.Say(SummaryText(summary, console.program, verbose));
+  console.Say(SummaryText(summary, console.program, asked.verbose));
   for (const size_t i : NoLongerSeen(summary)) {
     console.Say("note: known, not seen in this hunt: " + summary.options.known[i].Name() + "\n");
   }
   if (!summary.error.empty()) console.Complain(summary.error);
   Json json = ToJson(summary);
   if (summary.options.production) AddDevice(&json);
-  return console.Finish(summary.status, CountsOf(summary), std::move(json));
+  int64_t shortcuts = 0;
+  for (const Inference& each : summary.options.inferred) {
+    if (summary.options.resume) console.Say("inferred when it began:\n" + InferenceText(each));
+    json["inference"].Append(ToJson(each));
+    shortcuts += static_cast<int64_t>(each.shortcuts.size());
+  }
+  ExitStatus status = summary.status;
+  if (shortcuts > 0 && !asked.allow_shortcuts && status == ExitStatus::kClean) {
+    status = ExitStatus::kFindings;
+    console.Say("plumb: no bug, but shortcuts: declare them, or --allow-shortcuts\n");
+  }
+  return console.Finish(status, CountsOf(summary), std::move(json));
 }
 
 // Adds what limits cases, their number and their time. Returns --palette.
@@ -249,7 +312,7 @@ void AddFuzz(CommandLine* line) {
   auto options = std::make_shared<CampaignOptions>();
   auto contract = std::make_shared<std::string>();
   auto known = std::make_shared<std::filesystem::path>();
-  auto verbose = std::make_shared<bool>(false);
+  auto asked = std::make_shared<FuzzOptions>();
   options->seed = std::random_device()();  // of a campaign without --seed
   CLI::App* sub =
       line->Add("fuzz", "Hunt: case after case until the budget ends",
@@ -270,7 +333,7 @@ void AddFuzz(CommandLine* line) {
                     if (!entries) throw CLI::ValidationError("--known", error);
                     held.known = *std::move(entries);
                   }
-                  return CommandFuzz(std::move(held), *verbose, line->console);
+                  return CommandFuzz(std::move(held), *asked, line->console);
                 });
   auto* targets = sub->add_option(
       "--target", options->targets,
@@ -296,7 +359,14 @@ void AddFuzz(CommandLine* line) {
                           "I/N: part I of N that share a seed and no case [0/1]");
   auto* out = sub->add_option("--out", options->out, "folder for all that is found [plumb-out-TIME]");
   sub->add_option("--known", *known, "findings that are accepted, a JSON file [none]");
-  sub->add_flag("--verbose", *verbose, "also a table of what each regime showed");
+  sub->add_flag("--verbose", asked->verbose, "also a table of what each regime showed");
+  // CLI11 sets an optional flag that it is given a reference to, to false where none is passed.
+  sub->add_flag_function(
+      "--infer,!--no-infer", [=](int64_t count) { asked->infer = count > 0; },
+      "before the hunt, find out what a target rounds that declares no contract, or beyond "
+      "--contract [if it is Python's and declares none]");
+  sub->add_flag("--allow-shortcuts", asked->allow_shortcuts,
+                "shortcuts that were inferred do not decide the exit status");
   CLI::Option* palette = AddLimits(sub, options.get());
   auto* resume = sub->add_option_function<std::string>(
       "--resume",

@@ -250,6 +250,7 @@ std::string FindingBlock(const RankedFinding& ranked, int64_t number, std::strin
           sighting.target + "; " + Describe(ranked) + "\n" + ReadingsText(finding);
   if (!ranked.parts.empty()) text += "  also     " + Joined(ranked.parts) + "\n";
   if (sighting.kept) text += NeedsText(*sighting.kept);
+  if (!ranked.shortcut.empty()) text += "  shortcut " + ranked.shortcut + " explains it\n";
   if (!finding.arbiter.empty()) text += "  arbiter  the value is " + finding.arbiter + "\n";
   if (!finding.arbiter_silent.empty()) {
     text += "           the arbiter was not asked: " + finding.arbiter_silent + "\n";

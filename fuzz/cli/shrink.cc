@@ -109,7 +109,7 @@ void Shrinking::Run(const std::filesystem::path& file) {
   // A finding that fails on some runs only may need several runs to be seen.
   Judged judged;
   for (int64_t i = 0; i < kRepeats && judged.result.findings.empty(); ++i) {
-    judged = runner.RunAndConfirm(RequestFor(c->problem, SeedOf(*c)));
+    judged = runner.RunAndConfirm(RequestForStored(*c));
     if (!Asked(judged.kind, judged.error)) return;
     if (!judged.result.harness_fault.empty()) break;
   }

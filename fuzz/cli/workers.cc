@@ -32,6 +32,7 @@ void AddCheckWorker(CommandLine* line) {
   sub->add_option("--dump", options->dump)->required();
   sub->add_option("--rows", options->rows)->required();
   sub->add_option("--seed", options->seed)->required();
+  sub->add_option("--vocabulary", options->vocabulary);
   sub->add_option("--parent", options->parent)->required();
 }
 

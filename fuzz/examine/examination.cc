@@ -77,6 +77,7 @@ void StatusFinding(const RunOutcome& outcome, CaseResult* result) {
   f.what = (outcome.status == RunStatus::kInvalid ? "a valid problem was refused: "
                                                   : "the target failed: ") +
            outcome.message;
+  f.failure = outcome.failure;
   result->findings.push_back(std::move(f));
 }
 

@@ -16,9 +16,13 @@
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/mix.h"
 #include "fuzz/base/text.h"
+#include "fuzz/baseline/honest_errors.h"
+#include "fuzz/baseline/small_cases.h"
 #include "fuzz/examine/compare_runs.h"
+#include "fuzz/examine/consistency_findings.h"
 #include "fuzz/examine/device_run.h"
 #include "fuzz/examine/examination.h"
+#include "fuzz/examine/magnitude.h"
 #include "fuzz/examine/output_bits.h"
 #include "fuzz/examine/placement.h"
 #include "fuzz/examine/relation.h"
@@ -164,7 +168,7 @@ class Examination {
 
   bool RunTwice(bool held_up) { return fuzz::RunTwice(problem_, held_up, &runs_, &result); }
 
-  // Step 4: runs these rows of the batch without the others, and compares each until one differs.
+  // Step 6: runs these rows of the batch without the others, and compares each until one differs.
   void RunPart(const std::vector<int64_t>& rows) {
     OwnedProblem alone = SelectRows(problem_, rows);
     if (oracle::LoadInputs(DenseView(alone)).first_invalid_row >= 0) return;
@@ -180,6 +184,7 @@ class Examination {
       f.what = Text("%zu rows from row %" PRId64 " on were refused though their batch was not: ",
                     rows.size(), rows.front()) +
                outcome.message;
+      f.failure = outcome.failure;
       result.findings.push_back(std::move(f));
       return;
     }
@@ -194,6 +199,9 @@ class Examination {
   }
 
   // Step 5.
+  void CheckOutputs() { AddConsistencyFindings(target_.description(), problem(), results(), &result); }
+
+  // Step 7.
   void Relate(const ExamineOptions& options) {
     const RunProblem run = [&](const OwnedProblem& problem, int poison) {
       HostRuns runs(problem, target_);
@@ -232,9 +240,44 @@ class Examination {
   HostRuns runs_;
 };
 
+// Says of findings about bounds which shortcut explains all of them, if one does.
+void NameShortcut(const kernel::Problem& problem, const kernel::Results& results,
+                  const oracle::Contract& contract, std::vector<Finding>* findings) {
+  std::vector<oracle::Output> failing;
+  for (const Finding& f : *findings) {
+    if (f.kind == FindingKind::kNonFinite) return;  // no rounding makes these
+    if (f.kind != FindingKind::kBound) continue;
+    const auto o = std::ranges::find(oracle::kOutputs, f.output, [](auto each) { return Name(each); });
+    if (o == oracle::kOutputs.end() || *o == oracle::Output::kLoss) continue;
+    if (std::ranges::find(failing, *o) == failing.end()) failing.push_back(*o);
+  }
+  if (failing.empty()) return;
+  const std::string shortcut = ShortcutOfSmallCase(problem, results, contract, failing);
+  for (Finding& f : *findings) {
+    if (f.kind == FindingKind::kBound && !shortcut.empty()) f.shortcut = shortcut;
+  }
+}
+
+// Marks the findings about bounds of outputs that have values which no known rounding explains. A
+// suspect one breaks what is assumed and nothing that is declared: what is left of it beside a rounding
+// tells less still, and honest plug-ins that declare nothing had such findings.
+void TellApart(const kernel::Problem& problem, const kernel::Results& results,
+               const oracle::Contract& contract, std::vector<Finding>* findings) {
+  for (Finding& f : *findings) {
+    const auto o = std::ranges::find(oracle::kOutputs, f.output, [](auto each) { return Name(each); });
+    if (f.kind != FindingKind::kBound || f.suspect || o == oracle::kOutputs.end()) continue;
+    if (*o == oracle::Output::kLoss) continue;
+    f.unexplained = LeavesUnexplained(problem, results, contract, *o);
+  }
+}
+
 // Runs one sweep of the oracle for all targets, which have one contract. Its seconds and the arbiter's
 // answers are put into the first target's result.
 void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& options) {
+  if (options.observe) {
+    options.observe(all.front()->results());
+    return;
+  }
   const auto start = std::chrono::steady_clock::now();
   const kernel::Problem problem = all.front()->problem();
   // Elements are picked before anything is known of the case, since the judge keeps no elements but
@@ -251,9 +294,15 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
   std::vector<kernel::Results> results;
   for (const Examination* each : all) results.push_back(each->results());
   const Description& description = all.front()->target().description();
+  std::optional<HonestErrorTier> honest;
+  if (options.honest_errors && all.size() == 1) {
+    HonestErrorOptions of_tier;
+    of_tier.seed = options.seed;
+    honest.emplace(problem, results.front(), description.Assumed(), of_tier);
+  }
   const std::vector<TieredJudgement> judgements =
       JudgeInTiers(description, [&](const oracle::Contract& contract) {
-        return oracle::JudgeTogether(problem, results, contract, {}, seen);
+        return oracle::JudgeTogether(problem, results, contract, {}, seen, honest ? &*honest : nullptr);
       });
   std::vector<size_t> failing;
   bool fault = false;
@@ -262,8 +311,11 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
     fault = fault || !all[i]->result.harness_fault.empty();
   }
   CaseResult& first = all.front()->result;
+  if (honest && !fault) AddMagnitudes(honest->Compare(), &first.findings);
   if (!fault && (failing.empty() ? options.arbiter_on_pass : options.arbiter)) {
-    SecondOpinion opinion(problem, options.arbiter_cost, description.contract.promises);
+    const oracle::Contract& declared = description.contract;
+    SecondOpinion opinion(problem, options.arbiter_cost, declared.promises,
+                          oracle::StepsOf(declared, problem.hidden.dtype));
     for (const size_t i : failing) {
       ArbitrateFailures(judgements[i].judgement.outputs, std::span(seen[i]).first(random.size()),
                         &opinion, &all[i]->result);
@@ -274,11 +326,15 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
         return oracle::JudgeProblem(problem, only, contract).outputs.front().fail == 0;
       };
       AddReadings(description, passes, &all[i]->result.findings);
+      NameShortcut(problem, results[i], description.Assumed(), &all[i]->result.findings);
     }
     if (failing.empty()) {
       first.harness_fault = opinion.AskAll(std::span(seen.front()).subspan(random.size()));
     }
     first.arbitrated = opinion.asked();
+  }
+  if (!fault && !failing.empty() && options.tell_apart && all.size() == 1) {
+    TellApart(problem, results.front(), description.Assumed(), &first.findings);
   }
   const int64_t work = problem.rows() * problem.vocab() * problem.hidden_size();
   if (!fault && all.size() == 1 && MayFitAnother(all.front()->target()) &&
@@ -312,6 +368,8 @@ CaseResult Examine(OwnedProblem asked, std::span<const Target* const> targets,
     if (all.emplace_back(problem, *target).RunTwice(held_up)) to_judge.push_back(&all.back());
   }
   if (!to_judge.empty()) JudgeOutputs(to_judge, options);
+  if (options.observe) to_judge.clear();  // nothing else is asked
+  for (Examination* each : to_judge) each->CheckOutputs();
   if (description.capabilities.batch_invariant && problem.rows() >= 2) {
     for (const std::vector<int64_t>& rows :
          PartsToRerun(options.seed, problem.rows(), problem.vocab(),

@@ -4,19 +4,22 @@
 //
 //   1. outputs poisoned, guard bands set, run; guard bands and inputs inspected;
 //   2. run again over another poison: same bits, and nothing left unwritten;
-//   3. every output element against the oracle's bound, in two tiers (fuzz/examine/tiers.h);
-//   4. one row rerun alone: same bits (batch invariance); of a batch of 512 to 8192 rows 16 rows, and
+//   3. every output element against the oracle's bound, in two tiers (fuzz/examine/tiers.h); if wanted,
+//      errors against those of honest kernels on the same inputs (fuzz/examine/magnitude.h);
+//   4. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
+//      fails and 8 random ones; where it passes, for a few elements of one row or of all;
+//   5. the outputs against each other (fuzz/examine/consistency_findings.h);
+//   6. one row rerun alone: same bits (batch invariance); of a batch of 512 to 8192 rows 16 rows, and
 //      about half of all rows as a batch of their own, last first;
-//   5. in one case of eight, by the seed: a relation to another problem, bit for bit
-//      (fuzz/examine/relation.h);
-//   6. the arbiter is asked, if wanted: where the case fails, for the worst element of each output that
-//      fails and 8 random ones; where it passes, for a few elements of one row or of all.
+//   7. in one case of eight, by the seed: a relation to another problem, bit for bit
+//      (fuzz/examine/relation.h).
 //
 // A disagreement between reference and arbiter is a fault of the harness, never a finding.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -35,6 +38,14 @@ struct ExamineOptions {
   // the batch, all of it runs again in another order, and no relation changes an extent.
   bool same_shape = false;
   std::string_view relation = {};  // the one to check; empty: the seed decides, for one case in eight
+  // Errors are also set against honest kernels' (fuzz/examine/magnitude.h), if there is one target: for
+  // values like a trained model's (fuzz/recipe/ordinary.h).
+  bool honest_errors = false;
+  // Values beyond their bounds that no known rounding explains are findings of their own, where some
+  // other case's are explained by one (Finding::unexplained).
+  bool tell_apart = false;
+  // Is handed what the first run gave, in host memory, in place of judging it.
+  std::function<void(const kernel::Results&)> observe = {};
 };
 
 CaseResult Examine(OwnedProblem problem, const Target& target, const ExamineOptions& options = {});

@@ -17,6 +17,7 @@
 #include "fuzz/base/text.h"
 #include "fuzz/examine/pattern.h"
 #include "fuzz/examine/placement_region.h"
+#include "fuzz/examine/placement_shapes.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -33,26 +34,6 @@ constexpr Pattern kLabelGuard[2] = {0x7f7f, 0x7e7e};
 
 // From this size on memory is mapped, not allocated, so that untouched pages cost nothing.
 constexpr size_t kMapFrom = size_t{1} << 30;
-
-struct Shape2 {
-  int64_t lines = 0, length = 0;  // elements that lie side by side
-  int64_t pitch = 0;              // elements from one line to the next
-};
-
-Shape2 MatrixShape(int64_t rows, int64_t columns, bool transposed, int64_t padding) {
-  if (transposed) std::swap(rows, columns);
-  return {columns == 0 ? 0 : rows, columns, columns + padding};
-}
-
-Shape2 VectorShape(int64_t n) { return {n == 0 ? 0 : 1, n, n}; }
-
-// The lines of n elements that are `stride` apart. With stride 0 there is one element that all share.
-// If reversed, each element is a line.
-Shape2 StridedShape(int64_t n, int64_t stride, bool reversed) {
-  if (n == 0 || (stride == 1 && !reversed)) return VectorShape(n);
-  if (stride == 0) return {1, 1, 1};
-  return {n, 1, stride};
-}
 
 }  // namespace
 
@@ -82,10 +63,11 @@ struct Placement::State {
   void CopyIn(const Region& region, const HostTensor& from, bool transposed);
   void View(const OwnedProblem& p);
   std::byte* At(const std::vector<Region>& regions, std::string_view name) const;
-  // Temperatures and the outputs by row keep their order.
+  // Temperatures, the outputs by row and gradients without dense rows keep their order.
   bool Reversed(const Region& r) const {
+    const bool gradient = r.name == "grad_hidden" || r.name == "grad_weight";
     return reversed && r.name != "temperature" && r.name != "logprob" && r.name != "entropy" &&
-           r.name != "lse";
+           r.name != "lse" && !(gradient && sparse_gradients);
   }
   // Returns the kept copy of the byte at `offset` of the inputs; the copy continues to the end of its
   // stretch.
@@ -93,7 +75,7 @@ struct Placement::State {
 
   // The arena: inputs, outputs, then copies of what the inputs held.
   std::byte* arena = nullptr;
-  bool mapped = false, reversed = false;
+  bool mapped = false, reversed = false, sparse_gradients = false;
   size_t used = 0, total = 0;
   std::vector<Stretch> kept;
   std::vector<Region> inputs, outputs;
@@ -160,13 +142,17 @@ void Placement::State::ReserveOutputs(const OwnedProblem& p) {
           false);
   if (p.wanted.entropy) Reserve("entropy", DType::kF32, by_row, layout.offset, false);
   if (p.wanted.lse) Reserve("lse", DType::kF32, by_row, layout.offset, false);
+  const int64_t h = p.hidden_size(), step = layout.gradient_step;
   if (p.wanted.grad_hidden) {
-    Reserve("grad_hidden", grad, MatrixShape(p.rows(), p.hidden_size(), false, layout.hidden_padding),
+    Reserve("grad_hidden", grad,
+            step > 1 ? StridedShape(p.rows() * h, step, false)
+                     : MatrixShape(p.rows(), h, false, layout.hidden_padding),
             layout.offset, false);
   }
   if (p.wanted.grad_weight) {
     Reserve("grad_weight", grad,
-            MatrixShape(p.vocab(), p.hidden_size(), layout.weight_hidden_major, layout.weight_padding),
+            step > 1 ? StridedShape(p.vocab() * h, step, false)
+                     : MatrixShape(p.vocab(), h, layout.weight_hidden_major, layout.weight_padding),
             layout.offset, false);
   }
   if (p.wanted.first_invalid_row) {
@@ -256,6 +242,11 @@ void Placement::State::View(const OwnedProblem& p) {
   problem.hidden = {
       in("hidden"), p.hidden.dtype, 2, {n, h}, {layout.hidden_broadcast ? 0 : hidden_ld, 1}};
   problem.weight = {in("weight"), p.hidden.dtype, 2, {v, h}, {weight_row, weight_column}};
+  for (kernel::ConstTensor* matrix : {&problem.hidden, &problem.weight}) {
+    for (int d = 0; d < 2 && layout.single_stride != 1; ++d) {
+      if (matrix->shape[d] == 1) matrix->stride[d] = layout.single_stride;
+    }
+  }
   problem.labels = {in("labels"), p.labels.dtype, 1, {n, 1}, {sign * layout.label_stride, 1}};
   problem.ignore_index = p.ignore_index;
   problem.reduction = p.reduction;
@@ -282,10 +273,20 @@ void Placement::State::View(const OwnedProblem& p) {
   results.lse = output("lse", DType::kF32, 1, n, 1, layout.output_stride, 1);
   results.grad_hidden = output("grad_hidden", grad, 2, n, h, hidden_ld, 1);
   results.grad_weight = output("grad_weight", grad, 2, v, h, weight_row, weight_column);
+  if (const int64_t step = layout.gradient_step; step > 1) {
+    const auto place = [&](std::optional<kernel::Tensor>* to, int64_t row, int64_t column) {
+      if (!*to) return;
+      (*to)->stride[0] = step * row;
+      (*to)->stride[1] = step * column;
+    };
+    place(&results.grad_hidden, h, 1);
+    place(&results.grad_weight, layout.weight_hidden_major ? 1 : h, layout.weight_hidden_major ? v : 1);
+  }
   results.first_invalid_row = output("first_invalid_row", DType::kI64, 0, 1, 1, 1, 1);
 }
 
-Placement::State::State(const OwnedProblem& p) : reversed(p.layout.reversed) {
+Placement::State::State(const OwnedProblem& p)
+    : reversed(p.layout.reversed), sparse_gradients(p.layout.gradient_step > 1) {
   ReserveInputs(p);
   ReserveOutputs(p);
   Keep();

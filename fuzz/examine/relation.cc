@@ -42,7 +42,7 @@ bool IsSmall(const OwnedProblem& p) {
   const Layout& l = p.layout;
   return n * v <= kMostLogits && n * v * h <= kMostWork && (n + v) * h <= kMostInputs &&
          std::max({l.hidden_padding, l.weight_padding, l.grad_stride, l.label_stride,
-                   l.temperature_stride, l.output_stride}) <= kMostStride;
+                   l.temperature_stride, l.output_stride, l.gradient_step}) <= kMostStride;
 }
 // Nothing that an underflow leaves of a column without mass is larger (RELATIONS.md, "Shards").
 constexpr double kUnderflowLeaves = 0x1p-80;
@@ -60,10 +60,10 @@ float ValueOf(uint64_t bits, DType dtype) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits));
 }
 
-class Comparison {
+class RelationComparison {
  public:
-  Comparison(const Relation& relation, const Related& related, const OutputBits& before,
-             const OutputBits& after)
+  RelationComparison(const Relation& relation, const Related& related, const OutputBits& before,
+                     const OutputBits& after)
       : relation_(relation), related_(related), before_(before), after_(after) {}
 
   RelationChecked Run() && {
@@ -224,7 +224,7 @@ RelationChecked CheckRelation(const Relation& relation, const OwnedProblem& give
   }
   after = run(related->after, 0);
   if (after.outcome.status != RunStatus::kOk) return Refused(relation, after.outcome);
-  RelationChecked checked = Comparison(relation, *related, before.bits, after.bits).Run();
+  RelationChecked checked = RelationComparison(relation, *related, before.bits, after.bits).Run();
   if (checked.findings.empty()) return checked;
   std::vector<Finding> unsteady;
   for (const auto& [problem, first] :

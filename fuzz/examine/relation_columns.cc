@@ -91,13 +91,14 @@ class Builder {
   }
 
   // Dimension `first` decides the logits of rows of kind 0, the next one those of kind 1. The others
-  // are filled with pairs of products that cancel, unless operands are rounded on their way in.
+  // are filled with pairs of products that cancel, unless operands, or partial sums, are rounded.
   void Values() {
     const int64_t h = p_.hidden_size(), n = p_.rows(), v = p_.vocab();
     const auto first = static_cast<int64_t>(Mix(seed_, 630) % static_cast<uint64_t>(h));
     const std::array<int64_t, 2> of_kind = {first, (first + 1) % h};
     std::vector<int64_t> others;
-    for (int64_t d = 0; d < h && target_.contract.input_rounding == 0; ++d) {
+    const bool pairs = target_.contract.input_rounding == 0 && !target_.contract.partials.Narrow();
+    for (int64_t d = 0; d < h && pairs; ++d) {
       if (d != of_kind[0] && (kinds() == 1 || d != of_kind[1])) others.push_back(d);
     }
     p_.hidden = HostTensor::Zeros(p_.hidden.dtype, p_.hidden.shape);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 
 #include "fuzz/base/harness_defect.h"
 #include "fuzz/base/mix.h"
@@ -99,9 +100,20 @@ int Exponent(uint64_t seed) {
   return kExponents[Mix(seed, 530) % 3];
 }
 
-// True if the gradients are held in fp16 between their first and their last chunk: a sum that is
-// subnormal there is rounded.
-bool HalfAccumulator(const Description& target) { return target.contract.accumulator == DType::kF16; }
+// fp16 has few exponents: what is scaled by a power of two may become subnormal there, or infinite.
+bool AnyHalf(std::initializer_list<oracle::StepDType> steps, DType hidden) {
+  return std::ranges::any_of(
+      steps, [&](const oracle::StepDType& step) { return step.For(hidden) == DType::kF16; });
+}
+
+// True if gradients are held in fp16 before they are written in their own dtype.
+bool HalfAccumulator(const Description& target, DType hidden) {
+  const oracle::Contract& c = target.contract;
+  return c.accumulator == DType::kF16 ||
+         AnyHalf({c.partials, c.outputs[static_cast<size_t>(oracle::Output::kGradHidden)],
+                  c.outputs[static_cast<size_t>(oracle::Output::kGradWeight)]},
+                 hidden);
+}
 
 }  // namespace
 
@@ -115,7 +127,7 @@ std::optional<Related> FactorsScaled(const OwnedProblem& given, const Descriptio
   related.after = related.before;
   Scale(&related.after.hidden, k);
   Scale(&related.after.weight, -k);
-  if (!HalfAccumulator(target)) {
+  if (!HalfAccumulator(target, given.hidden.dtype)) {
     related.grad_hidden = true;
     related.weight_columns = AllColumns(related.before);
     related.hidden_exponent = -k;
@@ -126,7 +138,9 @@ std::optional<Related> FactorsScaled(const OwnedProblem& given, const Descriptio
 
 std::optional<Related> TemperatureScaled(const OwnedProblem& given, const Description& target,
                                          uint64_t seed) {
-  if (!target.contract.scale_exact_powers) return std::nullopt;
+  const oracle::Contract& contract = target.contract;
+  if (!contract.scale_exact_powers) return std::nullopt;
+  if (AnyHalf({contract.logits, contract.partials}, given.hidden.dtype)) return std::nullopt;
   std::optional<OwnedProblem> tame = Tame(given, seed);
   if (!tame) return std::nullopt;
   if (!tame->temperature) {
@@ -150,10 +164,11 @@ std::optional<Related> TemperatureScaled(const OwnedProblem& given, const Descri
 std::optional<Related> UpstreamScaled(const OwnedProblem& given, const Description& target,
                                       uint64_t seed) {
   constexpr int kBy = 5;
-  const DType stored = target.contract.d_logits.value_or(given.hidden.dtype);
-  if (!Wants(given) || !given.grad_logprob || stored == DType::kF16 || HalfAccumulator(target)) {
-    return std::nullopt;
-  }
+  const oracle::Contract& c = target.contract;
+  const DType hidden = given.hidden.dtype, stored = c.d_logits.value_or(hidden);
+  const bool half = stored == DType::kF16 || HalfAccumulator(target, hidden) ||
+                    AnyHalf({c.upstream_logprob, c.upstream_entropy, c.probabilities}, hidden);
+  if (!Wants(given) || !given.grad_logprob || half) return std::nullopt;
   std::optional<OwnedProblem> tame = Tame(given, seed);
   if (!tame) return std::nullopt;
   Related related;

@@ -6,14 +6,15 @@
 #include <array>
 
 #include "fuzz/examine/conventions.h"
+#include "fuzz/target/target.h"
 
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 13> kKinds = {
-    "bound",         "non-finite", "sign",          "not-zero", "unwritten", "nondeterministic",
-    "batch-variant", "guard-band", "input-written", "status",   "crash",     "hang",
-    "relation"};
+constexpr std::array<std::string_view, 15> kKinds = {
+    "bound",         "non-finite",  "sign",          "not-zero", "unwritten", "nondeterministic",
+    "batch-variant", "guard-band",  "input-written", "status",   "crash",     "hang",
+    "relation",      "consistency", "magnitude"};
 
 }  // namespace
 
@@ -21,10 +22,23 @@ std::string_view Name(FindingKind kind) { return NameOf(kind, kKinds); }
 
 std::string Finding::Signature() const {
   std::string signature(suspect ? "suspect-" : "");
+  if (unexplained) signature += kUnexplained;
   signature += Name(kind);
   if (!relation.empty()) signature += ":" + relation;
   if (!output.empty()) signature += ":" + output;
+  if (!failure.empty() && kind == FindingKind::kStatus && output.empty()) signature += ":" + failure;
   return signature;
+}
+
+bool Means(std::string_view written, std::string_view signature) {
+  if (written == signature) return true;
+  constexpr std::string_view kEvery = "status";
+  if (!written.starts_with(kEvery) || !signature.starts_with(kEvery)) return false;
+  const std::string_view mark = written.substr(kEvery.size());  // "" or " (once)"
+  signature.remove_prefix(kEvery.size());
+  if ((!mark.empty() && mark.front() != ' ') || !signature.ends_with(mark)) return false;
+  signature.remove_suffix(mark.size());
+  return signature.starts_with(':') && IsFailureWord(signature.substr(1));
 }
 
 Names VerdictNames() {
@@ -82,6 +96,9 @@ void Fields(FieldVisitor& io, Finding& f) {
   io.IfSet("arbiter_silent", f.arbiter_silent);
   io("what", f.what);
   io.IfSet("readings", f.readings);
+  io.IfSet("shortcut", f.shortcut);
+  io.IfSet("unexplained", f.unexplained);
+  io.IfSet("failure", f.failure);
 }
 
 void Fields(FieldVisitor& io, OutputSummary& o) {
@@ -101,6 +118,7 @@ void Fields(FieldVisitor& io, CaseResult& r) {
   io.IfSet("harness_fault", r.harness_fault);
   io.IfSet("arbitrated", r.arbitrated);
   io.IfSet("fits", r.fits);
+  io.IfSet("inference", r.inference);
   io.IfSet("findings", r.findings);
   io.IfSet("outputs", r.outputs);
   io("expand_seconds", r.expand_seconds);

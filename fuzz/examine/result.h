@@ -31,9 +31,14 @@ enum class FindingKind : uint8_t {
   kCrash,             // the worker process died
   kHang,              // the worker process passed its deadline
   kRelation,          // a related problem gives other bits: fuzz/examine/relation.h
+  kConsistency,       // outputs contradict each other: fuzz/examine/consistency_findings.h
+  kMagnitude,         // most elements err more than honest kernels' do: fuzz/examine/magnitude.h
 };
 
 std::string_view Name(FindingKind kind);  // "bound", "non-finite", "sign", "not-zero", "unwritten", ...
+
+// What stands in front of the kind in the signature of a finding that is Finding::unexplained.
+inline constexpr std::string_view kUnexplained = "unexplained-";
 
 // One way of reading a suspect finding, and the line of the target's contract that says so.
 struct SuspectReading {
@@ -51,15 +56,29 @@ struct Finding {
   std::string arbiter;         // 40 digits, where the arbiter was asked
   std::string arbiter_silent;  // why it was not asked about a value: "it would take about 12 s"
   std::string what;            // one sentence for a person
-  std::string relation;        // "columns-permuted"; empty unless kind is kRelation
+  // "columns-permuted", or the check, "column-sums"; empty unless kind is kRelation or kConsistency.
+  std::string relation;
   // What an honest kernel may do, if each makes a suspect output pass. Filled in where the arbiter was
   // wanted.
   std::vector<SuspectReading> readings;
+  // The rounding that explains the values that are beyond their bounds in this case, in words
+  // (fuzz/baseline/small_cases.h). Looked for where the arbiter was wanted.
+  std::string shortcut;
+  // A rounding explains other cases of this target, and not this one (ExamineOptions::tell_apart).
+  bool unexplained = false;
+  // What failed, of a kStatus without an output, in one word (RunOutcome::failure of
+  // fuzz/target/target.h); empty in what was stored before failures were told apart.
+  std::string failure;
 
-  // Two findings with the same signature are taken, until they are shrunk, to have one cause.
-  std::string Signature()
-      const;  // "bound:logprob", "suspect-bound:lse", "relation:columns-permuted:lse"
+  // Two findings with the same signature are taken, until they are shrunk, to have one cause. It is
+  // "bound:logprob", "suspect-bound:lse", "relation:columns-permuted:lse",
+  // "status:ValueError@loss.3fa2c1": FINDINGS.md says what it consists of.
+  std::string Signature() const;
 };
+
+// True if who wrote `written` down, in a stored case or a file of known findings, means `signature`:
+// the same, or "status", which was the signature of every failure before they were told apart.
+bool Means(std::string_view written, std::string_view signature);
 
 struct OutputSummary {
   std::string output;
@@ -83,6 +102,7 @@ struct CaseResult {
   std::string harness_fault;            // not empty: exit status 3
   int64_t arbitrated = 0;               // elements that the arbiter was asked about
   std::vector<ContractFit> fits;        // by each named contract, where it was tried
+  std::string inference;  // JSON of an Inference (fuzz/infer/infer.h), where it was asked for
   // expand_seconds is set by who expands the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
 };

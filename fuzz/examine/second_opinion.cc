@@ -120,8 +120,8 @@ double SpreadCost(uint64_t seed, int64_t rows, int64_t vocab, int64_t hidden_siz
 }
 
 SecondOpinion::SecondOpinion(const kernel::Problem& problem, double cost,
-                             const oracle::Promises& promises)
-    : arbiter_(problem), left_(cost), promises_(promises) {}
+                             const oracle::Promises& promises, const oracle::RoundedSteps& steps)
+    : arbiter_(problem, steps), left_(cost), promises_(promises) {}
 
 std::string SecondOpinion::Ask(const Watched& w, bool failed, std::string* digits,
                                std::string* silent) {

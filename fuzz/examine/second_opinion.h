@@ -44,9 +44,11 @@ std::string TooDear(double cost);
 class SecondOpinion {
  public:
   // The problem must outlive this object. `cost` is the budget in all, in the units of Arbiter::Cost;
-  // an element that would exceed it is not asked about. `promises` are the target's.
+  // an element that would exceed it is not asked about. `promises` are the target's, `steps` are what
+  // its contract rounds.
   SecondOpinion(const kernel::Problem& problem, double cost,
-                const oracle::Promises& promises = oracle::kToTheLetter);
+                const oracle::Promises& promises = oracle::kToTheLetter,
+                const oracle::RoundedSteps& steps = {});
 
   // Returns an empty text, or the disagreement of reference and arbiter. `failed`: the element fails by
   // the reference. *digits (may be null) is set if the arbiter was asked, else *silent (may be null),

@@ -76,7 +76,7 @@ void AddReadings(const Description& description, const PassesBy& passes,
   for (Finding& f : *findings) {
     const auto output =
         std::ranges::find(oracle::kOutputs, f.output, [](oracle::Output o) { return oracle::Name(o); });
-    if (!f.suspect || output == oracle::kOutputs.end()) continue;
+    if (!f.suspect || f.kind == FindingKind::kMagnitude || output == oracle::kOutputs.end()) continue;
     for (const Reading& reading : Readings()) {
       if (!reading.concerns(*output)) continue;
       oracle::Contract contract = description.contract;

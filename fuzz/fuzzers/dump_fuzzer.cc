@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fuzz/check/dump.h"
+#include "fuzz/check/vocabulary.h"
 #include "fuzz/fuzzers/fuzzers.h"
 #include "fuzz/fuzzers/scratch.h"
 
@@ -33,6 +34,15 @@ int FuzzDump(std::span<const std::byte> bytes) {
   if (dump->problem.temperature) touch(*dump->problem.temperature);
   for (const auto& output : dump->outputs) {
     if (output) touch(*output);
+  }
+  for (const auto& [name, given] : dump->rollouts) touch(given);
+  JudgePadding(*dump);
+  if (const auto& shards = dump->shards) {
+    const bool rows = shards->split == Shards::Split::kRows;
+    const int64_t divided = rows ? dump->problem.rows() : dump->weight_rows;
+    for (const int64_t row : {int64_t{0}, divided - 1}) {
+      if (divided > 0 && shards->ShardOf(row) >= shards->ranks.size()) std::abort();
+    }
   }
   return 0;
 }

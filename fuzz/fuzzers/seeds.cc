@@ -50,6 +50,7 @@ void WriteSeeds(const fs::path& corpus, const fs::path& out) {
     write_case(std::as_bytes(std::span(*text)));
   }
   write_case(SpecimenWithoutTensors());
+  Write(out / "Dump" / std::to_string(number), SpecimenDump());
   WriteSpecimenJournal(out / "Journal");
 }
 

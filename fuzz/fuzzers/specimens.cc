@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "fuzz/campaign/journal.h"
 #include "fuzz/cases/corpus.h"
@@ -62,6 +63,27 @@ std::vector<std::byte> SpecimenWithoutTensors() {
   std::string& json = content->metadata.at("case");
   json.erase(json.find(c.drawn_by), c.drawn_by.size());
   return WriteSafeTensors(*content);
+}
+
+std::vector<std::byte> SpecimenDump() {
+  using kernel::DType;
+  SafeTensors dump;
+  dump.tensors["hidden"] = HostTensor::Zeros(DType::kBf16, {3, 2});
+  dump.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {6, 2});
+  dump.tensors["labels"] = HostTensor::Zeros(DType::kI64, {3});
+  dump.tensors["logprob"] = HostTensor::Zeros(DType::kI64, {3});  // becomes fp64, of as many bytes
+  for (const char* name : {"entropy", "grad_logprob", "rollout_logprob", "old_logprob"}) {
+    dump.tensors[name] = HostTensor::Zeros(DType::kF32, {3});
+  }
+  dump.tensors["grad_weight"] = HostTensor::Zeros(DType::kF32, {6, 2});
+  dump.metadata["vocabulary_size"] = "5";
+  dump.metadata["shard_boundaries"] =
+      R"({"split":"vocabulary","bounds":[0,4,6],"ranks":[0,1],"left_out":["x"],"unequal":[)"
+      R"({"output":"logprob","ranks":[1],"elements":1,"row":0,"largest":0.5}]})";
+  std::vector<std::byte> bytes = WriteSafeTensors(dump);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  bytes[text.find("I64", text.find("\"logprob\":"))] = std::byte{'F'};
+  return bytes;
 }
 
 }  // namespace plumbline::fuzz

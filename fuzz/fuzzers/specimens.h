@@ -17,4 +17,8 @@ void WriteSpecimenJournal(const std::filesystem::path& folder);
 // Returns a case file in the form without tensors, small enough for the fuzzers' limits.
 std::vector<std::byte> SpecimenWithoutTensors();
 
+// Returns a dump with everything that a dump may have and a case has not: outputs, one in fp64,
+// padding, another engine's logprobs, boundaries of shards.
+std::vector<std::byte> SpecimenDump();
+
 }  // namespace plumbline::fuzz

@@ -90,6 +90,8 @@ std::optional<std::string> BadLayout(const Layout& layout) {
                                           {"label_stride", layout.label_stride, kMaxStride},
                                           {"temperature_stride", layout.temperature_stride, kMaxStride},
                                           {"output_stride", layout.output_stride, kMaxStride},
+                                          {"gradient_step", layout.gradient_step, kMaxStride},
+                                          {"single_stride", layout.single_stride, kMaxStride},
                                           {"label_offset", layout.label_offset, kMaxOffset},
                                           {"offset", layout.offset, kMaxOffset}}) {
     if (value >= 0 && value <= most) continue;
@@ -99,7 +101,9 @@ std::optional<std::string> BadLayout(const Layout& layout) {
   // Temperatures have no broadcast of their own: a scalar is that. The elements of an output are its
   // own.
   for (const auto& [name, value] : {std::pair{"temperature_stride", layout.temperature_stride},
-                                    std::pair{"output_stride", layout.output_stride}}) {
+                                    std::pair{"output_stride", layout.output_stride},
+                                    std::pair{"gradient_step", layout.gradient_step},
+                                    std::pair{"single_stride", layout.single_stride}}) {
     if (value == 0) return std::string("layout: ") + name + " 0, must be 1 or more";
   }
   return std::nullopt;
@@ -178,6 +182,12 @@ void Fields(FieldVisitor& io, Layout& l) {
   }
   if (io.Has("output_stride", l.output_stride != 1))
     io("output_stride", l.output_stride, 1, kMaxStride);
+  if (io.Has("gradient_step", l.gradient_step != 1)) {
+    io("gradient_step", l.gradient_step, 1, kMaxStride);
+  }
+  if (io.Has("single_stride", l.single_stride != 1)) {
+    io("single_stride", l.single_stride, 1, kMaxStride);
+  }
 }
 
 void Fields(FieldVisitor& io, Wanted& w) {

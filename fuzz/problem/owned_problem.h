@@ -60,6 +60,11 @@ struct Layout {
   bool hidden_broadcast = false;   // hidden has stride 0: row 0 for all
   int64_t temperature_stride = 1;  // of a temperature [N]; never reversed
   int64_t output_stride = 1;       // of logprob, entropy and lse; never reversed
+  // From one element of grad_hidden or grad_weight to its neighbour. Above 1 they are dense along
+  // neither dimension, have no padding and are never reversed.
+  int64_t gradient_step = 1;
+  // The stride of every dimension of hidden and weight that has one element, where it means nothing.
+  int64_t single_stride = 1;
   bool operator==(const Layout&) const = default;
 };
 
@@ -98,11 +103,11 @@ inline constexpr std::array<std::string_view, 3> kReductionNames = {"none", "sum
 
 struct RequiredTensor {
   std::string_view name;
-  HostTensor OwnedProblem::*tensor;
+  HostTensor OwnedProblem::* tensor;
 };
 struct OptionalTensor {
   std::string_view name;
-  std::optional<HostTensor> OwnedProblem::*tensor;
+  std::optional<HostTensor> OwnedProblem::* tensor;
 };
 inline constexpr std::array kRequiredTensors = {RequiredTensor{"hidden", &OwnedProblem::hidden},
                                                 RequiredTensor{"weight", &OwnedProblem::weight},

@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 5> kDTypes = {"BF16", "F16", "F32", "I32"
 struct Entry {
   std::string name;
   DType dtype = DType::kF32;
+  bool doubles = false;  // of dtype F64, which is no DType
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;
 };
@@ -88,7 +89,7 @@ Refusal ReadShape(const Json* json, std::vector<int64_t>* shape) {
   return shape->size() <= 2 ? Refusal() : TooDeep(*shape);
 }
 
-Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
+Refusal ReadEntry(const Json& json, uint64_t data_size, bool take_doubles, Entry* entry) {
   const Json::Object* object = json.as_object();
   if (object == nullptr) return "is " + Abridged(json.Dump()) + ", not an object";
   for (const auto& [key, value] : *object) {
@@ -101,7 +102,8 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   const std::string* dtype_name = dtype == nullptr ? nullptr : dtype->as_string();
   if (dtype_name == nullptr) return "dtype is not a string";
   const auto named = ValueOf<DType>(*dtype_name, kDTypes);
-  if (!named && !Planted(HarnessDefect::kDTypeUnchecked)) {
+  entry->doubles = take_doubles && *dtype_name == "F64";
+  if (!named && !entry->doubles && !Planted(HarnessDefect::kDTypeUnchecked)) {
     const bool floating = dtype_name->starts_with('F');
     return "dtype " + Abridged(dtype->Dump()) + " is none of " + Choices(kDTypes) +
            (*dtype_name == "F64" ? "; cast it: x.float()"
@@ -111,7 +113,7 @@ Refusal ReadEntry(const Json& json, uint64_t data_size, Entry* entry) {
   entry->dtype = named.value_or(DType::kF32);
 
   if (Refusal why = ReadShape(json.Find("shape"), &entry->shape); !why.empty()) return why;
-  uint64_t size = kernel::SizeOf(entry->dtype);
+  uint64_t size = entry->doubles ? sizeof(double) : kernel::SizeOf(entry->dtype);
   for (const int64_t extent : entry->shape) {
     if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) {
       return "shape " + Abridged(json.Find("shape")->Dump()) + " overflows 64 bits";
@@ -172,7 +174,7 @@ Refusal CheckTiling(std::vector<Entry>* entries, uint64_t data_size) {
   return {};
 }
 
-Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
+Refusal Read(std::span<const std::byte> bytes, bool take_doubles, SafeTensorsView* content) {
   if (bytes.size() < kPrefix) {
     return "file has " + std::to_string(bytes.size()) + " bytes, fewer than the 8 of its header length";
   }
@@ -202,13 +204,18 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
     }
     Entry& entry = entries.emplace_back();
     entry.name = name;
-    if (Refusal why = ReadEntry(value, data.size(), &entry); !why.empty()) {
+    if (Refusal why = ReadEntry(value, data.size(), take_doubles, &entry); !why.empty()) {
       return "tensor " + Abridged(Json(name).Dump()) + ": " + why;
     }
   }
   if (Refusal why = CheckTiling(&entries, data.size()); !why.empty()) return why;
 
   for (Entry& entry : entries) {
+    if (entry.doubles) {
+      content->doubles.emplace(std::move(entry.name),
+                               DoublesView{std::move(entry.shape), data.data() + entry.begin});
+      continue;
+    }
     content->tensors.emplace(std::move(entry.name),
                              DenseTensor(entry.dtype, entry.shape, data.data() + entry.begin));
   }
@@ -216,6 +223,18 @@ Refusal Read(std::span<const std::byte> bytes, SafeTensorsView* content) {
 }
 
 }  // namespace
+
+int64_t DoublesView::size() const {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+double DoublesView::at(int64_t i) const {
+  double value = 0;
+  std::memcpy(&value, data + static_cast<size_t>(i) * sizeof value, sizeof value);
+  return value;
+}
 
 std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
   // Wide elements come first: then every tensor is naturally aligned in the file without holes, which
@@ -255,9 +274,10 @@ std::vector<std::byte> WriteSafeTensors(const SafeTensors& content) {
   return bytes;
 }
 
-std::optional<SafeTensorsView> ViewSafeTensors(std::span<const std::byte> bytes, std::string* error) {
+std::optional<SafeTensorsView> ViewSafeTensors(std::span<const std::byte> bytes, std::string* error,
+                                               bool take_doubles) {
   SafeTensorsView view;
-  if (Refusal why = Read(bytes, &view); !why.empty()) {
+  if (Refusal why = Read(bytes, take_doubles, &view); !why.empty()) {
     *error = std::move(why);
     return std::nullopt;
   }

@@ -110,6 +110,7 @@ void SetLayout(const LayoutLevel& level, Recipe* r) {
   r->pad = level.pad;
   r->offset = level.offset;
   r->grad_stride = r->label_stride = r->temperature_stride = r->output_stride = level.stride;
+  r->gradient_step = r->single_stride = 1;
   r->rows = level.rows;
 }
 

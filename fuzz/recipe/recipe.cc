@@ -54,7 +54,8 @@ constexpr std::string_view kFirstLaterKey = "special";
 
 constexpr int kMaxExp = 100;  // 2^100 leaves room for sums below the 2^126 that is judged
 constexpr int64_t kMaxPad = 4096;
-constexpr int64_t kMaxVectorStride = 64, kMaxOffset = 64, kMaxTemperatureSpread = 40;
+constexpr int64_t kMaxGradientStep = 8, kMaxVectorStride = 64, kMaxOffset = 64,
+                  kMaxTemperatureSpread = 40;
 constexpr size_t kMaxRegimeName = 64;
 constexpr float kMinTemperature = 0x1p-100F, kMaxTemperature = 0x1p+100F;
 
@@ -206,6 +207,8 @@ void ForEachKey(const Visit& visit) {
   visit("wide", &Recipe::wide, Names(kWideNames));
   visit("temperature_stride", &Recipe::temperature_stride, Integers{1, kMaxVectorStride});
   visit("output_stride", &Recipe::output_stride, Integers{1, kMaxVectorStride});
+  visit("gradient_step", &Recipe::gradient_step, Integers{1, kMaxGradientStep});
+  visit("single_stride", &Recipe::single_stride, Integers{1, kMaxVectorStride});
 }
 
 std::string ReadValue(std::string_view key, std::string_view text, Recipe* recipe) {

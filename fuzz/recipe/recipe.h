@@ -168,6 +168,8 @@ struct Recipe {
   Wide wide = Wide::kNone;
   int64_t temperature_stride = 1;  // of a temperature per row
   int64_t output_stride = 1;       // of logprob, entropy and lse
+  int64_t gradient_step = 1;       // Layout::gradient_step
+  int64_t single_stride = 1;       // Layout::single_stride
   bool operator==(const Recipe&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fuzz/base/regular_file.h"
+#include "fuzz/target/contract_words.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -14,6 +15,10 @@ using oracle::Contract;
 // CONTRACTS.md says where each value comes from.
 constexpr std::array kContracts = {
     NamedContract{kBlackBox, "nothing is known: any dot product, common forms of softmax", "{}"},
+    NamedContract{"tensor-core-fp32",
+                  "fp32 from any tensor core: nothing but inputs and gradients in fewer bits; what a "
+                  "Python function that declares no contract is held to",
+                  R"({"d_logits": "fp32"})"},
     NamedContract{"fp32", "dot products in fp32, to nearest, in any order",
                   R"({"accumulate": "fp32"})"},
     NamedContract{"pytorch-fp32-logits",
@@ -23,6 +28,30 @@ constexpr std::array kContracts = {
                       "label_logit_separate": false, "recompute_same_bits": true,
                       "entropy_of_probabilities": true, "log_softmax_backward": true,
                       "d_logits": "fp32"})"},
+    NamedContract{
+        "pytorch-eager",
+        "PyTorch eager, every tensor in the dtype of hidden: logits, logits / T, log_softmax, "
+        "-sum p ln p, and autograd of these",
+        R"({"scale_roundings": 1, "scale_exact_powers": true, "shift": "exact_max", "tile": 8,
+                      "tile_depth": 31, "rescales": 0, "label_logit_separate": false,
+                      "recompute_same_bits": true, "entropy_of_probabilities": true,
+                      "log_softmax_backward": true, "logits": "input", "scaled_logits": "input",
+                      "log_probs": "input", "probabilities": "input", "upstream_logprob": "input",
+                      "upstream_entropy": "input", "outputs": {"logprob": "input", "loss": "input",
+                      "entropy": "input", "lse": "input"}})"},
+    NamedContract{"pytorch-upcast",
+                  "PyTorch eager, logits in the dtype of hidden, upcast to fp32 before the softmax",
+                  R"({"scale_roundings": 1, "scale_exact_powers": true, "shift": "exact_max", "tile": 8,
+                      "tile_depth": 31, "rescales": 0, "label_logit_separate": false,
+                      "recompute_same_bits": true, "entropy_of_probabilities": true,
+                      "log_softmax_backward": true, "logits": "input"})"},
+    NamedContract{"pytorch-cross-entropy",
+                  "F.cross_entropy on logits in the dtype of hidden, without an upcast",
+                  R"({"scale_roundings": 1, "scale_exact_powers": true, "shift": "exact_max", "tile": 8,
+                      "tile_depth": 31, "rescales": 0, "label_logit_separate": false,
+                      "recompute_same_bits": true, "log_softmax_backward": true, "logits": "input",
+                      "log_probs": "input", "upstream_logprob": "input",
+                      "outputs": {"logprob": "input", "loss": "input"}})"},
     NamedContract{"triton",
                   "a Triton kernel: tensor cores or FMA, 1/T and log2(e) in front of the maximum, "
                   "blocks of at least 16 columns",
@@ -39,6 +68,7 @@ constexpr std::array kContracts = {
 };
 
 constexpr std::string_view kFile = ".json";
+constexpr std::string_view kOwn = "own,";  // words after it are added to the target's own contract
 constexpr uint64_t kMaxDescription = uint64_t{1} << 20;
 
 const NamedContract* Find(std::string_view name) {
@@ -67,11 +97,25 @@ std::span<const NamedContract> NamedContracts() { return kContracts; }
 std::string ContractNames() {
   std::string names;
   for (const NamedContract& contract : kContracts) names += std::string(contract.name) + ", ";
-  return names + "or the path of a description, which ends in .json";
+  return names +
+         "words as in \"logits=bf16,matmul=tf32\", or the path of a description, which ends in "
+         ".json";
 }
 
 std::optional<Json> ContractNamed(std::string_view name, std::string* error) {
   if (const NamedContract* named = Find(name)) return Json::Parse(named->json, error);
+  if (IsContractWords(name)) {
+    const size_t comma = name.find(',');
+    const NamedContract* const base = Find(name.substr(0, comma));
+    if (base != nullptr) name.remove_prefix(comma + 1);
+    std::optional<Json> contract = Json::Parse(base != nullptr ? base->json : "{}", error);
+    std::string why;
+    if (contract && !ApplyContractWords(name, &*contract, &why)) {
+      *error = "contract \"" + std::string(name) + "\": " + why;
+      return std::nullopt;
+    }
+    return contract;
+  }
   *error = "contract \"" + std::string(name) + "\" is unknown; there are " + ContractNames();
   return std::nullopt;
 }
@@ -80,7 +124,9 @@ std::pair<std::string_view, std::string_view> SplitTarget(std::string_view name)
   const size_t at = name.rfind('@');
   if (at == name.npos) return {name, {}};
   const std::string_view contract = name.substr(at + 1);
-  if (Find(contract) == nullptr && !contract.ends_with(kFile)) return {name, {}};
+  const bool known =
+      Find(contract) != nullptr || contract.ends_with(kFile) || IsContractWords(contract);
+  if (!known) return {name, {}};
   return {name.substr(0, at), contract};
 }
 
@@ -96,8 +142,19 @@ std::optional<std::string> WithContract(std::string_view description, std::strin
     *error = "description is not a JSON object";
     return std::nullopt;
   }
-  std::optional<Json> wanted = contract.ends_with(kFile) ? ContractOfFile(std::string(contract), error)
-                                                         : ContractNamed(contract, error);
+  std::optional<Json> wanted;
+  if (contract.starts_with(kOwn)) {
+    // A contract that is itself a name was resolved when the target was loaded.
+    const Json* const own = json->Find("contract");
+    wanted = own != nullptr ? *own : Json(Json::Object{});
+    if (const std::string* name = wanted->as_string())
+      wanted = ContractNamed(std::string(*name), error);
+    if (!wanted || !ApplyContractWords(contract.substr(kOwn.size()), &*wanted, error))
+      return std::nullopt;
+  } else {
+    wanted = contract.ends_with(kFile) ? ContractOfFile(std::string(contract), error)
+                                       : ContractNamed(contract, error);
+  }
   if (!wanted) return std::nullopt;
   (*json)["contract"] = *std::move(wanted);
   return json->Dump();
@@ -105,7 +162,8 @@ std::optional<std::string> WithContract(std::string_view description, std::strin
 
 std::optional<NamedDescription> DescriptionOf(const std::string& contract, std::string* error) {
   std::optional<std::string> text;
-  if (Find(contract) != nullptr) {
+  const bool named = Find(contract) != nullptr || IsContractWords(contract);
+  if (named) {
     text = WithContract(R"({"name": "contract"})", contract, error);
   } else {
     text = ReadRegular(contract, kMaxDescription, error);
@@ -118,7 +176,7 @@ std::optional<NamedDescription> DescriptionOf(const std::string& contract, std::
     *error = contract + ": " + why;
     return std::nullopt;
   }
-  const std::string name = Find(contract) != nullptr ? contract : description->name;
+  const std::string name = named ? contract : description->name;
   return NamedDescription{name, *std::move(description)};
 }
 

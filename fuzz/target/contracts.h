@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Named contracts, for targets that do not declare one, and for claims to be tried. TARGET@CONTRACT is
-// the name of a target that is held to another contract than its own; CONTRACT is one of these names or
-// the path of a description in JSON, ending in ".json", whose contract is taken.
+// the name of a target that is held to another contract than its own; CONTRACT is one of these names,
+// words (contract_words.h), or the path of a description in JSON, ending in ".json", whose contract is
+// taken.
 
 #pragma once
 
@@ -30,15 +31,15 @@ inline constexpr std::string_view kBlackBox = "black-box";
 std::span<const NamedContract> NamedContracts();
 
 // Splits "TARGET@CONTRACT". The second part is empty where what follows the last @ is neither a named
-// contract nor ends in ".json".
+// contract nor words (contract_words.h) nor ends in ".json".
 std::pair<std::string_view, std::string_view> SplitTarget(std::string_view name);
 
 // "TARGET@CONTRACT", or the target's name where the contract's is empty or the name has one already.
 std::string HeldTo(std::string target, std::string_view contract);
 
-// Puts the named contract, or the one of the description in that file, in the place of the contract in
-// `description`, which is a JSON object. Returns nullopt, with the reason, if there is no such contract
-// or file.
+// Puts the named contract, or that of words, or the one of the description in that file, in the place
+// of the contract in `description`, which is a JSON object. Returns nullopt, with the reason, if there
+// is no such contract or file.
 std::optional<std::string> WithContract(std::string_view description, std::string_view contract,
                                         std::string* error);
 
@@ -46,7 +47,8 @@ struct NamedDescription {
   std::string name;  // the contract's, or that in the file's description
   Description description;
 };
-// The description that has this named contract, or that of the file of this path, whatever it ends in.
+// The description that has this named contract, or that of words, or that of the file of this path,
+// whatever it ends in.
 std::optional<NamedDescription> DescriptionOf(const std::string& contract, std::string* error);
 
 // The value of "contract" that this name stands for in a description; nullopt, with the reason, if there

@@ -17,6 +17,7 @@ using kernel::DType;
 
 using Word = std::string_view;
 constexpr std::array<Word, 3> kDtypes = {"bf16", "fp16", "fp32"};
+constexpr std::array<Word, 4> kStepDtypes = {"bf16", "fp16", "fp32", "input"};
 constexpr std::array<Word, 3> kTemperatures = {"none", "scalar", "row"};
 constexpr std::array<Word, 2> kWeightLayouts = {"vocab_major", "hidden_major"};
 constexpr std::array<Word, 2> kLabelDtypes = {"int32", "int64"};
@@ -60,6 +61,26 @@ void ReadFlags(FieldVisitor& io, std::string_view key, Names names, bool* first,
 
 void ReadDtype(FieldVisitor& io, std::string_view key, std::optional<DType>* dtype) {
   if (io.Has(key, false)) io(key, dtype->emplace(DType::kBf16), kDtypes);
+}
+
+// Reads the dtype of a step.
+void ReadStep(FieldVisitor& io, std::string_view key, oracle::StepDType* step) {
+  if (!io.Has(key, false)) return;
+  size_t word = 0;
+  io(key, word, kStepDtypes);
+  const bool of_hidden = word == kDtypes.size();
+  *step = of_hidden ? oracle::StepDType::OfHidden() : oracle::StepDType(static_cast<DType>(word));
+}
+
+using OutputDtypes = std::array<oracle::StepDType, oracle::kOutputs.size()>;
+struct DeclaredOutputs {
+  OutputDtypes* dtypes;
+};
+void Fields(FieldVisitor& io, DeclaredOutputs& outputs) {
+  io.AllowAbsent();
+  for (const oracle::Output output : oracle::kOutputs) {
+    ReadStep(io, oracle::Name(output), &(*outputs.dtypes)[static_cast<size_t>(output)]);
+  }
 }
 
 // Reads a number up to the largest for which the bounds are derived. The message of one beyond it says
@@ -145,10 +166,17 @@ void Fields(FieldVisitor& io, DeclaredContract& declared) {
   io("extra_bits", c.extra_bits, 0, 64);
   io("split", c.split, 1, kMostCount);
   io("input_planes", c.input_planes, INT_MIN, INT_MAX);
+  ReadStep(io, "partials", &c.partials);
+  if (c.partials.Narrow() && c.split == 1) io.Wrong("partials", "with a split of at least 2");
   if (c.input_planes != 1 && c.input_planes != 3) io.Wrong("input_planes", "1 or 3");
   ReadProven(io, "input_rounding", oracle::kMostInputRounding, "", &c.input_rounding);
   io("flush", c.flush, kFlushes);
+  ReadStep(io, "logits", &c.logits);
+  ReadStep(io, "scaled_logits", &c.scaled_logits);
   io("scale", c.scale, kScales);
+  if (c.scaled_logits.Narrow() && c.scale == oracle::Scale::kAfter) {
+    io.Wrong("scale", "\"before\": scaled_logits are rounded before the maximum is subtracted");
+  }
   ReadError(io, "scale_roundings", &c.scale_roundings);
   io("scale_exact_powers", c.scale_exact_powers);
   io("shift", c.shift, kShifts);
@@ -162,17 +190,29 @@ void Fields(FieldVisitor& io, DeclaredContract& declared) {
   io("tile_depth", c.tile_depth, 0, INT64_MAX);
   io("splits", c.splits, 1, INT64_MAX);
   if (io.Has("rescales", false)) io("rescales", c.rescales.emplace(0), 0, INT64_MAX);
+  ReadStep(io, "softmax_sum", &c.softmax_sum);
   io("label_logit_separate", c.label_logit_separate);
   io("plain_logprob", c.plain_logprob);
   io("plain_entropy", c.plain_entropy);
   io("entropy_of_probabilities", c.entropy_of_probabilities);
   io("log_softmax_backward", c.log_softmax_backward);
+  ReadStep(io, "log_probs", &c.log_probs);
+  ReadStep(io, "probabilities", &c.probabilities);
   io("recompute_same_bits", c.recompute_same_bits);
   io("probability", c.probability, kProbabilities);
-  ReadDtype(io, "d_logits", &c.d_logits);
+  oracle::StepDType d_logits = oracle::StepDType::OfHidden();
+  ReadStep(io, "d_logits", &d_logits);
+  if (d_logits != oracle::StepDType::OfHidden()) {
+    c.d_logits = d_logits.For(DType::kF32).value_or(DType::kF32);
+  }
   ReadDtype(io, "accumulator", &c.accumulator);
   io("vocab_chunk", c.vocab_chunk, 0, INT64_MAX);
   io("row_chunk", c.row_chunk, 0, INT64_MAX);
+  ReadProven(io, "filter", 1, "", &c.filter);
+  ReadStep(io, "upstream_logprob", &c.upstream_logprob);
+  ReadStep(io, "upstream_entropy", &c.upstream_entropy);
+  DeclaredOutputs outputs{&c.outputs};
+  io("outputs", outputs);
   size_t side = c.promises.definition ? 1 : 0;
   io("conventions", side, kConventionSides);
   c.promises.definition = side == 1;

@@ -4,10 +4,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "fuzz/target/contracts.h"
@@ -55,6 +57,27 @@ void* OpenLibrary(const std::filesystem::path& path, std::string* error) {
 DLDevice DeviceOf(const Device* device) { return device != nullptr ? device->dlpack() : kHostMemory; }
 void* StreamOf(const Device* device) { return device != nullptr ? device->stream() : nullptr; }
 
+constexpr std::array<std::string_view, 4> kStatusNames = {"failed", "invalid", "no-status", "threw"};
+constexpr size_t kLongestFailure = 96;
+
+bool BelongsInWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("._-@").find(c) != std::string_view::npos;
+}
+
+// Makes the outcome of a text that ends in the target's word for the failure, if it has one.
+RunOutcome FailedWithText(RunStatus status, std::string_view name, std::string text) {
+  RunOutcome outcome{status, std::move(text), std::string(name)};
+  const size_t mark = outcome.message.find(PLUMBLINE_WORD_FOLLOWS);
+  if (mark == std::string::npos) return outcome;
+  std::string word = outcome.message.substr(mark + 1, kLongestFailure);
+  outcome.message.resize(mark);
+  std::ranges::replace_if(word, std::not_fn(BelongsInWord), '-');
+  if (word.empty()) return outcome;
+  outcome.failure = word.find('@') != std::string::npos ? word : outcome.failure + "@" + word;
+  return outcome;
+}
+
 // Runs a function of the table and returns its outcome. The function is given a buffer for its message.
 template <class Call>
 RunOutcome Called(Call call) {
@@ -63,9 +86,9 @@ RunOutcome Called(Call call) {
   try {
     status = call(error.data(), error.size());
   } catch (const std::exception& e) {
-    return {RunStatus::kFailed, std::string("threw through the C interface: ") + e.what()};
+    return {RunStatus::kFailed, std::string("threw through the C interface: ") + e.what(), "threw"};
   } catch (...) {
-    return {RunStatus::kFailed, "threw through the C interface"};
+    return {RunStatus::kFailed, "threw through the C interface", "threw"};
   }
   error.back() = '\0';
   std::string message = error.data();
@@ -73,19 +96,24 @@ RunOutcome Called(Call call) {
     case PLUMBLINE_OK:
       return {};
     case PLUMBLINE_UNSUPPORTED:
-      return {RunStatus::kUnsupported, std::move(message)};
+      return FailedWithText(RunStatus::kUnsupported, "", std::move(message));
     case PLUMBLINE_INVALID:
-      return {RunStatus::kInvalid, std::move(message)};
+      return FailedWithText(RunStatus::kInvalid, "invalid", std::move(message));
     case PLUMBLINE_FAILED:
-      return {RunStatus::kFailed, std::move(message)};
+      return FailedWithText(RunStatus::kFailed, "failed", std::move(message));
     default:
-      return {RunStatus::kFailed, "returned " + std::to_string(status) +
-                                      ", which is no plumbline_status" +
-                                      (message.empty() ? "" : ": " + message)};
+      return FailedWithText(RunStatus::kFailed, "no-status",
+                            "returned " + std::to_string(status) + ", which is no plumbline_status" +
+                                (message.empty() ? "" : ": " + message));
   }
 }
 
 }  // namespace
+
+bool IsFailureWord(std::string_view text) {
+  return std::ranges::find(kStatusNames, text) != kStatusNames.end() ||
+         (text.find('@') != std::string_view::npos && std::ranges::all_of(text, BelongsInWord));
+}
 
 Target::~Target() {
   if (library_ != nullptr) ::dlclose(library_);

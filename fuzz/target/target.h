@@ -25,7 +25,14 @@ enum class RunStatus : uint8_t { kOk, kUnsupported, kInvalid, kFailed };
 struct RunOutcome {
   RunStatus status = RunStatus::kOk;
   std::string message;  // the target's own words where status is not kOk
+  // One word that tells this failure from others, where status is kInvalid or kFailed: the status's
+  // name, "failed", "invalid", "no-status" or "threw", or the target's own word, which has an '@':
+  // "ValueError@loss.3fa2c1".
+  std::string failure = {};
 };
+
+// True of what RunOutcome::failure may be.
+bool IsFailureWord(std::string_view text);
 
 // Returns the device for targets that describe themselves as "cuda"; null, with the reason, if there is
 // none.

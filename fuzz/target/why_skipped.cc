@@ -100,6 +100,9 @@ std::optional<std::string> WhyMisaligned(const Capabilities& can, const OwnedPro
   if (layout.reversed && can.base_alignment > size) {
     return "rows last to first: base_alignment is " + std::to_string(can.base_alignment);
   }
+  if (layout.gradient_step > 1 && can.row_alignment > 1) {
+    return "gradients without dense rows: row_alignment is " + std::to_string(can.row_alignment);
+  }
   for (const auto& [lines, pitch] :
        {std::pair(p.rows(), p.hidden_size() + layout.hidden_padding),
         {layout.weight_hidden_major ? p.hidden_size() : p.vocab(), WeightPitch(p)}}) {
@@ -182,7 +185,7 @@ std::optional<std::string> WhySkipped(const Description& target, const OwnedProb
   if (!can.strided_inputs &&
       (p.layout.hidden_padding != 0 || p.layout.weight_padding != 0 || p.layout.label_stride != 1 ||
        p.layout.reversed || p.layout.hidden_broadcast || strided_grad || strided_temperature ||
-       p.layout.output_stride > 1)) {
+       p.layout.output_stride > 1 || p.layout.gradient_step > 1 || p.layout.single_stride != 1)) {
     return Off("a tensor that is not contiguous", "strided_inputs");
   }
   if (!can.negative_strides && p.layout.reversed) return Off("rows last to first", "negative_strides");

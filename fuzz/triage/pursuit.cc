@@ -204,6 +204,8 @@ Pursued Pursuer::Finish(OwnedProblem problem, const Repeats& repeats, bool small
                 " bytes of a case file: stored as its recipe";
   }
   kept.values_after = ValueCount(problem);
+  // A small problem has too few elements to tell one rounding from another.
+  kept.finding.shortcut = kept.finding.kind == start_.finding.kind ? start_.finding.shortcut : "";
   // This runs before Explain, which changes one thing after another until something else fails.
   ConfirmSlips();
   Explanation explained;
@@ -253,6 +255,11 @@ Pursued Pursuer::Run() {
                                    : "fails too seldom to be shrunk: stored as it came";
     return Finish(start_.problem, before, false);
   }
+  if (reproduction_.by_magnitude()) {
+    // A smaller problem has other honest errors, and the shrinker's values are none to judge by.
+    kept.note = "judged by the errors of honest kernels: stored as it came";
+    return Finish(start_.problem, before, false);
+  }
   for (;;) {
     OwnedProblem problem = ShrinkIt();
     if (reproduction_.stopped()) break;
@@ -287,6 +294,8 @@ uint64_t SeedOf(const Case& c) {
              ? ParseSeed(*seed->as_string(), &ignored).value_or(0)
              : 0;
 }
+
+Request RequestForStored(const Case& c) { return RequestFor(c.problem, SeedOf(c), c.finding); }
 
 FailingProblem StartFrom(Case c, Finding finding) {
   const uint64_t seed = SeedOf(c);

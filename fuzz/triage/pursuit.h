@@ -54,6 +54,8 @@ Pursued Pursue(const FailingProblem& start, CaseRunner* runner, const PursuitOpt
 
 // Returns the seed with which a stored case was seen; 0 if the case does not say.
 uint64_t SeedOf(const Case& c);
+// Returns the request by which the case shows its finding again.
+Request RequestForStored(const Case& c);
 
 // Returns the start of a pursuit of a finding that was seen on a stored case.
 FailingProblem StartFrom(Case c, Finding finding);

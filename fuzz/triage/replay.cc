@@ -24,7 +24,7 @@ std::pair<Replayed, std::string> Compare(const Case& c, const Judged& judged) {
   const std::string signature = c.finding.Signature();
   if (!result.harness_fault.empty()) return {Replayed::kFault, result.harness_fault};
   if (const Finding* same = FindSignature(result, signature)) {
-    return {judged.once.contains(signature) ? Replayed::kFailsOnce : Replayed::kFails,
+    return {judged.once.contains(same->Signature()) ? Replayed::kFailsOnce : Replayed::kFails,
             same->what + Arbitrated(*same)};
   }
   if (!result.findings.empty()) {
@@ -58,7 +58,7 @@ Replay ReplayCase(const Case& c, CaseRunner* runner) {
   const auto begin = std::chrono::steady_clock::now();
   // The worker is replaced: an earlier case may have damaged the old one.
   runner->Renew();
-  Judged judged = runner->RunAndConfirm(RequestFor(c.problem, SeedOf(c)));
+  Judged judged = runner->RunAndConfirm(RequestForStored(c));
   Replay replay;
   replay.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   replay.kind = judged.kind;

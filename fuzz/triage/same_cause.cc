@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "fuzz/base/harness_defect.h"
+#include "fuzz/recipe/recipe.h"
 #include "fuzz/triage/severity.h"
+#include "fuzz/triage/shrink/extent_rule.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -53,7 +55,8 @@ bool IsPlace(std::string_view word) {
 
 // What an output that is wrong is expected to show as well.
 bool IsConsequence(const Finding& finding) {
-  return finding.suspect || finding.kind == FindingKind::kRelation;
+  return finding.suspect || finding.kind == FindingKind::kRelation ||
+         finding.kind == FindingKind::kConsistency;
 }
 
 bool SameExtents(const Sighting& graver, const Sighting& milder, bool strictly) {
@@ -91,11 +94,47 @@ bool Follows(const Sighting& suspect, const Sighting& wrong) {
          !output.empty() && Damages(wrong, output);
 }
 
+// True if the rules of `graver` hold at the extents at which `milder` was drawn.
+bool FailsWhere(const Sighting& graver, const Sighting& milder) {
+  Recipe recipe;
+  std::string error;
+  const bool drawn = Parse(milder.recipe, &recipe, &error);
+  const Cause& cause = graver.kept->cause;
+  for (const auto& [axis, extent] :
+       {std::pair('N', recipe.n), std::pair('V', recipe.v), std::pair('H', recipe.h)}) {
+    const std::string_view own = WordOf(cause.rules, axis), any = WordOf(cause.any_rules, axis);
+    if (!drawn && !own.ends_with(":any") && !any.ends_with(":any")) return false;
+    if (!FailsAt(own, extent).value_or(true) && !FailsAt(any, extent).value_or(true)) return false;
+  }
+  return true;
+}
+
+// Where nothing is known of the milder's extents, for want of time: true if its output is one that the
+// graver makes wrong, there and under its options as well. Where the graver was not shrunk either,
+// nothing contradicts.
+bool Untold(const Sighting& graver, const Sighting& milder) {
+  if (IsShrunk(milder) || !milder.kept->note.empty()) return false;
+  if (!IsWrongValue(graver.finding) || graver.finding.suspect) return false;
+  if (!IsWrongValue(milder.finding) && !IsConsequence(milder.finding)) return false;
+  if (milder.finding.output.empty() || !Damages(graver, milder.finding.output)) return false;
+  if (!IsShrunk(graver)) return true;
+  const std::vector<std::string>& has = milder.kept->cause.needs;
+  const bool options = std::ranges::all_of(graver.kept->cause.needs, [&](const std::string& need) {
+    return std::ranges::find(has, need) != has.end();
+  });
+  return options && FailsWhere(graver, milder);
+}
+
 }  // namespace
 
 bool SameCause(const Sighting& a, const Sighting& b) {
-  const bool shrunk_a = !a.kept->cause.rules.empty(), shrunk_b = !b.kept->cause.rules.empty();
+  // A rounding is the one's cause, and known not to be the other's.
+  if (a.finding.unexplained != b.finding.unexplained) return false;
+  const bool shrunk_a = IsShrunk(a), shrunk_b = IsShrunk(b);
   if (!(shrunk_a && shrunk_b) && (Follows(a, b) || Follows(b, a))) return true;
+  const Severity of_a = SeverityOf(a.finding), of_b = SeverityOf(b.finding);
+  if (of_a <= of_b && Untold(a, b)) return true;
+  if (of_b <= of_a && Untold(b, a)) return true;
   if (!shrunk_a && !shrunk_b) return false;
   if (!shrunk_a || !shrunk_b) {
     const Sighting &known = shrunk_a ? a : b, &seldom = shrunk_a ? b : a;
@@ -104,7 +143,6 @@ bool SameCause(const Sighting& a, const Sighting& b) {
     return IsWrongValue(known.finding) && !known.finding.suspect && !seldom.kept->note.empty() &&
            !seldom.finding.output.empty() && milder && Damages(known, seldom.finding.output);
   }
-  const Severity of_a = SeverityOf(a.finding), of_b = SeverityOf(b.finding);
   const Sighting &graver = of_b < of_a ? b : a, &milder = of_b < of_a ? a : b;
   if (Planted(HarnessDefect::kLinkIsCause)) return Intersect(Shown(graver), Shown(milder));
   const auto shows = [](const Sighting& one, const Sighting& other) {

@@ -10,9 +10,9 @@
 namespace plumbline::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 10> kSeverities = {
-    "crash",         "hang",     "memory", "non-finite", "wrong", "suspect", "nondeterministic",
-    "batch-variant", "relation", "slip"};
+constexpr std::array<std::string_view, 11> kSeverities = {
+    "crash",         "hang",        "memory",   "non-finite", "wrong", "suspect", "nondeterministic",
+    "batch-variant", "consistency", "relation", "slip"};
 constexpr std::array<std::string_view, 6> kDataFlow = {"lse",     "logprob",     "loss",
                                                        "entropy", "grad_hidden", "grad_weight"};
 
@@ -45,6 +45,8 @@ Severity SeverityOf(const Finding& finding) {
       return Severity::kNondeterministic;
     case FindingKind::kBatchVariant:
       return Severity::kBatchVariant;
+    case FindingKind::kConsistency:
+      return Severity::kConsistency;
     case FindingKind::kRelation:
       return Severity::kRelation;
     case FindingKind::kBound:
@@ -52,6 +54,7 @@ Severity SeverityOf(const Finding& finding) {
     case FindingKind::kNotZero:
     case FindingKind::kUnwritten:
     case FindingKind::kStatus:
+    case FindingKind::kMagnitude:
       break;
   }
   return Severity::kWrong;

@@ -22,8 +22,9 @@ enum class Severity : uint8_t {  // the gravest first
   kSuspect,
   kNondeterministic,
   kBatchVariant,
-  kRelation,  // another result for a related problem
-  kSlip,      // seen while another finding was shrunk, and shown by no recipe
+  kConsistency,  // outputs that contradict each other
+  kRelation,     // another result for a related problem
+  kSlip,         // seen while another finding was shrunk, and shown by no recipe
 };
 
 std::string_view Name(Severity severity);

@@ -49,6 +49,11 @@ struct Sighting {
   std::optional<StoredFinding> kept;  // absent: not stored yet
 };
 
+// True if it was shrunk far enough for rules of its extents.
+inline bool IsShrunk(const Sighting& sighting) {
+  return sighting.kept && !sighting.kept->cause.rules.empty();
+}
+
 // A sighting's key: (target, signature).
 using SightingKey = std::pair<std::string, std::string>;
 

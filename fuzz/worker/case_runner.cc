@@ -19,11 +19,6 @@ constexpr std::chrono::milliseconds kArbiterDeadline{1'200'000};
 constexpr std::chrono::milliseconds kManyLogitsDeadline{1'200'000};
 constexpr const char* kArbiterLate = "the arbiter did not come to an end within 20 minutes";
 
-bool IsDeath(const CaseResult& result) {
-  return !result.findings.empty() && (result.findings.front().kind == FindingKind::kCrash ||
-                                      result.findings.front().kind == FindingKind::kHang);
-}
-
 // Returns whether the next case needs a fresh worker. One without memory has none for the next case
 // either, and after a fault the worker may be at fault: its device may be lost.
 bool SpoilsWorker(const CaseResult& result) {
@@ -33,6 +28,11 @@ bool SpoilsWorker(const CaseResult& result) {
 }
 
 }  // namespace
+
+bool IsDeath(const CaseResult& result) {
+  return !result.findings.empty() && (result.findings.front().kind == FindingKind::kCrash ||
+                                      result.findings.front().kind == FindingKind::kHang);
+}
 
 bool CaseRunner::Ready(std::string* error) {
   if (worker_) return true;
@@ -164,7 +164,7 @@ Judged CaseRunner::AskOnPass(Request request, Judged first) {
 
 const Finding* FindSignature(const CaseResult& result, std::string_view signature) {
   for (const Finding& finding : result.findings) {
-    if (finding.Signature() == signature) return &finding;
+    if (Means(signature, finding.Signature())) return &finding;
   }
   return nullptr;
 }

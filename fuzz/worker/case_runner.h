@@ -41,6 +41,9 @@ struct Judged {
   std::set<std::string> once;  // signatures that were seen and, on the same case, not seen again
 };
 
+// Whether the worker ended in this case, or was killed at its deadline.
+bool IsDeath(const CaseResult& result);
+
 class CaseRunner {
  public:
   CaseRunner(WorkerSpec spec, std::chrono::milliseconds deadline, const std::atomic<bool>* interrupt)

@@ -22,6 +22,9 @@ void Fields(FieldVisitor& io, Request& request) {
         [&](int64_t seed) { request.seed = static_cast<uint64_t>(seed); });
   io("arbiter", request.arbiter);
   io("arbiter_on_pass", request.arbiter_on_pass);
+  io("honest_errors", request.honest_errors);
+  io("tell_apart", request.tell_apart);
+  io("infer_within", request.infer_within);
 }
 
 CompiledShape ShapeOf(const OwnedProblem& problem) {
@@ -29,7 +32,7 @@ CompiledShape ShapeOf(const OwnedProblem& problem) {
           static_cast<int64_t>(problem.hidden.dtype)};
 }
 
-Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
+Request RequestFor(const OwnedProblem& problem, uint64_t seed, bool honest_errors) {
   Case c;
   c.problem = problem;
   c.extra = Json(Json::Object{});
@@ -37,8 +40,15 @@ Request RequestFor(const OwnedProblem& problem, uint64_t seed) {
   return {.recipe = {},
           .case_file = SerializeCase(c),
           .seed = seed,
+          .honest_errors = honest_errors,
           .many_logits = many,
           .shape = ShapeOf(problem)};
+}
+
+Request RequestFor(const OwnedProblem& problem, uint64_t seed, const Finding& finding) {
+  Request request = RequestFor(problem, seed, finding.kind == FindingKind::kMagnitude);
+  request.tell_apart = finding.unexplained;
+  return request;
 }
 
 Request RequestFor(std::string recipe_line, uint64_t seed) {

@@ -43,6 +43,11 @@ struct Request {
   uint64_t seed = 0;                 // ExamineOptions::seed
   bool arbiter = false;              // ExamineOptions::arbiter
   bool arbiter_on_pass = false;      // ExamineOptions::arbiter_on_pass
+  bool honest_errors = false;        // of a case_file; a recipe line says it by its values
+  bool tell_apart = false;           // ExamineOptions::tell_apart
+  // Not to judge: `recipe` is many lines, of whose results shortcuts are inferred (fuzz/infer/infer.h),
+  // run for so many milliseconds. 0: to judge.
+  int64_t infer_within = 0;
   // Not sent: more than kManyLogits logits, which take minutes, so the deadline is another
   // (fuzz/worker/case_runner.h).
   bool many_logits = false;
@@ -53,7 +58,10 @@ inline constexpr int64_t kManyLogits = int64_t{1} << 28;
 void Fields(FieldVisitor& io, Hello& hello);
 void Fields(FieldVisitor& io, Request& request);  // without what is not sent
 
-Request RequestFor(const OwnedProblem& problem, uint64_t seed);
+// `honest_errors`: ExamineOptions::honest_errors.
+Request RequestFor(const OwnedProblem& problem, uint64_t seed, bool honest_errors = false);
+// Asks what shows this finding, if the problem does.
+Request RequestFor(const OwnedProblem& problem, uint64_t seed, const Finding& finding);
 Request RequestFor(std::string recipe_line, uint64_t seed);
 
 std::vector<std::byte> Encode(const Request& request);

@@ -25,9 +25,13 @@
 #include "fuzz/cases/file.h"
 #include "fuzz/examine/examine.h"
 #include "fuzz/gpu/production/examine_on_device.h"
+#include "fuzz/infer/collect.h"
+#include "fuzz/infer/infer.h"
 #include "fuzz/recipe/expand/expand.h"
+#include "fuzz/recipe/ordinary.h"
 #include "fuzz/recipe/recipe.h"
 #include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 #include "fuzz/target/interface/device.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/message.h"
@@ -93,8 +97,21 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
   return result;
 }
 
+CaseResult Infer(const Request& request, const Target& target, const WorkerOptions& worker) {
+  RestoreFpEnvironment();
+  const std::vector<InferenceCase> cases = CollectCases(
+      request.recipe, target, worker.same_shape, std::chrono::milliseconds(request.infer_within));
+  RestoreFpEnvironment();
+  CaseResult result;
+  const std::string_view held_to = SplitTarget(worker.target).second;
+  const std::string_view base = held_to.empty() ? kUndeclared : held_to;
+  result.inference = ToJson(InferShortcuts(cases, base)).Dump();
+  return result;
+}
+
 CaseResult Serve(const Request& request, std::span<const Target* const> targets,
                  const WorkerOptions& worker) {
+  if (request.infer_within > 0) return Infer(request, *targets.front(), worker);
   const bool production = worker.production;
   const auto begin = std::chrono::steady_clock::now();
   OwnedProblem problem;
@@ -116,6 +133,8 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets,
   options.arbiter = request.arbiter;
   options.arbiter_on_pass = request.arbiter_on_pass;
   options.same_shape = worker.same_shape;
+  options.tell_apart = request.tell_apart;
+  options.honest_errors = request.recipe.empty() ? request.honest_errors : IsOrdinary(recipe);
   RestoreFpEnvironment();
   CaseResult result = on_device ? ExamineOnDevice(recipe, targets, options)
                                 : Examine(std::move(problem), targets, options);
@@ -123,6 +142,7 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets,
     // The oracle ran after the target, on the same thread, so no other result of this case counts.
     result = FailedWith(FindingKind::kStatus, "",
                         "the target left the caller's floating-point environment changed: " + changed);
+    result.findings.front().failure = "caller@floating-point-environment";
   }
   result.expand_seconds += expanding.count();
   return result;

@@ -95,6 +95,11 @@ double Gamma(double n, double u) {
   return nu < 1 ? nu / (1 - nu) : std::numeric_limits<double>::infinity();
 }
 
+// Returns the rounding to a dtype of 16 bits; u = 0 for none.
+static Rounding NarrowRounding(std::optional<DType> dtype) {
+  return dtype ? RoundingOf(*dtype) : Rounding{};
+}
+
 Rounding RoundingOf(DType dtype) {
   switch (dtype) {
     case DType::kBf16:
@@ -104,6 +109,64 @@ Rounding RoundingOf(DType dtype) {
     default:
       return {0x1p-24, 0x1p-150, 0x1.fffffep127};
   }
+}
+
+// Steps that are stored in 16 bits (STORED-STEPS.md).
+static void SetSteps(const Contract& c, DType input, Arithmetic* arithmetic) {
+  Arithmetic& a = *arithmetic;
+  a.softmax_sum = NarrowRounding(c.softmax_sum.For(input));
+  a.log_probs = NarrowRounding(c.log_probs.For(input));
+  if (a.log_probs.u > 0) {
+    a.recompute_same_bits = true;
+    a.ratio = false;
+  }
+  a.probabilities = NarrowRounding(c.probabilities.For(input));
+  a.log_gradient = 4 * kU;
+  a.log_gradient_underflow = a.result_underflow;
+  if (a.probabilities.u > 0) {
+    a.log_gradient = (1 + 4 * kU) * (1 + Gamma(4, a.probabilities.u)) - 1;
+    a.log_gradient_underflow += a.probabilities.eta;
+    a.largest_log_gradient = a.probabilities.largest;
+  }
+  const DType dz = c.d_logits.value_or(input);
+  if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
+  // Such a kernel stores dx in the dtype of its logits, and dx/T once more.
+  if (a.scaled_logits) a.dx = a.d_logits.u > 0 ? a.d_logits : Rounding{};
+  a.filter = c.filter;
+  for (const Output output : kOutputs) {
+    const auto at = static_cast<size_t>(output);
+    a.outputs[at] = NarrowRounding(c.outputs[at].For(input));
+  }
+}
+
+static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmetic* arithmetic) {
+  Arithmetic& a = *arithmetic;
+  const bool planes = c.input_planes > 1 && input == DType::kF32;
+  const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
+  const double in = c.input_rounding;
+  const double input_term = 2 * in + in * in;
+  const Rounding partials = c.split > 1 ? NarrowRounding(c.partials.For(input)) : Rounding{};
+  if (partials.u > 0) {
+    a.partial_underflow = 2 * static_cast<double>(c.split) * partials.eta;
+    a.largest_partial = partials.largest;
+  }
+  const auto dot = [&](int64_t length, bool exact, bool whole_passes) {
+    const double units = planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact);
+    const double sum = Gamma(units, kU) * (1 + input_term) + input_term;
+    // Each partial sum is rounded, and so is the sum after each of them is added.
+    return sum + (1 + sum) * Gamma(static_cast<double>(c.split), partials.u);
+  };
+  a.dot_logit = dot(shape.h, products_exact, true);
+  const DType dz = c.d_logits.value_or(input);
+  const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
+  a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
+  a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
+  a.certificate = in == 0 && partials.u == 0;
+  if (planes) a.certificate_limit = 0.98 * 0x1p24;
+  a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
+  // A relative rounding of the operands holds for normal ones alone: TF32 and bf16 lose bits of
+  // subnormals.
+  a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
 }
 
 Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) {
@@ -119,26 +182,10 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.result_underflow = least_result;
   a.flush = c.flush != Flush::kNone;
 
-  const bool products_exact = input != DType::kF32 && c.input_rounding == 0;
-  const double in = c.input_rounding;
-  const double input_term = 2 * in + in * in;
-  const auto dot = [&](int64_t length, bool exact, bool whole_passes) {
-    const double units = planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact);
-    return Gamma(units, kU) * (1 + input_term) + input_term;
-  };
-  a.dot_logit = dot(shape.h, products_exact, true);
-  const DType dz = c.d_logits.value_or(input);
-  const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
-  a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
-  a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
-  a.certificate = in == 0;
-  if (planes) a.certificate_limit = 0.98 * 0x1p24;
-  a.certificate_lsb = c.flush == Flush::kNone ? -149 : -126;
-  // A relative rounding of the operands holds for normal ones alone: TF32 and bf16 lose bits of
-  // subnormals.
-  a.flush_operands = (c.flush == Flush::kOperands || in > 0) && input != DType::kF16;
-
-  a.scale_before = c.scale == Scale::kBefore;
+  SetDots(c, input, shape, &a);
+  a.logits = c.logits.For(input);
+  a.scaled_logits = c.scaled_logits.For(input);
+  a.scale_before = c.scale == Scale::kBefore || a.scaled_logits;
   a.scale_roundings = Gamma(c.scale_roundings, kU);
   a.argument_roundings = Gamma(c.argument_roundings + (a.scale_before ? 0 : c.scale_roundings), kU);
   a.exact_max = c.shift == Shift::kExactMax;
@@ -165,9 +212,8 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
     a.entropy_of_probabilities = a.recompute_same_bits = true;
     a.plain_entropy = a.ratio = false;
   }
-
-  if (dz != DType::kF32) a.d_logits = RoundingOf(dz);
-  a.d_logits_lost = in * 0x1p-126;
+  a.d_logits_lost = c.input_rounding * 0x1p-126;
+  SetSteps(c, input, &a);
   if (c.accumulator && *c.accumulator != DType::kF32) {
     a.accumulator = RoundingOf(*c.accumulator);
     a.chunks_hidden = CeilDiv(shape.v, std::max<int64_t>(c.vocab_chunk, 1));

@@ -7,10 +7,13 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "kernel/dtype.h"
 #include "oracle/contract.h"
+#include "oracle/output.h"
 
 namespace plumbline::oracle {
 
@@ -44,6 +47,12 @@ struct Arithmetic {
       0x1p24;  // ... where sum |h w| is at most this many units of their lowest bit
   double certificate_lsb = -149;
   bool flush_operands = false;  // subnormal operands of a dot product may count as 0
+  // Partial dot products in 16 bits: what they lose by underflow, and the largest of their dtype.
+  double partial_underflow = 0, largest_partial = 0x1.fffffep127;
+
+  // Logits that are stored in 16 bits ("Rounded logits").
+  std::optional<kernel::DType> logits, scaled_logits;
+  bool RoundsLogits() const { return logits.has_value() || scaled_logits.has_value(); }
 
   bool scale_before = false;
   bool scale_exact = false;       // 1/T rounds nothing
@@ -63,12 +72,22 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool entropy_of_probabilities = false, log_softmax_backward = false;
   bool recompute_same_bits = false, ratio = false;
+  Rounding softmax_sum, log_probs, probabilities;  // u = 0: kept in fp32
+  // The operations that form a gradient of log-probabilities: their error, and what one loses by
+  // underflow ("Gradients of log-probabilities").
+  double log_gradient = 0, log_gradient_underflow = 0;
+  double largest_log_gradient = 0x1.fffffep127;
 
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: stored in fp32, no further rounding
+  Rounding dx;                              // u = 0: d_logits before they are divided by T stay in fp32
+  double filter = 0;                        // a d_logit whose |[v = y] - p| is below it may be 0
   double d_logits_lost = 0;  // the most that rounding a subnormal d_logit as an operand may lose
   double chunks_hidden = 0;  // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
+
+  std::array<Rounding, kOutputs.size()> outputs = {};  // u = 0: as its tensor is
+  const Rounding& Of(Output output) const { return outputs[static_cast<size_t>(output)]; }
 };
 
 struct Shape {

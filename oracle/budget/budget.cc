@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "oracle/budget/column_terms.h"
+#include "oracle/budget/probability_errors.h"
 #include "oracle/defect.h"
 
 #include "oracle/numeric/highway.h"
@@ -108,10 +109,6 @@ bool Flushes(const Columns& c, const Arithmetic& a) {
   return a.flush_operands && c.flushable != nullptr && kPlanted != OracleDefect::kNoFlushedOperands;
 }
 
-// e^(k y) - 1 <= LargeSlope(k) y for every exponent y of a weight that has not underflowed: y < 110,
-// and k <= 3 * 2^-12, so that k y < 0.1 and (e^(k y) - 1)/(k y) < 1 + 64 k ("Large constants").
-double LargeSlope(double k) { return k * (1 + 64 * k); }
-
 // The sums of "Sums" over all columns, with w = p e^(delta + L), t' = t + delta + D + sigma and
 // rho = eps + k_a u t'. The maximum is added separately, so that nothing is lost beside it where the
 // others are small.
@@ -161,6 +158,8 @@ WeightErrors WeightErrorsOf(const Row& row, const Moments& others, const Change&
   if constexpr (kPlanted == OracleDefect::kNoSummation) summation = 0;
   e.underflow = (1 + a.rescales) * static_cast<double>(row.vocab) * a.exp_underflow;
   e.rho_s = weighted_rho + (1 + weighted_rho) * summation + e.underflow;
+  // s is at least about 1, so no dtype loses more of it than u.
+  e.rho_s += a.softmax_sum.u * (1 + e.rho_s);
   return e;
 }
 
@@ -183,9 +182,6 @@ double ChangeOfLog(double lse_growth, const Change& v, double complement) {
   const double rest = std::max(0.0, lse_growth - v.grown) + 0x1p-50 * lse_growth;
   return Log1pAbove(rest * (1 + v.growth) + v.growth * complement);
 }
-
-// k_c u where x and m are scaled apart, after the shift.
-double ScaledApart(const Arithmetic& a) { return a.scale_before ? 0 : a.scale_roundings; }
 
 double LseBound(const Row& row, const RowBudget& b, const Arithmetic& a) {
   const double u = a.u, max_abs = std::fabs(row.max_x), sigma = a.shift_rounding * max_abs;
@@ -214,6 +210,8 @@ double LogprobBound(const Row& row, const Change& label, const RowBudget& b, con
                  (max_abs + b.shift_change + std::fabs(row.lse) + scaled) +
              a.argument_roundings * LargestLog(row, b);
   }
+  // "Kept log-probabilities": u_l (|logprob| + B) + eta_l
+  if (a.log_probs.u > 0) bound += a.log_probs.u * (std::fabs(row.logprob) + bound) + a.log_probs.eta;
   return bound;
 }
 
@@ -237,39 +235,19 @@ double PlainEntropyError(const Row& row, double abs_x, const WeightErrors& e, co
          PlainLseError(row, b, a);
 }
 
-// The errors of p and of ln p as backward forms them, with y = t' + l' no less than |ln p|.
-struct ProbabilityErrors {
-  double c_p = 0, k_p = 0;  // e^theta - 1 <= c_p + k_p y for the relative error of p
-  double c_l = 0, k_l = 0;  // lambda <= c_l + k_l y for the absolute error of ln p
-  double log = 0;           // l'
-};
-ProbabilityErrors ProbabilityErrorsOf(const Row& row, const RowBudget& b, const Arithmetic& a) {
-  const double u = a.u, of_lse = LseError(row, b, a);
-  const double k_c = a.ratio ? 0 : ScaledApart(a),
-               scaled = k_c * (std::fabs(row.max_x) + b.shift_change);
-  double common = a.exp_error + 2 * u + (a.ratio ? b.sum_error + a.division : b.log_s_error + of_lse);
-  if constexpr (kPlanted == OracleDefect::kProbabilitiesAddUp) common = 0;
-  ProbabilityErrors errors;
-  errors.c_p = std::expm1(common + scaled);
-  errors.k_p = (1 + errors.c_p) * LargeSlope(a.argument_roundings + k_c + (a.ratio ? 0 : u));
-  errors.c_l = b.log_s_error + of_lse + scaled;
-  errors.k_l = a.argument_roundings + k_c + 4 * u;
-  errors.log = LargestLog(row, b);
-  return errors;
-}
-
 // -sum p ln p, or lse - sum p x, with p as backward forms it ("Entropy of probabilities").
 double ProbabilityEntropyError(const Row& row, const WeightErrors& e, const RowBudget& b,
                                const Arithmetic& a) {
   const double u = a.u;
   const auto [c_p, k_p, c_l, k_l, log] = ProbabilityErrorsOf(row, b, a);
-  // 1 + eta: the product p ln p and the additions
-  const double one_eta = 1 + Gamma(a.sum_depth + 1, u);
+  // 1 + eta: the product p ln p, which is stored where p is, and the additions
+  const double one_eta = (1 + Gamma(a.sum_depth + 1, u)) * (1 + a.probabilities.u);
   const double y = e.t + log * e.weight, y2 = e.t_squared + 2 * log * e.t + log * log * e.weight;
   // sum of p |ln p| ((1 + c_p + k_p y)(1 + eta) - 1) + p (1 + c_p + k_p y)(1 + eta)(c_l + k_l y)
   const double of_p = ((1 + c_p) * one_eta - 1) * y + one_eta * k_p * y2;
   const double of_log = one_eta * ((1 + c_p) * (c_l * e.weight + k_l * y) + k_p * (c_l * y + k_l * y2));
-  const double underflow = 110 * static_cast<double>(row.vocab) * a.exp_underflow;
+  const double underflow = 110 * static_cast<double>(row.vocab) * a.exp_underflow +
+                           RoundedUnderflow(row, c_l, k_l, a.probabilities);
   if (!a.plain_entropy) return of_p + of_log + underflow;
   // lse - sum p x: the terms p x, |x| <= |m| + D + t', have the errors of p and of the scale, and lse
   // has B_l + max(8u, 2u + k_c u)(|m| + D + |lse|).
@@ -301,7 +279,7 @@ void BudgetEntropy(const Row& row, const Moments& others, const Change& max, con
     // B_1 = c_p sum w + k_p sum w y + V phi
     const ProbabilityErrors of = ProbabilityErrorsOf(row, *b, a);
     b->total_error = of.c_p * e.weight + of.k_p * (e.t + of.log * e.weight) +
-                     static_cast<double>(row.vocab) * a.exp_underflow;
+                     static_cast<double>(row.vocab) * (a.exp_underflow + a.probabilities.eta);
     // x - lse may be positive by the errors of lse and of the scale.
     const double m = std::fabs(row.max_x) + b->shift_change;
     b->entropy_overflows =

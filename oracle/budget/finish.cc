@@ -65,9 +65,24 @@ GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, co
                           const RadiusRatios& ratios) {
   const bool hidden = output == Output::kGradHidden;
   const double chunks = hidden ? target.chunks_hidden : target.chunks_weight;
-  return {static_cast<double>(length + 1) * target.eta + 2 * chunks * target.accumulator.eta,
-          hidden ? ratios.grad_hidden : ratios.grad_weight, RoundingOf(dtype),
-          dtype != kernel::DType::kF32, target.accumulator.largest};
+  // What one chunk loses by underflow is rounded with it in every later addition in 16 bits.
+  const double carried = chunks > 0 ? 1 + Gamma(chunks + 1, target.accumulator.u) : 1;
+  const double lost =
+      static_cast<double>(length + 1) * target.eta + std::max(1.0, chunks) * target.partial_underflow;
+  const double underflow = carried * lost + std::max(2.0, carried) * chunks * target.accumulator.eta;
+  Rounding rounding = RoundingOf(dtype);
+  bool rounded = dtype != kernel::DType::kF32;
+  const Rounding& declared = target.Of(output);
+  if (declared.u > 0 && !rounded) {
+    rounding = declared;
+  } else if (declared.u > 0 && declared.u != rounding.u) {  // once to each dtype
+    rounding = {declared.u + rounding.u + declared.u * rounding.u,
+                declared.eta * (1 + rounding.u) + rounding.eta,
+                std::min(declared.largest, rounding.largest)};
+  }
+  rounded = rounded || declared.u > 0;
+  return {underflow, hidden ? ratios.grad_hidden : ratios.grad_weight, rounding, rounded,
+          target.accumulator.largest};
 }
 
 double GradientGain(Output output, const Arithmetic& target) {

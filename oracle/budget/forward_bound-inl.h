@@ -92,8 +92,8 @@ PLUMBLINE_FORMULA Column<Number> ColumnOf(const RowTerms& r, Number logit, Numbe
   Column<Number> s;
   s.present = logit > -kInfinite;
   const Number z = Select(s.present, logit, r.row.max_z);
-  s.x = z * r.row.inverse;                  // x = z / T
-  s.t = (r.row.max_z - z) * r.row.inverse;  // t = m - x
+  s.x = z * r.row.logit_scale;                  // x = z / T
+  s.t = (r.row.max_z - z) * r.row.logit_scale;  // t = m - x
   s.log_p = -(s.t + r.row.log_s);           // ln p = -t - l
   // p = e^-t / s
   s.p = ZeroUnless(s.present & (s.t < 746), Exp(-s.t) * r.row.inverse_s);

@@ -36,6 +36,16 @@ ForwardElements ForwardOf(const Row& row, const RowBudget& b, double ratio) {
   return e;
 }
 
+Element Written(Output output, Element e, const Arithmetic& target) {
+  const Rounding& to = target.Of(output);
+  if (to.u == 0 || (e.expect != Expect::kFinite && e.expect != Expect::kVacuous)) return e;
+  const double magnitude = std::fabs(e.value) + e.bound;
+  if (!(magnitude <= to.largest)) return e.expect == Expect::kVacuous ? e : Unspecified();
+  if constexpr (kPlanted == OracleDefect::kOutputsAsTheyAre) return e;
+  e.bound += to.u * magnitude + to.eta;
+  return e;
+}
+
 std::optional<Element> ConstantGradient(const Inputs& in, int64_t i, const Row& row, bool overflows) {
   if (in.LeftOut(i)) return PlusZero();
   const auto at = static_cast<size_t>(i);

@@ -33,6 +33,9 @@ struct ForwardElements {
 // The elements of a row that is neither ignored nor invalid. radius_ratio is RadiusRatios::forward.
 ForwardElements ForwardOf(const Row& row, const RowBudget& budget, double radius_ratio);
 
+// A forward output or the loss as the contract has it written: rounded to the dtype declared for it.
+Element Written(Output output, Element element, const Arithmetic& target);
+
 // Returns what every element of grad_hidden's row i must be where the row takes no part in the
 // gradients; nothing where it does. `overflows` says that some d_logit may be infinite. Not for ignored
 // or invalid rows.

@@ -55,7 +55,13 @@ PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerm
   // lambda = P(v) + B_l + mu + k_a u t' + 4u(|ln p| + P(v))
   const Number lambda =
       ((change + scaling) + (c.log_constant + argument)) + 4 * a.u * (abs_log_p + change);
-  return {Grown(s.p, s.log_p, pi), lambda};  // E_p = p (e^pi - 1)
+  // "Kept log-probabilities": u_l (|ln p| + lambda) + eta_l more of each.
+  Number kept = 0;
+  if (a.log_probs.u > 0) kept = Fma(a.log_probs.u, abs_log_p + lambda, a.log_probs.eta);
+  Number of_p = Grown(s.p, s.log_p, pi + kept);  // E_p = p (e^pi - 1)
+  // "Rounded probabilities": u_p (p + E_p) + eta_p more
+  if (a.probabilities.u > 0) of_p = Fma(a.probabilities.u, s.p + of_p, of_p + a.probabilities.eta);
+  return {of_p, lambda + kept};
 }
 
 template <class Number>
@@ -71,15 +77,44 @@ PLUMBLINE_FORMULA double DividedEarly(const Arithmetic& a, double abs_k) {
   return abs_k > 0 ? 1.5 : 1;
 }
 
-// "Gradients of log-probabilities", what B_dx has more for k != 0:
-// (p + E_p + phi)(B_S + 4u |k| (1 + |ln p| + lambda)) + 4u |g| [v = y] + 6 eta_f
+// "Gradients of log-probabilities", what B_dx has more for k != 0, or where G is stored in 16 bits:
+// (p + E_p + phi)(B_S + eps_G |k| (1 + |ln p| + lambda)) + eps_G |g| [v = y] + 6 eta_G
 template <class Number>
 PLUMBLINE_FORMULA Number OfLogSoftmax(const GradientTerms& c, Number largest_p, Number largest_log,
                                       TruthOf<Number> is_label) {
-  const double u = c.target.u;
-  const Number at_label = Select(is_label, 4 * u * std::fabs(c.upstream.g), 0);
-  const Number of_sum = Fma(4 * u * std::fabs(c.upstream.k), 1 + largest_log, c.gradient_sum);
-  return Fma(largest_p, of_sum, at_label + 6 * c.target.result_underflow);
+  const double of_step = c.target.log_gradient;  // eps_G
+  const Number at_label = Select(is_label, of_step * std::fabs(c.upstream.g), 0);
+  const Number of_sum = Fma(of_step * std::fabs(c.upstream.k), 1 + largest_log, c.gradient_sum);
+  return Fma(largest_p, of_sum, at_label + 6 * c.target.log_gradient_underflow);
+}
+
+// "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
+// X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
+template <class Number>
+PLUMBLINE_FORMULA TruthOf<Number> MayOverflow(const GradientTerms& c, const Column<Number>& s,
+                                              Number abs_dz, Number total, Number largest_log,
+                                              Number scaling, TruthOf<Number> is_label) {
+  const Arithmetic& a = c.target;
+  const double abs_k = std::fabs(c.upstream.k);
+  TruthOf<Number> overflow = (s.present & (abs_dz + Min(total, c.widest) > a.d_logits.largest));
+  if (a.log_softmax_backward && abs_k > 0) {
+    overflow = overflow | (s.present & (abs_k * largest_log > a.largest_log_gradient));
+  }
+  if (c.factor_overflows) overflow = overflow | s.present | is_label;
+  if (c.exponent_free) {
+    const Number exponent = (s.delta - s.t) + (scaling + c.exponent_shift);
+    overflow = overflow | (s.present & (exponent > 88));
+  }
+  return overflow;
+}
+
+// "Filter": dropped where |[v = y] - p| as computed is below it.
+template <class Number>
+PLUMBLINE_FORMULA Number Filtered(const Arithmetic& a, Number slope, Number p_error, Number abs_dz,
+                                  Number total) {
+  if (a.filter == 0) return total;
+  const Number least = slope * (1 - 4 * a.u) - p_error * (1 + 4 * a.u);
+  return Select(least < a.filter, Max(total, abs_dz), total);
 }
 
 // Exact dz and B_dz. is_label and is_max name the row's two special columns.
@@ -115,7 +150,10 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
     const Number second = ZeroUnless(s.p > 0, minus_k * (s.p * signed_tilt));
     dx = dx + second;
     terms = terms + Abs(second);
-    if (a.log_softmax_backward) total = total + OfLogSoftmax(c, s.p + p_error, largest_log, is_label);
+  }
+  // With k = 0 the sum of G is g, and exact unless G is stored in 16 bits.
+  if (a.log_softmax_backward && (abs_k > 0 || a.probabilities.u > 0)) {
+    total = total + OfLogSoftmax(c, s.p + p_error, largest_log, is_label);
   }
   //      + 2u (|first| + |second|)
   total = Fma(2 * u, terms, total);
@@ -125,6 +163,13 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
   const Number late = late_too ? Min(tilt, 104 + c.row.entropy) : Number(0);
   total =
       Fma(a.result_underflow, late + Fma(abs_k, Abs(s.log_p) + (2 + c.row.entropy), 2 + abs_g), total);
+
+  // "Scaled logits": dx is stored, too
+  TruthOf<Number> overflow = total < total;  // false in every lane
+  if (a.dx.u > 0) {
+    overflow = s.present & (Abs(dx) + Min(total, c.widest * c.row.temperature) > a.dx.largest);
+    total = total + Fma(a.dx.u, Abs(dx) + total, a.dx.eta);
+  }
 
   // B_dz = B_dx/T (1 + eps_T) + eps_T |dz| + max(0, eps_T - 3u) (|first| + |second|)/T
   //        + eta_T + rho 2^-126
@@ -137,21 +182,12 @@ PLUMBLINE_FORMULA DLogit<Number> DLogitOf(const GradientTerms& c, const Column<N
           Fma(a.result_underflow, DividedEarly(a, abs_k) + late * (a.flush ? 2 : 1), a.d_logits_lost)));
   if (by_t > 3 * u) total = Fma((by_t - 3 * u) * c.row.inverse, terms, total);
   total = Select(IsNaN(total), kInfinite, total);
-  // "Unspecified": |dz| + min(B_dz, W e^X) beyond the dtype of d_logits, or an exponent
-  // X_v = delta - t + L + D + sigma + (e/s: D + sigma; exp(x - lse): B_l + mu) > 88
-  TruthOf<Number> overflow = s.present & (abs_dz + Min(total, c.widest) > a.d_logits.largest);
-  if (a.log_softmax_backward && abs_k > 0) {
-    overflow = overflow | (s.present & (abs_k * largest_log > kLargestFloat));
-  }
-  if (c.factor_overflows) overflow = overflow | s.present | is_label;
-  if (c.exponent_free) {
-    const Number exponent = (s.delta - s.t) + (scaling + c.exponent_shift);
-    overflow = overflow | (s.present & (exponent > 88));
-  }
+  overflow = overflow | MayOverflow(c, s, abs_dz, total, largest_log, scaling, is_label);
   // "then the rounding to the dtype that d_logits are stored in"
   if (a.d_logits.u > 0 && kPlanted != OracleDefect::kNoDLogitsRounding) {
     total = total + Fma(a.d_logits.u, abs_dz + total, a.d_logits.eta);
   }
+  total = Filtered(a, slope, p_error, abs_dz, total);
   // Evaluating a bound in fp64 loses less than 2^-20 of it for any shape that fits in memory.
   total = total * (1 + 0x1p-20);
   // A logit of -inf has dz = 0, but for the label's.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "oracle/budget/rounded_logits.h"
 #include "oracle/defect.h"
 
 namespace plumbline::oracle {
@@ -62,6 +63,10 @@ std::vector<int64_t> Inputs::NormalRows() const {
 }
 
 Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
+  return LoadInputs(problem, Contract(), counted);
+}
+
+Inputs LoadInputs(const Problem& problem, const Contract& contract, std::optional<int64_t> counted) {
   Inputs in;
   in.n = problem.rows();
   in.v = problem.vocab();
@@ -86,17 +91,24 @@ Inputs LoadInputs(const Problem& problem, std::optional<int64_t> counted) {
 
   if (counted) in.counted = *counted;
 
+  const auto upstream = [](const ConstTensor& tensor, int64_t row, std::optional<DType> dtype) {
+    const double value = ReadElement(tensor, row, 0);
+    return dtype ? RoundTo(*dtype, value) : value;
+  };
   in.g.assign(n, 0.0);
   in.k.assign(n, 0.0);
   for (size_t i = 0; i < n; ++i) {
     const auto row = static_cast<int64_t>(i);
     if (problem.grad_logprob) {
-      const double value = ReadElement(*problem.grad_logprob, row, 0);
+      const double value =
+          upstream(*problem.grad_logprob, row, contract.upstream_logprob.For(problem.hidden.dtype));
       in.g[i] = problem.reduction == Reduction::kNone  ? value
                 : problem.reduction == Reduction::kSum ? -value
                                                        : -value / static_cast<double>(in.counted);
     }
-    if (problem.grad_entropy) in.k[i] = ReadElement(*problem.grad_entropy, row, 0);
+    if (problem.grad_entropy)
+      in.k[i] =
+          upstream(*problem.grad_entropy, row, contract.upstream_entropy.For(problem.hidden.dtype));
   }
   return in;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/problem.h"
+#include "oracle/contract.h"
 
 namespace plumbline::oracle {
 
@@ -41,5 +42,8 @@ struct Inputs {
 
 // Reads the rows. `counted` is the divisor of `mean` where the problem is a part of a larger one.
 Inputs LoadInputs(const kernel::Problem& problem, std::optional<int64_t> counted = {});
+// The same with upstream gradients as the contract rounds them.
+Inputs LoadInputs(const kernel::Problem& problem, const Contract& contract,
+                  std::optional<int64_t> counted = {});
 
 }  // namespace plumbline::oracle

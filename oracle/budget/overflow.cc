@@ -32,8 +32,10 @@ double LargestExponent(const Row& row, const RowBudget& b, const Arithmetic& a) 
   const double exponent = b.shift_change + ExponentShift(b, a);
   if (a.ratio) return exponent;
   // In every column |x| - t <= |m|, so |m| and t pay for the roundings of the scale.
-  return exponent + 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x) +
-         4 * a.u * (std::fabs(row.lse) + b.lse_change);
+  // A rounding of ln p makes it larger by u_l of itself.
+  return (exponent + 4 * (a.u + a.scale_roundings) * std::fabs(row.max_x) +
+          4 * a.u * (std::fabs(row.lse) + b.lse_change)) *
+         (1 + a.log_probs.u);
 }
 
 double PartialSumLimit(const Row& row, const RowBudget& b, const Arithmetic& a) {
@@ -42,7 +44,8 @@ double PartialSumLimit(const Row& row, const RowBudget& b, const Arithmetic& a) 
   double growth = (1 + 0x1p-8) * std::min(4.0, 1 + std::max(a.dot_grad_hidden, a.dot_grad_weight));
   const double chunks = std::max(a.chunks_hidden, a.chunks_weight);
   if (chunks > 0) growth *= std::min(2.0, std::exp(1.01 * (chunks + 1) * a.accumulator.u));
-  return a.accumulator.largest * std::exp(-LargestExponent(row, b, a)) / growth;
+  return std::min(a.accumulator.largest, a.largest_partial) * std::exp(-LargestExponent(row, b, a)) /
+         growth;
 }
 
 bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
@@ -51,19 +54,26 @@ bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, co
   const double g = std::fabs(up.g) * (1 + a.upstream_division), k = std::fabs(up.k);
   // sum G, "Gradients of log-probabilities"
   const double total = 1 + b.total_error + row.entropy + 3 * b.entropy_error;
-  if (a.log_softmax_backward && k > 0 && !(2 * (g + k * total) <= std::numeric_limits<float>::max())) {
-    return true;
-  }
+  if (a.log_softmax_backward && k > 0 && !(2 * (g + k * total) <= a.largest_log_gradient)) return true;
   const double scaled = std::max(g, k) * row.inverse * (1 + a.temperature_division);
   return scaled > std::numeric_limits<float>::max();
 }
 
-bool ShiftsTooFar(const Row& row, const Arithmetic& a) { return a.shift_rounding * row.max_abs_x > 40; }
+bool OutsideOfContract(const Row& row, const Arithmetic& a) {
+  if (a.shift_rounding * row.max_abs_x > 40) return true;
+  if (!a.RoundsLogits() && row.max_sum > a.largest_partial / 2) return true;
+  const double vocab = static_cast<double>(row.vocab);
+  if (a.softmax_sum.u > 0 && 2 * vocab > a.softmax_sum.largest) return true;  // s may be V
+  // ln p of 0 in the dtype that it is kept in: p ln p would be NaN.
+  return a.log_probs.u > 0 && 2 * row.max_abs_x + std::log(vocab) + 1 > a.log_probs.largest / 2;
+}
 
 bool MayBeInfinite(const Row& row, const RowBudget& b, const Arithmetic& a, const Upstream& up) {
   const double exponent = LargestExponent(row, b, a);
   if (!(exponent <= 88) || FactorOverflows(row, b, a, up)) return true;
-  return 2 * Widest(row, b, a, up) * std::exp(exponent) > a.d_logits.largest;
+  const double widest = 2 * Widest(row, b, a, up) * std::exp(exponent);
+  if (a.dx.u > 0 && widest * row.temperature > a.dx.largest) return true;
+  return widest > a.d_logits.largest;
 }
 
 }  // namespace plumbline::oracle

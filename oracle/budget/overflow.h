@@ -33,8 +33,9 @@ bool FactorOverflows(const Row& row, const RowBudget& budget, const Arithmetic& 
                      const Upstream& upstream);
 
 // A row that is finite but outside of the contract's domain: a tile's rounded maximum may be off by
-// more than the range of exp.
-bool ShiftsTooFar(const Row& row, const Arithmetic& arithmetic);
+// more than the range of exp, or a partial sum or a log-probability that is kept in 16 bits may be
+// infinite.
+bool OutsideOfContract(const Row& row, const Arithmetic& arithmetic);
 
 // False if BudgetGradient would return false for every column of the row. Cheap.
 bool MayBeInfinite(const Row& row, const RowBudget& budget, const Arithmetic& arithmetic,

@@ -68,11 +68,13 @@ namespace plumbline::oracle {
 HWY_EXPORT(FindExtremes);
 HWY_EXPORT(SumWeights);
 
-Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label) {
+Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label, bool scaled) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Row row;
   row.temperature = temperature;
   row.inverse = 1 / temperature;
+  row.logit_scale = scaled ? 1 : row.inverse;
+  row.max_sum = extremes.max_abs;
   row.vocab = vocab;
   row.label = label;
   if (extremes.nan || extremes.max == -kInfinity) {
@@ -87,8 +89,8 @@ Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_
   }
   row.argmax = extremes.argmax;
   row.max_z = extremes.max;
-  row.max_x = row.max_z * row.inverse;
-  row.max_abs_x = std::fmax(std::fabs(extremes.max), std::fabs(extremes.min)) * row.inverse;
+  row.max_x = row.max_z * row.logit_scale;
+  row.max_abs_x = std::fmax(std::fabs(extremes.max), std::fabs(extremes.min)) * row.logit_scale;
   return row;
 }
 
@@ -100,19 +102,19 @@ void FinishRow(const Weights& weights, double label_z, Row* out) {
   row.lse = row.max_x + row.log_s;
   row.entropy = row.log_s + weights.weighted * row.inverse_s;
   row.label_z = label_z;
-  row.label_t = (row.max_z - row.label_z) * row.inverse;
+  row.label_t = (row.max_z - row.label_z) * row.logit_scale;
   row.logprob = 0 - (row.label_t + row.log_s);
   row.label_complement =
       row.label == row.argmax ? row.rest * row.inverse_s : 1 - std::exp(-row.label_t) * row.inverse_s;
 }
 
-Row ComputeRow(const Columns& all, double temperature, int64_t label) {
+Row ComputeRow(const Columns& all, double temperature, int64_t label, bool scaled) {
   Extremes extremes;
   HWY_DYNAMIC_DISPATCH(FindExtremes)(all, &extremes);
-  Row row = BeginRow(extremes, all.count, temperature, label);
+  Row row = BeginRow(extremes, all.count, temperature, label, scaled);
   if (row.row_class != RowClass::kFinite) return row;
   Weights weights;
-  HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.inverse, row.argmax, &weights);
+  HWY_DYNAMIC_DISPATCH(SumWeights)(all, row.max_z, row.logit_scale, row.argmax, &weights);
   FinishRow(weights, all.z[label], &row);
   return row;
 }

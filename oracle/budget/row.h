@@ -16,7 +16,9 @@ inline constexpr int64_t kColumnStep = 8;
 
 // Dot products of one row for columns [first, first + count) of the vocabulary.
 struct Columns {
-  const double* z = nullptr;           // logits before the temperature; -inf possible
+  // Logits before the temperature; -inf possible. Where the contract rounds logits: these, rounded, or
+  // with scaled_logits x = z/T, and the bounds of their errors for S.
+  const double* z = nullptr;
   const double* abs_sum = nullptr;     // S = sum |h w|
   const double* flushable = nullptr;   // sum of |h w| over subnormal operands; null if there are none
   const double* weight_lsb = nullptr;  // the lowest set bit of any element of weight's row, as a value
@@ -38,12 +40,15 @@ struct Row {
   bool empty = false;  // kNaN because all logits are -inf
   double temperature = 1;
   double inverse = 1;  // 1 / T, rounded
+  // x of a column's z: 1 / T, or 1 where columns hold x already (contract.scaled_logits).
+  double logit_scale = 1;
   int64_t vocab = 0;
   int64_t label = 0;
   int64_t argmax = 0;
   double max_z = 0;      // m before the temperature
   double max_x = 0;      // m / T
   double max_abs_x = 0;  // the largest |z / T| of a column that is not -inf
+  double max_sum = 0;    // the largest S of a column that is not -inf
   double rest = 0;       // s - 1: the weights of all but the argmax
   double inverse_s = 1;  // 1 / s
   double log_s = 0;
@@ -67,12 +72,14 @@ struct Weights {
 };
 
 // The row as far as its extremes tell: class, T and m. `weights` are needed only where it is kFinite.
-Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label);
+// `scaled`: columns hold x and not z.
+Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label,
+             bool scaled = false);
 void FinishRow(const Weights& weights, double label_z, Row* row);
 
 // The row from all of its columns. Its errors, with u = 2^-53, are three roundings in t, 2u in exp and
 // in log1p (the libraries document 1 ulp) and vocab u in the sums. RadiusOver
 // (oracle/budget/arithmetic.h) counts with these.
-Row ComputeRow(const Columns& all, double temperature, int64_t label);
+Row ComputeRow(const Columns& all, double temperature, int64_t label, bool scaled = false);
 
 }  // namespace plumbline::oracle

@@ -27,14 +27,14 @@ void Fetch(DeviceBlock* scratch, std::deque<std::vector<std::byte>>* storage, Te
   t->stride[0] = 1;
 }
 
-Inputs Load(const kernel::Problem& problem, DeviceBlock* scratch) {
+Inputs Load(const kernel::Problem& problem, const Contract& contract, DeviceBlock* scratch) {
   kernel::Problem host = problem;
   std::deque<std::vector<std::byte>> storage;
   Fetch(scratch, &storage, &host.labels);
   for (auto* t : {&host.temperature, &host.grad_logprob, &host.grad_entropy}) {
     if (*t) Fetch(scratch, &storage, &**t);
   }
-  return LoadInputs(host);
+  return LoadInputs(host, contract);
 }
 
 std::string Gigabytes(size_t bytes) {
@@ -53,7 +53,7 @@ DeviceSweep::DeviceSweep(const kernel::Problem& problem, std::span<const kernel:
       watched_(watched),
       blas_(blas),
       arena_(*arena),
-      inputs_(Load(problem, &arena->gathered)),
+      inputs_(Load(problem, contract, &arena->gathered)),
       by_temperature_(contract, problem.hidden.dtype, {inputs_.n, inputs_.v, inputs_.h}),
       target_(by_temperature_.any),
       promises_(contract.promises),
@@ -75,6 +75,12 @@ DeviceSweep::DeviceSweep(const kernel::Problem& problem, std::span<const kernel:
     throw DeviceError(
         "a contract whose operands are flushed or rounded (contract.flush, contract.input_rounding) is "
         "judged on the host alone");
+  }
+  if (target_.RoundsLogits()) {
+    throw DeviceError(
+        "a contract whose logits are rounded (contract.logits, contract.scaled_logits) is judged on "
+        "the "
+        "host alone");
   }
   Plan(memory);
 }
@@ -183,8 +189,8 @@ DeviceVerdicts DeviceSweep::Run() {
   JudgeConstant(Output::kGradHidden, constant_rows_, constants_);
   Check(cudaDeviceSynchronize(), "the oracle");
   if (Find(wanted_, Output::kLoss)) {
-    forward_[Output::kLoss].elements[0] =
-        loss_.Finish(inputs_, problem_.reduction, target_, ratios_.forward);
+    forward_[Output::kLoss].elements[0] = Written(
+        Output::kLoss, loss_.Finish(inputs_, problem_.reduction, target_, ratios_.forward), target_);
   }
   DeviceVerdicts out;
   out.seconds = std::chrono::duration<double>(Clock::now() - start).count() - judging_;

@@ -75,7 +75,7 @@ void DeviceSweep::FindRows(int64_t begin, int64_t end) {
     Row& row = rows_[static_cast<size_t>(begin + r)];
     row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i]);
     if (row.row_class != RowClass::kFinite) continue;
-    if (ShiftsTooFar(row, target_)) {
+    if (OutsideOfContract(row, target_)) {
       row.row_class = RowClass::kUnspecified;
       continue;
     }
@@ -149,7 +149,8 @@ void DeviceSweep::Forward(int64_t begin, int64_t end) {
     for (const auto& [output, element] : {std::pair(Output::kLogprob, e.logprob),
                                           {Output::kEntropy, e.entropy},
                                           {Output::kLse, e.lse}}) {
-      if (!forward_[output].elements.empty()) forward_[output].elements[i] = element;
+      if (forward_[output].elements.empty()) continue;
+      forward_[output].elements[i] = Written(output, element, target_);
     }
     loss_.Add(e);
   }

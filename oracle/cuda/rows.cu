@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   const double* z = logits.z + list[blockIdx.x] * logits.ld;
   Weights mine;
   for (int64_t v = threadIdx.x; v < logits.vocab; v += kThreads) {
-    AddWeight(z[v], v == r.row.argmax, r.row.max_z, r.row.inverse, &mine);
+    AddWeight(z[v], v == r.row.argmax, r.row.max_z, r.row.logit_scale, &mine);
   }
   const Weights all = Reduce<kThreads>(mine, [](const Weights& a, const Weights& b) {
     return Weights{a.rest + b.rest, a.weighted + b.weighted};

@@ -9,12 +9,19 @@
 #include <vector>
 
 #include "kernel/problem.h"
+#include "oracle/arbiter.h"
 #include "oracle/contract.h"
 #include "oracle/sweep/sweep.h"
 #include "oracle/verdict/expectation.h"
 #include "oracle/verdict/judging_sink.h"
 
 namespace plumbline::oracle {
+
+// What the arbiter rounds under a contract, for a hidden of this dtype.
+inline RoundedSteps StepsOf(const Contract& contract, kernel::DType hidden) {
+  return {contract.logits.For(hidden), contract.scaled_logits.For(hidden),
+          contract.upstream_logprob.For(hidden), contract.upstream_entropy.For(hidden)};
+}
 
 // Judges every output present in results, which must be in host memory. Nothing of the size of a
 // gradient is kept. Entries of *watched (may be null) must name elements of outputs that are present.

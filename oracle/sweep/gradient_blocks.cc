@@ -47,10 +47,11 @@ struct GradientBlocks::Worker {
   std::vector<Expect> expect;
 };
 
-GradientBlocks::GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
-                               const RadiusRatios& ratios, std::vector<ActiveRow> active,
-                               const KeptLogits& kept)
+GradientBlocks::GradientBlocks(const Operands& operands, const LogitRounding& rounding,
+                               const ArithmeticByTemperature& target, const RadiusRatios& ratios,
+                               std::vector<ActiveRow> active, const KeptLogits& kept)
     : operands_(operands),
+      rounding_(rounding),
       by_temperature_(target),
       target_(target.any),
       ratios_(ratios),
@@ -93,9 +94,12 @@ void GradientBlocks::DLogits(Worker* w, int64_t first, int64_t count) const {
           continue;  // belongs to the run of the row before
         size_t end = r + 1;
         while (end < active_.size() && active_[end].place == active_[end - 1].place + 1) ++end;
-        operands_.Logits(first + at, place, place + static_cast<int64_t>(end - r), w->scratch,
-                         w->z.data() + to, w->abs_sum.data() + to,
-                         flushes ? w->flush.data() + to : nullptr, kColumns);
+        const int64_t last = place + static_cast<int64_t>(end - r);
+        double* const of_flush = flushes ? w->flush.data() + to : nullptr;
+        operands_.Logits(first + at, place, last, w->scratch, w->z.data() + to, w->abs_sum.data() + to,
+                         of_flush, kColumns);
+        rounding_.Round(first + at, place, last, of_flush, w->z.data() + to, w->abs_sum.data() + to,
+                        kColumns);
       }
     }
     z = w->z.data();

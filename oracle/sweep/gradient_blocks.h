@@ -17,6 +17,7 @@
 #include "oracle/budget/arithmetic.h"
 #include "oracle/budget/budget.h"
 #include "oracle/numeric/buffer.h"
+#include "oracle/sweep/logit_rounding.h"
 #include "oracle/sweep/operands.h"
 #include "oracle/sweep/sweep.h"
 
@@ -43,8 +44,9 @@ class GradientBlocks {
   static constexpr int64_t kColumns = 4 * kPanel;  // columns of the vocabulary in a block
 
   // Everything but `active` must outlive this object. active is not empty and hidden_size > 0.
-  GradientBlocks(const Operands& operands, const ArithmeticByTemperature& target,
-                 const RadiusRatios& ratios, std::vector<ActiveRow> active, const KeptLogits& kept);
+  GradientBlocks(const Operands& operands, const LogitRounding& rounding,
+                 const ArithmeticByTemperature& target, const RadiusRatios& ratios,
+                 std::vector<ActiveRow> active, const KeptLogits& kept);
 
   void WantHidden(kernel::DType dtype) { hidden_dtype_ = dtype; }
   void WantWeight(kernel::DType dtype);
@@ -63,6 +65,7 @@ class GradientBlocks {
   const Arithmetic& Of(const ActiveRow& row) const { return by_temperature_.At(row.row->temperature); }
 
   const Operands& operands_;
+  const LogitRounding& rounding_;
   const ArithmeticByTemperature& by_temperature_;
   const Arithmetic& target_;  // the constants that hold at any temperature
   const RadiusRatios& ratios_;

@@ -16,6 +16,7 @@
 #include "oracle/numeric/buffer.h"
 #include "oracle/numeric/threads.h"
 #include "oracle/sweep/gradient_blocks.h"
+#include "oracle/sweep/logit_rounding.h"
 #include "oracle/sweep/operands.h"
 #include "oracle/verdict/verdict.h"
 
@@ -54,6 +55,7 @@ class Sweeper {
   const Arithmetic& target_;  // the constants that hold at any temperature
   RadiusRatios ratios_;
   Operands operands_;
+  LogitRounding rounding_;
   std::vector<Row> rows_;  // by place among the normal rows
   std::vector<RowBudget> budgets_;
   std::vector<char> overflows_;
@@ -67,13 +69,14 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
     : wanted_(wanted),
       options_(options),
       sink_(sink),
-      in_(LoadInputs(problem, options.counted_rows)),
+      in_(LoadInputs(problem, contract, options.counted_rows)),
       reduction_(problem.reduction),
       by_temperature_(contract, problem.hidden.dtype, {in_.n, in_.v, in_.h}),
       target_(by_temperature_.any),
       // Where T is a power of two the bound is smaller, so the radius is a larger share of it.
       ratios_(RadiusOver(by_temperature_.power, {in_.n, in_.v, in_.h})),
       operands_(problem, in_.NormalRows(), target_.least_operand, target_.flush_operands),
+      rounding_(operands_, by_temperature_, in_),
       rows_(static_cast<size_t>(operands_.rows())),
       budgets_(rows_.size()),
       overflows_(rows_.size(), 0) {}
@@ -81,7 +84,8 @@ Sweeper::Sweeper(const Problem& problem, const Results& wanted, const Contract& 
 void Sweeper::Put(Output output, int64_t row, const Element& e) const {
   if (!Find(wanted_, output)) return;
   // Only an element with a bound has a radius, since the radius is a share of the bound.
-  sink_->Take({output, row, 1, &e.value, &e.bound, &e.expect, ratios_.forward});
+  const Element written = Written(output, e, target_);
+  sink_->Take({output, row, 1, &written.value, &written.bound, &written.expect, ratios_.forward});
 }
 
 void Sweeper::PutRow(Output output, int64_t row, const Element& e) const {
@@ -105,9 +109,9 @@ bool Sweeper::MayOverflow(int64_t r, const Columns& all, const RowBudget& budget
 
 void Sweeper::ForwardRow(int64_t r, const Columns& all) {
   const auto at = static_cast<size_t>(r), i = static_cast<size_t>(operands_.problem_row(r));
-  rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i]);
+  rows_[at] = ComputeRow(all, in_.temperature[i], in_.label[i], target_.scaled_logits.has_value());
   if (rows_[at].row_class != RowClass::kFinite) return;
-  if (ShiftsTooFar(rows_[at], target_)) {
+  if (OutsideOfContract(rows_[at], target_)) {
     rows_[at].row_class = RowClass::kUnspecified;
     return;
   }
@@ -136,8 +140,9 @@ void Sweeper::ForwardBlock(int64_t begin, int64_t end, const Buffer& z, const Bu
     const PanelScratch scratch;
     for (int64_t panel = first; panel < last && !options_.Interrupted(); ++panel) {
       const int64_t at = panel * kPanel;
-      operands_.Logits(at, begin, end, scratch, z.data() + at, abs_sum.data() + at,
-                       operands_.with_flushable() ? flushable.data() + at : nullptr, stride);
+      double* const flush = operands_.with_flushable() ? flushable.data() + at : nullptr;
+      operands_.Logits(at, begin, end, scratch, z.data() + at, abs_sum.data() + at, flush, stride);
+      rounding_.Round(at, begin, end, flush, z.data() + at, abs_sum.data() + at, stride);
     }
   });
   if (options_.Interrupted()) return;
@@ -177,7 +182,7 @@ bool Sweeper::Backward(const KeptLogits& kept) {
     for (int64_t v = 0; v < in_.v; ++v) PutRow(Output::kGradWeight, v, e);
   }
   if (active.empty() || in_.h == 0) return true;
-  GradientBlocks blocks(operands_, by_temperature_, ratios_, std::move(active), kept);
+  GradientBlocks blocks(operands_, rounding_, by_temperature_, ratios_, std::move(active), kept);
   if (wanted_.grad_hidden) blocks.WantHidden(wanted_.grad_hidden->dtype);
   if (wanted_.grad_weight && !constant_weight) blocks.WantWeight(wanted_.grad_weight->dtype);
   return blocks.Run(options_, sink_);

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "fuzz/baseline/gtest_matcher.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tiny_problem.h"
 
@@ -78,6 +79,13 @@ TEST_F(Matcher, NothingJudgedIsAFailure) {
   const auto element = plumbline::oracle::ElementWithinBound(
       "p", "c", "e", "g", problem_, Contract{}, ElementPlace{Output::kLogprob, 0, 0}, -kLn3);
   EXPECT_THAT(element.message(), HasSubstr("was not judged"));
+}
+
+// Fails if the second tier cannot be linked by a project of its own, or says nothing where it compares
+// nothing: these are two rows.
+TEST_F(Matcher, HonestKernels) {
+  EXPECT_NONFATAL_FAILURE(EXPECT_LIKE_HONEST_KERNELS(problem_, results_, Contract{}),
+                          "was compared with honest kernels");
 }
 
 TEST_F(Matcher, OneElement) {

@@ -26,7 +26,7 @@ function(plumbline_harness_mutant defect source test)
   add_executable(${program}
     $<TARGET_OBJECTS:harness_test_objects> $<TARGET_OBJECTS:harness_mutant_objects> ${harness_defect})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_HARNESS_DEFECTS PLUMBLINE_HARNESS_DEFECT=${defect})
-  target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main)
+  target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main ${ARGN})
   # The first definition counts, which is the objects': a member of the archive holds several sources.
   target_link_options(${program} PRIVATE -Wl,--allow-multiple-definition)
   add_dependencies(${program} plumb)
@@ -46,6 +46,8 @@ plumbline_harness_mutant(kUnspecifiedPasses examine/examination.cc ExaminedHost.
 plumbline_harness_mutant(kRelationNotCompared examine/relation.cc Relations.EachFindsWhatNoOtherCheckSees)
 plumbline_harness_mutant(kRelationMassUnchecked examine/relation_columns.cc Relations.OurOwnTargetsViolateNone)
 plumbline_harness_mutant(kRelationUntamed examine/relation_scaled.cc Relations.OurOwnTargetsViolateNone)
+plumbline_harness_mutant(kConsistencyNotChecked examine/consistency_findings.cc
+                         ConsistencyFindings.ShowWhatNoBoundShows)
 plumbline_harness_mutant(kOneSidedGuard examine/placement.cc Placement.EveryForbiddenByteIsSeen)
 plumbline_harness_mutant(kInputsNotCompared examine/placement.cc Placement.WrittenInputsAreSeen)
 plumbline_harness_mutant(kScratchNotInspected examine/device_run.cc
@@ -56,6 +58,8 @@ plumbline_harness_mutant(kSilenceIsKept examine/second_opinion.cc
                          SecondOpinionTest.WhatCostsTooMuchIsNotAskedNorCounted)
 plumbline_harness_mutant(kAssumedNotJudged examine/tiers.cc Tiers.AnUnshiftedLogprobIsSuspect)
 plumbline_harness_mutant(kSuspectIsWrong examine/tiers.cc Tiers.WhatIsDeclaredDecidesWhatIsWrong)
+plumbline_harness_mutant(kUnusedShortcut baseline/explain.cc HonestErrors.ABugIsNoRounding plumbline_mutants)
+plumbline_harness_mutant(kRowsLeftOut baseline/weight_columns.cc WeightColumns.HonestTargetsAreClean)
 plumbline_harness_mutant(kDeathPasses worker/process.cc Workers.ACrashIsAFinding)
 plumbline_harness_mutant(kHangPasses worker/process.cc Workers.AHangIsAFinding)
 plumbline_harness_mutant(kKillIsBlamed worker/case_runner.cc Workers.ADeathThatDoesNotHappenAgainIsMarked)
@@ -89,4 +93,4 @@ plumbline_harness_mutant(kWorkerIsShared campaign/worker_pool.cc GateTest.TheNum
 get_target_property(tests harness_mutant_objects PLUMBLINE_TESTS)
 list(REMOVE_DUPLICATES tests)
 list(JOIN tests ":" tests)
-plumbline_harness_mutant(kNone base/json.cc "${tests}")
+plumbline_harness_mutant(kNone base/json.cc "${tests}" plumbline_mutants)

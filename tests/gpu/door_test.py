@@ -79,9 +79,10 @@ class Steps(Scratch):
 
     # Fails if anything shares the rate's GPU while it is measured, or a step is left out.
     def test_the_rate_is_alone_on_its_gpu(self):
-        names = ["rate", "planted", "wheel", "heap"]
-        self.assertEqual(steps.lanes(names, 1), [[[("rate", 0)], [("planted", 0), ("heap", 0)]], [[("wheel", 0)]]])
-        self.assertEqual(steps.lanes(names, 2), [[[("rate", 0)]], [[("planted", 1), ("heap", 1)]], [[("wheel", 0)]]])
+        names = ["rate", "planted", "wheel", "heap", "sight"]
+        for gpus, others in ((1, [("planted", 0), ("heap", 0), ("sight", 0)]), (2, [("planted", 1), ("heap", 1), ("sight", 1)])):
+            first = [[[("rate", 0)], others]] if gpus == 1 else [[[("rate", 0)]], [others]]
+            self.assertEqual(steps.lanes(names, gpus), [*first, [[("wheel", 0)]]])
         self.assertEqual(steps.lanes(["planted"], 2), [[[("planted", 1)]]])
 
     # Fails if a step that failed, was cut or had nothing to test counts as passed, or takes others with it.

@@ -157,6 +157,14 @@ class Status(Tree):
             self.assertTrue(self.status().splitlines()[1].startswith(begin), self.status())
             self.assertEqual(self.strict(), int("FAILED" in begin))
 
+    # Fails if the findings on planted defects count as failures, or if what was missed is not said.
+    def test_findings_on_planted_defects_do_not_fail(self):
+        self.store(self.keys())
+        self.put("sight", {"date": "2026-11-21", "trees": self.keys("kernel", "oracle", "fuzz"),
+                           "missed": ["a defect: clean at 7"], "runs": [{"verdict": "findings"}]})
+        self.assertEqual(self.status().splitlines()[1], "current sight.json (2026-11-21): 1 missed")
+        self.assertEqual(self.strict(), 0)
+
     # Fails if a result is current because it names no room that there is.
     def test_a_room_that_is_gone(self):
         self.store(self.keys())

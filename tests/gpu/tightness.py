@@ -81,7 +81,7 @@ def check(plumb, dump, words, threads):
     command = [plumb, "check", str(dump), "--rows", "all", "--threads", str(threads), "--arbiter", "1ms", "--json",
                *words]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode not in (0, 1):
+    if run.returncode not in (0, 1, 6):  # 6: suspect, as PyTorch's outputs of rounded logits are
         raise RuntimeError(f"{' '.join(command)}: status {run.returncode}: {run.stderr[-400:]}")
     try:
         return json.loads(run.stdout.splitlines()[-1])["dumps"][0]

@@ -91,7 +91,7 @@ Contract CarefulContract() {
 void Compare(const kernel::Problem& problem, const Contract& contract, int64_t step,
              Agreement* agreement) {
   const Expectation expected = Expected(problem, Everything(problem, problem.hidden.dtype), contract);
-  Arbiter arbiter(problem);
+  Arbiter arbiter(problem, StepsOf(contract, problem.hidden.dtype));
   for (Output output : kOutputs) {
     const ExpectedTensor& t = expected[output];
     const bool matrix = output == Output::kGradHidden || output == Output::kGradWeight;

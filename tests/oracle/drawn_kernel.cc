@@ -139,6 +139,40 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
   return c;
 }
 
+Contract DrawNarrowContract(Dice* dice, const Ranges& ranges) {
+  Contract c = dice->OneIn(2) ? DrawContract(dice, ranges) : DrawWholeContract(dice, ranges);
+  const auto narrow = [&] {
+    return dice->Of(std::array<StepDType, 3>{DType::kBf16, DType::kF16, StepDType::OfHidden()});
+  };
+  switch (dice->Range(0, 7)) {
+    case 0:
+      break;
+    case 1:
+      c.scaled_logits = narrow();
+      break;
+    case 2:
+      c.scaled_logits = c.logits = narrow();
+      break;
+    default:
+      c.logits = narrow();
+  }
+  if (dice->OneIn(4)) c.log_probs = narrow();
+  if (dice->OneIn(4)) c.softmax_sum = narrow();
+  if (c.log_probs.Narrow()) {
+    c.recompute_same_bits = true;
+    c.probability = Probability::kExpOfLse;
+  }
+  if (dice->OneIn(4)) c.probabilities = narrow();
+  if (dice->OneIn(4)) c.filter = dice->Of(std::array{0x1p-12, 0x1p-6, 0.25});
+  if (c.split > 1 && c.split < 8 && dice->OneIn(2)) c.partials = narrow();
+  for (auto& output : c.outputs) {
+    if (dice->OneIn(4)) output = narrow();
+  }
+  if (dice->OneIn(4)) c.upstream_logprob = narrow();
+  if (dice->OneIn(4)) c.upstream_entropy = narrow();
+  return c;
+}
+
 namespace {
 
 std::string Show(const Contract& c) {
@@ -156,6 +190,22 @@ std::string Show(const Contract& c) {
     << " backward of log_softmax " << c.log_softmax_backward << " accumulator "
     << (c.accumulator ? kernel::Name(*c.accumulator) : "fp32") << " " << c.vocab_chunk << " "
     << c.row_chunk;
+  const auto narrow = [&](const char* what, const StepDType& step) {
+    if (!step.Narrow()) return;
+    s << " " << what << " " << (step == StepDType::OfHidden() ? "input" : kernel::Name(*step.For({})));
+  };
+  narrow("logits", c.logits);
+  narrow("scaled logits", c.scaled_logits);
+  narrow("softmax sum", c.softmax_sum);
+  narrow("log-probabilities", c.log_probs);
+  narrow("probabilities", c.probabilities);
+  narrow("partials", c.partials);
+  narrow("upstream of logprob", c.upstream_logprob);
+  narrow("upstream of entropy", c.upstream_entropy);
+  for (const Output output : kOutputs) {
+    narrow(Name(output).data(), c.outputs[static_cast<size_t>(output)]);
+  }
+  s << " filter " << c.filter;
   return s.str();
 }
 

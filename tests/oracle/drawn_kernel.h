@@ -58,6 +58,10 @@ Contract DrawContract(Dice* dice, const Ranges& ranges);
 // needs.
 Contract DrawWholeContract(Dice* dice, const Ranges& ranges);
 
+// The same, with steps in 16 bits: rounded logits, log-probabilities, probabilities, partial sums and
+// outputs, and a filter. Each is drawn alone or with others.
+Contract DrawNarrowContract(Dice* dice, const Ranges& ranges);
+
 struct Tightest {
   std::array<double, kOutputs.size()> of{};
   int64_t judged = 0, vacuous = 0;

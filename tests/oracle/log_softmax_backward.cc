@@ -31,17 +31,21 @@ Real InTiles(const Contract& c, const std::vector<Real>& terms, Machine* fl) {
 
 }  // namespace
 
-std::vector<Real> BackwardOfLogSoftmax(const Contract& contract, const std::vector<Real>& logs,
-                                       size_t label, Real g, Real k, Machine* machine) {
+std::vector<Real> BackwardOfLogSoftmax(const Contract& contract, kernel::DType hidden,
+                                       const std::vector<Real>& logs, size_t label, Real g, Real k,
+                                       Machine* machine) {
+  // An operation of which the result is stored in the dtype of the probabilities.
+  const auto store = [&](Real x) { return machine->Store(x, contract.probabilities.For(hidden)); };
   std::vector<Real> gradients;
   for (size_t v = 0; v < logs.size(); ++v) {
-    const Real p = machine->Exp(logs[v]);
+    const Real p = store(machine->Exp(logs[v]));
     Real gradient = 0;
     if (k != 0 && p != 0) {
-      const Real through_p = machine->Round(machine->Round(-k * logs[v], kProduct) * p, kProduct);
-      gradient = machine->Add(machine->Round(-k * p, kProduct), through_p, kProduct);
+      const Real of_p = store(machine->Round(-k * logs[v], kProduct));
+      const Real through_p = store(machine->Round(of_p * p, kProduct));
+      gradient = store(machine->Add(store(machine->Round(-k * p, kProduct)), through_p, kProduct));
     }
-    if (v == label && g != 0) gradient = machine->Add(gradient, g, kProduct);
+    if (v == label && g != 0) gradient = store(machine->Add(gradient, g, kProduct));
     gradients.push_back(gradient);
   }
   const Real sum = InTiles(contract, gradients, machine);

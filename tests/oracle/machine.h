@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -30,7 +31,8 @@ enum Phase { kLogit, kScale, kArgument, kExp, kSum, kLog, kOutput, kProbability,
 
 class Machine {
  public:
-  Machine(const Contract& contract, uint64_t seed) : contract_(contract), rng_(seed) {
+  Machine(const Contract& contract, kernel::DType hidden, uint64_t seed)
+      : contract_(contract), partials_(contract.partials.For(hidden)), rng_(seed) {
     for (int& d : direction_) d = static_cast<int>(rng_() % 4);
     accumulate_ = contract.accumulate;
     if (accumulate_ == Accumulate::kUnknown) {
@@ -110,8 +112,8 @@ class Machine {
       const auto at = [&](size_t p) {
         return products.begin() + static_cast<int64_t>(products.size() * p / parts);
       };
-      const Real partial = Sum({at(part), at(part + 1)});
-      sum = part == 0 ? partial : AddPartial(sum, partial);
+      const Real partial = StoredPartial(Sum({at(part), at(part + 1)}));
+      sum = part == 0 ? partial : StoredPartial(AddPartial(sum, partial));
     }
     return sum;
   }
@@ -121,23 +123,34 @@ class Machine {
     const Real largest = dtype == kernel::DType::kBf16 ? 0x1.fep127L : 65504.0L;
     return std::fabs(sum) > largest ? sum * std::numeric_limits<Real>::infinity() : sum;
   }
-  // Moves an output by half an ulp of its dtype.
+  // Moves a number by half an ulp of its dtype, or to 0 where that is nearer.
   Real Store(Real x, kernel::DType dtype) {
     if (dtype == kernel::DType::kF32 || x == 0) return x;
     const auto [u, eta, least] = FormatOf(dtype);
-    return x + Sign(kOutput) * (std::fabs(x) < least ? eta : u * std::fabs(x));
+    return x + Sign(kOutput) * (std::fabs(x) < least ? std::min(eta, std::fabs(x)) : u * std::fabs(x));
   }
   // d_logits are rounded to nearest, because products of two 16-bit numbers must be exact.
   static Real Nearest(Real x, kernel::DType dtype) {
     if (dtype == kernel::DType::kF32 || x == 0 || !std::isfinite(x)) return x;
     const auto [u, eta, least] = FormatOf(dtype);
     const int bit = std::ilogb(std::max(std::fabs(x), least)) + 1 + std::ilogb(u);
-    return std::ldexp(std::nearbyint(std::ldexp(x, -bit)), bit);
+    const Real rounded = std::ldexp(std::nearbyint(std::ldexp(x, -bit)), bit);
+    const Real largest = dtype == kernel::DType::kBf16 ? 0x1.fep127L : 65504.0L;
+    return std::fabs(rounded) > largest ? x * std::numeric_limits<Real>::infinity() : rounded;
   }
+  // The same, where a contract may leave it out.
+  static Real Nearest(Real x, std::optional<kernel::DType> dtype) {
+    return dtype ? Nearest(x, *dtype) : x;
+  }
+  Real Store(Real x, std::optional<kernel::DType> dtype) { return dtype ? Store(x, *dtype) : x; }
 
  private:
   Real Sum(const std::vector<Real>& products) {
     return accumulate_ == Accumulate::kTensorCore ? Aligned(products) : Chain(products);
+  }
+  Real StoredPartial(Real x) {
+    const Real stored = Store(x, partials_);
+    return std::fabs(stored) > kLargest ? x * std::numeric_limits<Real>::infinity() : stored;
   }
   // Adds partial dot products: to nearest in fp32, else truncated.
   Real AddPartial(Real a, Real b) {
@@ -195,6 +208,7 @@ class Machine {
   }
 
   const Contract& contract_;
+  std::optional<kernel::DType> partials_;
   std::mt19937_64 rng_;
   std::array<int, kPhases> direction_{};
   int sign_ = 0;

@@ -24,7 +24,7 @@ struct State {
 class Kernel {
  public:
   Kernel(const Problem& problem, const Contract& contract, uint64_t seed)
-      : p_(problem), c_(contract), fl_(contract, seed) {
+      : p_(problem), c_(contract), fl_(contract, problem.hidden.dtype, seed) {
     fused_entropy_ = fl_.Flip();
     reciprocal_ = fl_.Flip();
     shift_up_ = fl_.Flip();
@@ -49,6 +49,11 @@ class Kernel {
     return power && c_.scale_exact_powers ? 0 : c_.scale_roundings;
   }
   Real Scaled(Real z) { return fl_.Round(z / t_, kScale, ScaleRoundings()); }
+  // A logit as it is kept: scaled if the scale comes first, and in the dtype declared.
+  Real Kept(Real z) {
+    z = Machine::Nearest(z, Step(c_.logits));
+    return before_ ? Machine::Nearest(Scaled(z), Step(c_.scaled_logits)) : z;
+  }
   void SteerTo(size_t v);
   // The logits that the kernel keeps, divided by T if the scale comes first.
   std::vector<Real> Logits();
@@ -56,6 +61,17 @@ class Kernel {
   Real Gap(Real m, Real x) {
     return before_ ? fl_.Round(m - x, kArgument, c_.argument_roundings)
                    : fl_.Round((m - x) / t_, kArgument, c_.argument_roundings + ScaleRoundings());
+  }
+  std::optional<kernel::DType> Step(const StepDType& step) const { return step.For(p_.hidden.dtype); }
+  kernel::DType DLogitsDtype() const { return c_.d_logits.value_or(p_.hidden.dtype); }
+  // An output in the dtype declared for it, a gradient in that of its tensor, too.
+  Real Written(Real x, Output output) {
+    const auto declared = Step(c_.outputs[static_cast<size_t>(output)]);
+    const bool gradient = output == Output::kGradHidden || output == Output::kGradWeight;
+    const bool again = gradient && declared != p_.hidden.dtype;
+    const Real stored = fl_.Store(x, declared);
+    x = x < 0 ? std::min(stored, 0.0L) : std::max(stored, 0.0L);  // rounding keeps a sign
+    return again ? fl_.Store(x, p_.hidden.dtype) : x;
   }
   // A gradient divided by T: a quotient, a product with a rounded 1/T, or with the 1/T of the logits.
   Real OverT(Real x) {
@@ -96,7 +112,7 @@ class Kernel {
   std::vector<Real> kept_;
   std::vector<Real> exact_tilt_;  // ln p + H, whose sign is the way in which a logit moves the entropy
   State state_;
-  Real log_s_ = 0, lse_ = 0, entropy_ = 0;
+  Real log_s_ = 0, lse_ = 0, entropy_ = 0, logprob_ = 0;
   std::vector<std::vector<Real>> dz_;  // for the rows that take part
   std::vector<int64_t> rows_;
   int64_t counted_ = 0;
@@ -117,8 +133,7 @@ std::vector<Real> Kernel::Logits() {
   std::vector<Real> x;
   for (size_t v = 0; v < w_.size(); ++v) {
     SteerTo(v);
-    const Real z = fl_.Dot(h_, w_[v]);
-    x.push_back(before_ ? Scaled(z) : z);
+    x.push_back(Kept(fl_.Dot(h_, w_[v])));
   }
   return x;
 }
@@ -197,7 +212,8 @@ Kernel::Probability Kernel::ProbabilityOf(Real x) {
     return {fl_.Divide(fl_.Exp(-gap), state_.s), -fl_.Round(gap + log_s_, kProbability)};
   }
   const double roundings = std::max(1.0, c_.argument_roundings);
-  const Real log = fl_.Round((before_ ? x : Scaled(x)) - lse_, kArgument, roundings);
+  const Real difference = fl_.Round((before_ ? x : Scaled(x)) - lse_, kArgument, roundings);
+  const Real log = fl_.Store(difference, Step(c_.log_probs));
   return {fl_.Exp(log), log};
 }
 
@@ -205,8 +221,10 @@ Kernel::Probability Kernel::ProbabilityOf(Real x) {
 Real Kernel::EntropyTerms(const std::vector<Real>& x, size_t first, size_t last) {
   if (last - first == 1) {
     const Probability v = ProbabilityOf(x[first]);
-    if (v.p == 0) return 0;
-    return fl_.Round(v.p * (!c_.plain_entropy ? v.log : before_ ? x[first] : Scaled(x[first])), kSum);
+    const Real p = fl_.Store(v.p, Step(c_.probabilities));
+    if (p == 0) return 0;
+    const Real other = !c_.plain_entropy ? v.log : before_ ? x[first] : Scaled(x[first]);
+    return fl_.Store(fl_.Round(p * other, kSum), Step(c_.probabilities));
   }
   const size_t middle = first + (last - first + 1) / 2;
   const Real a = EntropyTerms(x, first, middle);
@@ -216,7 +234,7 @@ Real Kernel::EntropyTerms(const std::vector<Real>& x, size_t first, size_t last)
 void Kernel::Forward(int64_t i) {
   h_ = Row(p_.hidden, i);
   t_ = p_.temperature ? static_cast<Real>(ReadElement(*p_.temperature, i, 0)) : 1;
-  before_ = c_.scale == Scale::kBefore;
+  before_ = c_.scale == Scale::kBefore || Step(c_.scaled_logits);
 
   std::vector<Real> x;
   for (const auto& w : w_) {
@@ -233,6 +251,7 @@ void Kernel::Forward(int64_t i) {
 
   kept_ = Logits();
   state_ = Softmax(kept_);
+  state_.s = fl_.Store(state_.s, Step(c_.softmax_sum));
   log_s_ = fl_.Log(state_.s);
   const bool scaled = before_ || c_.shift != Shift::kExactMax;
   const Real m = scaled ? (before_ ? state_.m : state_.m / t_) : Scaled(state_.m);
@@ -241,14 +260,13 @@ void Kernel::Forward(int64_t i) {
   SteerTo(y_);
   Real label = kept_[y_];
   if (c_.label_logit_separate) {
-    label = fl_.Dot(h_, w_[y_]);
-    if (before_) label = Scaled(label);
+    label = Kept(fl_.Dot(h_, w_[y_]));
   }
   const Real plain_label = before_ ? label : Scaled(label);
   const double roundings = std::max(1.0, c_.argument_roundings);
   Real logprob = c_.plain_logprob ? fl_.Round(plain_label - lse_, kOutput, roundings)
                                   : -fl_.Add(Gap(state_.m, label), log_s_, kOutput);
-  logprob = std::min(logprob, 0.0L);
+  logprob = std::min(fl_.Store(logprob, Step(c_.log_probs)), 0.0L);
 
   const Real mean = fl_.Divide(state_.q, state_.s);
   entropy_ = c_.plain_entropy ? fl_.Round(lse_ - mean, kOutput) : fl_.Add(log_s_, mean, kOutput);
@@ -258,9 +276,10 @@ void Kernel::Forward(int64_t i) {
   }
   entropy_ = std::max(entropy_, 0.0L);
   const auto r = static_cast<size_t>(i);
-  out_.logprob[r] = static_cast<double>(logprob);
-  out_.entropy[r] = static_cast<double>(entropy_);
-  out_.lse[r] = static_cast<double>(lse_);
+  out_.logprob[r] = static_cast<double>(Written(logprob, Output::kLogprob));
+  out_.entropy[r] = static_cast<double>(Written(entropy_, Output::kEntropy));
+  out_.lse[r] = static_cast<double>(Written(lse_, Output::kLse));
+  logprob_ = logprob;
 }
 
 // A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
@@ -281,13 +300,18 @@ Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int
 void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   Real g = p_.grad_logprob ? static_cast<Real>(ReadElement(*p_.grad_logprob, i, 0)) : 0;
   Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
+  g = Machine::Nearest(g, Step(c_.upstream_logprob));
+  k = Machine::Nearest(k, Step(c_.upstream_entropy));
   if (p_.reduction == Reduction::kMean) {
     g = fl_.Divide(-g, static_cast<Real>(counted_));
   } else if (p_.reduction == Reduction::kSum) {
     g = -g;
   }
   if (g == 0 && k == 0) return;
-  if (early_scale_ && !c_.log_softmax_backward) {
+  std::optional<kernel::DType> of_dx;
+  if (Step(c_.scaled_logits)) of_dx = DLogitsDtype();
+  const bool early = early_scale_ && !c_.log_softmax_backward && !of_dx;
+  if (early) {
     g = OverT(g);
     k = OverT(k);
   }
@@ -295,12 +319,13 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   if (c_.log_softmax_backward) {
     std::vector<Real> logs;
     for (const Real v : x) logs.push_back(ProbabilityOf(v).log);
-    for (const Real dx : BackwardOfLogSoftmax(c_, logs, y_, g, k, &fl_)) {
-      dz.push_back(Machine::Nearest(OverT(dx), c_.d_logits.value_or(p_.hidden.dtype)));
+    for (const Real dx : BackwardOfLogSoftmax(c_, p_.hidden.dtype, logs, y_, g, k, &fl_)) {
+      dz.push_back(Machine::Nearest(OverT(Machine::Nearest(dx, of_dx)), DLogitsDtype()));
     }
   }
   for (size_t v = dz.size(); v < x.size(); ++v) {
-    const auto [p, log_p] = ProbabilityOf(x[v]);
+    const auto [unrounded, log_p] = ProbabilityOf(x[v]);
+    const Real p = fl_.Store(unrounded, Step(c_.probabilities));
     const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
     Real second = 0;
     if (p != 0) {
@@ -309,14 +334,15 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
                               : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
     }
     const Real dx = Difference(fl_.Round(g * slope, kProduct), second);
-    const Real d = early_scale_ ? dx : OverT(dx);
-    dz.push_back(Machine::Nearest(d, c_.d_logits.value_or(p_.hidden.dtype)));
+    const Real d = early ? dx : OverT(Machine::Nearest(dx, of_dx));
+    const bool dropped = std::fabs(slope) < static_cast<Real>(c_.filter);
+    dz.push_back(dropped ? 0 : Machine::Nearest(d, DLogitsDtype()));
   }
   for (size_t d = 0; d < h_.size(); ++d) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
     out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] =
-        static_cast<double>(fl_.Store(Product(dz, column, c_.vocab_chunk), p_.hidden.dtype));
+        static_cast<double>(Written(Product(dz, column, c_.vocab_chunk), Output::kGradHidden));
   }
   rows_.push_back(i);
   dz_.push_back(std::move(dz));
@@ -336,7 +362,7 @@ Simulated Kernel::Run() {
     if (label == p_.ignore_index) continue;
     y_ = static_cast<size_t>(label);
     Forward(i);
-    sum = fl_.Round(sum - static_cast<Real>(out_.logprob[static_cast<size_t>(i)]), kOutput);
+    sum = fl_.Round(sum - logprob_, kOutput);
     if (!c_.recompute_same_bits) {
       steer_ = 3 - steer_;
       Backward(i, Logits());
@@ -347,7 +373,7 @@ Simulated Kernel::Run() {
   if (p_.reduction == Reduction::kMean && counted_ > 0) {
     sum = fl_.Divide(sum, static_cast<Real>(counted_));
   }
-  out_.loss = static_cast<double>(sum);
+  out_.loss = static_cast<double>(Written(sum, Output::kLoss));
   for (int64_t c = 0; c < v; ++c) {
     std::vector<Real> column;
     for (const auto& dz : dz_) column.push_back(dz[static_cast<size_t>(c)]);
@@ -355,7 +381,7 @@ Simulated Kernel::Run() {
       std::vector<Real> inputs;
       for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
       out_.grad_weight[static_cast<size_t>(c * h + d)] =
-          static_cast<double>(fl_.Store(Product(column, inputs, c_.row_chunk), p_.weight.dtype));
+          static_cast<double>(Written(Product(column, inputs, c_.row_chunk), Output::kGradWeight));
     }
   }
   return out_;

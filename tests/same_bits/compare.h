@@ -43,6 +43,9 @@ enum class Except : uint8_t {
   kNothing,
   // Rows whose label has a logit of -inf: grad_hidden of the row, and grad_weight of its label.
   kInfiniteLabels,
+  // What sizes() says, and the words of a message: tests/blind_mutants asks for outputs alone, over one
+  // poison.
+  kSizesAndMessages,
 };
 
 // Empty where the two are the same on this problem, else the first difference: "run, poison 0:

@@ -31,7 +31,7 @@ enum class Phase : uint8_t { kRecipe, kCorpus, kLevelOne, kSearch };
 std::string_view Name(Phase phase);  // "recipe", "corpus", "level one", "search"
 
 // The number of this order and of its draws, raised whenever an index stands for another case.
-inline constexpr int64_t kPlan = 2;
+inline constexpr int64_t kPlan = 3;
 
 // Guided cases are drawn from the results of earlier generations. A generation is this many indices.
 inline constexpr int64_t kGeneration = 512;

@@ -2,6 +2,7 @@
 #include "fuzz/campaign/search/target_draws.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fuzz/base/mix.h"
 #include "fuzz/campaign/search/within.h"
@@ -25,10 +26,14 @@ bool ChangesNothing(Capabilities can) {
 }  // namespace
 
 TargetDraws::TargetDraws(const Capabilities& can, const std::vector<std::string>& regimes,
-                         uint64_t seed, int64_t palette)
-    : whole_(palette == 0 && ChangesNothing(can)), can_(can) {
+                         uint64_t seed, int64_t palette, bool by_class)
+    : TargetDraws(can, regimes,
+                  palette > 0 ? std::optional(Palette(seed, palette, can, by_class)) : std::nullopt) {}
+
+TargetDraws::TargetDraws(const Capabilities& can, const std::vector<std::string>& regimes,
+                         std::optional<Palette> palette)
+    : whole_(!palette && ChangesNothing(can)), can_(can), palette_(std::move(palette)) {
   if (whole_) return;
-  if (palette > 0) palette_.emplace(seed, palette, can);
   for (const std::string& regime : regimes) {
     (Reaches(can, regime) ? reached_ : unreached_).push_back(regime);
   }

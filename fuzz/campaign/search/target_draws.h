@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The draws of a campaign as one of its targets gets them: within what it can do
-// (fuzz/campaign/search/within.h) and, where it compiles for each shape, in the shapes of a palette.
+// (fuzz/campaign/search/within.h) and, where it compiles, in the shapes of a palette.
 
 #pragma once
 
@@ -21,9 +21,13 @@ class TargetDraws {
  public:
   // For a target that can do everything: recipes stay as they are.
   TargetDraws() = default;
-  // `regimes`: those of the campaign. `palette`: the number of shapes; 0: any shapes.
+  // `regimes`: those of the campaign. `palette`: the number of its entries; 0: any shapes. `by_class`:
+  // as in Palette.
   TargetDraws(const Capabilities& can, const std::vector<std::string>& regimes, uint64_t seed,
-              int64_t palette);
+              int64_t palette, bool by_class = false);
+  // In the shapes of this palette.
+  TargetDraws(const Capabilities& can, const std::vector<std::string>& regimes,
+              std::optional<Palette> palette);
 
   // Returns the case that stands for this draw. A draw of a regime that is out of reach is replaced by
   // one of another regime of the campaign, chosen by its seed.

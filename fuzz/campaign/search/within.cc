@@ -74,8 +74,10 @@ void KeepLayout(const Capabilities& can, Recipe* r) {
     r->rows = Rows::kForward;
     r->wide = Wide::kNone;
     r->label_stride = r->temperature_stride = r->output_stride = 1;
+    r->gradient_step = r->single_stride = 1;
     r->grad_stride = std::min<int64_t>(r->grad_stride, 1);
   }
+  if (can.row_alignment > 1) r->gradient_step = 1;
   // The first element of a vector whose rows are reversed lies anywhere.
   const bool reverses =
       can.negative_strides && can.base_alignment <= static_cast<int64_t>(kernel::SizeOf(r->dtype));
@@ -211,7 +213,8 @@ bool Reaches(const Capabilities& can, std::string_view regime) {
         !fixes(Factor::kLayout) ||
         (r.pad == drawn.pad && r.rows == drawn.rows && r.wide == drawn.wide &&
          r.offset == drawn.offset && r.label_stride == drawn.label_stride &&
-         r.temperature_stride == drawn.temperature_stride && r.output_stride == drawn.output_stride);
+         r.temperature_stride == drawn.temperature_stride && r.output_stride == drawn.output_stride &&
+         r.gradient_step == drawn.gradient_step && r.single_stride == drawn.single_stride);
     kept += labels && temperature && grads && layout && r.special == drawn.special ? 1 : 0;
   }
   return kept > kDraws / 4;

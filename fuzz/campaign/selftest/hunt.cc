@@ -34,7 +34,7 @@ std::string Reproduce(const Request& request, const std::string& signature, bool
 // Returns an empty text if the sighting is reproduced by its file and, as `fuzz --recipe` runs it, by
 // its line.
 std::string ReplayBoth(const Case& c, const Sighting& sighting, bool race, CaseRunner* runner) {
-  std::string why = Reproduce(RequestFor(c.problem, SeedOf(c)), sighting.signature, race, runner);
+  std::string why = Reproduce(RequestForStored(c), sighting.signature, race, runner);
   if (!why.empty()) return "replay of the file: " + why;
   Recipe recipe;
   if (!Parse(sighting.recipe, &recipe, &why)) return "recipe: " + why;

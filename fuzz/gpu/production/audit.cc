@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "fuzz/base/json.h"
 #include "fuzz/base/mix.h"
+#include "fuzz/gpu/production/rows_of.h"
 #include "oracle/judge/judge.h"
 #include "oracle/verdict/verdict.h"
 
@@ -30,39 +30,15 @@ std::string Words(const Element& e) {
          std::to_string(static_cast<int>(e.expect)) + ")";
 }
 
-// Returns the rows alone, over all of weight.
-OwnedProblem RowsOf(const DeviceCase& device_case, const std::vector<int64_t>& rows) {
-  OwnedProblem part = SelectRows(
-      [&] {
-        OwnedProblem all = device_case.rows();
-        all.hidden.shape[1] = 0;  // its rows are read one by one
-        return all;
-      }(),
-      rows);
-  const kernel::Problem& problem = device_case.problem();
-  part.hidden = HostTensor::Zeros(problem.hidden.dtype,
-                                  {static_cast<int64_t>(rows.size()), problem.hidden_size()});
-  const size_t line = part.hidden.bytes.size() / std::max<size_t>(rows.size(), 1);
-  for (size_t k = 0; k < rows.size(); ++k) {
-    const HostTensor row = device_case.ReadRows(problem.hidden, rows[k], 1);
-    std::memcpy(part.hidden.bytes.data() + k * line, row.bytes.data(), line);
-  }
-  part.weight = device_case.ReadRows(problem.weight, 0, problem.vocab());
-  return part;
-}
-
 oracle::Expectation Sweep(const DeviceCase& device_case, const kernel::Results& results,
                           const oracle::Contract& contract, const std::vector<int64_t>& rows) {
   const OwnedProblem part = RowsOf(device_case, rows);
   kernel::Results wanted = results;
   wanted.loss.reset();
   wanted.grad_weight.reset();
-  const OwnedProblem& all = device_case.rows();
-  int64_t counted = 0;
-  for (int64_t i = 0; i < all.rows(); ++i) counted += all.labels.GetInt(i) != all.ignore_index ? 1 : 0;
   oracle::SweepOptions options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
-  options.counted_rows = counted;
+  options.counted_rows = CountedRows(device_case);
   return oracle::Expected(DenseView(part), wanted, contract, options);
 }
 

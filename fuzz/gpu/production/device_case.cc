@@ -131,11 +131,18 @@ DeviceCase::DeviceCase(const OwnedProblem& problem) : rows_(problem) {
   if (problem.layout.reversed || problem.layout.hidden_broadcast) {
     throw std::runtime_error("reversed and broadcast rows have no form on a device");
   }
+  if (problem.layout.gradient_step != 1 || problem.layout.single_stride != 1) {
+    throw std::runtime_error("gradient_step and single_stride have no form on a device");
+  }
   rows_.hidden.bytes.clear();
   rows_.weight.bytes.clear();
   Place();
   CopyMatrix(problem.hidden, problem_.hidden);
   CopyMatrix(problem.weight, problem_.weight);
+}
+
+void DeviceCase::LeaveOut(const Capabilities& can) {
+  rows_.wanted = WithoutWhatItLacks(can, rows_).wanted;
 }
 
 void DeviceCase::Place() {

@@ -19,6 +19,7 @@
 
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/recipe.h"
+#include "fuzz/target/description.h"
 #include "kernel/problem.h"
 #include "oracle/cuda/device.h"
 
@@ -62,6 +63,8 @@ class DeviceCase {
   explicit DeviceCase(const Recipe& recipe);
   explicit DeviceCase(const OwnedProblem& problem);
 
+  // Asks for no output that the target lacks.
+  void LeaveOut(const Capabilities& can);
   // The problem's pointers are device memory that this owns.
   const kernel::Problem& problem() const { return problem_; }
   // Returns labels, temperature, upstream gradients, layout and the wanted outputs; hidden and weight

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "fuzz/examine/examination.h"
+#include "fuzz/examine/magnitude.h"
 #include "fuzz/gpu/production/audit.h"
 #include "fuzz/gpu/production/device_case.h"
+#include "fuzz/gpu/production/honest_rows.h"
 #include "oracle/cuda/device_oracle.h"
 
 namespace plumbline::fuzz {
@@ -124,7 +127,9 @@ class DeviceRuns final : public Runs {
       const auto& tensor = Find(results(), output);
       if (tensor) hashes.emplace_back(Name(output), Hash(kernel::AsConst(*tensor)));
     }
-    hashes.emplace_back("first_invalid_row", Hash(kernel::AsConst(*results().first_invalid_row)));
+    if (const auto& row = results().first_invalid_row) {
+      hashes.emplace_back("first_invalid_row", Hash(kernel::AsConst(*row)));
+    }
     return hashes;
   }
 
@@ -154,6 +159,11 @@ void Judge(const DeviceCase& device_case, const std::vector<Examined>& all,
   CaseResult& first = *all.front().result;
   std::vector<oracle::cuda::WatchedRow> watched =
       AuditedRows(device_case, results.front(), options.seed);
+  const size_t audited = watched.size();
+  if (options.honest_errors && all.size() == 1) {
+    std::vector<oracle::cuda::WatchedRow> rows = HonestRows(device_case, results.front());
+    std::move(rows.begin(), rows.end(), std::back_inserter(watched));
+  }
   // The contract of the last judgement, which what is watched was judged by.
   oracle::Contract contract;
   std::string error;
@@ -202,6 +212,16 @@ void Judge(const DeviceCase& device_case, const std::vector<Examined>& all,
       }
     }
   }
+  const std::vector<oracle::cuda::WatchedRow> of_tier(
+      watched.begin() + static_cast<std::ptrdiff_t>(audited), watched.end());
+  watched.resize(audited);
+  if (!of_tier.empty() && first.harness_fault.empty()) {
+    const Clock::time_point start = Clock::now();
+    AddMagnitudes(
+        CompareHonestRows(device_case, results.front(), description.Assumed(), of_tier, options.seed),
+        &first.findings);
+    first.oracle_seconds += Since(start);
+  }
   if (watched.empty() || !first.harness_fault.empty()) return;
   first.harness_fault = Audit(device_case, results.front(), contract, watched);
   first.arbitrated += static_cast<int64_t>(watched.size());
@@ -224,7 +244,8 @@ CaseResult ExamineOnDevice(const Recipe& recipe, std::span<const Target* const> 
   std::string error;
   const std::unique_ptr<DeviceOracle> oracle = DeviceOracle::Open(&error);
   if (oracle == nullptr) throw std::runtime_error(error);
-  const DeviceCase device_case(recipe);
+  DeviceCase device_case(recipe);
+  device_case.LeaveOut(targets.front()->description().capabilities);
   std::vector<CaseResult> results(targets.size());
   const double expanding = Since(start);
   std::deque<DeviceRuns> runs;

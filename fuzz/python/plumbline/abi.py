@@ -5,6 +5,7 @@ import ctypes
 
 ABI_VERSION = 1
 OK, UNSUPPORTED, INVALID, FAILED = range(4)
+WORD_FOLLOWS = b"\x1f"  # PLUMBLINE_WORD_FOLLOWS
 REDUCTIONS = ("none", "sum", "mean")
 CPU, CUDA = 1, 2  # DLDeviceType
 

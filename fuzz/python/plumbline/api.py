@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import arrays, findings, naming, running, stored
+from .contract import Contract
 from .findings import Campaign, Finding, FindingsError
 from .loading import LoadError
 
@@ -46,14 +47,18 @@ def _budget(value: str | float) -> list[str]:
     return _option("budget", value, (str,), "a number of seconds or a text such as '60s', '10m' or '5000cases'")
 
 
-def _contract(value: str | Mapping[str, Any] | os.PathLike[str] | None, folder: pathlib.Path) -> list[str]:
-    """A contract's name or file; one that is given by its keys is written to a file."""
+def _contract(
+    value: str | Contract | Mapping[str, Any] | os.PathLike[str] | None, folder: pathlib.Path
+) -> list[str]:
+    """A contract's name, words or file; one that is given by its keys is written to a file."""
+    if isinstance(value, Contract):
+        value = str(value)
     if isinstance(value, Mapping):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "contract.json"
         path.write_text(json.dumps({"name": "contract", "contract": dict(value)}), encoding="utf-8")
         value = path.absolute()
-    return _option("contract", value, (str, os.PathLike), "a name, a file, or the keys of a contract")
+    return _option("contract", value, (str, os.PathLike), "a Contract, a name, a file, or the keys of a contract")
 
 
 def _words(options: Sequence[str]) -> list[str]:
@@ -108,7 +113,7 @@ def fuzz(
     out: Path | None = None,
     jobs: int | None = None,
     regime: str | None = None,
-    contract: str | Mapping[str, Any] | os.PathLike[str] | None = None,
+    contract: str | Contract | Mapping[str, Any] | os.PathLike[str] | None = None,
     known: Path | None = None,
     options: Sequence[str] = (),
     scripts: bool = True,
@@ -141,7 +146,7 @@ def gate(
     out: Path | None = None,
     jobs: int | None = None,
     corpus: Path | None = None,
-    contract: str | Mapping[str, Any] | os.PathLike[str] | None = None,
+    contract: str | Contract | Mapping[str, Any] | os.PathLike[str] | None = None,
     known: Path | None = None,
     options: Sequence[str] = (),
     scripts: bool = True,
@@ -228,6 +233,22 @@ class Check:
             raise FindingsError(self.text)
 
 
+def _unlike_honest_kernels(errors: Mapping[str, Any], where: str) -> list[Finding]:
+    """A finding for each output that errs more than honest kernels do."""
+    explanation = errors.get("explanation", {})
+    found: dict[str, Finding] = {}
+    for each in errors.get("outputs", ()):
+        output, times = each["output"], max(each["rms"], each["median"], each["largest"])
+        if each["verdict"] != "suspect" or output in found:
+            continue
+        explained = output in explanation.get("explains", ())
+        entry = {"kind": "magnitude", "suspect": True, "output": output, "tightness": times / 8}
+        entry["what"] = f"{output}{where} errs {times:.3g} times what honest kernels of this contract err"
+        entry["shortcut"] = "; and ".join(explanation["shortcuts"]) if explained else ""
+        found[output] = findings.finding_of(entry, "dump")
+    return list(found.values())
+
+
 def _checked(result: Mapping[str, Any], text: str) -> Check:
     dump = result["dumps"][0] if result.get("dumps") else {}
     found = []
@@ -240,6 +261,18 @@ def _checked(result: Mapping[str, Any], text: str) -> Check:
         entry |= {"suspect": not output.get("fail"), "tightness": output.get("tightness", 0.0)}
         entry["what"] = f"{place} = {worst.get('got')} where {worst.get('required')} is required"
         found.append(findings.finding_of(entry, "dump"))
+    found += _unlike_honest_kernels(dump.get("honest_errors", {}), "")
+    found += _unlike_honest_kernels(dump.get("grad_weight_over_all_rows", {}), " over all rows")
+    found += [
+        findings.finding_of(
+            {"kind": "consistency", "relation": each["name"], "output": each["output"], "what": each.get("what", "")}
+            | {"suspect": each["verdict"] == "suspect"},
+            "dump",
+        )
+        for each in dump.get("consistency", {}).get("checks", ())
+        if each["verdict"] in ("wrong", "suspect")
+    ]
+    found += [findings.finding_of({"kind": "check", "what": line}, "dump") for line in dump.get("findings", [])]
     diagnosis = tuple(d if isinstance(d, str) else d.get("what", str(d)) for d in dump.get("diagnosis", []))
     return Check(
         result["verdict"],
@@ -255,7 +288,7 @@ def _checked(result: Mapping[str, Any], text: str) -> Check:
 def check(
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Any],
-    contract: str | Mapping[str, Any] | os.PathLike[str] | None = None,
+    contract: str | Contract | Mapping[str, Any] | os.PathLike[str] | None = None,
     *,
     rows: int | str | None = None,
     options: Sequence[str] = (),
@@ -263,7 +296,8 @@ def check(
     """Judges the outputs of one call by its inputs; no kernel is run.
 
     inputs: hidden [N, H], weight [V, H], labels [N]; optionally temperature, grad_logprob, grad_entropy,
-        ignore_index, reduction. NumPy arrays, torch tensors or what NumPy takes for an array.
+        ignore_index, vocabulary_size, reduction, rollout_logprob, old_logprob. NumPy arrays, torch tensors or what
+        NumPy takes for an array.
     outputs: some of logprob, entropy, lse, loss, grad_hidden, grad_weight.
     rows: how many are judged, or "all" [64].
     """

@@ -26,6 +26,8 @@ _INPUTS = {
     "temperature": (("F32",), (0, 1)),
     "grad_logprob": (("F32",), (0, 1)),
     "grad_entropy": (("F32",), (1,)),
+    "rollout_logprob": (_FLOATS, (1,)),
+    "old_logprob": (_FLOATS, (1,)),
 }
 _OUTPUTS = {
     "logprob": (_FLOATS, (1,)),
@@ -38,19 +40,25 @@ _OUTPUTS = {
 _REQUIRED = ("hidden", "weight", "labels")
 
 
-def _of_torch(value: Any) -> Tensor:
+def _of_torch(value: Any, torch: Any, view: bool) -> Tensor:
     dense = value.detach().cpu().contiguous()
     size = dense.numel() * dense.element_size()
-    data = ctypes.string_at(dense.data_ptr(), size) if size else b""
+    if size and view:
+        data: bytes | memoryview = memoryview(dense.reshape(-1).view(torch.uint8).numpy())
+    else:
+        data = ctypes.string_at(dense.data_ptr(), size) if size else b""
     dtype = str(dense.dtype).removeprefix("torch.")
     return Tensor(_DTYPES.get(dtype, dtype), tuple(dense.shape), data)
 
 
-def tensor_of(name: str, value: Any) -> Tensor:
-    """An array, or a number, as a tensor; numbers become fp32. Raises TypeError."""
+def tensor_of(name: str, value: Any, *, view: bool = False) -> Tensor:
+    """An array, or a number, as a tensor; numbers become fp32. Raises TypeError.
+
+    view: its bytes are not copied where they lie on this machine's memory densely; they must not change then.
+    """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return _of_torch(value)
+        return _of_torch(value, torch, view)
     try:
         import numpy as np
     except ImportError:
@@ -66,7 +74,8 @@ def tensor_of(name: str, value: Any) -> Tensor:
     name_of_dtype = array.dtype.name
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    return Tensor(_DTYPES.get(name_of_dtype, name_of_dtype), tuple(shape), array.tobytes())
+    data = memoryview(array.reshape(-1).view(np.uint8)) if view and array.size else array.tobytes()
+    return Tensor(_DTYPES.get(name_of_dtype, name_of_dtype), tuple(shape), data)
 
 
 def _checked(role: str, name: str, value: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...]) -> Tensor:
@@ -87,7 +96,7 @@ def dump_of(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[dict
     for role, given, known in (("inputs", inputs, _INPUTS), ("outputs", outputs, _OUTPUTS)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{role} is {given!r}: it must be a dict of arrays by name")
-        more = ("ignore_index", "reduction") if role == "inputs" else ()
+        more = ("ignore_index", "vocabulary_size", "reduction") if role == "inputs" else ()
         for name in given:
             if name not in known and name not in more:
                 raise ValueError(f"{role} has {name!r}; there are {', '.join([*known, *more])}")
@@ -102,11 +111,13 @@ def dump_of(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[dict
             if name in known and value is not None:
                 tensors[name] = _checked(role, name, value, *known[name])
     metadata = {}
-    ignore_index = inputs.get("ignore_index")
-    if ignore_index is not None:
-        if isinstance(ignore_index, bool) or not hasattr(ignore_index, "__index__"):
-            raise ValueError(f"inputs['ignore_index'] is {ignore_index!r}: it must be an integer")
-        metadata["ignore_index"] = str(ignore_index.__index__())
+    for key in ("ignore_index", "vocabulary_size"):
+        number = inputs.get(key)
+        if number is None:
+            continue
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise ValueError(f"inputs[{key!r}] is {number!r}: it must be an integer")
+        metadata[key] = str(number.__index__())
     reduction = inputs.get("reduction")
     if reduction is not None:
         if reduction not in ("none", "sum", "mean"):

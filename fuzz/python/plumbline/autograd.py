@@ -54,6 +54,8 @@ def _gradients(
         output = named[name]
         if not output.value.requires_grad:
             raise Misfit(f"{name} carries no graph: no gradient can be taken of it")
+        if call.reduction == "none" and output.value.shape != given.shape:
+            raise Misfit(f"{name} has shape {list(output.value.shape)} where {list(given.shape)} is required")
         outputs.append(output.value)
         given = _negated(given) if output.negate else given
         weights.append(given.to(output.value.dtype))

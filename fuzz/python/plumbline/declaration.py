@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .contract import Contract
+
 VALUES = ("logprob", "nll", "loss", "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row")
 FORMS = ("autograd", "vjp", "pair", "returned", "forward")
 
@@ -46,7 +48,7 @@ class Declaration:
         In a reduced call "logprob" is minus the loss and "nll" the loss.
     outputs: dtypes of returned values where they are not fp32 (gradients: that of their input).
     device: "cpu" or "cuda".
-    contract: the name of a contract (`plumb targets`) or keys of fuzz/target/DESCRIPTION.md.
+    contract: a plumbline.Contract, the name of one (`plumb targets`), or keys of fuzz/target/DESCRIPTION.md.
     capabilities: keys of fuzz/target/DESCRIPTION.md; what is absent is asked of the function. Where none is named,
         they are found by trying.
     """
@@ -69,8 +71,31 @@ class Declaration:
             text["cannot_show"] = list(cannot_show)
         if declaration:
             text["declaration"] = declaration
-        contract = self.contract if isinstance(self.contract, str) else dict(self.contract)
+        contract = self._contract_with_dtypes()
         return json.dumps(text | {"capabilities": dict(self.capabilities), "contract": contract})
+
+    def _contract_with_dtypes(self) -> dict[str, Any] | str:
+        """The contract, with the dtypes of outputs that are declared: they are seen, not taken."""
+        said: dict[str, str] = {}
+        for value, dtype in self.outputs.items():
+            known = "input" if dtype == "hidden" else dtype
+            if known == "fp32" or value.startswith("grad_"):
+                continue
+            for output in ("logprob", "loss") if value in ("logprob", "nll", "loss") else (value,):
+                said[output] = known
+        # Autograd's upstream gradient of an output has its dtype.
+        back = self.form in (None, "autograd", "vjp")
+        upstream = {f"upstream_{name}": said[name] for name in ("logprob", "entropy") if back and name in said}
+        if isinstance(self.contract, str):
+            if not said or self.contract.endswith(".json"):
+                return self.contract
+            words = {f"outputs.{output}": dtype for output, dtype in said.items()} | upstream
+            more = [f"{word}={dtype}" for word, dtype in words.items() if f"{word}=" not in self.contract]
+            return ",".join([self.contract, *more])
+        contract = dict(self.contract)
+        if said:
+            contract = upstream | contract | {"outputs": said | dict(contract.get("outputs", {}))}
+        return contract
 
     def to_paste(self) -> str:
         """The decorator that declares this."""
@@ -99,7 +124,7 @@ def target(
     returns: Sequence[str | None] | str | None = None,
     outputs: Mapping[str, str] | None = None,
     device: str = "cpu",
-    contract: Mapping[str, Any] | str | None = None,
+    contract: Contract | Mapping[str, Any] | str | None = None,
     **capabilities: Any,
 ) -> Any:
     """Declares what `function` is, can do and promises; it stays what it was.
@@ -127,7 +152,7 @@ def target(
         tuple(returns) if returns else None,
         dict(outputs or {}),
         device,
-        contract if isinstance(contract, str) else dict(contract or {}),
+        str(contract) if isinstance(contract, (str, Contract)) else dict(contract or {}),
         capabilities,
     )
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of a target: the words that a finding quotes, and whether one is a refusal."""
+"""Exceptions of a target: the words that a finding quotes, the one in its signature, and whether one is a refusal."""
 
 from __future__ import annotations
 
 import dis
+import hashlib
 import linecache
 import os
 import pathlib
+import re
 import sys
 import sysconfig
 import traceback
@@ -80,6 +82,49 @@ def words(error: BaseException, file: str = "") -> str:
     if frame is None:
         return text
     return f"{text} (in {frame.name}, {os.path.basename(frame.filename)}:{frame.lineno})"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error, and what it wraps: what it was raised from, or what a compiler's error names as its own."""
+    chain = [error]
+    while len(chain) < 8:
+        inner = getattr(chain[-1], "inner_exception", None) or chain[-1].__cause__
+        if not isinstance(inner, BaseException) or inner in chain:
+            break
+        chain.append(inner)
+    return chain
+
+
+def _places(error: BaseException, file: str) -> list[traceback.FrameSummary]:
+    """The innermost frame of a kernel, and that of the package of `file`."""
+    for each in reversed(_chain(error)):
+        frames = reversed(traceback.extract_tb(each.__traceback__))
+        inner = next((frame for frame in frames if _is_of_a_kernel(frame.filename)), None)
+        places = [frame for frame in (inner, innermost_of_user(each, file)) if frame is not None]
+        if places:
+            return places
+    return []
+
+
+def failure(error: BaseException, file: str) -> str:
+    """A word that is the same wherever an exception has the same cause, "ValueError@loss.3fa2c1": its type, and that of
+    what it wraps; the function that it came from; a hash of the text of the line there, whose number may change."""
+    chain = _chain(error)
+    kind = ".".join(dict.fromkeys(type(each).__name__ for each in (chain[0], chain[-1])))
+    places = _places(error, file)
+    if not places:
+        return f"{kind}@elsewhere"
+    lines = [" ".join((frame.line or "").split()) for frame in places]
+    mark = "." + hashlib.sha256("\n".join(dict.fromkeys(lines)).encode()).hexdigest()[:6] if any(lines) else ""
+    return f"{kind}@{places[0].name.strip('<>')[:40]}{mark}"
+
+
+def failure_in_words(kind: str, words: str) -> str:
+    """Such a word of a text of this package: "misfit@lse-has-shape-where-is-required". It has no number, no value, no
+    shape and no dtype of the text, which differ between cases of one cause."""
+    plain = re.sub(r"\[.*?\]|\(.*?\)|\{.*?\}|\b(?:bf|b?float|fp|int)\d+\b|\b(?:nan|inf)\b", " ", words)
+    plain = re.sub(r"[-+]?\d\S*", " ", plain)
+    return f"{kind}@" + "-".join(re.findall(r"[A-Za-z_]+", plain))[:60].rstrip("-")
 
 
 def _is_raise(step: types.TracebackType) -> bool:

@@ -39,8 +39,11 @@ def number(value: Any) -> float:
 
 def signature_of(finding: Mapping[str, Any]) -> str:
     """The check that fails and the output, as plumb prints it."""
-    text = ("suspect-" if finding.get("suspect") else "") + finding.get("kind", "")
-    return ":".join(part for part in (text, finding.get("relation", ""), finding.get("output", "")) if part)
+    text = ("suspect-" if finding.get("suspect") else "") + ("unexplained-" if finding.get("unexplained") else "")
+    text += finding.get("kind", "")
+    failure = finding.get("failure", "") if finding.get("kind") == "status" and not finding.get("output") else ""
+    parts = (text, finding.get("relation", ""), finding.get("output", ""), failure)
+    return ":".join(part for part in parts if part)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Finding:
     why: str = ""  # what the regime that drew it is for
     recipe: str = ""  # a line that `plumb fuzz --recipe` takes
     repeats: str = ""  # "fails 5 of 5"
+    shortcut: str = ""  # the rounding that explains it, in words
     known: Mapping[str, Any] | None = None  # the entry of known= that accepts it
     case_path: pathlib.Path | None = None  # None: it was not stored
     function: Any = dataclasses.field(default=None, repr=False, compare=False)  # that was judged, where it is at hand
@@ -91,6 +95,7 @@ class Finding:
         """A few lines for a person."""
         lines = [f"{self.signature}: {self.what}"]
         lines += [f"  also     {', '.join(self.also)}"] if self.also else []
+        lines += [f"  shortcut {self.shortcut} explains it"] if self.shortcut else []
         lines += [f"  needs    {line}" for line in self.explanation[:1]]
         lines += [f"           {line}" for line in self.explanation[1:]]
         lines += [f"  arbiter  the value is {self.arbiter}"] if self.arbiter else []
@@ -120,6 +125,7 @@ def finding_of(
         number(found.get("tightness", 0.0)),
         found.get("arbiter", ""),
         bool(found.get("suspect")),
+        shortcut=found.get("shortcut", ""),
         case_path=path,
         function=function,
         **more,
@@ -167,6 +173,23 @@ def _sighted(entry: Mapping[str, Any], folder: pathlib.Path, function: Any, also
 
 
 @dataclasses.dataclass(frozen=True)
+class Shortcut:
+    """A rounding or form that an undeclared function was seen to use (fuzz/infer/INFERENCE.md)."""
+
+    what: str  # "logits rounded to the dtype of hidden"
+    declares: str  # the words of a contract that declare it, "logits=input"; "": no key does
+    cases: int  # that it explains
+    output: str  # of the largest error that it explains
+    error: float
+    recipe: str  # of a case that shows it
+
+    def text(self) -> str:
+        """One line."""
+        size = f", {self.error:.3g} in {self.output} at most" if self.output else ""
+        return f"shortcut: {self.what}{size}: " + (f"{self.declares} declares it" if self.declares else "no key declares it")
+
+
+@dataclasses.dataclass(frozen=True)
 class Campaign:
     """The result of a campaign or a gate."""
 
@@ -180,6 +203,7 @@ class Campaign:
     folder: pathlib.Path
     summary: str  # what plumb prints for a person
     json: Mapping[str, Any] = dataclasses.field(repr=False)  # everything else: summary.json
+    shortcuts: tuple[Shortcut, ...] = ()  # that were inferred; findings until they are declared
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
@@ -189,6 +213,7 @@ class Campaign:
     def text(self) -> str:
         """The verdict and every finding that is not accepted."""
         lines = [f"{self.verdict}: {self.judged} of {self.cases} cases were judged, {self.skipped} skipped"]
+        lines += [shortcut.text() for shortcut in self.shortcuts]
         lines += [finding.text() for finding in self.wrong]
         if not self.wrong and self.verdict != "clean":
             lines.append(self.summary.strip())
@@ -226,6 +251,14 @@ def campaign_of(result: Mapping[str, Any], summary: str, function: Any = None) -
         folder,
         summary,
         result,
+        tuple(_shortcut(each) for inferred in result.get("inference", []) for each in inferred.get("shortcuts", [])),
+    )
+
+
+def _shortcut(found: Mapping[str, Any]) -> Shortcut:
+    return Shortcut(
+        found["what"], found.get("declares", ""), int(found.get("cases", 0)), found.get("output", ""),
+        number(found.get("error", 0.0)), found.get("recipe", "")
     )
 
 
@@ -250,5 +283,6 @@ def joined(campaigns: Sequence[Campaign]) -> Campaign:
         skipped=sum(c.skipped for c in campaigns),
         findings=tuple(f for c in campaigns for f in c.findings),
         parts=tuple(f for c in campaigns for f in c.parts),
+        shortcuts=tuple(dict.fromkeys(s for c in campaigns for s in c.shortcuts)),
         summary="\n".join(c.summary for c in campaigns),
     )

@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from . import autotune, compiled, frameworks, interpreter, signature
@@ -100,17 +101,41 @@ def source_file(function: Any) -> str:
         return getattr(module, "__file__", "") or ""
 
 
-def framework_of(function: Any) -> str:
-    """The array library whose module the function's globals refer to; NumPy where there is none."""
+def _globals(function: Any) -> dict[str, Any]:
+    """The globals of the function that computes; empty where nobody knows."""
     function = _body(function)
     if not hasattr(function, "__globals__"):
         function = getattr(function, "forward", None) or inspect.getattr_static(type(function), "__call__", function)
-    known = getattr(inspect.unwrap(function), "__globals__", {})
-    tops = {getattr(v, "__name__", "").split(".")[0] for v in known.values() if inspect.ismodule(v)}
-    tops |= {str(getattr(v, "__module__", "")).split(".")[0] for v in known.values()}
-    for name in frameworks.NAMES:
-        if name in tops:
-            return name
+    return getattr(inspect.unwrap(function), "__globals__", {})
+
+
+def _modules(known: Mapping[str, Any]) -> list[str]:
+    """Names of the modules that globals are or come from; of a class, also those of its bases."""
+    found: dict[str, None] = {}
+    for value in list(known.values()):
+        if inspect.ismodule(value):
+            found[value.__name__] = None
+        elif inspect.isclass(value):
+            found |= dict.fromkeys(base.__module__ for base in value.__mro__)
+        else:
+            found[str(getattr(value, "__module__", ""))] = None
+    return list(found)
+
+
+def framework_of(function: Any) -> str:
+    """The array library whose module the function's globals refer to, else the modules that they refer to, and so on:
+    a wrapper need not import the library. The nearest counts. NumPy where there is none."""
+    nearest = [_globals(function)]
+    seen = {"", __name__.partition(".")[0], *sys.stdlib_module_names}
+    while nearest:
+        modules = [name for each in nearest for name in _modules(each)]
+        tops = {name.partition(".")[0] for name in modules}
+        for name in frameworks.NAMES:
+            if name in tops:
+                return name
+        further = dict.fromkeys(name for name in modules if not {name, name.partition(".")[0]} & seen)
+        seen |= set(further)
+        nearest = [vars(sys.modules[name]) for name in further if name in sys.modules]
     return "numpy"
 
 

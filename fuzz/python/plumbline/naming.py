@@ -41,11 +41,29 @@ class Named:
     environment: Mapping[str, str]
 
 
+def _added_by_path_files(folder: str) -> set[str]:
+    """The folders that `.pth` files in `folder` add to the path of every interpreter, behind `folder`."""
+    found = set()
+    for file in sorted(pathlib.Path(folder).glob("*.pth")):
+        try:
+            lines = file.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        found |= {
+            os.path.realpath(os.path.join(folder, line.strip()))
+            for line in lines
+            if line.strip() and not line.startswith(("#", "import ", "import\t"))
+        }
+    return found
+
+
 def search_path() -> list[str]:
-    """The folders of sys.path that a fresh interpreter does not have by itself."""
+    """The folders of sys.path that a fresh interpreter does not have by itself. In PYTHONPATH, which goes before
+    site-packages, a folder that a `.pth` file there adds would hide the packages that lie before it."""
     standard = {os.path.realpath(sysconfig.get_paths()[key]) for key in ("stdlib", "platstdlib")}
     standard |= {os.path.join(folder, "lib-dynload") for folder in standard}
     packages = {os.path.realpath(folder) for folder in [*site.getsitepackages(), site.getusersitepackages()]}
+    packages |= {added for folder in packages for added in _added_by_path_files(folder)}
     found = []
     for entry in sys.path:
         folder = os.path.abspath(entry or os.getcwd())

@@ -16,12 +16,14 @@ from .stored import Case
 _OUTPUTS = ("logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight")
 
 # Kinds of findings that a script does not show: values of one problem do not tell.
-_NOT_SHOWN = ("relation", "guard-band", "batch-variant")
+_NOT_SHOWN = ("relation", "consistency", "guard-band", "batch-variant")
 
 # What a script cannot show of each kind of finding, or how it looks for it.
 _NOTES = {
     "relation": "The finding is a relation to another problem, which is not in this script: the bits of the two must "
     "be the same. What is printed below are values of the stored problem alone; `plumb replay` shows the relation.",
+    "consistency": "The finding is that outputs contradict each other, by sums that this script does not form; `plumb "
+    "replay` does. What is printed below are the values, each of which may be within its own bound.",
     "guard-band": "The finding is a write outside the outputs. Nothing here looks at memory beside them; `plumb replay` "
     "does. A debugger or compute-sanitizer on this script may show it as well.",
     "unwritten": "The finding is an element that was never written. It holds whatever its memory held before: run the "

@@ -118,6 +118,10 @@ def arrays(case: Case) -> tuple[dict[str, Array], list[str]]:
             found[i] = dataclasses.replace(array, strides=None, offset=0)
     if layout.get("output_stride", 1) != 1:
         left_out.append(f"outputs by row lay {layout['output_stride']} elements apart")
+    if layout.get("gradient_step", 1) != 1:
+        left_out.append(f"elements of the gradients lie {layout['gradient_step']} apart")
+    if layout.get("single_stride", 1) != 1:
+        left_out.append(f"dimensions of one element have a stride of {layout['single_stride']}")
     return {array.name: array for array in found}, left_out
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
+import mmap
 import os
 import pathlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Tensor:
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview  # a view of bytes where the file is mapped
 
     @property
     def elements(self) -> int:
@@ -45,6 +47,12 @@ class Tensor:
             return list(struct.unpack(f"<{self.elements}f", wide))
         return list(struct.unpack(f"<{self.elements}{_FORMATS[self.dtype]}", self.data))
 
+    def digest(self) -> str:
+        """A hash of its dtype, its shape and its bytes."""
+        of = hashlib.blake2b(f"{self.dtype} {self.shape}".encode(), digest_size=16)
+        of.update(self.data)
+        return of.hexdigest()
+
     def array(self) -> np.ndarray:
         """A NumPy array; bf16 as float32, which holds each of its values exactly."""
         import numpy as np
@@ -55,7 +63,7 @@ class Tensor:
         return np.frombuffer(self.data, "<" + _FORMATS[self.dtype]).reshape(self.shape).copy()
 
 
-def _tensor(path: pathlib.Path, name: str, entry: Any, data: bytes) -> Tensor:
+def _tensor(path: pathlib.Path, name: str, entry: Any, data: bytes | memoryview) -> Tensor:
     try:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         size = math.prod(shape) * ITEM_SIZES[dtype]
@@ -67,15 +75,12 @@ def _tensor(path: pathlib.Path, name: str, entry: Any, data: bytes) -> Tensor:
     return Tensor(dtype, shape, data[begin:end])
 
 
-def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a file. Raises FormatError, or OSError."""
-    path = pathlib.Path(path)
-    content = path.read_bytes()
+def _parsed(path: pathlib.Path, content: bytes | memoryview) -> tuple[dict[str, Tensor], dict[str, str]]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, _MOST_HEADER):
         raise FormatError(f"{path}: no safetensors file: {len(content)} bytes, a header of {length}")
     try:
-        header = json.loads(content[8 : 8 + length])
+        header = json.loads(bytes(content[8 : 8 + length]))
         metadata = header.pop("__metadata__", {})
         entries = header.items()
     except (ValueError, AttributeError, TypeError) as error:
@@ -84,24 +89,54 @@ def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], d
     return {name: _tensor(path, name, entry, data) for name, entry in entries}, metadata
 
 
-def write_safetensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a file. Raises FormatError, or OSError."""
+    path = pathlib.Path(path)
+    return _parsed(path, path.read_bytes())
+
+
+def map_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The same of a file that is mapped, not read: the tensors' bytes are views of it."""
+    path = pathlib.Path(path)
+    with open(path, "rb") as file:
+        try:
+            content: bytes | memoryview = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except ValueError:  # an empty file
+            content = b""
+    return _parsed(path, content)
+
+
+def write_joined(
+    path: str | os.PathLike[str], parts: Mapping[str, Sequence[Tensor]], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a file in which every tensor is aligned to its elements."""
+    """Writes a file in which each tensor is its parts, one behind another along the first dimension.
+
+    Every tensor is aligned to its elements. No part is copied in memory.
+    """
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    order = sorted(tensors, key=lambda name: (-ITEM_SIZES[tensors[name].dtype], name))
+    order = sorted(parts, key=lambda name: (-ITEM_SIZES[parts[name][0].dtype], name))
     offset = 0
     for name in order:
-        tensor = tensors[name]
-        end = offset + len(tensor.data)
-        header[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        first = parts[name][0]
+        end = offset + sum(len(part.data) for part in parts[name])
+        shape = list(first.shape)
+        if len(parts[name]) > 1:
+            shape[0] = sum(part.shape[0] for part in parts[name])
+        header[name] = {"dtype": first.dtype, "shape": shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, sort_keys=True).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in order:
-            file.write(tensors[name].data)
+            file.writelines(part.data for part in parts[name])
+
+
+def write_safetensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Writes a file in which every tensor is aligned to its elements."""
+    write_joined(path, {name: [tensor] for name, tensor in tensors.items()}, metadata)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -177,7 +177,9 @@ Layout LayoutOf(const Recipe& r) {
                    .reversed = r.rows == Rows::kReversed,
                    .hidden_broadcast = r.rows == Rows::kBroadcast,
                    .temperature_stride = r.temperature_stride,
-                   .output_stride = r.output_stride};
+                   .output_stride = r.output_stride,
+                   .gradient_step = r.gradient_step,
+                   .single_stride = r.single_stride};
   const int64_t lines = r.hidden_major ? r.h : r.v, length = r.hidden_major ? r.v : r.h;
   switch (r.wide) {
     case Wide::kNone:

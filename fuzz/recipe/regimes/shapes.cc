@@ -17,6 +17,11 @@ using rc::gen::inRange;
 using rc::gen::weightedElement;
 using rc::gen::weightedOneOf;
 
+// The stride of dimensions of one element: 1, or one that must not be used.
+Drawn<Recipe, int64_t> SingleStride() {
+  return {&Recipe::single_stride, weightedElement<int64_t>({{60, 1}, {25, 2}, {15, 5}})};
+}
+
 Ingredients ManyLogits(Gen<int64_t> n, Gen<int64_t> v, Gen<Upstream> upstream) {
   return {.content = OrdinaryContent(element(Labels::kRandom, Labels::kLast, Labels::kSomeIgnored)),
           .shape = rc::gen::map(Shapes(std::move(n), std::move(v), inRange<int64_t>(1, 3)),
@@ -42,11 +47,12 @@ constexpr RegimeEntry kLogitsBeyond = {
     }};
 
 constexpr RegimeEntry kRegimes[] = {
-    {{"edges", Aim::kSharp, "one column, no depth, no rows, and what is just beyond"},
+    {{"edges", Aim::kSharp,
+      "one column, no depth, no rows, and what is just beyond; a stride of one element means nothing"},
      [] {
        return Ways{{.content = OrdinaryContent(),
                     .shape = EdgeShapes(),
-                    .setting = Settings(AnyTemperature()),
+                    .setting = With(Settings(AnyTemperature()), SingleStride()),
                     .own_shape = true}};
      }},
     {{"strides", Aim::kSharp,
@@ -69,6 +75,7 @@ constexpr RegimeEntry kRegimes[] = {
          return Ingredients{
              .content = OrdinaryContent(),
              .shape = Shapes(std::move(n), inRange<int64_t>(1, 4), inRange<int64_t>(1, 3)),
+             .setting = With(Settings(ExactTemperature()), SingleStride()),
              .own_shape = true,
              .weight = weight,
              .only_family = only_family};
@@ -117,7 +124,8 @@ constexpr RegimeEntry kRegimes[] = {
             .setting = std::move(setting)}};
      }},
     {{"strided-vectors", Aim::kSharp,
-      "labels, temperatures, upstream gradients and outputs by row: each vector has its own stride"},
+      "labels, temperatures, upstream gradients and outputs by row: each vector has its own stride, "
+      "and gradients are dense along neither dimension"},
      [] {
        const auto strides = [] {
          return weightedElement<int64_t>({{30, 1}, {35, 2}, {20, 3}, {10, 5}, {5, 64}});
@@ -125,7 +133,8 @@ constexpr RegimeEntry kRegimes[] = {
        auto setting =
            With(Settings(ExactTemperature()), Drawn{&Recipe::temperature_per_row, Percent(60)},
                 Drawn{&Recipe::label_stride, strides()}, Drawn{&Recipe::temperature_stride, strides()},
-                Drawn{&Recipe::output_stride, strides()});
+                Drawn{&Recipe::output_stride, strides()},
+                Drawn{&Recipe::gradient_step, weightedElement<int64_t>({{70, 1}, {20, 2}, {10, 3}})});
        auto upstream =
            With(UsualUpstream(40),
                 Drawn{&Upstream::stride, weightedElement<int64_t>({{30, 1}, {15, 0}, {55, 2}})});

@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 // A candidate counts as a hang sooner than a campaign's case, or 30 s would be spent on one candidate.
 // Candidates take milliseconds; the result is confirmed with the full deadline.
 constexpr milliseconds kCandidateDeadline{2'000};
-// Where the clock is to have no say. A candidate of another finding than a hang seldom hangs.
+// Where the clock is to have no say, and for a target that compiles or has a device: the first calls of
+// a fresh worker take seconds there. A candidate of another finding than a hang seldom hangs.
 constexpr milliseconds kAmpleDeadline{20'000};
 // The limit of the repeats: fewer must do for a large problem, or for a target that takes seconds to
 // load after it died.
@@ -28,6 +29,12 @@ HostTensor Ones(std::vector<int64_t> shape) {
   HostTensor ones = HostTensor::Zeros(kernel::DType::kF32, std::move(shape));
   for (int64_t i = 0; i < ones.size(); ++i) ones.SetFloat(i, 1);
   return ones;
+}
+
+milliseconds CandidateDeadline(const CaseRunner& runner, bool hangs, bool clock) {
+  const bool slow = runner.compiles() || runner.hello().device != "cpu";
+  const bool ample = slow || (!clock && !hangs);
+  return std::min(runner.deadline(), ample ? kAmpleDeadline : kCandidateDeadline);
 }
 
 }  // namespace
@@ -55,7 +62,7 @@ Reproduction::Reproduction(const FailingProblem& start, CaseRunner* runner, cons
       best_(best),
       signature_(start.finding.Signature()),
       hangs_(start.finding.kind == FindingKind::kHang),
-      deadline_(std::min(runner->deadline(), clock || hangs_ ? kCandidateDeadline : kAmpleDeadline)),
+      deadline_(CandidateDeadline(*runner, hangs_, clock)),
       repeat_time_(clock ? kRepeatTime : kNoLimit),
       known_({signature_}) {}
 
@@ -85,7 +92,7 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
   if (stopped()) return false;
   // The original problem has the campaign's whole deadline. Only smaller candidates have less time.
   const bool is_start = &candidate == &start_.problem;
-  const Request request = RequestFor(candidate, start_.seed);
+  const Request request = RequestFor(candidate, start_.seed, start_.finding);
   const Judged judged = runner_.RunOnce(request, is_start ? runner_.DeadlineOf(request) : deadline_);
   if (!Note(judged)) return false;
   std::set<std::string> shown;
@@ -95,9 +102,10 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
     std::erase_if(always_, [&](const std::string& signature) { return !shown.contains(signature); });
     known_.insert(shown.begin(), shown.end());
   }
-  otherwise_ = !shown.empty() && !shown.contains(signature_);
+  const Finding* seen = FindSignature(judged.result, signature_);
+  otherwise_ = !shown.empty() && seen == nullptr;
   seen_.insert(shown.begin(), shown.end());
-  if (const Finding* seen = FindSignature(judged.result, signature_)) {
+  if (seen != nullptr) {
     last_seen_ = *seen;
     return true;
   }
@@ -120,7 +128,7 @@ bool Reproduction::Fails(const OwnedProblem& candidate) {
 
 std::optional<Finding> Reproduction::Arbitrate(const OwnedProblem& problem,
                                                std::string_view signature) {
-  const Judged judged = runner_.RunAndConfirm(RequestFor(problem, start_.seed));
+  const Judged judged = runner_.RunAndConfirm(RequestFor(problem, start_.seed, start_.finding));
   if (!Note(judged)) return std::nullopt;
   if (!judged.result.harness_fault.empty()) {
     if (!witness_) {
@@ -130,7 +138,7 @@ std::optional<Finding> Reproduction::Arbitrate(const OwnedProblem& problem,
     return std::nullopt;
   }
   const Finding* seen = FindSignature(judged.result, signature);
-  if (seen == nullptr || judged.once.contains(std::string(signature))) return std::nullopt;
+  if (seen == nullptr || judged.once.contains(seen->Signature())) return std::nullopt;
   return *seen;
 }
 
@@ -188,7 +196,7 @@ std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem, bool entr
     if (needs_gradient || (problem.grad_logprob && !asked.grad_logprob)) {
       asked.grad_logprob = Ones(reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
     }
-    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed), deadline_);
+    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed, start_.finding), deadline_);
     if (!Note(judged)) break;
     for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
   }

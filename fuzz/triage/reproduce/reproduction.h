@@ -110,6 +110,7 @@ class Reproduction {
 
   const std::string& signature() const { return signature_; }
   bool hangs() const { return hangs_; }
+  bool by_magnitude() const { return start_.finding.kind == FindingKind::kMagnitude; }
   Judged::Kind state() const { return state_; }
   const std::string& error() const { return error_; }  // why the target is not available
   const std::vector<Slip>& slips() const { return slips_; }

@@ -2,7 +2,9 @@
 #include "fuzz/triage/shrink/extent_rule.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
+#include <system_error>
 #include <vector>
 
 #include "fuzz/base/harness_defect.h"
@@ -248,6 +250,45 @@ Rule State(const std::string& name, const Tried& tried, const Fitted& fitted, co
 }
 
 }  // namespace
+
+std::optional<bool> FailsAt(std::string_view word, int64_t extent) {
+  if (word.size() < 3) return std::nullopt;
+  word.remove_prefix(1);  // the axis
+  if (word == ":any") return true;
+  bool read = true;  // every number that must be there was, so far
+  const auto take = [&](std::string_view mark) {
+    const bool there = word.starts_with(mark);
+    if (there) word.remove_prefix(mark.size());
+    return there;
+  };
+  const auto number = [&] {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    read = read && error == std::errc();
+    word.remove_prefix(static_cast<size_t>(end - word.data()));
+    return value;
+  };
+  bool fails = true;
+  if (take("<=")) {
+    fails = extent <= number();
+  } else {
+    if (take(">=")) fails = extent >= number();
+    const bool unless = take("!"), has = unless || take("=");
+    // "!%8" is short for "!0%8".
+    const int64_t first = has && !word.starts_with("%") ? number() : 0;
+    if (has && take("%")) {
+      const int64_t modulus = number();
+      if (modulus < 1) return std::nullopt;
+      fails = fails && (extent % modulus == first) != unless;
+    } else if (unless) {
+      return std::nullopt;
+    } else if (has) {
+      const int64_t last = take("..") ? number() : first;
+      fails = fails && extent >= first && extent <= last;
+    }
+  }
+  return read && word.empty() ? std::optional(fails) : std::nullopt;
+}
 
 Rule FindExtentRule(const ExtentAxis& axis, Tried* tried) {
   int64_t asked = 0;

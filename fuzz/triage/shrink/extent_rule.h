@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace plumbline::fuzz {
 
@@ -24,6 +25,10 @@ struct Rule {
   // The same as a word without counts, so that findings of one cause share it: "V=1%8".
   std::string word;
 };
+
+// Whether a rule's word says that this extent fails; nullopt for a list of what failed, and for what is
+// no word of a rule.
+std::optional<bool> FailsAt(std::string_view word, int64_t extent);
 
 using Tried = std::map<int64_t, bool>;  // by extent: failed
 

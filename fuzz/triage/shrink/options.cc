@@ -60,9 +60,7 @@ constexpr void (*kSteps[])(OwnedProblem&) = {
     ScalarTemperature,
     [](OwnedProblem& p) { p.grad_entropy.reset(); },
     [](OwnedProblem& p) { p.grad_logprob.reset(); },
-    [](OwnedProblem& p) {
-      p.wanted = {false, false, false, false, false};
-    },
+    [](OwnedProblem& p) { p.wanted = {false, false, false, false, false}; },
     [](OwnedProblem& p) { p.wanted.entropy = false; },
     [](OwnedProblem& p) { p.wanted.lse = false; },
     [](OwnedProblem& p) { p.wanted.grad_hidden = false; },
@@ -80,6 +78,8 @@ constexpr void (*kSteps[])(OwnedProblem&) = {
       p.layout.hidden_broadcast = false;
     },
     [](OwnedProblem& p) { p.layout.temperature_stride = p.layout.output_stride = 1; },
+    [](OwnedProblem& p) { p.layout.gradient_step = 1; },
+    [](OwnedProblem& p) { p.layout.single_stride = 1; },
     [](OwnedProblem& p) { p.layout.reversed = false; },
     [](OwnedProblem& p) { p.layout.offset = 0; },
     [](OwnedProblem& p) { p.layout.hidden_padding = 1; },

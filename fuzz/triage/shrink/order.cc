@@ -25,6 +25,7 @@ int64_t LayoutScore(const Layout& layout) {
   score += (layout.reversed ? 1 : 0) + (layout.hidden_broadcast ? 2 : 0);
   score += layout.temperature_stride == 1 ? 0 : 1;
   score += layout.output_stride == 1 ? 0 : 1;
+  score += (layout.gradient_step == 1 ? 0 : 1) + (layout.single_stride == 1 ? 0 : 1);
   score += layout.label_stride == 1 ? 0 : layout.label_stride == 0 ? 2 : 1;
   // A broadcast is rarer than a stride, so it costs more.
   return score + (layout.grad_stride == 1 ? 0 : layout.grad_stride == 0 ? 2 : 1);

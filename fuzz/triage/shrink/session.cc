@@ -107,11 +107,21 @@ bool ShrinkSession::IsSimpler(const OwnedProblem& candidate) const {
   return RankSum(candidate) < rank_sum_;
 }
 
+bool ShrinkSession::Allows(bool new_shape) const {
+  if (!new_shape || result_.first_calls < first_calls_allowed_ ||
+      Planted(HarnessDefect::kShapesAreFree)) {
+    return true;
+  }
+  // Where one new shape in four is compiled for, the others cost nothing.
+  constexpr int64_t kEnough = 8;
+  return new_shapes_ >= kEnough && 4 * result_.first_calls <= new_shapes_ &&
+         result_.first_calls < options_.compiles->first_calls;
+}
+
 bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
   if (Exhausted() || !IsSimpler(candidate) || Inconsistency(candidate)) return false;
-  const bool first_call = options_.compiles && options_.compiles->is_new(candidate);
-  if (first_call && result_.first_calls >= first_calls_allowed_ &&
-      !Planted(HarnessDefect::kShapesAreFree)) {
+  const bool new_shape = options_.compiles && options_.compiles->is_new(candidate);
+  if (!Allows(new_shape)) {
     ++refused_;
     return false;
   }
@@ -119,9 +129,11 @@ bool ShrinkSession::Try(OwnedProblem candidate, const Focus* focus) {
   ++result_.tried;
   const auto begin = std::chrono::steady_clock::now();
   const bool fails = still_fails_(candidate);
-  if (first_call) {
-    ++result_.first_calls;
-    compiling_ += std::chrono::steady_clock::now() - begin;
+  const auto took = std::chrono::steady_clock::now() - begin;
+  new_shapes_ += new_shape ? 1 : 0;
+  if (options_.compiles && took >= options_.compiles->least) {
+    result_.first_calls += new_shape ? 1 : 0;
+    compiling_ += took;
   }
   if (!fails && !Planted(HarnessDefect::kPassingIsTaken)) return false;
   const bool audited = options_.audit && (result_.accepted + 1) % kAuditEvery == 0;

@@ -45,11 +45,14 @@ class ShrinkSession {
   // States that nothing more was found. A pass that ran out of time found nothing; that is no fixpoint,
   // nor is one whose candidates had shapes that are not allowed.
   void Complete() { result_.complete = !Exhausted() && refused_ == 0; }
-  // Allows `most` first calls in all, those made included, if the target compiles for each shape.
+  // Allows `most` first calls in all, those made included, if the target compiles. A candidate of a new
+  // shape that takes no time of compiling is no first call: a target that compiles for classes of
+  // extents has compiled for it before.
   void AllowFirstCalls(int64_t most);
 
  private:
   bool IsSimpler(const OwnedProblem& candidate) const;
+  bool Allows(bool new_shape) const;
 
   ShrinkResult result_;
   Focus focus_;
@@ -59,6 +62,7 @@ class ShrinkSession {
   std::chrono::steady_clock::duration compiling_{0};
   std::unordered_set<uint64_t> judged_;
   int64_t first_calls_allowed_ = 0, refused_ = 0;  // candidates since the last AllowFirstCalls
+  int64_t new_shapes_ = 0;                         // that were tried
   int64_t cost_ = 0, options_score_ = 0;
   uint64_t rank_sum_ = 0;
 };

@@ -33,14 +33,16 @@ struct ShrinkHint {
 
 inline constexpr int64_t kAuditEvery = 20;
 
-// A target that compiles for each shape (N, V, H and the dtype). Its values change before its shapes,
-// then shapes that it has compiled are tried, then new ones.
+// A target that compiles for each shape (N, V, H and the dtype), or for classes of them. Its values
+// change before its shapes, then shapes that it has compiled are tried, then new ones.
 struct Compiles {
   // True if the target would compile for this candidate.
   std::function<bool(const OwnedProblem&)> is_new;
   // Returns N, V and H of the shapes that it has compiled.
   std::function<std::vector<std::array<int64_t, 3>>()> known;
-  int64_t first_calls = 24;  // the most new shapes
+  int64_t first_calls = 24;  // the most new shapes that take time
+  // What takes at least so long was compiled for.
+  std::chrono::milliseconds least{50};
 };
 
 struct ShrinkOptions {

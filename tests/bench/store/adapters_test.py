@@ -31,7 +31,8 @@ def said(judged=3):
 class Adapters(Tree):
     def setUp(self):
         super().setUp()
-        self.copy(*(f"bench/store/adapted/{name}.py" for name in ("pytorch_functions", "cce_functions", "verl_on_cpu")))
+        self.copy(*(f"bench/store/adapted/{name}.py" for name in ("cce_functions", "fla_functions", "pytorch_functions",
+                                                               "trl_functions", "unsloth_functions", "verl_on_cpu")))
         self.program("build/release/fuzz/plumb", PLUMB)
         self.program("bin/cmake", "")
         self.write(".gitignore", "build/\n")

@@ -72,6 +72,16 @@ class Honest(Tree):
             "kernel": "a-b", "verdict": "clean", "cases": 4, "judged": 2, "suspect": 0, "skipped": 1, "vacuous": 1,
             "findings": 0, "signatures": {}, "tightness": {"lse": 0.5}})
 
+    # Fails if the kernels that round to 16 bits are left out, or stored as the others.
+    def test_narrow(self):
+        self.write("tests/fuzz/honest/kernels_narrow.cc", 'Kernel{.name = "bf16-x"},\n')
+        self.commit()
+        self.assertEqual(self.honest(4, "--narrow"), (0, ""))
+        found = json.loads((self.root / "bench/results/narrow-kernels.json").read_text(encoding="utf-8"))
+        self.assertEqual(found["command"], "python3 bench/store honest 4 --narrow")
+        self.assertEqual([each["kernel"] for each in found["runs"]], ["bf16-x"])
+        self.assertEqual(self.names(), ["narrow-kernels.json"])
+
     # Fails if a finding is not stored, or not said by the status.
     def test_a_finding(self):
         self.tell("said", json.dumps({**SAID, "verdict": "findings", "findings": 1}) + "\n")

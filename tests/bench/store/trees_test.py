@@ -148,6 +148,15 @@ class Staged(unittest.TestCase):
             included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([\w/.+-]+)[">]', text, re.MULTILINE)
             waiting |= {name for name in included if (REAL / name).is_file()} - seen
 
+    # Fails if the second tier includes a file of fuzz/ that is not in its room.
+    def test_the_second_tier_includes_nothing_else(self):
+        paths = trees.files(REAL, "second_tier")
+        self.assertIn("fuzz/baseline/floors.cc", paths)
+        for path in paths:
+            text = (REAL / path).read_text(encoding="utf-8")
+            for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<](fuzz/[\w/.+-]+)[">]', text, re.MULTILINE):
+                self.assertTrue(trees.counts("second_tier", name), (path, name))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -26,10 +26,13 @@ PYTHON = """echo '{"device": "%s", "python": "3", "torch": "2", "triton": "3", "
 LINE = "level one  {}s of 300s  {} cases  9/s  0 findings  error/allowed lse 0.5  7 cells, last new 0s ago  0.0% vacuous  {} skipped\n"
 
 
+SIGHTING = {"signature": "bound:lse", "regime": "free", "seconds": 3.21, "finding": {"what": "lse 0.5 off"}}
+
+
 def said(findings, shrinking):
     target = {"cases": 21100, "skipped": 100, "pass": 20900, "fail": 0, "suspect": 0}
     return {"verdict": "x", "findings": findings, "elapsed_seconds": 300.0, "targets": [target],
-            "time": {"shrinking": shrinking}}
+            "time": {"shrinking": shrinking}, "sightings": [SIGHTING] * findings}
 
 
 class TritonRate(Tree):
@@ -64,6 +67,8 @@ class TritonRate(Tree):
         self.assertEqual(right["judged_a_second"], round(20900 / 21000 * 20000 / 240, 1))
         self.assertEqual((right["compilations"], right["first_call_share"]), (2, round(16 / 300, 4)))
         self.assertEqual(defective["shrinking_share"], 0.3)
+        sighting, = defective["found"]
+        self.assertEqual((sighting["signature"], sighting["seconds"], sighting["what"]), ("bound:lse", 3.2, "lse 0.5 off"))
         self.assertEqual(found["machine"]["device"], "GPU")
 
     # Fails if a figure that is not as asked counts as held.

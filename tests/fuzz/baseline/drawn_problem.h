@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -14,7 +16,10 @@
 #include <vector>
 
 #include "fuzz/baseline/honest_errors.h"
+#include "fuzz/baseline/weight_columns.h"
+#include "fuzz/check/dump.h"
 #include "fuzz/problem/owned_problem.h"
+#include "fuzz/problem/safetensors.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
 #include "fuzz/target/target.h"
@@ -57,13 +62,7 @@ class Drawn {
     const auto room = [&](std::optional<kernel::Tensor>* output, std::vector<int64_t> extent,
                           kernel::DType dtype = kernel::DType::kF32) {
       memory_.push_back(HostTensor::Zeros(dtype, std::move(extent)));
-      HostTensor& tensor = memory_.back();
-      const kernel::ConstTensor view = tensor.View();
-      *output = kernel::Tensor{tensor.bytes.data(),
-                               view.dtype,
-                               view.rank,
-                               {view.shape[0], view.shape[1]},
-                               {view.stride[0], view.stride[1]}};
+      *output = AsResult(memory_.back().View());
     };
     memory_.reserve(5);
     room(&results_.logprob, {shape.n});
@@ -73,18 +72,42 @@ class Drawn {
     room(&results_.grad_weight, {shape.v, shape.h}, shape.gradients);
   }
 
+  const OwnedProblem& owned() const { return owned_; }
+  // A row without part in the gradients, which may hold anything.
+  void Mask(int64_t row) {
+    owned_.grad_logprob->SetFloat(row, 0);
+    owned_.grad_entropy->SetFloat(row, 0);
+    owned_.hidden.SetFloat(row * owned_.hidden_size(), std::numeric_limits<float>::infinity());
+  }
+  // Adds to each row of hidden what moves its label's logit up by so much.
+  void Confide(float gap) {
+    const int64_t h = owned_.hidden_size();
+    for (int64_t i = 0; i < owned_.rows(); ++i) {
+      const int64_t label = owned_.labels.GetInt(i) * h;
+      float square = 0;
+      for (int64_t j = 0; j < h; ++j) square += std::pow(owned_.weight.GetFloat(label + j), 2.0F);
+      for (int64_t j = 0; j < h; ++j) {
+        const float more = gap * owned_.weight.GetFloat(label + j) / square;
+        owned_.hidden.SetFloat(i * h + j, owned_.hidden.GetFloat(i * h + j) + more);
+      }
+    }
+    problem_ = DenseView(owned_);
+  }
+  const kernel::Problem& problem() const { return problem_; }
+  // What a target that ran last wrote.
+  const kernel::Results& results() const { return results_; }
+  // Runs a target.
+  void Compute(const std::string& name) const { Compute(name, problem_); }
+
   // Runs a target and compares what it gives with honest members of a contract, its own if that is
   // empty. `worst` is, where not null, the largest error over its bound.
   HonestErrors Run(const std::string& name, const std::string& contract,
                    double* worst = nullptr) const {
-    std::string error;
-    const auto target = LoadTarget(name, &error);
-    if (!target) throw std::runtime_error(error);
-    if (const auto outcome = target->Run(problem_, results_); outcome.status != RunStatus::kOk) {
-      throw std::runtime_error(outcome.message);
-    }
-    oracle::Contract held = target->description().contract;
-    if (!contract.empty()) held = DescriptionOf(contract, &error)->description.Assumed();
+    return Run(name, Held(name, contract), worst);
+  }
+  HonestErrors Run(const std::string& name, const oracle::Contract& held,
+                   double* worst = nullptr) const {
+    Compute(name);
     HonestErrorTier tier(problem_, results_, held, {});
     const oracle::Judgement judgement =
         oracle::JudgeProblem(problem_, results_, held, {}, nullptr, &tier);
@@ -94,7 +117,55 @@ class Drawn {
     return tier.Compare();
   }
 
+  // The inputs, and what a target that ran last made of them, as a dump holds them.
+  SafeTensors Dump() const {
+    SafeTensors dump;
+    dump.tensors = {{"hidden", owned_.hidden},
+                    {"weight", owned_.weight},
+                    {"labels", owned_.labels},
+                    {"grad_logprob", *owned_.grad_logprob},
+                    {"grad_entropy", *owned_.grad_entropy}};
+    const char* const names[] = {"logprob", "entropy", "lse", "grad_hidden", "grad_weight"};
+    for (size_t i = 0; i < memory_.size(); ++i) dump.tensors[names[i]] = memory_[i];
+    return dump;
+  }
+
+  // Runs a target and compares its grad_weight with honest members of a contract, from its own lse or,
+  // without that, from its logprob. Rows of `without` have no part in grad_weight.
+  HonestErrors RunColumns(const std::string& name, const std::string& contract, bool lse = true,
+                          std::vector<int64_t> without = {}) {
+    const oracle::Contract held = Held(name, contract);
+    HostTensor whole = *owned_.grad_logprob, whole_entropy = *owned_.grad_entropy;
+    for (const int64_t i : without) {
+      owned_.grad_logprob->SetFloat(i, 0);
+      owned_.grad_entropy->SetFloat(i, 0);
+    }
+    Compute(name, DenseView(owned_));
+    owned_.grad_logprob = std::move(whole);
+    owned_.grad_entropy = std::move(whole_entropy);
+    kernel::Results results = results_;
+    if (!lse) results.lse.reset();
+    return CompareWeightColumns(DenseView(owned_), results, held, {}, 0);
+  }
+
  private:
+  void Compute(const std::string& name, const kernel::Problem& problem) const {
+    std::string error;
+    const auto target = LoadTarget(name, &error);
+    if (!target) throw std::runtime_error(error);
+    if (const auto outcome = target->Run(problem, results_); outcome.status != RunStatus::kOk) {
+      throw std::runtime_error(outcome.message);
+    }
+  }
+
+  static oracle::Contract Held(const std::string& name, const std::string& contract) {
+    std::string error;
+    if (!contract.empty()) return DescriptionOf(contract, &error)->description.Assumed();
+    const auto target = LoadTarget(name, &error);
+    if (!target) throw std::runtime_error(error);
+    return target->description().contract;
+  }
+
   OwnedProblem owned_;
   kernel::Problem problem_;
   std::vector<HostTensor> memory_;

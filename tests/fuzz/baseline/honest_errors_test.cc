@@ -69,7 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"inputs-tf32", "fp32", Output::kLogprob},
         Planted{"probability-rounded", "pytorch-fp32-logits", Output::kGradHidden,
                 "probabilities rounded to bf16 before the label's 1 is subtracted"},
-        Planted{"grad-hidden-accumulator", "pytorch-fp32-logits", Output::kGradHidden}),
+        Planted{"grad-hidden-accumulator", "pytorch-fp32-logits", Output::kGradHidden,
+                "grad_hidden accumulated in bf16 every 256 columns"}),
     [](const auto& planted) {
       std::string name = planted.param.defect;
       std::erase(name, '-');
@@ -92,6 +93,36 @@ TEST_P(Defects, AreSuspect) {
   } else {
     EXPECT_FALSE(errors.explanation.unexplained.empty()) << errors.explanation.shortcuts.front();
   }
+}
+
+// Fails if a rounding whose own errors are not the target's is said to explain a bug because baselines
+// that take it err as much: "lse kept in bf16 for backward" did where probabilities are too small by
+// one factor.
+TEST(HonestErrors, ABugIsNoRounding) {
+  const Drawn drawn({.n = 24, .v = 790, .h = 128, .weight = 0.01F, .temperature = 0.7F}, 4);
+  for (const char* defect : {"tail-unmasked", "backward-tail-unmasked", "entropy-grad-without-h",
+                             "tail-dropped", "entropy-grad-dropped"}) {
+    const HonestErrors errors = drawn.Run(std::string("mutant:") + defect, "pytorch-fp32-logits");
+    EXPECT_EQ(errors.explanation.Words(), "") << defect;
+  }
+}
+
+// Fails if a contract's own accumulator of 16 bits is missing in its baselines, so that a kernel that
+// does what it declares is suspect; or if dtype and chunk are not the contract's, so that one that
+// rounds to eight times coarser numbers, 16 times as often, is clean.
+TEST(HonestErrors, AnAccumulatorOf16BitsIsTheContracts) {
+  std::string error;
+  const auto target = LoadTarget("mutant:grad-hidden-accumulator", &error);
+  ASSERT_TRUE(target) << error;
+  oracle::Contract contract = target->description().contract;
+  contract.accumulator = kernel::DType::kBf16;
+  contract.row_chunk = 4096;
+  const Drawn drawn({.n = 16, .v = 4000, .h = 128}, 5);
+  contract.vocab_chunk = 256;
+  EXPECT_FALSE(drawn.Run("mutant:grad-hidden-accumulator", contract).Suspect(Output::kGradHidden));
+  contract.accumulator = kernel::DType::kF16;
+  contract.vocab_chunk = 4096;
+  EXPECT_TRUE(drawn.Run("mutant:grad-hidden-accumulator", contract).Suspect(Output::kGradHidden));
 }
 
 }  // namespace

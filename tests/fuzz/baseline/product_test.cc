@@ -113,5 +113,26 @@ TEST_P(Products, ChainIsOne) {
   }
 }
 
+// Fails if a chain toward zero is rounded to nearest, or if a small term of the other sign costs
+// nothing.
+TEST_P(Products, ChainTowardZeroIsOne) {
+  const std::vector<float> c = Run({Dot::Kind::kTowardZero, 1, 0});
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t j = 0; j < kProductColumns; ++j) {
+      float sum = 0;  // exact in double: a product has 16 bits, and none is below 2^-28 of a sum
+      for (int64_t k = 0; k < depth_; ++k) {
+        sum = TruncatedToFloat(static_cast<double>(sum) +
+                               static_cast<double>(A(r, k)) * static_cast<double>(B(k, j)));
+      }
+      EXPECT_EQ(c[static_cast<size_t>(r * kProductColumns + j)], sum);
+    }
+  }
+  const float a[] = {1, -0x1p-40F};
+  float panel[2 * kProductColumns], sums[kProductColumns];
+  std::fill(std::begin(panel), std::end(panel), 1.0F);
+  Multiply({Dot::Kind::kTowardZero, 1, 0}, {a, 2, panel, 2, 1, sums, kProductColumns, false});
+  EXPECT_EQ(sums[0], 1 - 0x1p-24F);
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz

@@ -48,11 +48,28 @@ TEST(HonestUnits, FewLargeAndManySmallErrorsAreSeen) {
   EXPECT_TRUE(many.Suspect());
 }
 
-// Fails if a handful of rows is judged: a realised error of any of them may be near 0 by chance.
-TEST(HonestUnits, FewUnitsAreNotJudged) {
-  EXPECT_FALSE(Compare(Of(std::vector<double>(7, 100), {std::vector<double>(7, 1)})).Suspect());
+// Fails if a handful of rows is judged as many are: a realised error of any of them may be near 0 by
+// chance; or if it is not judged at all.
+TEST(HonestUnits, FewUnitsAreJudgedByAnEighth) {
+  EXPECT_FALSE(Compare(Of(std::vector<double>(7, 60), {std::vector<double>(7, 1)})).Suspect());
+  EXPECT_TRUE(Compare(Of(std::vector<double>(7, 70), {std::vector<double>(7, 1)})).Suspect());
   EXPECT_TRUE(Compare(Of(std::vector<double>(8, 100), {std::vector<double>(8, 1)})).Suspect());
   EXPECT_FALSE(Compare(Of({}, {{}})).Suspect());
+}
+
+// Fails if one unit that carries all errors, in which the baseline happens to err little, makes an
+// honest target suspect; or if it is not judged at all.
+TEST(HonestUnits, WhatOneUnitCarriesIsJudgedByAnEighth) {
+  std::vector<double> honest(100, 1), mine(100, 1);
+  honest[7] = 1000;
+  mine[7] = 60000;
+  EXPECT_FALSE(Compare(Of(mine, {honest})).Suspect());
+  mine[7] = 70000;
+  EXPECT_TRUE(Compare(Of(mine, {honest})).Suspect());
+  EXPECT_DOUBLE_EQ(Compare(Of(mine, {honest})).Ratio(), 70);
+  honest[8] = honest[9] = 1000;
+  mine[7] = 10000;
+  EXPECT_TRUE(Compare(Of(mine, {honest})).Suspect());
 }
 
 // Fails if what one rounding costs makes a target suspect that a baseline happens to beat in each row.

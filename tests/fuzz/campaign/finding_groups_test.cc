@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
+
+#include "fuzz/recipe/recipe.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -112,6 +115,36 @@ TEST(FindingGroups, TheLeaderIsTheSameInEitherOrder) {
     const Sightings sightings = Of({loss, logprob});
     EXPECT_EQ(Join(sightings, loss_first ? logprob : loss), (Parts{{"bound:loss", "bound:logprob"}}));
   }
+}
+
+// Two causes that were shrunk, and what there was no time for, which either may have made wrong. Fails
+// if it makes one finding of the two, or belongs to another where they are stored in another order.
+TEST(FindingGroups, WhatWasNotShrunkJoinsNoTwoCauses) {
+  Sighting tail = Seen("non-finite:entropy", FindingKind::kNonFinite, "entropy");
+  tail.kept = Kept({"non-finite:entropy", "non-finite:grad_weight"});
+  tail.kept->cause.rules[0] = tail.kept->cause.any_rules[0] = "V=1%8";
+  Sighting deep = Seen("bound:lse", FindingKind::kBound, "lse");
+  deep.kept = Kept({"bound:lse", "bound:grad_weight"});
+  deep.kept->cause.rules[2] = deep.kept->cause.any_rules[2] = "H>=65";
+  Sighting late = Seen("bound:grad_weight", FindingKind::kBound, "grad_weight");
+  late.kept.emplace();
+  late.recipe = Format(Recipe{.v = 17, .h = 80});
+
+  std::vector<Sighting> order = {tail, deep, late};
+  const auto by_signature = [](const Sighting& a, const Sighting& b) {
+    return a.signature < b.signature;
+  };
+  std::ranges::sort(order, by_signature);
+  do {
+    Sightings sightings;
+    for (const Sighting& stored : order) {
+      sightings[{stored.target, stored.signature}] = stored;
+      Apply(Join(sightings, stored), "t", &sightings);
+    }
+    EXPECT_EQ(sightings.at({"t", tail.signature}).part_of, "");
+    EXPECT_EQ(sightings.at({"t", deep.signature}).part_of, "");
+    EXPECT_EQ(sightings.at({"t", late.signature}).part_of, tail.signature) << order[0].signature;
+  } while (std::ranges::next_permutation(order, by_signature).found);
 }
 
 }  // namespace

@@ -32,6 +32,18 @@ CampaignOptions Options() {
   options.stop_after = 3;
   options.case_timeout = 1500ms;
   options.started = "20250131T235959Z";
+  Inference inference;
+  inference.shortcuts = {{.what = "logits rounded to bf16",
+                          .declares = "logits=bf16",
+                          .cases = 42,
+                          .output = "lse",
+                          .error = 0x1p-6,
+                          .recipe = "v1 seed=2"}};
+  inference.contract = "tensor-core-fp32,logits=bf16";
+  inference.cases = 192;
+  inference.failing = 43;
+  inference.unexplained = 1;
+  options.inferred = {inference};
   return options;
 }
 
@@ -128,6 +140,8 @@ TEST_F(JournalTest, WhatIsWrittenComesBack) {
   EXPECT_EQ(state_.options.stop_after, 3);
   EXPECT_EQ(state_.options.case_timeout, 1500ms);
   EXPECT_EQ(state_.options.started, "20250131T235959Z");
+  ASSERT_EQ(state_.options.inferred.size(), 1U);
+  EXPECT_EQ(ToJson(state_.options.inferred[0]), ToJson(Options().inferred[0]));
   EXPECT_TRUE(state_.Done(0));
   EXPECT_FALSE(state_.Done(1));
   EXPECT_TRUE(state_.Done(2));

@@ -67,6 +67,37 @@ TEST_F(Known, AnEntryAcceptsWhatItNamesAndNothingElse) {
   EXPECT_EQ(Accepting(known, "plugin:a.so@fp32", "bound:lse", ""), std::nullopt);
 }
 
+// Fails if an entry that was written before failures were told apart no longer accepts each of them, or
+// accepts more than it did; or if one that names a failure accepts another.
+TEST_F(Known, PlainStatusAcceptsEveryFailure) {
+  const auto accepts = [](const std::string& entry, const std::string& signature) {
+    KnownFinding known;
+    known.signature = entry;
+    return Accepting({known}, "host", signature, "") == 0U;
+  };
+  for (const char* each : {"status", "status:failed", "status:invalid", "status:no-status",
+                           "status:threw", "status:ValueError@loss.3fa2c1"}) {
+    EXPECT_TRUE(accepts("status", each)) << each;
+    EXPECT_TRUE(accepts("status (once)", std::string(each) + " (once)")) << each;
+    EXPECT_FALSE(accepts("status", std::string(each) + " (once)")) << each;
+    EXPECT_FALSE(accepts("status (once)", each)) << each;
+  }
+  for (const char* other : {"status:memory", "status:first_invalid_row", "crash", "bound:lse"}) {
+    EXPECT_FALSE(accepts("status", other)) << other;
+  }
+  EXPECT_TRUE(accepts("status:KeyError@f", "status:KeyError@f"));
+  EXPECT_FALSE(accepts("status:KeyError@f", "status:KeyError@g"));
+  EXPECT_FALSE(accepts("status:KeyError@f", "status"));
+  EXPECT_TRUE(Read(With("signature", "\"status:ValueError@loss.3fa2c1\""))) << error_;
+  EXPECT_TRUE(accepts("unexplained-bound:lse", "unexplained-bound:lse"));
+  EXPECT_FALSE(accepts("bound:lse", "unexplained-bound:lse"));
+  EXPECT_TRUE(Read(With("signature", "\"suspect-unexplained-bound:lse\""))) << error_;
+  for (const char* wrong :
+       {"\"status:ValueError@a b\"", "\"status:Value/Error@a\"", "\"status:mermory\""}) {
+    EXPECT_FALSE(Read(With("signature", wrong))) << wrong;
+  }
+}
+
 // Fails if an entry without a reason, a link or a date is accepted, or one that names nothing or that
 // no finding can match, or if the refusal does not name file, key and value.
 TEST_F(Known, WhatIsMalformedIsRefusedByNameAndValue) {

@@ -68,5 +68,20 @@ TEST(Ranking, BySeverityThenByReach) {
   EXPECT_EQ(Describe(ranking[2]), "wrong, in 4 of 8 judged cases that could show it (50 %)");
 }
 
+// Fails if the rounding that a part of a finding was named by is lost, or if another finding gets it.
+TEST(Ranking, APartsShortcutIsTheFindings) {
+  std::vector<Sighting> findings(2), parts(1);
+  findings[0].target = findings[1].target = parts[0].target = "t";
+  findings[0].signature = "bound:lse";
+  findings[1].signature = "crash";
+  parts[0].signature = "bound:loss";
+  parts[0].part_of = "bound:lse";
+  parts[0].finding.shortcut = "logits rounded to bf16";
+  for (const RankedFinding& ranked : RankFindings(findings, parts, {})) {
+    EXPECT_EQ(ranked.shortcut,
+              ranked.sighting.signature == "bound:lse" ? parts[0].finding.shortcut : "");
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz

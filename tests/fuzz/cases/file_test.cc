@@ -188,10 +188,7 @@ TEST(CaseFile, Refusals) {
       {"unknown tensor \"bias\"",
        [](S s, Json&) { s.tensors["bias"] = HostTensor::Zeros(DType::kF32, {4}); }},
       // Problems that fuzz/problem/owned_problem.h calls inconsistent.
-      {"weight",
-       [](S s, Json&) {
-         s.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {4, 2});
-       }},
+      {"weight", [](S s, Json&) { s.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {4, 2}); }},
       {"hidden", [](S s, Json&) { s.tensors["hidden"] = HostTensor::Zeros(DType::kBf16, {2}); }},
       {"labels", [](S s, Json&) { s.tensors["labels"] = HostTensor::Zeros(DType::kF32, {2}); }},
       {"grad_logprob", [](S, Json& j) { j["problem"]["reduction"] = "none"; }},
@@ -367,6 +364,8 @@ TEST(CaseFile, KeepsUnusualLayouts) {
   c.problem.layout.reversed = true;
   c.problem.layout.temperature_stride = 4;
   c.problem.layout.output_stride = 5;
+  c.problem.layout.gradient_step = 2;
+  c.problem.layout.single_stride = 9;
   EXPECT_EQ(Parsed(SerializeCase(c)), c);
   c.problem.layout = {};
   c.problem.layout.hidden_broadcast = true;
@@ -376,7 +375,7 @@ TEST(CaseFile, KeepsUnusualLayouts) {
   const std::vector<std::byte> bytes = SerializeCase(c);
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (const char* key : {"label_stride", "\"offset\"", "reversed", "hidden_broadcast",
-                          "temperature_stride", "output_stride"}) {
+                          "temperature_stride", "output_stride", "gradient_step", "single_stride"}) {
     EXPECT_THAT(text, Not(HasSubstr(key)));
   }
 }

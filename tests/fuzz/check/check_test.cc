@@ -9,12 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "fuzz/base/json.h"
 #include "fuzz/check/judge.h"
 #include "fuzz/check/sample.h"
 #include "fuzz/cli/check.h"
+#include "tests/fuzz/baseline/drawn_problem.h"
 #include "tests/fuzz/check/check_program.h"
 #include "tests/fuzz/check/dump_file.h"
 
@@ -27,6 +30,7 @@ using testing::Floats;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Same;
+using ::testing::StartsWith;
 using testing::WriteDump;
 
 class Check : public testing::CheckProgram {};
@@ -95,10 +99,9 @@ TEST_F(Check, WhatTheArbiterIsNotAskedIsSaid) {
   EXPECT_THAT(out_, HasSubstr("at 1280 bits: logprob, entropy (about 1 s; --arbiter 1s"));
 }
 
-// A relative error of 20 u at ln 37 breaks no bound of a black box, and is 14 times what an honest kernel
-// errs.
-// Fails if that is clean, or wrong, if report or JSON say less, or if rows that are not compared are not
-// named.
+// A relative error of 20 u at ln 37 breaks no bound of a black box, and is 14 times what an honest
+// kernel errs. Fails if that is clean, or wrong, if report or JSON say less, or if rows that are not
+// compared are not named.
 TEST_F(Check, WhatNoHonestKernelErrsIsSuspect) {
   SafeTensors dump = FlatDump(12, 37, 8);
   const float log_v = dump.tensors["entropy"].GetFloat(0);
@@ -117,8 +120,8 @@ TEST_F(Check, WhatNoHonestKernelErrsIsSuspect) {
   EXPECT_EQ(*honest.Find("outputs")->as_array()->at(0).Find("verdict")->as_string(), "clean");
 }
 
-// The target's contract decides: a relative error of 10 u at ln 37 is within a black box's bound, and beyond
-// host's. Fails if --target or --contract is ignored.
+// The target's contract decides: a relative error of 10 u at ln 37 is within a black box's bound, and
+// beyond host's. Fails if --target or --contract is ignored.
 TEST_F(Check, ContractDecides) {
   SafeTensors dump = FlatDump(4, 37, 8);
   const float log_v = dump.tensors["entropy"].GetFloat(0);
@@ -163,13 +166,55 @@ TEST_F(Check, WhatDependsOnEveryRowIsJudgedOnEveryRow) {
   dump.tensors["grad_weight"] = HostTensor::Zeros(kernel::DType::kBf16, {4, 2});  // hidden is 0
   WriteDump(work_ / "d.safetensors", dump);
   EXPECT_EQ(Run("d.safetensors"), 0) << err_;
-  EXPECT_THAT(out_, HasSubstr("not looked at: grad_weight: depends on every row"));
+  EXPECT_THAT(out_, HasSubstr("not looked at: grad_weight: its bound depends on every row"));
   EXPECT_EQ(Run("d.safetensors --rows all"), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("not looked at")));
   dump.tensors["grad_weight"].SetFloat(5, 1);
   WriteDump(work_ / "d.safetensors", dump);
   EXPECT_EQ(Run("d.safetensors --rows 100"), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("wrong: grad_weight[2, 1] = 1 where"));
+}
+
+// Fails if grad_weight of all rows is not compared where a sample of them is judged, if what rows that
+// are not judged leave out is clean, or if an output that cannot be compared passes for one that was.
+TEST_F(Check, GradWeightIsComparedOverAllRows) {
+  testing::Drawn drawn({.n = 300}, 5);
+  drawn.RunColumns("host", "");
+  WriteDump(work_ / "d.safetensors", drawn.Dump());
+  EXPECT_EQ(Run("d.safetensors --rows 16"), 0) << out_ << err_;
+  EXPECT_THAT(out_, HasSubstr("over all 300 rows, from the dump's own lse"));
+  EXPECT_EQ(Run("d.safetensors --rows 16 --json"), 0) << err_;
+  EXPECT_EQ(
+      *LastLine().Find("dumps")->as_array()->front().Find("grad_weight_over_all_rows")->Find("rows"),
+      Json(300));
+  std::vector<int64_t> rows(20);
+  std::iota(rows.begin(), rows.end(), 100);
+  drawn.RunColumns("host", "", true, rows);
+  SafeTensors dump = drawn.Dump();
+  dump.tensors.erase("grad_hidden");  // which lacks these rows too
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --rows 16"), 6) << out_ << err_;
+  EXPECT_THAT(out_, StartsWith("SUSPECT: grad_weight"));
+  EXPECT_THAT(out_, HasSubstr("errs over all rows"));
+  for (const char* name : {"lse", "logprob"}) dump.tensors.erase(name);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --rows 16"), 0) << out_ << err_;
+  EXPECT_THAT(out_, HasSubstr("grad_weight over all rows: the rows that are not judged have neither"));
+}
+
+// Fails if the worst rows of an output that honest kernels' errors alone show are not named as the dump
+// counts them, or if a run of it leaves no case that shows the same.
+TEST_F(Check, WorstRowsBesideHonestKernelsAreNamedAndStored) {
+  const testing::Drawn drawn({.n = 12, .v = 2500, .h = 256}, 6);
+  SafeTensors dump = drawn.Dump();
+  for (const char* name : {"logprob", "entropy", "lse", "grad_hidden", "grad_weight"}) {
+    dump.tensors.erase(name);
+  }
+  WriteDump(work_ / "d.safetensors", dump);
+  const std::string run = "d.safetensors --target mutant:logits-fp16 --contract black-box --out kept";
+  EXPECT_EQ(Run(run), 6) << out_;
+  EXPECT_THAT(out_, HasSubstr("worst of lse: row "));
+  EXPECT_FALSE(std::filesystem::is_empty(work_ / "kept")) << out_ << err_;
 }
 
 // The loss is a mean over all rows; logprob is judged beside it. Fails if only one of them is judged.

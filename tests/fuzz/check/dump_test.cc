@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,33 @@ TEST_F(DumpTest, HoldsWhatTheFileHolds) {
   EXPECT_TRUE(dump->output(Output::kGradHidden));
   EXPECT_FALSE(dump->output(Output::kGradWeight));
   EXPECT_EQ(dump->unknown, std::vector<std::string>{"notes"});
+}
+
+// Fails if a padded weight, or its gradient, is copied, if padding is not where the vocabulary ends, or
+// if a gradient without padding is cut as well.
+TEST_F(DumpTest, PaddingIsCutInPlace) {
+  SafeTensors content = FlatDump(3, 8, 2);
+  content.tensors["grad_logprob"] = Same(3, 1);
+  content.tensors["grad_weight"] = HostTensor::Zeros(DType::kF32, {8, 2});
+  content.tensors["grad_weight"].SetFloat(6 * 2 + 1, 0.5F);
+  content.metadata["vocabulary_size"] = "5";
+  const auto dump = Open(content);
+  ASSERT_TRUE(dump) << error_;
+  EXPECT_EQ(dump->problem.vocab(), 5);
+  EXPECT_EQ(dump->weight_rows, 8);
+  const std::span<const std::byte> file = dump->file->bytes();
+  const auto inside = [&](const kernel::ConstTensor& t) {
+    const auto* const data = static_cast<const std::byte*>(t.data);
+    return data >= file.data() && data < file.data() + file.size();
+  };
+  EXPECT_TRUE(inside(dump->problem.weight) && inside(*dump->output(Output::kGradWeight)));
+  ASSERT_TRUE(dump->grad_padding);
+  EXPECT_EQ(dump->grad_padding->shape[0], 3);
+  EXPECT_EQ(oracle::ReadElement(*dump->grad_padding, 1, 1), 0.5);
+  content.tensors["grad_weight"] = HostTensor::Zeros(DType::kF32, {5, 2});
+  const auto cut = Open(content);
+  ASSERT_TRUE(cut) << error_;
+  EXPECT_FALSE(cut->grad_padding);
 }
 
 // Fails if the reduction is not read, or its scalar gradient refused.
@@ -143,35 +171,22 @@ TEST_F(DumpTest, RefusesWhatDisagrees) {
        },
        {"\"weight\" is missing",
         "the file holds entropy [3], hidden [3, 2], labels [3], lm_head [5, 2]"}},
-      {[](auto& d) {
-         d.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {2, 5});
-       },
+      {[](auto& d) { d.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {2, 5}); },
        {"weight: shape [2, 5], wanted is [V, 2]", "weight.T.contiguous()"}},
-      {[](auto& d) {
-         d.tensors["labels"] = HostTensor::Zeros(DType::kI64, {1, 3});
-       },
+      {[](auto& d) { d.tensors["labels"] = HostTensor::Zeros(DType::kI64, {1, 3}); },
        {"labels: shape [1, 3]; flatten batch and sequence: [3]"}},
-      {[](auto& d) {
-         d.tensors["logprob"] = HostTensor::Zeros(DType::kF32, {3, 1});
-       },
+      {[](auto& d) { d.tensors["logprob"] = HostTensor::Zeros(DType::kF32, {3, 1}); },
        {"logprob: shape [3, 1]", "flatten batch and sequence: [3]"}},
       {[](auto& d) { d.tensors["loss"] = Same(3, 1); },
        {"loss: shape [3] is one value a row", "store -loss as logprob"}},
       {[](auto& d) { d.tensors["labels"] = Same(3, 0); }, {"labels", "fp32"}},
       {[](auto& d) { d.tensors["labels"] = HostTensor::Zeros(DType::kI64, {4}); }, {"labels", "4"}},
-      {[](auto& d) {
-         d.tensors["hidden"] = HostTensor::Zeros(DType::kI32, {3, 2});
-       },
+      {[](auto& d) { d.tensors["hidden"] = HostTensor::Zeros(DType::kI32, {3, 2}); },
        {"hidden", "int32"}},
       {[](auto& d) { d.tensors["hidden"] = HostTensor::Zeros(DType::kBf16, {6}); }, {"hidden", "rank"}},
-      {[](auto& d) {
-         d.tensors["weight"] = HostTensor::Zeros(DType::kF16, {5, 2});
-       },
+      {[](auto& d) { d.tensors["weight"] = HostTensor::Zeros(DType::kF16, {5, 2}); },
        {"weight", "fp16", "bf16"}},
-      {[](auto& d) {
-         d.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {5, 3});
-       },
-       {"weight", "3"}},
+      {[](auto& d) { d.tensors["weight"] = HostTensor::Zeros(DType::kBf16, {5, 3}); }, {"weight", "3"}},
       {[](auto& d) { d.tensors["temperature"] = Same(2, 1); }, {"temperature", "2"}},
       {[](auto& d) { d.tensors["temperature"] = Floats({}, {-1}); }, {"temperature", "-1"}},
       {[](auto& d) { d.tensors["temperature"] = Floats({}, {NAN}); }, {"temperature", "nan"}},
@@ -181,9 +196,7 @@ TEST_F(DumpTest, RefusesWhatDisagrees) {
       {[](auto& d) { d.tensors["entropy"] = HostTensor::Zeros(DType::kI64, {3}); },
        {"entropy", "int64"}},
       {[](auto& d) { d.tensors["loss"] = Floats({}, {1}); }, {"loss", "reduction"}},
-      {[](auto& d) {
-         d.tensors["grad_weight"] = HostTensor::Zeros(DType::kBf16, {5, 2});
-       },
+      {[](auto& d) { d.tensors["grad_weight"] = HostTensor::Zeros(DType::kBf16, {5, 2}); },
        {"grad_weight", "grad_logprob"}},
       {[](auto& d) {
          d.tensors["grad_entropy"] = Same(3, 1);

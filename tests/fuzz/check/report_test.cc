@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -101,6 +102,39 @@ TEST_F(CheckReport, ASumIsNoMean) {
   WriteDump(work_ / "d.safetensors", dump);
   EXPECT_EQ(Run("d.safetensors"), 1);
   EXPECT_THAT(out_, StartsWith("WRONG: loss; none of the mistakes"));
+}
+
+// One row of four logits 0, 0.3, 0.6, 0.9 beside products of 2^20 that cancel: bounds of half a nat. An
+// entropy of 1.42 is within them, and above ln 4. Fails if outputs are not compared with each other, if
+// what that proves is not the first line and the status, or if the JSON does not have it.
+TEST_F(CheckReport, OutputsThatContradictEachOther) {
+  SafeTensors dump = FlatDump(2, 4, 3);
+  dump.tensors["hidden"] = Floats({2, 3}, {1024, 1024, 1, 1024, 1024, 1});
+  dump.tensors["weight"] =
+      Floats({4, 3}, {1024, -1024, 0, 1024, -1024, 0.3F, 1024, -1024, 0.6F, 1024, -1024, 0.9F});
+  double s = 0, mean = 0;
+  for (const float z : {0.0F, 0.3F, 0.6F, 0.9F}) {
+    s += std::exp(z);
+    mean += z * std::exp(z);
+  }
+  const double lse = std::log(s);
+  dump.tensors["lse"] = Same(2, static_cast<float>(lse));
+  dump.tensors["logprob"] = Floats({2}, {static_cast<float>(-lse), static_cast<float>(0.3F - lse)});
+  dump.tensors["entropy"] = Same(2, static_cast<float>(lse - mean / s));
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target host --json"), 0) << out_;
+  const auto verdict = [&] {
+    const Json line = LastLine();
+    return line.Find("dumps")->as_array()->at(0).Find("consistency")->Dump();
+  };
+  EXPECT_THAT(verdict(), AllOf(HasSubstr("entropy-range"), HasSubstr("holds")));
+  dump.tensors["entropy"].SetFloat(1, 1.42F);
+  WriteDump(work_ / "d.safetensors", dump);
+  EXPECT_EQ(Run("d.safetensors --target host --json"), 1) << out_;
+  EXPECT_THAT(verdict(), HasSubstr("wrong"));
+  EXPECT_EQ(Run("d.safetensors --target host"), 1);
+  EXPECT_THAT(out_, AllOf(StartsWith("WRONG: logprob[1] = "), HasSubstr("are of no one distribution"),
+                          HasSubstr("verdict=findings cases=1 judged=1 findings=1 status=1")));
 }
 
 }  // namespace

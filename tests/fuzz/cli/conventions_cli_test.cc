@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 #include "fuzz/base/json.h"
@@ -73,6 +74,10 @@ TEST_F(ForeignTarget, IsHeldToANamedContract) {
   EXPECT_EQ(Run("fuzz --target host --contract hoper --budget 1cases").status, 2);
   EXPECT_THAT(Err(), HasSubstr("'hoper' is unknown; there are black-box, "));
   EXPECT_EQ(Run("fuzz --target host --contract a@b/c.json --budget 1cases").status, 2);
+  std::ofstream(work_ / "k=1.json") << R"({"name": "m", "contract": {"accumulate": "fp32"}})";
+  EXPECT_EQ(Run("fuzz --target host --contract k=1.json --budget 1cases --seed 1 --out signed").status,
+            0)
+      << Err();
   EXPECT_EQ(Run("fuzz --target host@fp32 --contract hopper --budget 1cases").status, 2);
   EXPECT_THAT(Err(), HasSubstr("target host@fp32 has one already"));
   const Outcome allowed =

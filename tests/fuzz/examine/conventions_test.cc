@@ -142,7 +142,7 @@ TEST_F(Conventions, AnInvalidRow) {
   const OwnedProblem p = FirstLabel(Problem(), 7);
   EXPECT_THAT(Listed("REFUSES", p), ElementsAre("a row with an invalid label or temperature: refused; "
                                                 "the definition has NaN"));
-  EXPECT_EQ(Found("REFUSES_WRONGLY", p), "status");
+  EXPECT_EQ(Found("REFUSES_WRONGLY", p), "status:failed");
   EXPECT_EQ(Found("INVALID_ZERO", p), "non-finite:logprob");
 }
 

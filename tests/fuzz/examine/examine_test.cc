@@ -138,8 +138,8 @@ TEST_F(Examined, OtherBitsOfOneRowOfManyAreSeen) {
   }
   EXPECT_GE(seen, 2);  // none or one of 12: once in 300 by chance, and the seeds are fixed
 }
-TEST_F(Examined, ATargetThatFails) { EXPECT_EQ(Signature("FAILS"), "status"); }
-TEST_F(Examined, AValidProblemRefused) { EXPECT_EQ(Signature("REFUSES"), "status"); }
+TEST_F(Examined, ATargetThatFails) { EXPECT_EQ(Signature("FAILS"), "status:failed"); }
+TEST_F(Examined, AValidProblemRefused) { EXPECT_EQ(Signature("REFUSES"), "status:invalid"); }
 TEST_F(Examined, APositiveLogprob) { EXPECT_EQ(Signature("POSITIVE_LOGPROB"), "sign:logprob"); }
 TEST_F(Examined, ANaN) { EXPECT_EQ(Signature("NAN_ENTROPY"), "non-finite:entropy"); }
 TEST_F(Examined, MinusZeroWherePlusZeroIsPromised) {

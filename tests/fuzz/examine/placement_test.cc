@@ -117,6 +117,34 @@ TEST(Placement, InputsAreFoundThroughTheirStrides) {
   }
 }
 
+// Fails if gradients are dense where they are not to be, if their rows lie last to first, or if a write
+// between two elements is not seen; or if a dimension of one element has the stride of the others.
+TEST(Placement, SparseGradientsAndSingleDimensions) {
+  for (const bool hidden_major : {false, true}) {
+    Layout layout;
+    layout.reversed = true;
+    layout.weight_hidden_major = hidden_major;
+    layout.hidden_padding = 3;
+    layout.gradient_step = 2;
+    layout.single_stride = 7;
+    const OwnedProblem p = Numbered(3, 4, 1, layout);
+    Placement placement(p);
+    EXPECT_EQ(placement.problem().hidden.stride[1], 7);
+    EXPECT_EQ(placement.problem().weight.stride[1], 7);
+    ExpectSame(placement.problem().hidden, p.hidden);
+    ExpectSame(placement.problem().weight, p.weight);
+    const kernel::Tensor& gradient = *placement.results().grad_weight;
+    EXPECT_EQ(std::pair(gradient.stride[0], gradient.stride[1]), std::pair(int64_t{2}, int64_t{hidden_major ? 8 : 2}));
+    const size_t width = kernel::SizeOf(gradient.dtype);
+    auto* const data = static_cast<std::byte*>(gradient.data);
+    placement.Poison(0);
+    for (size_t i = 0; i < 4; ++i) std::memset(data + 2 * i * width, 1, width);
+    EXPECT_THAT(placement.Inspect(), ::testing::IsEmpty());
+    std::memset(data + width, 1, width);
+    EXPECT_THAT(placement.Inspect(), ::testing::SizeIs(1));
+  }
+}
+
 // Fails if a temperature's or an output's stride is not the layout's, if rows that lie last to first
 // turn them around too, or if a write between two elements is not seen.
 TEST(Placement, VectorsHaveTheirOwnStrides) {

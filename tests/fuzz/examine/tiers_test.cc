@@ -14,6 +14,7 @@
 #include "fuzz/examine/placement.h"
 #include "fuzz/examine/relation.h"
 #include "fuzz/target/catalogue.h"
+#include "fuzz/target/contracts.h"
 #include "tests/fuzz/support/workplace.h"
 
 namespace plumbline::fuzz {
@@ -170,7 +171,7 @@ TEST(Tiers, NamedContractsAreTried) {
     fits = Examine(Offset(), *host, {.seed = seed}).fits;
     EXPECT_THAT(Examine(Offset(), *own, {.seed = seed}).fits, IsEmpty());
   }
-  ASSERT_EQ(fits.size(), 6U);
+  ASSERT_EQ(fits.size(), NamedContracts().size());
   for (const ContractFit& fit : fits) EXPECT_LE(fit.tightness, 1) << fit.contract;
 
   const OwnedProblem problem = Offset();

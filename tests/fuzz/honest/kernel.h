@@ -83,7 +83,22 @@ struct Kernel {
   Narrow accumulator = Narrow::kFp32;
   int vocab_chunk = 0, row_chunk = 0;  // of an accumulator that is not fp32
 
+  // Steps that are rounded to a dtype of 16 bits. scaled_logits needs kDivided, log_probs the same
+  // without `ratio`. probabilities: in backward, in the entropy with the terms, and in `autograd` with
+  // every operation that forms G. partials: with a split.
+  Narrow logits = Narrow::kFp32, scaled_logits = Narrow::kFp32, softmax_sum = Narrow::kFp32,
+         log_probs = Narrow::kFp32, probabilities = Narrow::kFp32, partials = Narrow::kFp32,
+         outputs = Narrow::kFp32, upstream = Narrow::kFp32;
+  float filter = 0;  // d_logits with |[v = y] - p| below it are 0
+
   bool other_conventions = false;  // the other side of each convention of DESCRIPTION.md
+
+  bool RoundsSteps() const {
+    const auto narrow = [](Narrow step) { return step != Narrow::kFp32; };
+    return narrow(logits) || narrow(scaled_logits) || narrow(softmax_sum) || narrow(log_probs) ||
+           narrow(probabilities) || narrow(partials) || narrow(outputs) || narrow(upstream) ||
+           filter > 0;
+  }
 };
 
 std::span<const Kernel> Kernels();

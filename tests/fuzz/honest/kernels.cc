@@ -5,8 +5,10 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "tests/fuzz/honest/kernel.h"
+#include "tests/fuzz/honest/kernels_narrow.h"
 
 namespace honest {
 namespace {
@@ -315,10 +317,19 @@ constexpr std::array kKernels = {
 
 }  // namespace
 
-std::span<const Kernel> Kernels() { return kKernels; }
+std::span<const Kernel> Kernels() {
+  // Destroyed when a plug-in is unloaded: LeakSanitizer reports what nothing points to then.
+  static const std::vector<Kernel> all = [] {
+    std::vector<Kernel> kernels(kKernels.begin(), kKernels.end());
+    const std::span<const Kernel> narrow = NarrowKernels();
+    kernels.insert(kernels.end(), narrow.begin(), narrow.end());
+    return kernels;
+  }();
+  return all;
+}
 
 const Kernel* Find(const char* name) {
-  for (const Kernel& k : kKernels) {
+  for (const Kernel& k : Kernels()) {
     if (std::string_view(k.name) == name) return &k;
   }
   return nullptr;

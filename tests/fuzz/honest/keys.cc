@@ -180,6 +180,29 @@ std::vector<Key> KeysOfProducts() {
   };
 }
 
+// A sum of 1 and what each of four partial sums loses, just below half an ulp of bf16 at 1.
+std::vector<Rows> FourPartials() {
+  constexpr float kLost = 0x1p-8f * 255 / 256;
+  return {OneSum(DType::kF32, {1 + kLost, kLost, kLost, kLost})};
+}
+
+// Steps in 16 bits. A logit, and an upstream gradient, moves what is exact (keys_test.cc).
+std::vector<Key> KeysOfSteps() {
+  return {
+      {"partials", "bf16-partials", [](Contract* c) { c->partials = {}; }, FourPartials},
+      {"softmax_sum", "bf16-sum", [](Contract* c) { c->softmax_sum = {}; },
+       [] { return Gaps(5.546f, 5.6f, 20); }},
+      {"log_probs", "bf16-log-probs", [](Contract* c) { c->log_probs = {}; },
+       [] { return Gaps(4.01f, 4.02f, 40); }},
+      {"probabilities", "bf16-probabilities", [](Contract* c) { c->probabilities = {}; },
+       [] { return Gaps(0, 1, 400); }},
+      {"filter", "filtered", [](Contract* c) { c->filter = 0; },
+       [] { return std::vector{Logits({0, -8.5f})}; }},
+      {"outputs", "bf16-outputs", [](Contract* c) { c->outputs = {}; },
+       [] { return Gaps(4.01f, 4.02f, 40); }},
+  };
+}
+
 std::vector<Key> KeysOfSoftmax() {
   return {
       {"scale", "two-pass", [](Contract* c) { c->scale = oracle::Scale::kAfter; },
@@ -258,10 +281,29 @@ std::vector<Key> KeysOfGradients() {
 
 }  // namespace
 
+const std::vector<Key>& MovingKeys() {
+  static const auto* keys = new std::vector<Key>{
+      {"logits", "bf16-logits", [](Contract* c) { c->logits = {}; },
+       [] { return Gaps(4.01f, 4.02f, 20); }},
+      {"scaled_logits", "fp16-scaled-logits", [](Contract* c) { c->scaled_logits = {}; },
+       [] { return Gaps(4.01f, 4.02f, 20, 0.7f); }},
+      {"upstream_logprob", "bf16-logits", [](Contract* c) { c->upstream_logprob = {}; },
+       [] { return std::vector{With(Logits({0, 0}), [](Rows* r) { r->g = 1 + 0x1p-9f; })}; }},
+      {"upstream_entropy", "bf16-logits", [](Contract* c) { c->upstream_entropy = {}; },
+       [] {
+         return std::vector{With(Logits({0, -1}), [](Rows* r) {
+           r->g = 0;
+           r->k = 1 + 0x1p-9f;
+         })};
+       }},
+  };
+  return *keys;
+}
+
 const std::vector<Key>& Keys() {
   static const auto* keys = [] {
     auto* all = new std::vector<Key>(KeysOfProducts());
-    for (const auto& more : {KeysOfSoftmax(), KeysOfGradients()}) {
+    for (const auto& more : {KeysOfSteps(), KeysOfSoftmax(), KeysOfGradients()}) {
       all->insert(all->end(), more.begin(), more.end());
     }
     return all;

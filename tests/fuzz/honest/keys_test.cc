@@ -73,10 +73,22 @@ TEST(ContractKeys, AreReached) {
                                << ", which is not measured";
 }
 
+// Fails if what is exact stays where it is under a key that rounds it, or moves elsewhere than the
+// kernel that declares it does.
+TEST(ContractKeys, MoveWhatIsExact) {
+  for (const Key& key : MovingKeys()) {
+    const Reach reach = Measure(key);
+    EXPECT_EQ(reach.exceeded, 0) << key.name;
+    EXPECT_GT(reach.without, 0) << key.name << ": right without the key";
+  }
+}
+
 // Fails if a key joins the contract and nothing shows that its term is needed.
 TEST(ContractKeys, AreAllOfTheDescription) {
   std::set<std::string> measured = {"conventions", "signs"};  // widen no bound
-  for (const Key& key : Keys()) measured.insert(key.name);
+  for (const auto* keys : {&Keys(), &MovingKeys()}) {
+    for (const Key& key : *keys) measured.insert(key.name);
+  }
   std::set<std::string> described;
   std::ifstream page(PLUMBLINE_SOURCE_DIR "/fuzz/target/DESCRIPTION.md");
   for (std::string line; std::getline(page, line);) {

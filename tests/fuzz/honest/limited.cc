@@ -5,17 +5,23 @@
 //
 //   LIMITED_CAPABILITIES  JSON, its capabilities [{}]
 //   LIMITED_COMPILE_MS    the first call of each shape in a process takes so long; others take 5 ms
+//   LIMITED_COMPILE_FOR   "shapes" [default], or "classes": compiles as Triton does, for the dtypes,
+//   the
+//                         power of two from V on, up to 512, and whether an extent, a stride or an
+//                         address is 1, a multiple of 16, or neither; forward and backward each
 //   LIMITED_DEFECT        "M,R": logprob is off by one where V mod M is R
 //   LIMITED_LOG           a file that is appended to at each call: "first" if its shape is new and it
 //                         compiles, else "call"; the milliseconds; N, V and H
 
-#include <array>
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fuzz/target_abi.h"
 
@@ -73,20 +79,48 @@ const char* Refusal(const plumbline_problem& p, const plumbline_results& r) {
   return nullptr;
 }
 
-// Takes the time of a compiler at the first call of a shape.
-void Compile(const plumbline_problem& p) {
+// What Triton compiles for: an integer argument is 1, a multiple of 16, or neither.
+int64_t ClassOf(int64_t value) { return value == 1 ? 1 : value % 16 == 0 ? 16 : 0; }
+
+void AppendClass(const DLTensor* t, std::vector<int64_t>* key) {
+  if (t == nullptr) return key->push_back(-1);
+  key->push_back(t->dtype.code * 256 + t->dtype.bits);
+  key->push_back((reinterpret_cast<uintptr_t>(t->data) + t->byte_offset) % 16 == 0);
+  for (int d = 0; d < t->ndim; ++d) {
+    key->push_back(t->strides != nullptr ? ClassOf(t->strides[d]) : 1);
+  }
+}
+
+// The number of kernels that were not compiled before.
+int64_t FirstCalls(const plumbline_problem& p, const plumbline_results& r) {
+  static std::set<std::vector<int64_t>> compiled;
+  static const bool classes = Variable("LIMITED_COMPILE_FOR", "shapes") == "classes";
+  const int64_t n = p.hidden->shape[0], v = p.weight->shape[0], h = p.hidden->shape[1];
+  if (!classes) return compiled.insert({n, v, h}).second;
+  const int64_t columns = std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(v)), 16, 512);
+  std::vector<int64_t> forward = {columns, ClassOf(n), ClassOf(v)};
+  AppendClass(p.labels, &forward);
+  forward.push_back(p.ignore_index == static_cast<int32_t>(p.ignore_index));
+  std::vector<int64_t> backward = forward;
+  AppendClass(p.grad_logprob, &backward);
+  AppendClass(p.grad_entropy, &backward);
+  AppendClass(r.grad_hidden, &backward);
+  const int64_t first = compiled.insert(forward).second;
+  return first + (r.grad_hidden != nullptr && compiled.insert(backward).second);
+}
+
+// Takes the time of a compiler at a first call.
+void Compile(const plumbline_problem& p, const plumbline_results& r) {
   static const int64_t first_ms = std::atoll(Variable("LIMITED_COMPILE_MS", "0").c_str());
-  static std::set<std::array<int64_t, 3>> compiled;
-  const std::array<int64_t, 3> shape = {p.hidden->shape[0], p.weight->shape[0], p.hidden->shape[1]};
-  const bool first = first_ms > 0 && compiled.insert(shape).second;
-  const int64_t ms = first ? first_ms : first_ms > 0 ? 5 : 0;
+  const int64_t first = first_ms > 0 ? FirstCalls(p, r) : 0;
+  const int64_t ms = first > 0 ? first * first_ms : first_ms > 0 ? 5 : 0;
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   static const std::string log = Variable("LIMITED_LOG", "");
   std::FILE* const file = log.empty() ? nullptr : std::fopen(log.c_str(), "a");
   if (file == nullptr) return;
-  std::fprintf(file, "%s %lld %lld %lld %lld\n", first ? "first" : "call", static_cast<long long>(ms),
-               static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
-               static_cast<long long>(shape[2]));
+  std::fprintf(file, "%s %lld %lld %lld %lld\n", first > 0 ? "first" : "call",
+               static_cast<long long>(ms), static_cast<long long>(p.hidden->shape[0]),
+               static_cast<long long>(p.weight->shape[0]), static_cast<long long>(p.hidden->shape[1]));
   std::fclose(file);
 }
 
@@ -113,7 +147,7 @@ int Run(const plumbline_problem* problem, plumbline_results* results, void*, cha
     std::snprintf(error, capacity, "%s", why);
     return PLUMBLINE_FAILED;
   }
-  Compile(*problem);
+  Compile(*problem, *results);
   const int status = honest_run("silent-flash", problem, results, error, capacity);
   if (status == PLUMBLINE_OK) Spoil(*problem, *results);
   return status;

@@ -131,8 +131,8 @@ Operator::Kind Operator::KindOf(int64_t i) const {
 
 void Operator::Logits(Order order) {
   for (int64_t v = 0; v < v_; ++v) {
-    logits_[static_cast<size_t>(v)] =
-        products_.Logit(order, hidden_.data(), weight_.data() + v * h_, h_);
+    const float z = products_.Logit(order, hidden_.data(), weight_.data() + v * h_, h_);
+    logits_[static_cast<size_t>(v)] = ToNarrow(z, k_.logits);
   }
 }
 
@@ -147,6 +147,7 @@ void Operator::ForwardRow(int64_t i, Kind kind, float t, RowOutputs* out,
   float of_label = logits_[static_cast<size_t>(label)];
   if (k_.label_separate) {
     of_label = products_.Logit(k_.label_order, hidden_.data(), weight_.data() + label * h_, h_);
+    of_label = ToNarrow(of_label, k_.logits);
   }
   softmax->emplace(k_, t);
   *out = (*softmax)->Forward(logits_, of_label);
@@ -172,7 +173,7 @@ void Operator::GradHidden(int64_t i, const std::vector<float>& dz) {
         }
       }
     }
-    Store(r_.grad_hidden, i, d, sum);
+    Store(r_.grad_hidden, i, d, ToNarrow(sum, k_.outputs));
   }
 }
 
@@ -197,9 +198,9 @@ void Operator::AddRows() {
 }
 
 void Operator::BackwardRow(int64_t i, Kind kind, const std::optional<Softmax>& softmax) {
-  const float upstream = !p_.grad_logprob ? 0 : Load(p_.grad_logprob, i);
+  const float upstream = !p_.grad_logprob ? 0 : ToNarrow(Load(p_.grad_logprob, i), k_.upstream);
   const float g = p_.reduction == PLUMBLINE_NONE ? upstream : loss_grad_;
-  const float k = p_.grad_entropy ? Load(p_.grad_entropy, i) : 0;
+  const float k = p_.grad_entropy ? ToNarrow(Load(p_.grad_entropy, i), k_.upstream) : 0;
   const bool none = kind == Kind::kIgnored || (kind != Kind::kInvalid && g == 0 && k == 0);
   if (none || kind != Kind::kOrdinary) {
     const float fill = none ? (k_.other_conventions ? -0.0f : 0.0f) : kNaN;
@@ -238,9 +239,9 @@ void Operator::Row(int64_t i) {
   }
   ForwardRow(i, kind, t, &out, &softmax);
   if (kind == Kind::kIgnored && k_.other_conventions) out = {kNaN, -1, kNaN};
-  if (r_.logprob) Store(r_.logprob, i, 0, out.logprob);
-  if (r_.entropy) Store(r_.entropy, i, 0, out.entropy);
-  if (r_.lse) Store(r_.lse, i, 0, out.lse);
+  if (r_.logprob) Store(r_.logprob, i, 0, ToNarrow(out.logprob, k_.outputs));
+  if (r_.entropy) Store(r_.entropy, i, 0, ToNarrow(out.entropy, k_.outputs));
+  if (r_.lse) Store(r_.lse, i, 0, ToNarrow(out.lse, k_.outputs));
   if (kind != Kind::kIgnored) loss_ = fp_.Sub(loss_, out.logprob);
   if (r_.grad_hidden || r_.grad_weight) BackwardRow(i, kind, softmax);
 }
@@ -251,11 +252,12 @@ void Operator::Finish() {
     const auto n = static_cast<float>(counted_);
     const bool of_none = counted_ == 0 && !k_.other_conventions;
     const bool mean = p_.reduction == PLUMBLINE_MEAN;
-    Store(r_.loss, 0, 0, of_none ? 0 : mean ? (counted_ == 0 ? kNaN : fp_.DivBy(loss_, n)) : loss_);
+    const float loss = of_none ? 0 : mean ? (counted_ == 0 ? kNaN : fp_.DivBy(loss_, n)) : loss_;
+    Store(r_.loss, 0, 0, ToNarrow(loss, k_.outputs));
   }
   for (int64_t v = 0; r_.grad_weight && v < v_; ++v) {
     for (int64_t d = 0; d < h_; ++d) {
-      const float x = grad_weight_[static_cast<size_t>(v * h_ + d)];
+      const float x = ToNarrow(grad_weight_[static_cast<size_t>(v * h_ + d)], k_.outputs);
       Store(r_.grad_weight, v, d, invalid_ ? kNaN : x);
     }
   }
@@ -285,7 +287,7 @@ int Operator::Run(char* error, size_t capacity) {
     return PLUMBLINE_UNSUPPORTED;
   }
   if (p_.grad_logprob && p_.reduction != PLUMBLINE_NONE) {
-    loss_grad_ = -Load(p_.grad_logprob, 0);
+    loss_grad_ = -ToNarrow(Load(p_.grad_logprob, 0), k_.upstream);
     if (p_.reduction == PLUMBLINE_MEAN && counted_ > 0) {
       loss_grad_ = fp_.DivBy(loss_grad_, static_cast<float>(counted_));
     }

@@ -143,9 +143,11 @@ float Products::Logit(Order order, const float* hidden, const float* weight, int
   float all = 0;
   for (int64_t first = 0; first < n; first += each) {
     const int64_t count = std::min(each, n - first);
-    const float part = Sum(order, {hidden + first, 1}, {weight + first, 1}, count, 0);
+    const float sum = Sum(order, {hidden + first, 1}, {weight + first, 1}, count, 0);
+    const float part = ToNarrow(sum, k_.partials);
     // A tensor core adds parts as it adds products: it truncates.
     all = first == 0 ? part : order == Order::kBlocks ? TruncatedAdd(all, part) : fp_.Add(all, part);
+    all = ToNarrow(all, k_.partials);
   }
   return all;
 }

@@ -35,6 +35,7 @@ void Take(Output output, double got, const Element& with, const Element& without
   const double error = std::fabs(got - with.value) - with.radius;
   if (!(error <= with.bound)) ++reach->exceeded;
   if (!(std::fabs(got - without.value) - without.radius > without.bound)) return;
+  ++reach->without;
   const double share = std::min(1.0, error / (with.bound - without.bound));
   if (share <= reach->share) return;
   reach->share = share;

@@ -33,6 +33,8 @@ struct Key {
   std::function<std::vector<Rows>()> problems;
 };
 const std::vector<Key>& Keys();
+// Keys that move what is exact and do not widen a bound.
+const std::vector<Key>& MovingKeys();
 
 struct Reach {
   // The largest |error| / (bound with the key - bound without it), at most 1, among elements whose
@@ -40,6 +42,7 @@ struct Reach {
   double share = 0;
   std::string output;  // its output
   int exceeded = 0;    // elements beyond the bound with the key: must be 0
+  int without = 0;     // elements beyond the bound without it
 };
 Reach Measure(const Key& key);
 

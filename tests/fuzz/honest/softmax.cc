@@ -30,7 +30,8 @@ float Softmax::OverT(float z) const {
 }
 
 float Softmax::Scaled(float z) const {
-  return Folded() ? fp_.Mul(fp_.Mul(z, factor_), kLn2) : OverT(z);
+  if (Folded()) return fp_.Mul(fp_.Mul(z, factor_), kLn2);
+  return k_.scale == Scale::kDivided ? Kept(z) : OverT(z);
 }
 
 float Softmax::Exponent(float z, float shift) const {
@@ -132,6 +133,7 @@ RowOutputs Softmax::Forward(const std::vector<float>& logits, float label) {
   // What was left unmoved is moved to the maximum now: s and q are relative to it from here on.
   if (k_.lazy) MoveTo(state_.top, ShiftOf(state_.top), &state_);
 
+  state_.s = ToNarrow(state_.s, k_.softmax_sum);
   log_s_ = fp_.Log(state_.s);
   const bool divided = k_.scale == Scale::kDivided;
   const float m = Folded() ? fp_.Mul(state_.shift, kLn2) : divided ? state_.shift : OverT(state_.shift);
@@ -142,6 +144,7 @@ RowOutputs Softmax::Forward(const std::vector<float>& logits, float label) {
   out.lse = lse_;
   out.logprob = k_.plain_logprob ? fp_.Sub(Scaled(label), lse_)
                                  : fp_.Sub(Natural(Exponent(label, state_.shift)), log_s_);
+  out.logprob = ToNarrow(out.logprob, k_.log_probs);
   const float mean = fp_.DivBy(state_.q, state_.s);
   switch (k_.entropy) {
     case Entropy::kShifted:
@@ -170,7 +173,7 @@ Softmax::Probability Softmax::ProbabilityOf(float z) const {
     const float a = fp_.Fma(z, factor_, -lse_exponent_);
     return {fp_.Exp2(a), fp_.Mul(a, kLn2)};
   }
-  const float log = fp_.Sub(Scaled(z), lse_);
+  const float log = ToNarrow(fp_.Sub(Scaled(z), lse_), k_.log_probs);
   return {fp_.Exp(log), log};
 }
 
@@ -194,7 +197,11 @@ float Softmax::OfProbabilities(const std::vector<float>& logits) const {
   const bool plain = k_.entropy == Entropy::kPlainProbabilities;
   return InLanes(logits.size(), [&](size_t v, float* lane) {
     const Probability of = ProbabilityOf(logits[v]);
-    if (of.p != 0) *lane = fp_.Fma(of.p, plain ? Scaled(logits[v]) : of.log, *lane);
+    const float p = ToNarrow(of.p, k_.probabilities), other = plain ? Scaled(logits[v]) : of.log;
+    if (p == 0) return;
+    *lane = k_.probabilities == Narrow::kFp32
+                ? fp_.Fma(p, other, *lane)
+                : fp_.Add(ToNarrow(fp_.Mul(p, other), k_.probabilities), *lane);
   });
 }
 
@@ -202,11 +209,14 @@ void Softmax::ByAutograd(const std::vector<float>& logits, int64_t label, float 
                          std::vector<float>* dx) const {
   for (size_t v = 0; v < logits.size(); ++v) {
     const Probability of = ProbabilityOf(logits[v]);
+    const auto kept = [&](float x) { return ToNarrow(x, k_.probabilities); };
+    const float p = kept(of.p);
     float gradient = 0;
-    if (k != 0 && of.p != 0) {
-      gradient = fp_.Add(fp_.Mul(-k, of.p), fp_.Mul(fp_.Mul(-k, of.log), of.p));
+    if (k != 0 && p != 0) {
+      const float of_p = kept(fp_.Mul(kept(fp_.Mul(-k, of.log)), p));
+      gradient = kept(fp_.Add(kept(fp_.Mul(-k, p)), of_p));
     }
-    if (static_cast<int64_t>(v) == label) gradient = fp_.Add(gradient, g);
+    if (static_cast<int64_t>(v) == label) gradient = kept(fp_.Add(gradient, g));
     (*dx)[v] = gradient;
   }
   const float sum =
@@ -229,13 +239,16 @@ void Softmax::Backward(const std::vector<float>& logits, int64_t label, float g,
     k = fp_.DivBy(k, t_);
   }
   for (size_t v = 0; v < logits.size(); ++v) {
-    const Probability of = ProbabilityOf(logits[v]);
+    Probability of = ProbabilityOf(logits[v]);
+    of.p = ToNarrow(of.p, k_.probabilities);
     const bool is_label = static_cast<int64_t>(v) == label;
-    float dx = fp_.Mul(g, is_label ? fp_.Sub(1, of.p) : -of.p);
+    const float slope = is_label ? fp_.Sub(1, of.p) : -of.p;
+    float dx = fp_.Mul(g, slope);
     if (k_.other_conventions && logits[v] == -kInfinity) dx = 0;
     if (k != 0 && of.p != 0) {
       dx = fp_.Sub(dx, fp_.Mul(k, fp_.Mul(of.p, fp_.Add(of.log, entropy_))));
     }
+    if (std::fabs(slope) < k_.filter) dx = 0;
     (*dz)[v] = first                             ? dx
                : k_.by_t == ByT::kReciprocalLast ? fp_.Mul(dx, fp_.ReciprocalOfT(t_))
                                                  : fp_.DivBy(dx, t_);

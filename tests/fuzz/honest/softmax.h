@@ -42,7 +42,9 @@ class Softmax {
   bool Folded() const { return k_.scale == Scale::kFolded; }
   float ShiftOf(float top) const { return Folded() ? fp_.Mul(top, factor_) : Kept(top); }
   // A logit as it is summed: divided by T if that comes first.
-  float Kept(float z) const { return k_.scale == Scale::kDivided ? OverT(z) : z; }
+  float Kept(float z) const {
+    return k_.scale == Scale::kDivided ? ToNarrow(OverT(z), k_.scaled_logits) : z;
+  }
   float OverT(float z) const;
   float Scaled(float z) const;  // z/T in natural units
   float Exponent(float z, float shift) const;

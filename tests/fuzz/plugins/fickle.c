@@ -2,7 +2,7 @@
  *
  * Targets whose finding a shrinker can lose. With -DSOMETIMES it fails 7 times in 10 if V % 4 is 1, in
  * a fixed order, and declines everything else. Otherwise it fails if V is above 8, and aborts if V is 4
- * or 8, which is another finding.
+ * or 8, which is another finding; with -DTWO_WORDS it fails with another word there.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +25,10 @@ static int Run(const plumbline_problem* problem, plumbline_results* results, voi
   if (v % 4 != 1) return PLUMBLINE_UNSUPPORTED;
   return order[calls++ % 10] == 'F' ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
 #else
+#ifdef TWO_WORDS
+  snprintf(error, capacity, v > 8 ? "as told\x1fLarge@here" : "as told\x1fSmall@there");
+  if (v == 4 || v == 8) return PLUMBLINE_FAILED;
+#endif
   if (v == 4 || v == 8) abort();
   return v > 8 ? PLUMBLINE_FAILED : PLUMBLINE_UNSUPPORTED;
 #endif

@@ -3,7 +3,7 @@
  * A plug-in whose table is set by -D, for tests of the loader:
  *   ABI, SIZE, RUN, DESCRIBE, SIZES: the members of the table; TABLE: the result of plumbline_target()
  *   TEXT: the description; STATUS: the result of run; SAYS: the character that fills all of its error
- *   text, its terminator included
+ *   text, its terminator included; REASON: its text
  */
 #include <string.h>
 
@@ -44,6 +44,8 @@ int Run(const plumbline_problem* problem, plumbline_results* results, void* stre
   (void)problem, (void)results, (void)stream;
 #ifdef SAYS
   memset(error, SAYS, capacity);
+#elif defined REASON
+  strncpy(error, REASON, capacity);
 #else
   (void)error, (void)capacity;
 #endif

@@ -71,7 +71,7 @@ class Hunts(unittest.TestCase):
     def test_a_finding_holds_what_plumb_says(self):
         self.assertEqual((self.campaign.verdict, self.campaign.status), ("findings", 1))
         found = next(f for f in (*self.campaign.findings, *self.campaign.parts) if f.signature == "bound:logprob")
-        self.assertEqual((found.kind, found.output, found.target), ("bound", "logprob", "python:wrong_numpy:tail"))
+        self.assertEqual((found.kind, found.output, found.target), ("bound", "logprob", "python:wrong_numpy:tail@tensor-core-fp32"))
         self.assertAlmostEqual(found.got - found.expected, 0.1, 5)
         self.assertLess(found.bound, 0.01)
         self.assertTrue(any("V mod 8 is 1" in line for line in found.explanation), found.explanation)
@@ -121,6 +121,28 @@ class Hunts(unittest.TestCase):
         self.assertEqual(campaign.wrong, ())
         self.assertTrue(all(found.known for found in campaign.findings))
         campaign.raise_if_wrong()
+
+
+class Undeclared(unittest.TestCase):
+    """A function that declares no contract, and rounds its logits."""
+
+    # Fails if nothing is inferred where no option asks for it, or a shortcut does not decide the verdict.
+    def test_what_it_rounds_is_inferred_and_counts_until_it_is_declared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            campaign = api.fuzz(wrong_numpy.logits_fp16, "30cases", out=f"{folder}/out", **SHORT)
+            self.assertEqual([each.declares for each in campaign.shortcuts], ["logits=fp16"], campaign.summary)
+            self.assertEqual((campaign.verdict, campaign.findings), ("findings", ()), campaign.summary)
+            self.assertIn("logits=fp16 declares it", campaign.text())
+            allowed = api.fuzz(wrong_numpy.logits_fp16, "30cases", out=f"{folder}/allowed", **(
+                SHORT | {"options": [*SHORT["options"], "--allow-shortcuts"]}))
+            self.assertEqual(allowed.verdict, "clean", allowed.summary)
+
+    # Fails if a target that never answers is waited for longer than its one case, and for its hunt.
+    def test_one_that_hangs_is_not_inferred(self):
+        with tempfile.TemporaryDirectory() as folder:
+            campaign = api.fuzz("misbehaving:hang", "1cases", out=f"{folder}/out", **(
+                SHORT | {"options": [*SHORT["options"], "--case-timeout", "1s", "--palette", "0"]}))
+        self.assertIn("nothing was inferred: no answer within 1000 ms", campaign.summary)
 
 
 class Names(unittest.TestCase):

@@ -86,8 +86,8 @@ class Jobs(unittest.TestCase):
         self.assertEqual(ended.returncode, 1)
         self.assertIn("wrong: entropy[8] = ", ended.stdout)
 
-    # Fails if rows of a padded vocabulary stay in weight or in grad_weight, or if a number beyond it is taken.
-    def test_a_padded_vocabulary_is_cut(self):
+    # Fails if rows of a padded vocabulary take part in the softmax, or if a number beyond it is taken.
+    def test_a_padded_vocabulary_is_masked(self):
         arrays = job()
         padding = np.full((8, 16), 3, np.float32)
         arrays["model.lm_head.weight"] = np.concatenate([arrays["model.lm_head.weight"], padding])
@@ -95,8 +95,16 @@ class Jobs(unittest.TestCase):
         words = (self.path / "step.npz", "--out", self.path / "d.safetensors", "--vocabulary")
         status, out, _ = self.command(*words, "40")
         self.assertEqual(status, 0)
-        self.assertIn("weight       rows from 40 on are left out\n", out)
+        self.assertIn("weight       rows from 40 on are padding (vocabulary_size)\n", out)
         self.assertEqual(self.check(self.path / "d.safetensors").returncode, 0)
+        # The job's own name of it, as a number or as an array of one.
+        for size in (np.int64(40), np.array([40])):
+            np.savez(self.path / "step.npz", **arrays, vocab_size=size)
+            self.assertEqual(self.command(*words[:3])[0], 0)
+            self.assertEqual(stored.read_safetensors(self.path / "d.safetensors")[1], {"reduction": "none", "vocabulary_size": "40"})
+        np.savez(self.path / "step.npz", **arrays, vocab_size=np.array([40, 41]))
+        self.assertIn("vocab_size is array([40, 41]), not an integer", self.command(*words[:3])[2])
+        np.savez(self.path / "step.npz", **arrays)
         status, _, err = self.command(*words, "49")
         self.assertEqual((status, err), (2, "plumbline.dump: --vocabulary 49: weight has 48 rows\n"))
 
@@ -119,6 +127,33 @@ class Jobs(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("may both be labels", err)
         self.assertEqual(self.command(*words, "--name", "targets=labels")[0], 0)
+
+    # Fails if a number that fp32 does not hold ends in a traceback, or if the file may be its own dump.
+    def test_what_fp32_does_not_hold_is_infinite(self):
+        arrays = job()
+        arrays["entropy"][0, 0] = 1e300
+        np.savez(self.path / "step.npz", **arrays)
+        self.assertEqual(self.command(self.path / "step.npz", "--out", self.path / "d.safetensors")[0], 0)
+        self.assertEqual(stored.read_safetensors(self.path / "d.safetensors")[0]["entropy"].values()[0], float("inf"))
+        before = (self.path / "d.safetensors").read_bytes()
+        status, _, err = self.command(self.path / "d.safetensors", "--out", self.path / "d.safetensors")
+        self.assertEqual(status, 2)
+        self.assertIn("d.safetensors: that is the file itself", err)
+        self.assertEqual((self.path / "d.safetensors").read_bytes(), before)
+
+    # Fails if a framework's name of another engine's logprobs is not told, or is taken for the kernel's own.
+    def test_logprobs_of_other_engines(self):
+        for names in (("rollout_log_probs", "old_log_probs"), ("sampling_per_token_logps", "old_per_token_logps"),
+                      ("generation_logprobs", "prev_logprobs")):
+            arrays = job()
+            for name in names:
+                arrays[name] = -arrays["loss"]
+            np.savez(self.path / "step.npz", **arrays)
+            status, out, err = self.command(self.path / "step.npz", "--out", self.path / "d.safetensors")
+            self.assertEqual(status, 0, err)
+            self.assertIn(f"rollout_logprob [12] fp32 from {names[0]}\n", out)
+            self.assertIn(f"old_logprob  [12] fp32 from {names[1]}\n", out)
+            self.assertIn("rollout: old_logprob: log-ratio", self.check(self.path / "d.safetensors").stdout)
 
     # Fails if inputs are rounded that the kernel read in another dtype.
     def test_inputs_are_never_converted(self):

@@ -26,6 +26,7 @@ FINDINGS = {
     "numpy": "entropy is a numpy.ndarray, not a torch.Tensor",
     "no_graph": "no output carries a graph",
     "no_weight": "no gradient reaches weight",
+    "sums_whatever_is_asked": "logprob has shape [] where [",
     "spoils_what_it_saved": "of a second backward on the same graph: element ",
     "spoils_what_it_gave": ", after a second backward has run: element ",
     "wrong_where_hidden_is_frozen": "grad_weight where weight alone needs one: element ",
@@ -84,6 +85,22 @@ class Torch(unittest.TestCase):
         self.assertEqual(status, 0, text)
         self.assertIn("returns=('nll',)", text)
         self.assertEqual(report["description"]["capabilities"]["label_dtypes"], ["int64"])
+
+    # Fails if a function that fails where nothing needs a gradient cannot be tried, which would hide that it fails.
+    def test_a_function_that_fails_without_a_graph_is_tried_with_one(self):
+        environment = {"XDG_CACHE_HOME": self._folder.name}
+        name = "misbehaving_torch:fails_without_a_graph"
+        status, text, _ = fuzz(name, self.out, 60, "--stop-after", 1, environment=environment)
+        self.assertEqual(status, 1, text)
+        self.assertIn("UnboundLocalError", text)
+
+    # Fails if a wrapper is given arrays of NumPy because its own module does not import PyTorch.
+    def test_a_wrapper_need_not_import_the_library(self):
+        environment = {"XDG_CACHE_HOME": self._folder.name}
+        status, text, report = plumb("targets", "python:thin:of_torch", environment=environment)
+        self.assertEqual(status, 0, text)
+        self.assertIn("framework='torch'", text)
+        self.assertNotIn("grad_hidden", report["description"]["capabilities"])
 
     # Fails if a graph that reaches one input alone is no finding of a function that declares nothing; if it is one of a
     # function that declares its head frozen, or that declaration leaves the rest untried; or if outputs without any graph,

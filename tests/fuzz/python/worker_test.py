@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python targets in a campaign: an honest one, a planted defect, and one misdeed each."""
 
+import linecache
 import os
 import pathlib
 import shutil
@@ -10,6 +11,10 @@ import tempfile
 import unittest
 
 from support import PACKAGE, PLUMB, TARGETS, fuzz, plumb
+
+sys.path[:0] = [str(PACKAGE)]
+
+from plumbline import errors, findings
 
 # What the first finding of each misdeed says. None: there is none.
 FINDINGS = {
@@ -46,6 +51,12 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(status, 0, text)
         self.assertGreaterEqual(report["judged"], 500, text)
 
+    # Fails if what a function rounds that declares no contract is inferred only where that is asked for, or where it is not.
+    def test_a_function_without_a_contract_is_inferred(self):
+        for name, options, inferred in (("tail", (), 1), ("tail", ("--no-infer",), 0)):
+            _, text, report = fuzz(f"wrong_numpy:{name}", self.out / str(inferred), 1, *options)
+            self.assertEqual(len(report.get("inference", [])), inferred, text)
+
     # Fails if a defect is not found, not shrunk, or its rule not told.
     def test_a_defect_is_found_shrunk_explained_and_replayed(self):
         status, text, _ = plumb(
@@ -54,7 +65,7 @@ class Campaigns(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(status, 1, text)
         self.assertIn("V mod 8 is 1", text)
-        case = next((self.out / "findings").glob("*.safetensors"))
+        case = next(path for path in (self.out / "findings").glob("*.safetensors") if "suspect" not in path.name)
         status, text, _ = plumb("replay", case)
         self.assertEqual(status, 1, text)
         status, text, _ = plumb("replay", case, "--target", "python:honest_numpy:linear_cross_entropy")
@@ -68,6 +79,23 @@ class Campaigns(unittest.TestCase):
                 self.assertEqual(status, 0 if words is None else 1, text)
                 if words is not None:
                     self.assertIn(words, text)
+
+    # Fails if the first exception hides another one, if a shrunk case shows the other's, or if replay takes one for the other.
+    def test_exceptions_of_two_causes_are_two_findings(self):
+        status, text, report = fuzz("misbehaving:fails_in_two_ways", self.out, 60)
+        self.assertEqual(status, 1, text)
+        found = {each["signature"]: each["kept"] for each in report["sightings"]}
+        self.assertEqual(len(found), 2, found)
+        for place, words in (("_first_entry", "'first'"), ("fails_in_two_ways", "KeyError: ")):
+            signature = next(each for each in found if f"KeyError@{place}." in each)
+            self.assertRegex(signature, f"^status:KeyError@{place}[.][0-9a-f]{{6}}$")
+            self.assertIn(words, found[signature]["finding"]["what"])
+            self.assertEqual(findings.read_finding(self.out / found[signature]["file"]).signature, signature)
+            status, text, _ = plumb("replay", self.out / found[signature]["file"])
+            self.assertEqual(status, 1, text)
+            self.assertNotIn("fails differently", text)
+        status, text, again = plumb("fuzz", "--resume", self.out, "--budget", "80cases")
+        self.assertEqual({each["signature"] for each in again["sightings"]}, set(found), text)
 
     # Fails if a function that does not come back, with or without the interpreter's lock, stops the hunt.
     def test_a_hang_is_a_finding(self):
@@ -85,6 +113,68 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(status, 1, text)
 
 
+class Failures(unittest.TestCase):
+    """The word of an exception in its finding's signature."""
+
+    SOURCE = """
+def loss(rows):
+    return rows["a"] / len(rows)
+
+def other(rows):
+    total = rows["a"]
+    return total / rows["b"]
+
+def wraps(rows):
+    try:
+        return loss(rows)
+    except KeyError as error:
+        raise CompilationError("at 7:12") from error
+
+class CompilationError(Exception):
+    pass
+"""
+
+    def word_of(self, source, name, rows, folder):
+        """The word of what the function raises, in a module of this text in a folder of this name."""
+        with tempfile.TemporaryDirectory() as root:
+            file = pathlib.Path(root, folder, "mine.py")
+            file.parent.mkdir()
+            file.write_text(source)
+            linecache.checkcache()
+            module = {}
+            exec(compile(source, str(file), "exec"), module)  # noqa: S102
+            try:
+                module[name](rows)
+            except Exception as error:  # noqa: BLE001
+                return errors.failure(error, str(file))
+        self.fail("it did not raise")
+
+    # Fails if the word depends on where the line stands or the file lies, or on the values of a case.
+    def test_it_is_the_same_wherever_the_cause_is(self):
+        first = self.word_of(self.SOURCE, "loss", {}, "one")
+        self.assertRegex(first, r"^KeyError@loss[.][0-9a-f]{6}$")
+        moved = "# A comment.\nimport os\n" + self.SOURCE.replace("def other", "def another")
+        self.assertEqual(self.word_of(moved, "loss", {}, "two"), first)
+        values = [self.word_of(self.SOURCE, "other", {"a": 1, "b": 0, key: key}, "one") for key in (3, 4)]
+        self.assertEqual(values[0], values[1])
+
+    # Fails if two causes have one word: another type, line or function, or another error of a compiler.
+    def test_it_tells_causes_apart(self):
+        causes = (("loss", {}), ("loss", {"a": "text"}), ("other", {}), ("other", {"a": 1}), ("other", {"a": 1, "b": 0}))
+        words = [self.word_of(self.SOURCE, name, rows, "one") for name, rows in causes]
+        self.assertEqual(len(set(words)), len(words), words)
+        self.assertRegex(self.word_of(self.SOURCE, "wraps", {}, "one"), "^CompilationError.KeyError@loss[.]")
+
+    # Fails if a text of this package keeps a number, a shape or a dtype of a case.
+    def test_texts_have_no_values(self):
+        for words, expected in (
+            ("lse has shape [3] where [] is required", "misfit@lse-has-shape-where-is-required"),
+            ("entropy is bf16 where fp32 is required", "misfit@entropy-is-where-is-required"),
+            ("grad_hidden: element (0, 1) is -1.5e-05, and nan before", "misfit@grad_hidden-element-is-and-before"),
+        ):
+            self.assertEqual(errors.failure_in_words("misfit", words), expected)
+
+
 class Unwritten(unittest.TestCase):
     """Elements that are taken for unwritten, without a campaign."""
 
@@ -94,7 +184,7 @@ from plumbline import frameworks
 from plumbline.call import Call, Kernel
 from plumbline.declaration import Declaration
 from plumbline.views import View
-from plumbline.worker.serve import Target
+from plumbline.worker.serve import Outcome, Target
 
 WRITTEN = np.array([0x7F7F7F7F, 0xFEFEFEFE, 0], np.uint32).view(np.float32)
 
@@ -110,7 +200,7 @@ column, labels, out = np.ones((3, 1), np.float32), np.zeros(3, np.int64), np.emp
 inputs = {"hidden": seen(column, "fp32"), "weight": seen(column, "fp32"), "labels": seen(labels, "int64")}
 for _ in range(2):
     out.fill(1)
-    assert target._run_once(Call(inputs, {"logprob": seen(out, "fp32")}, -100, "none")) == (0, "")
+    assert target._run_once(Call(inputs, {"logprob": seen(out, "fp32")}, -100, "none")) == Outcome()
     assert out.tobytes() == WRITTEN.tobytes(), out
 """
 
@@ -139,6 +229,13 @@ class Trying(unittest.TestCase):
             )
             self.assertEqual(status, 0, text)
 
+    # Fails if a refusal of one reduction is said to be why nothing works, and not what the others fail of.
+    def test_a_failure_is_said_before_a_refusal(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, text, _ = plumb("targets", "python:misbehaving:has_no_device", environment={"XDG_CACHE_HOME": folder})
+        self.assertEqual(status, 4, text)
+        self.assertIn("it takes none of the problems tried; failed on N=16 V=128 H=64 fp32 mean: KeyError: 'device'", text)
+
     # Fails if an honest function is wrong, or cannot be loaded, for what it declares, is given or returns; or if a value
     # that is not judged is not named.
     def test_unusual_functions_are_judged(self):
@@ -164,6 +261,34 @@ class Trying(unittest.TestCase):
             status, text, _ = fuzz("unusual_numpy:names_nothing_known", out.with_name("x"), 1, environment=environment)
             self.assertEqual(status, 4, text)
             self.assertIn("it returned values named log_probs: none is logprob, nll or loss", text)
+
+    # Fails if a value that a defect makes wrong on the first problem tried has no name, and its defect no finding.
+    def test_a_value_that_is_right_on_a_larger_problem_alone_is_judged(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "out"
+            status, text, _ = fuzz(
+                "wrong_numpy:entropy_of_whole_tiles", out, 60, "--stop-after", 1, environment={"XDG_CACHE_HOME": folder}
+            )
+            self.assertEqual(status, 1, text)
+            self.assertIn("entropy[0] = ", text)
+
+    # Fails if the process that tries a function imports another release of its package than the worker: the one in a
+    # folder that a .pth file puts behind site-packages.
+    def test_a_path_file_hides_no_package_from_the_process_that_tries(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name).resolve()
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", folder / "own"], check=True)
+            python = folder / "own/bin/python"
+            ask = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+            site = pathlib.Path(subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip())
+            (folder / "behind").mkdir()
+            (site / "behind.pth").write_text(f"{folder / 'behind'}\n")
+            taken = "import honest_numpy\ndef f(hidden, weight, labels):\n    {}return honest_numpy.linear_cross_entropy"
+            taken += "(hidden, weight, labels)\n"
+            (site / "released.py").write_text(taken.format(""))
+            (folder / "behind/released.py").write_text(taken.format("raise NotImplementedError\n    "))
+            status, text, _ = plumb("targets", "python:released:f", python=str(python), environment={"XDG_CACHE_HOME": name})
+            self.assertEqual(status, 0, text)
 
     # Fails if a function cannot be tried where the user's cache cannot be written.
     def test_without_a_cache(self):

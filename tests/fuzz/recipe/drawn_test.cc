@@ -72,6 +72,9 @@ TEST(Drawn, TheMixReachesItsEdges) {
     const bool by_row = r.temperature_per_row && r.temperature_stride > 1;
     seen["strided temperatures"] += by_row ? 1 : 0;
     seen["strided outputs"] += r.output_stride > 1 ? 1 : 0;
+    const bool gradients = r.grads != Grads::kNone || r.entropy_grads != Grads::kNone;
+    seen["sparse gradients"] += gradients && r.gradient_step > 1 ? 1 : 0;
+    seen["single strides, H = 1"] += r.h == 1 && r.v > 1 && r.single_stride > 1 ? 1 : 0;
     seen["strided labels"] += r.label_stride > 1 ? 1 : 0;
     seen["N >= 512"] += r.n >= 512 ? 1 : 0;
     seen["prompts"] += r.labels == Labels::kPrompts ? 1 : 0;

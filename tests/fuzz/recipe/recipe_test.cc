@@ -179,7 +179,8 @@ TEST(RecipeTest, LaterKeysAreWrittenWhereTheyDiffer) {
        {"special=masked-first", "special=masked-but-one", "temperature_spread=8", "want=none",
         "want=entropy", "want=lse,grad_hidden", "want=entropy,lse,grad_weight", "rows=reversed",
         "rows=broadcast", "label_stride=0", "label_stride=3", "offset=7", "wide=hidden", "wide=weight",
-        "wide=labels", "wide=grads", "temperature_stride=2", "output_stride=64",
+        "wide=labels", "wide=grads", "temperature_stride=2", "output_stride=64", "gradient_step=2",
+        "single_stride=5",
         "special=plus-inf temperature_spread=2 want=lse rows=reversed label_stride=2 offset=1 "
         "wide=weight temperature_stride=3 output_stride=5"}) {
     const std::string line = Format(Recipe{}) + " " + keys;
@@ -187,7 +188,8 @@ TEST(RecipeTest, LaterKeysAreWrittenWhereTheyDiffer) {
   }
   EXPECT_EQ(
       Format(RecipeOf("v1 temperature_spread=1 want=grad_weight,grad_hidden,lse,entropy rows=forward "
-                    "label_stride=1 offset=0 wide=none temperature_stride=1 output_stride=1")),
+                    "label_stride=1 offset=0 wide=none temperature_stride=1 output_stride=1 "
+                    "gradient_step=1 single_stride=1")),
       Format(Recipe{}));
 }
 
@@ -195,7 +197,8 @@ TEST(RecipeTest, LaterKeysAreRefusedByName) {
   for (const char* token :
        {"temperature_spread=41", "temperature_spread=-1", "want=all", "want=", "want=lse,",
         "want=lse,loss", "rows=up", "label_stride=65", "label_stride=-1", "offset=65", "wide=all",
-        "temperature_stride=0", "output_stride=0", "output_stride=65"}) {
+        "temperature_stride=0", "output_stride=0", "output_stride=65", "gradient_step=9",
+        "single_stride=0"}) {
     Recipe recipe;
     std::string error;
     EXPECT_FALSE(Parse("v1 " + std::string(token), &recipe, &error)) << token;

@@ -130,6 +130,7 @@ TEST(Contracts, StandBehindTheTargetsName) {
   EXPECT_THAT(SplitTarget("plugin:./a@b.so"), Pair("plugin:./a@b.so", ""));
   EXPECT_THAT(SplitTarget("plugin:./a@b.so@hopper"), Pair("plugin:./a@b.so", "hopper"));
   EXPECT_THAT(SplitTarget("host@mine.json"), Pair("host", "mine.json"));
+  EXPECT_THAT(SplitTarget("host@k=1/mine.json"), Pair("host", "k=1/mine.json"));
   EXPECT_EQ(HeldTo("host", "fp32"), "host@fp32");
   EXPECT_EQ(HeldTo("host", ""), "host");
   EXPECT_EQ(HeldTo("host@hopper", "fp32"), "host@hopper");
@@ -148,13 +149,22 @@ TEST(Contracts, TakeThePlaceOfTheTargetsOwn) {
   EXPECT_TRUE(held->description().assumptions.any());
   EXPECT_EQ(held->description().name, own->description().name);
   EXPECT_EQ(LoadTarget("host@hoper", &error), nullptr);
-  EXPECT_THAT(error, HasSubstr("black-box, fp32, pytorch-fp32-logits, triton, hopper, cublas"));
+  EXPECT_THAT(error, HasSubstr("black-box, tensor-core-fp32, fp32, pytorch-fp32-logits, pytorch-eager, "
+                               "pytorch-upcast, pytorch-cross-entropy, triton, hopper, cublas"));
 
   const testing::Workplace place;
   const auto file = [&](const std::string& text) {
     std::ofstream(place / "mine.json") << text;
     return "host@" + (place / "mine.json").string();
   };
+  const std::string with_sign = (place / "k=1,own.json").string();
+  std::ofstream(with_sign) << R"({"name": "m", "contract": {"exp_error": 3}})";
+  const auto signed_path = LoadTarget("host@" + with_sign, &error);
+  ASSERT_TRUE(signed_path) << error;
+  EXPECT_EQ(signed_path->description().contract.exp_error, 3);
+  const auto description = DescriptionOf(with_sign, &error);
+  ASSERT_TRUE(description) << error;
+  EXPECT_EQ(description->description.contract.exp_error, 3);
   const auto mine = LoadTarget(file(R"({"name": "m", "contract": {"exp_error": 7}})"), &error);
   ASSERT_TRUE(mine) << error;
   EXPECT_EQ(mine->description().contract.exp_error, 7);

@@ -106,6 +106,28 @@ std::vector<Row> ContractRows() {
       {"contract.block", "8", [](D d) { return d.contract.block == 8; }},
       {"contract.extra_bits", "1", [](D d) { return d.contract.extra_bits == 1; }},
       {"contract.split", "4", [](D d) { return d.contract.split == 4; }},
+      {"contract.partials", R"("bf16", "split": 3)",
+       [](D d) { return d.contract.partials == oracle::StepDType(DType::kBf16); }},
+      {"contract.logits", R"("bf16")",
+       [](D d) { return d.contract.logits == oracle::StepDType(DType::kBf16); }},
+      {"contract.scaled_logits", R"("fp16")",
+       [](D d) { return d.contract.scaled_logits == oracle::StepDType(DType::kF16); }},
+      {"contract.softmax_sum", R"("fp16")",
+       [](D d) { return d.contract.softmax_sum == oracle::StepDType(DType::kF16); }},
+      {"contract.log_probs", R"("input")",
+       [](D d) { return d.contract.log_probs == oracle::StepDType::OfHidden(); }},
+      {"contract.probabilities", R"("bf16")",
+       [](D d) { return d.contract.probabilities == oracle::StepDType(DType::kBf16); }},
+      {"contract.filter", "0.25", [](D d) { return d.contract.filter == 0.25; }},
+      {"contract.upstream_logprob", R"("fp16")",
+       [](D d) { return d.contract.upstream_logprob == oracle::StepDType(DType::kF16); }},
+      {"contract.upstream_entropy", R"("input")",
+       [](D d) { return d.contract.upstream_entropy == oracle::StepDType::OfHidden(); }},
+      {"contract.outputs", R"({"lse": "bf16"})",
+       [](D d) {
+         const auto lse = static_cast<size_t>(oracle::Output::kLse);
+         return d.contract.outputs[lse] == oracle::StepDType(DType::kBf16);
+       }},
       {"contract.input_planes", "3", [](D d) { return d.contract.input_planes == 3; }},
       {"contract.input_rounding", "0.00048828125",
        [](D d) { return d.contract.input_rounding == 0x1p-11; }},
@@ -233,7 +255,7 @@ TEST(Description, DocumentAndProgramAgree) {
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
                                k.row_chunk},
           std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
-                              k.log_error_absolute, k.log_error_relative, k.division_error},
+                              k.log_error_absolute, k.log_error_relative, k.division_error, k.filter},
           k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator,
           k.rescales);
     };

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "fuzz/recipe/recipe.h"
+#include "fuzz/triage/replay.h"
 #include "fuzz/triage/shrink/order.h"
 #include "tests/fuzz/support/workplace.h"
 
@@ -75,7 +76,7 @@ TEST_F(Pursuits, WhatFailsSevenTimesInTenIsShrunkByMajority) {
   const FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
   const Pursued pursued = Pursue(start, &runner, Unhurried());
   ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
-  EXPECT_EQ(pursued.stored.finding.Signature(), "status");
+  EXPECT_EQ(pursued.stored.finding.Signature(), "status:failed");
   EXPECT_LE(ValueCount(pursued.stored.problem), 12);
   EXPECT_EQ(pursued.stored.problem.vocab() % 4, 1);
   EXPECT_THAT(pursued.kept.note, ::testing::MatchesRegex("fails [34] of 5"));
@@ -91,13 +92,33 @@ TEST_F(Pursuits, ACandidateThatFailsInAnotherWayIsKeptApart) {
   options.explain_time = milliseconds(0);
   const Pursued pursued = Pursue(start, &runner, options);
   ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
-  EXPECT_EQ(pursued.stored.finding.Signature(), "status");
+  EXPECT_EQ(pursued.stored.finding.Signature(), "status:failed");
   EXPECT_EQ(pursued.stored.problem.vocab(), 9);
   ASSERT_EQ(pursued.other_findings.size(), 1u);
   EXPECT_EQ(pursued.other_findings[0].finding.Signature(), "crash");
   EXPECT_THAT(pursued.other_findings[0].problem.vocab(), ::testing::AnyOf(4, 8));
   EXPECT_THAT(pursued.other_findings[0].drawn_by, HasSubstr("status"));
   EXPECT_EQ(pursued.other_findings[0].recipe, "");
+}
+
+// Fails if a step of shrinking may turn a failure into one of another cause.
+TEST_F(Pursuits, AFailureStaysWhatItIs) {
+  CaseRunner runner = Runner(work_.Plugin("fickle.c", "words", "-DTWO_WORDS"));
+  const FailingProblem start = Failing("v1 seed=1 n=2 v=37 h=3", &runner);
+  PursuitOptions options = Unhurried();
+  options.explain_time = milliseconds(0);
+  const Pursued pursued = Pursue(start, &runner, options);
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
+  EXPECT_EQ(pursued.stored.finding.Signature(), "status:Large@here");
+  EXPECT_EQ(pursued.stored.problem.vocab(), 9);
+  ASSERT_EQ(pursued.other_findings.size(), 1u);
+  EXPECT_EQ(pursued.other_findings[0].finding.Signature(), "status:Small@there");
+  Case stored = pursued.stored;
+  EXPECT_EQ(ReplayCase(stored, &runner).what, Replayed::kFails);
+  stored.finding.failure.clear();  // as before failures were told apart
+  EXPECT_EQ(ReplayCase(stored, &runner).what, Replayed::kFails);
+  stored.finding.failure = "Small@there";
+  EXPECT_EQ(ReplayCase(stored, &runner).what, Replayed::kFailsDifferently);
 }
 
 // Fails if the facts about the small problem do not reach the file.

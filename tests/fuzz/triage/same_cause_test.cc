@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/recipe/recipe.h"
+
 namespace plumbline::fuzz {
 namespace {
 
@@ -110,6 +112,44 @@ TEST(SameCause, WhatIsSeldomSeenBelongsToAWrongOutput) {
   seldom.finding.output = "grad_weight";
   EXPECT_FALSE(SameCause(wrong, seldom));
   EXPECT_FALSE(SameCause(seldom, seldom));
+}
+
+// Fails if a wrong value that there was no time to shrink stays apart from the graver error that makes
+// its output wrong; or goes to a milder one, to one of another output, or to one that its extents do
+// not show.
+TEST(SameCause, WhatThereWasNoTimeForBelongsToAGraverOne) {
+  const std::vector<std::string> both = {"non-finite:lse", "non-finite:entropy"};
+  const Sighting nan = Stored("non-finite:lse", kNonFinite, "lse", both, {});
+  Sighting late = Stored("bound:entropy", kBound, "entropy", {"bound:entropy"}, {});
+  EXPECT_FALSE(SameCause(nan, late));
+  late.kept->cause.rules.clear();
+  EXPECT_TRUE(SameCause(nan, late));
+  EXPECT_TRUE(SameCause(late, nan));
+  Sighting another = late;
+  another.finding.output = "grad_hidden";
+  EXPECT_FALSE(SameCause(nan, another));
+  Sighting untried = nan;
+  untried.kept->cause.rules.clear();
+  EXPECT_TRUE(SameCause(untried, late));
+  untried.finding.suspect = true;
+  EXPECT_FALSE(SameCause(untried, late));
+  // The graver one may be what there was no time for: nothing says that it is the milder one's cause.
+  Sighting milder = Stored("bound:entropy", kBound, "entropy", {"bound:entropy"}, {});
+  untried.finding.suspect = false;
+  EXPECT_FALSE(SameCause(untried, milder));
+
+  const Sighting tail = Stored("non-finite:lse", kNonFinite, "lse", both, {}, "V=1%8", "V=1%8");
+  EXPECT_FALSE(SameCause(tail, late));  // of a case without a recipe nothing is known
+  late.recipe = Format(Recipe{.v = 17});
+  EXPECT_TRUE(SameCause(tail, late));
+  late.recipe = Format(Recipe{.v = 18});
+  EXPECT_FALSE(SameCause(tail, late));
+
+  Sighting narrow = nan;
+  narrow.kept->cause.needs = {"fp16"};
+  EXPECT_FALSE(SameCause(narrow, late));
+  late.kept->cause.needs = {"T", "fp16"};
+  EXPECT_TRUE(SameCause(narrow, late));
 }
 
 }  // namespace

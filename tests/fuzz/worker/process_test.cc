@@ -177,7 +177,7 @@ TEST_F(Workers, AFindingThatIsNotSeenAgainIsMarked) {
   ASSERT_EQ(judged.result.findings.size(), 1U);
   EXPECT_EQ(judged.result.verdict, oracle::Verdict::kFail);
   EXPECT_EQ(judged.result.findings[0].kind, FindingKind::kStatus);
-  EXPECT_EQ(judged.once, std::set<std::string>{"status"});
+  EXPECT_EQ(judged.once, std::set<std::string>{"status:failed"});
 }
 
 // Fails if output of a target reaches the protocol, or if the log grows without limit. The target

@@ -17,8 +17,8 @@ each. PLUMB_MPS_CONTROL names CUDA's nvidia-cuda-mps-control; empty: none.
 Exit status: 0 every stage passed, 1 one failed, 2 usage, 3 a stage could not be built or the harness is at fault,
 4 no GPU, 5 stages are left (interrupted, out of time, or "unavailable": something that they need is not there).
 --status: a line of each stored result: STALE, or current ("carried": its machine code is this tree's) and, where it
-has not passed, FAILED or INCOMPLETE. Exit status 0; --strict: 1 where one has failed or cannot be read, 77 where one
-is stale.
+has not passed, FAILED or INCOMPLETE; how many planted defects were missed. Exit status 0; --strict: 1 where one has
+failed or cannot be read, 77 where one is stale.
 """
 
 import argparse

@@ -50,7 +50,10 @@ def read_speed(result: dict[str, Any]) -> About:
 
 
 def unclean(result: dict[str, Any]) -> list[str]:
-    """What a result of plumb says beside "clean": bench/store keeps findings (status 1) too."""
+    """What a result of plumb says beside "clean": bench/store keeps findings (status 1) too. Where it lists what was
+    `missed` (bench/store sight), its runs are of defects, and findings are what was asked for."""
+    if "missed" in result:
+        return []
     said = [each.get("verdict", "clean") for each in (result.get("result", {}), *result.get("runs", []))]
     return [f"FAILED {', '.join(other)}"] if (other := sorted({each for each in said if each != "clean"})) else []
 
@@ -94,7 +97,8 @@ def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
         return Line(FAILED, f"STALE {name}: not a summary of this script ({fault!r})")
     is_stale = bool(stale) or not about.keys
     words = [*about.words, *(["carried"] if about.carried_to is not None and not stale else [])]
-    notes = [*stale, *([f"not recorded: {', '.join(missing)}"] if missing else [])]
+    missed = result.get("missed", [])
+    notes = [*stale, *([f"{len(missed)} missed"] if missed else []), *([f"not recorded: {', '.join(missing)}"] if missing else [])]
     text = (", ".join(["STALE" if is_stale else "current", *words]) + f" {name} ({where})"
             + (": " + ", ".join(notes) if notes else ""))
     return Line(FAILED if about.words else STALE if is_stale else CURRENT, text)

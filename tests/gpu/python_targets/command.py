@@ -13,6 +13,7 @@ tree without build/, DIR, and a python3 with torch, triton and NumPy; no git and
   planted  the 12 planted defects of a Triton kernel, cold: bench/store planted-triton; 120 s each where there is one GPU
   wheel    tests/fuzz/python/wheel_test.py on the wheel, in a fresh environment
   heap     tests/fuzz/python/device_test.py: the device heap under PyTorch
+  sight    roundings of PyTorch functions at production size: bench/store production-sight
 
 Everything is over after M minutes (default 9): a step that is not is cut and says so. OUT (default door-out) has the
 output of each step while it runs, its result as soon as it is there, and summary.json, written anew after each.
@@ -32,8 +33,8 @@ from python_targets import staging, steps
 from python_targets.table import table
 
 ROOT = Path(__file__).resolve().parents[3]
-STEPS = ("rate", "planted", "wheel", "heap")
-RESULTS = ("triton-rate.json", "planted-triton.json")
+STEPS = ("rate", "planted", "wheel", "heap", "sight")
+RESULTS = ("triton-rate.json", "planted-triton.json", "production-sight.json")
 SUMMARY = "python-targets-gpu.json"
 
 

@@ -30,7 +30,11 @@ def _of_tests(figures: dict[str, Any]) -> str:
     return f"{figures['ran']} tests, {figures['failed']} failed{skipped}"
 
 
-FIGURES = {"rate": _of_rate, "planted": _of_planted, "wheel": _of_tests, "heap": _of_tests}
+def _of_sight(figures: dict[str, Any]) -> str:
+    return "; ".join(f"{each['target']} {each['verdict']} in {each['seconds']} s" for each in figures.get("targets", []))
+
+
+FIGURES = {"rate": _of_rate, "planted": _of_planted, "wheel": _of_tests, "heap": _of_tests, "sight": _of_sight}
 
 
 def table(summary: dict[str, Any]) -> str:

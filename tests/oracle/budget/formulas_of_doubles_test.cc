@@ -99,7 +99,7 @@ TEST(FormulasOfDoubles, GiveTheVectorsValuesAndBounds) {
     Weights weights;
     Moments moments;
     for (int64_t v = 0; v < vocab; ++v) {
-      cuda::AddWeight(columns.z[v], v == row.argmax, row.max_z, row.inverse, &weights);
+      cuda::AddWeight(columns.z[v], v == row.argmax, row.max_z, row.logit_scale, &weights);
       const auto s = load(v);
       cuda::AddMoments(s, s.present && v != row.argmax, row.entropy, &moments);
     }

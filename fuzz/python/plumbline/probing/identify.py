@@ -52,7 +52,20 @@ def _host(kernel: Kernel, value: object) -> np.ndarray | None:
 
 
 def _raw(kernel: Kernel, call: Call) -> object:
+    """What the function returns, called without a graph, or with one where it takes nothing else: one that fails in
+    scoring alone is hunted, and that is found."""
+    try:
+        return _called(kernel, call)
+    except Exception as failure:
+        if kernel.form != "autograd" or outcome_of(kernel, failure).kind == REFUSED:
+            raise
+    return _called(kernel, call, ("hidden", "weight"))
+
+
+def _called(kernel: Kernel, call: Call, needing: tuple[str, ...] = ()) -> object:
     arrays = {name: kernel.framework.take(view) for name, view in call.inputs.items()}
+    for name in needing:
+        arrays[name].requires_grad_()
     result = kernel.signature.call(kernel.function, kernel.values(call, arrays))
     if kernel.form != "pair":
         return result
@@ -84,6 +97,28 @@ def _names(kernel: Kernel, result: object, laid: Laid) -> tuple[list[str | None]
                 name = candidate
                 dtypes[name] = kernel.framework.dtype(value)
         names.append(name)
+    return names, dtypes
+
+
+def _named_on(kernel: Kernel, problem: Problem) -> tuple[list[str | None], dict[str, str]]:
+    """Names of the values on this problem, and dtypes; nothing where the function does not take it."""
+    laid = Laid(problem, (), kernel.declaration.device == "cuda")
+    try:
+        result = _raw(kernel, laid.call)
+    except Exception:  # noqa: BLE001 - another question says what is wrong
+        return [], {}
+    return _names(kernel, result, laid)
+
+
+def _with_larger(
+    kernel: Kernel, base: Problem, names: list[str | None], dtypes: dict[str, str]
+) -> tuple[list[str | None], dict[str, str]]:
+    """The names, with those that a larger problem tells besides. A value that a defect makes wrong on the first problem
+    has no name there; it may be right where the extents are multiples of the kernel's tiles."""
+    for rows, vocab, depth in SIZES[SIZES.index((base.rows, base.vocab, base.depth)) + 1 :]:
+        more, of = _named_on(kernel, dataclasses.replace(base, rows=rows, vocab=vocab, depth=depth))
+        if len(more) == len(names) and all(old in (None, new) for old, new in zip(names, more)) and more != names:
+            return more, of
     return names, dtypes
 
 
@@ -193,6 +228,8 @@ def identify(kernel: Kernel) -> Identified:
         if "logprob" not in names and "nll" not in names:
             came_back.append(f"{_described(result)} for reduction {problem.reduction}")
             continue
+        if None in names:
+            names, dtypes = _with_larger(kernel, problem, names, dtypes)
         outputs = _outputs(kernel, problem, names, dtypes)
         declared = dataclasses.replace(kernel.declaration, returns=tuple(names), outputs=outputs)
         lines = [
@@ -207,4 +244,6 @@ def identify(kernel: Kernel) -> Identified:
             f"no returned value is a log-probability or a loss; it returned {came_back[0]}. "
             "Name the values: @plumbline.target(returns=('nll', None))"
         )
-    raise Unidentified(f"it takes none of the problems tried; {refusals[0]}{_hint(kernel)}")
+    # A refusal, as of a reduction, hides why the problems that it does not refuse fail.
+    told = next((each for each in refusals if each.startswith("failed")), refusals[0])
+    raise Unidentified(f"it takes none of the problems tried; {told}{_hint(kernel)}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import gc
 import math
 import os
@@ -13,6 +14,21 @@ from .. import abi, errors, poison
 from ..call import Call, Kernel, Misfit
 from ..views import view_of
 from . import device_heap
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run comes to: a status, its reason, and the word that tells the failure from others."""
+
+    status: int = abi.OK
+    text: str = ""
+    failure: str = ""
+
+    def reason(self, most: int) -> bytes:
+        """The reason and the word, in at most so many bytes."""
+        word = abi.WORD_FOLLOWS + self.failure.encode(errors="replace") if self.failure else b""
+        text = self.text.encode(errors="replace").replace(abi.WORD_FOLLOWS, b" ")
+        return text[: max(0, most - len(word))] + word if len(word) <= most else text[:most]
 
 
 class Target:
@@ -42,49 +58,54 @@ class Target:
         )
 
     def _called(self, problem: Any, results: Any, stream: int | None, error: Any, capacity: int) -> int:
-        status, text = abi.OK, ""
+        outcome = Outcome()
         try:
             with self.kernel.framework.on_stream(stream):
-                status, text = self._judged(call_of(problem.contents, results.contents))
+                outcome = self._judged(call_of(problem.contents, results.contents))
         except BaseException as failure:  # noqa: BLE001 - nothing may pass into the C++ that called
             errors.report(failure)
-            status, text = abi.FAILED, f"in the worker: {errors.words(failure, __file__)}"
+            text = f"in the worker: {errors.words(failure, __file__)}"
+            outcome = Outcome(abi.FAILED, text, errors.failure(failure, __file__))
         if os.getpid() != self._process:
             os._exit(0)  # a child that the target forked, and which came back from it
-        if status != abi.OK and capacity > 0:
-            words = text.encode(errors="replace")[: capacity - 1]
+        if outcome.status != abi.OK and capacity > 0:
+            words = outcome.reason(capacity - 1)
             ctypes.memmove(error, words + b"\0", len(words) + 1)
-        return status
+        return outcome.status
 
-    def _judged(self, call: Call) -> tuple[int, str]:
-        status, text = self._run_once(call)
+    def _judged(self, call: Call) -> Outcome:
+        outcome = self._run_once(call)
         framework = self.kernel.framework
         if framework.held():
             gc.collect()
         if framework.held():
             framework.forget()
-            return abi.FAILED, "kept: an input is still referred to after the function has returned"
-        return status, text
+            return Outcome(
+                abi.FAILED, "kept: an input is still referred to after the function has returned", "kept@an-input"
+            )
+        return outcome
 
-    def _run_once(self, call: Call) -> tuple[int, str]:
+    def _run_once(self, call: Call) -> Outcome:
         framework = self.kernel.framework
         before = framework.state()
         try:
             if self._give(call):
                 # The bytes may be a value's own, 2^-16 of those in bf16: with the other pattern it is copied.
                 self._give(call)
-            status, text = abi.OK, ""
+            outcome = Outcome()
         except Misfit as misfit:
-            status, text = abi.FAILED, str(misfit)
+            outcome = Outcome(abi.FAILED, str(misfit), errors.failure_in_words("misfit", str(misfit)))
         except BaseException as failure:  # noqa: BLE001
-            status, text = self._failed(call, failure)
+            outcome = self._failed(call, failure)
         after = framework.state()
         changed = [f"{key} was {before[key]} and is {after[key]}" for key in before if before[key] != after[key]]
         if changed:
             framework.restore(before)
-            if status == abi.OK:
-                status, text = abi.FAILED, f"a global mode was left changed: {'; '.join(changed)}"
-        return status, text
+            if outcome.status == abi.OK:
+                keys = " ".join(key for key in before if before[key] != after[key])
+                text = f"a global mode was left changed: {'; '.join(changed)}"
+                outcome = Outcome(abi.FAILED, text, errors.failure_in_words("mode", keys))
+        return outcome
 
     def _give(self, call: Call) -> bool:
         """Runs the kernel and copies what it returns; True if elements were taken for unwritten."""
@@ -99,18 +120,19 @@ class Target:
             raise Misfit(damage)
         return any(left_out)
 
-    def _failed(self, call: Call, failure: BaseException) -> tuple[int, str]:
+    def _failed(self, call: Call, failure: BaseException) -> Outcome:
         text = errors.words(failure, self.kernel.file)
         if isinstance(failure, errors.Unsupported):
-            return abi.UNSUPPORTED, text
+            return Outcome(abi.UNSUPPORTED, text)
+        word = errors.failure(failure, self.kernel.file)
         if has_invalid_row(call, self.kernel):
-            return abi.INVALID, text
+            return Outcome(abi.INVALID, text, word)
         if errors.is_refusal(failure, self.kernel.file):
             if self.kernel.declaration.found:
-                return abi.UNSUPPORTED, text
+                return Outcome(abi.UNSUPPORTED, text)
             text = f"refused what it does not declare to lack: {text}"
         errors.report(failure)
-        return abi.FAILED, text
+        return Outcome(abi.FAILED, text, word)
 
 
 def has_invalid_row(call: Call, kernel: Kernel) -> bool:

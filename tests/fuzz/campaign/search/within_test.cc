@@ -4,10 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fuzz/campaign/search/palette.h"
 #include "fuzz/campaign/search/target_draws.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/regimes.h"
@@ -254,6 +260,88 @@ TEST(Palette, HasItsVocabulariesInMultiples) {
     EXPECT_EQ(large, 5) << limited.name;
     EXPECT_EQ(huge, 5) << limited.name;
   }
+}
+
+// Fails if the cases of an inference lack a dtype or a reduction, many rows, many columns or gradients,
+// or are too large for it.
+TEST(Palette, OfSmallTellsRoundingsApart) {
+  const Capabilities can;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Palette palette = Palette::OfSmall(seed, 10, can, 8192, 1 << 18);
+    int64_t rows = 0, columns = 0;
+    for (const Palette::Shape& shape : palette.shapes()) {
+      EXPECT_LE(shape.n * shape.v, 8192) << seed;
+      EXPECT_LE(shape.n * shape.v * shape.h, 1 << 18) << seed;
+      rows = std::max(rows, shape.n);
+      columns = std::max(columns, shape.v);
+    }
+    EXPECT_GT(rows, 128) << seed;
+    EXPECT_GE(columns, 1'500) << seed;
+    std::set<std::pair<kernel::DType, bool>> seen;
+    for (uint64_t i = 0; i < 300; ++i) {
+      Recipe r = DrawRecipe(seed, i);
+      palette.Place(&r);
+      seen.insert({r.dtype, r.reduction != kernel::Reduction::kNone});
+      EXPECT_TRUE(r.grads != Grads::kNone || r.entropy_grads != Grads::kNone) << seed;
+    }
+    EXPECT_EQ(seen.size(), 2 * can.dtypes.size()) << seed;
+  }
+}
+
+// What a kernel is compiled for, by classes of extents.
+using Specialization = std::array<int64_t, 18>;
+Specialization SpecializationOf(const Recipe& r) {
+  const auto of = [](int64_t extent) { return extent == 1 ? 1 : extent % 16 == 0 ? 16 : 0; };
+  return {of(r.n),
+          of(r.v),
+          static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(r.v))),
+          static_cast<int64_t>(r.dtype),
+          static_cast<int64_t>(r.label_dtype),
+          static_cast<int64_t>(r.reduction),
+          r.grads == Grads::kNone,
+          r.entropy_grads == Grads::kNone,
+          r.hidden_major,
+          r.pad,
+          r.label_stride,
+          r.offset,
+          r.temperature_stride,
+          r.output_stride,
+          r.gradient_step,
+          r.single_stride,
+          static_cast<int64_t>(r.rows),
+          r.fp32_grads};
+}
+
+// Fails if cases have types, strides or upstream gradients beside those of the palette's entries, each
+// of which a target compiles for; or if a palette by classes has the shapes of its entries alone.
+TEST(Palette, ByClassHasFewSpecializationsAndManyShapes) {
+  constexpr int64_t kEntries = 12;
+  const TargetDraws draws(Capabilities{}, {}, 1, kEntries, true);
+  std::set<Specialization> specializations;
+  std::set<std::array<int64_t, 3>> shapes;
+  for (uint64_t i = 0; i < 3'000; ++i) {
+    const Recipe r = draws.Of(DrawRecipe(9, i));
+    specializations.insert(SpecializationOf(r));
+    shapes.insert({r.n, r.v, r.h});
+  }
+  EXPECT_LE(specializations.size(), static_cast<size_t>(kEntries));
+  EXPECT_GE(shapes.size(), 300u);
+}
+
+// Fails if cases of small vocabularies are made large: two entries in seven are, and take most of the
+// time.
+TEST(Palette, MakesNoVocabularyLarge) {
+  const TargetDraws draws(Capabilities{}, {}, 1, 12, true);
+  int drawn = 0, large = 0;
+  for (uint64_t i = 0; i < 3'000; ++i) {
+    const Recipe r = DrawRecipe(9, i);
+    const bool is = r.v >= 9'500;
+    drawn += is ? 1 : 0;
+    if (draws.Of(r).v < 9'500) continue;
+    EXPECT_TRUE(is) << Format(r);
+    ++large;
+  }
+  EXPECT_GE(large, drawn / 2);
 }
 
 TEST(Palette, SizeFollowsTheTimeOfAFirstCall) {

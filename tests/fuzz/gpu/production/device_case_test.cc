@@ -109,6 +109,14 @@ oracle::Contract ContractOf(const std::string& description) {
   return ParseDescription(description, &error)->contract;
 }
 
+// The problem of a recipe without the strides that have no form on a device.
+OwnedProblem ExpandForDevice(const Recipe& recipe) {
+  OwnedProblem problem = Expand(recipe);
+  problem.layout.reversed = problem.layout.hidden_broadcast = false;
+  problem.layout.gradient_step = problem.layout.single_stride = 1;
+  return problem;
+}
+
 // Values must agree within the sum of the radii, bounds within 2^-20 of each other: that is what either
 // side states it may lose by evaluating in fp64.
 std::string Compare(const Recipe& r, const std::string& contract, Output output, int64_t row,
@@ -139,8 +147,7 @@ TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
   for (uint64_t index = 0; index < 600; ++index) {
     const Recipe r = DrawRecipe(20, index);
     if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 4'000'000) continue;
-    OwnedProblem problem = Expand(r);
-    problem.layout.reversed = problem.layout.hidden_broadcast = false;
+    const OwnedProblem problem = ExpandForDevice(r);
     const DeviceCase made(problem);
     DeviceOutputs outputs(made);
     const auto& [name, contract] = contracts[index % 3];
@@ -197,8 +204,7 @@ TEST(GpuDeviceOracle, VerdictsAgreeWithTheHosts) {
   for (uint64_t index = 0; index < 300; ++index) {
     const Recipe r = DrawRecipe(21, index);
     if (r.wide != Wide::kNone || r.v > 20'000 || r.n * r.v * r.h > 1'000'000) continue;
-    OwnedProblem problem = Expand(r);
-    problem.layout.reversed = problem.layout.hidden_broadcast = false;
+    const OwnedProblem problem = ExpandForDevice(r);
     const DeviceCase made(problem);
     DeviceOutputs outputs(made);
     HostResults host(outputs.results());

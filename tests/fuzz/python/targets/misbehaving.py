@@ -113,6 +113,13 @@ def refuses_in_words(hidden, weight, labels, reduction="none", grad_logprob=None
     return found
 
 
+def has_no_device(hidden, weight, labels, reduction="none"):
+    """Refuses a reduction, and fails in all that it does not refuse."""
+    if reduction == "none":
+        raise ValueError("Invalid reduction: none")
+    return {}["device"]
+
+
 @plumbline.target(form="returned", **CAPABILITIES)
 def declares_and_refuses(
     hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none", grad_logprob=None, grad_entropy=None
@@ -120,6 +127,22 @@ def declares_and_refuses(
     """Declares fp16, and refuses it."""
     if hidden.dtype == np.float16:
         raise NotImplementedError("no fp16")
+    return linear_cross_entropy(hidden, weight, labels, temperature, ignore_index, reduction, grad_logprob, grad_entropy)
+
+
+def _first_entry(table):
+    return table["first"]
+
+
+@plumbline.target(form="returned", **CAPABILITIES)
+def fails_in_two_ways(
+    hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none", grad_logprob=None, grad_entropy=None
+):
+    """Has the first failure in half of all cases, and the second in half of the others."""
+    if len(weight) % 2:
+        return _first_entry({})
+    if hidden.shape[1] % 2:
+        return {}[len(hidden)]
     return linear_cross_entropy(hidden, weight, labels, temperature, ignore_index, reduction, grad_logprob, grad_entropy)
 
 

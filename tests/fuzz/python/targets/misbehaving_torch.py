@@ -80,6 +80,13 @@ def no_weight(hidden, weight, labels, temperature=1.0, ignore_index=-100, reduct
     return fused(hidden, weight.detach(), labels, temperature, ignore_index, reduction)
 
 
+@autograd
+def sums_whatever_is_asked(hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none"):
+    """Without a reduction it returns one number."""
+    first, *others = fused(hidden, weight, labels, temperature, ignore_index, reduction)
+    return first.sum(), *others
+
+
 class _Spoils(Fused):
     """The first backward doubles what it saved for the second."""
 
@@ -176,6 +183,13 @@ def cross_entropy(hidden, weight, labels):
 def detaches_the_head(hidden, weight, labels):
     """Its graph reaches hidden alone. Nothing is declared."""
     return cross_entropy(hidden, weight.detach(), labels)
+
+
+def fails_without_a_graph(hidden, weight, labels):
+    """What a gradient needs is set up where hidden needs one, and used always. Nothing is declared."""
+    if hidden.requires_grad:
+        room = torch.zeros_like(hidden)
+    return cross_entropy(hidden + 0 * room, weight, labels)
 
 
 @plumbline.target(contract="pytorch-fp32-logits", grad_weight=False)

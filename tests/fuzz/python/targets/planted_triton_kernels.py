@@ -114,9 +114,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         rows, vocab = hidden.shape[0], weight.shape[0]
         chunk, blocks = blocks_of(vocab, defect)
         results = [torch.empty(rows, device=hidden.device) for _ in range(3)]
-        wide = weight.float().T
+        wide = weight.float().contiguous().T  # cuBLAS takes no stride beyond 2^31
         for first in range(0, rows, chunk):
-            logits = hidden[first : first + chunk].float() @ wide
+            logits = hidden[first : first + chunk].float().contiguous() @ wide
             count = len(logits)
             grid = (triton.cdiv(count, blocks["ROWS"]),)
             if defect == "rows_past_a_block":
@@ -136,7 +136,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         temperature, ignore_index, size, blocks = ctx.more
         defect, vocab = blocks["DEFECT"], weight.shape[0]
         g_stride, k_stride = (1, 1) if defect == "assumed_stride" else (g.stride(0), k.stride(0))
-        wide = weight.float()
+        wide = weight.float().contiguous()
         grad_hidden = torch.empty_like(hidden, memory_format=torch.contiguous_format)
         grad_weight = torch.zeros(weight.shape, device=weight.device)
         # A row without part may hold NaN, which times 0 is NaN.

@@ -28,12 +28,30 @@ def tail(hidden, weight, labels, temperature=1.0):
     return found
 
 
+def logits_fp16(hidden, weight, labels):
+    """Logits are rounded to fp16."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = (hidden.astype(np.float64) @ weight.astype(np.float64).T).astype(np.float16).astype(np.float64)
+        x = x - x.max(axis=1, keepdims=True)
+        logprob = x[np.arange(len(labels)), labels] - np.log(np.exp(x).sum(axis=1))
+    return {"logprob": logprob.astype(np.float32)}
+
+
 def hidden_major(hidden, weight, labels, temperature=1.0):
     """Off by 0.1 where weight is stored hidden-major with padding."""
     found = right(hidden, weight, labels, temperature)
     if weight.strides[0] == weight.itemsize and weight.strides[1] > weight.shape[0] * weight.itemsize:
         found["logprob"] += np.float32(0.1)
     return found
+
+
+def entropy_of_whole_tiles(hidden, weight, labels):
+    """The entropy is off by 1 where V is no multiple of 256. What is returned has no names."""
+    x = hidden.astype(np.float64) @ weight.astype(np.float64).T
+    x = x - x.max(axis=1, keepdims=True)
+    log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+    entropy = -(np.exp(log_p) * log_p).sum(axis=1) + (len(weight) % 256 != 0)
+    return log_p[np.arange(len(labels)), labels].astype(np.float32), entropy.astype(np.float32)
 
 
 def positive(hidden, weight, labels):

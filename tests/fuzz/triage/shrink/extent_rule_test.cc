@@ -130,6 +130,30 @@ TEST(ExtentRule, FindsTheResidueAndTheLimit) {
   EXPECT_EQ(RuleOf([](int64_t x) { return x == 137; }, 137).word, "V=137");
 }
 
+// Fails if a rule's word, read again, says another thing than the defect does.
+TEST(ExtentRule, AWordSaysWhatFails) {
+  const std::vector<Fails> all = {[](int64_t) { return true; },
+                                  [](int64_t x) { return x % 8 == 1; },
+                                  [](int64_t x) { return x % 8 == 1 && x > 1; },
+                                  [](int64_t x) { return x % 64 != 0; },
+                                  [](int64_t x) { return x % 64 != 1 && x >= 9; },
+                                  [](int64_t x) { return x >= 77; },
+                                  [](int64_t x) { return x <= 40; },
+                                  [](int64_t x) { return x >= 40 && x <= 60; },
+                                  [](int64_t x) { return x == 137; }};
+  for (const Fails& fails : all) {
+    int64_t now = 1;
+    while (!fails(now) || now % 8 != 1) ++now;
+    const std::string word = RuleOf(fails, now).word;
+    for (int64_t x = 1; x <= 320; ++x) EXPECT_EQ(FailsAt(word, x), fails(x)) << word << " at " << x;
+  }
+  // A journal that was tampered with may hold anything.
+  for (const char* word : {"", "V", "V:mixed", "V=1%", "V=1%0", "V=1%-8", "V=", "V>=", "V=1..",
+                           "V=1%8x", "V=99999999999999999999", "V!3", "V8"}) {
+    EXPECT_EQ(FailsAt(word, 9), std::nullopt) << word;
+  }
+}
+
 // Fails if a residue is stated where too few extents can be tried to tell it from finer ones, or an
 // extent is tried that is not there.
 TEST(ExtentRule, WhatCannotBeTriedIsAList) {

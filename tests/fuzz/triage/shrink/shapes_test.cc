@@ -33,9 +33,10 @@ class Compiler {
   }
 
   ShrinkResult Shrunk(const OwnedProblem& start, ShrinkOptions options = Unhurried()) {
-    options.compiles = Compiles{
-        .is_new = [this](const OwnedProblem& p) { return !compiled_.contains(ShapeOf(p)); },
-        .known = [this] { return std::vector<Shape>(compiled_.begin(), compiled_.end()); }};
+    options.compiles =
+        Compiles{.is_new = [this](const OwnedProblem& p) { return !compiled_.contains(ShapeOf(p)); },
+                 .known = [this] { return std::vector<Shape>(compiled_.begin(), compiled_.end()); },
+                 .least = least_};
     const StillFails asked = [this](const OwnedProblem& p) {
       if (asked_.empty() || asked_.back() != ShapeOf(p)) asked_.push_back(ShapeOf(p));
       if (compiled_.insert(ShapeOf(p)).second) {
@@ -50,13 +51,15 @@ class Compiler {
   int64_t first_calls() const { return first_calls_; }
   const std::vector<Shape>& asked() const { return asked_; }  // repeats left out
   void FirstCallTakes(std::chrono::milliseconds time) { first_call_ = time; }
+  // What takes less is no first call; 0: each new shape is one.
+  void LeastIs(std::chrono::milliseconds time) { least_ = time; }
 
  private:
   StillFails fails_;
   std::set<Shape> compiled_;
   std::vector<Shape> asked_;
   int64_t first_calls_ = 0;
-  std::chrono::milliseconds first_call_{0};
+  std::chrono::milliseconds first_call_{0}, least_{0};
 };
 
 OwnedProblem Start() {
@@ -67,8 +70,8 @@ OwnedProblem Start() {
 
 bool LargeAtOneResidue(const OwnedProblem& p) { return Largest(p.hidden) > 3 && p.vocab() % 8 == 1; }
 
-// Fails if more shapes are compiled than allowed, if what they are spent on reaches no small problem, or
-// if values do not change before shapes.
+// Fails if more shapes are compiled than allowed, if what they are spent on reaches no small problem,
+// or if values do not change before shapes.
 TEST(ShrinkShapes, FewFirstCallsReachASmallProblem) {
   Compiler compiler(Start(), LargeAtOneResidue);
   const ShrinkResult r = compiler.Shrunk(Start());
@@ -122,6 +125,21 @@ TEST(ShrinkShapes, FirstCallsHaveTimeOfTheirOwn) {
   options.time_limit = milliseconds(500);
   slow.Shrunk(Start(), options);
   EXPECT_LE(slow.first_calls(), 11);
+}
+
+// Fails if a target that compiles for few of the new shapes is held to the number of first calls that
+// one has that compiles for each.
+TEST(ShrinkShapes, ShapesThatCostNothingAreNoFirstCalls) {
+  const auto needs_many = [](const OwnedProblem& p) {
+    return Largest(p.hidden) > 3 && p.rows() >= 7 && p.vocab() >= 411 && p.hidden_size() >= 23;
+  };
+  Compiler compiler(Start(), needs_many);
+  compiler.LeastIs(std::chrono::hours(1));
+  const ShrinkResult r = compiler.Shrunk(Start());
+  EXPECT_EQ(r.first_calls, 0);
+  EXPECT_GT(compiler.first_calls(), Compiles{}.first_calls);
+  EXPECT_EQ(ShapeOf(r.problem), (Shape{7, 411, 23}));
+  EXPECT_TRUE(r.complete);
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""usage: python3 bench/store public-kernels --python PYTHON [--seconds S] [--at-once N] [--only NAME] [--as-built KEYS]
+                                                [--keep DIR] [--out FILE]
+
+Hunts every public kernel that is a target in Python (the list of `adapters`) and the operator `cuda` on a GPU, S seconds
+each [300], seed 1, one job, N campaigns side by side [4], spread over the GPUs. It stores bench/results/public-kernels.json:
+of each kernel the versions, the share of its cases that is judged, what it declines, the shortcuts that were inferred, and
+its findings. The script that shows a finding without plumb is made and run alone; its exit status and last line are
+stored. The hunts, with cases, scripts and reports, lie in DIR [build/public-kernels].
+
+PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages. A package that cannot be imported, or a kernel that
+takes none of the problems tried, is recorded with the reason.
+
+  --only NAME      prints this kernel and stores nothing
+  --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
+
+Interrupt it and call it again to go on: a kernel that is through has a file in DIR. A finding is no claim: whether it is a
+bug or a trade-off that the project documents is judged by hand (bench/PUBLIC.md).
+
+Exit status: 0 60 % or more judged of every kernel that could be tried; 1 less of one (stored too); 2 usage or another
+tree; 3 what plumb says is no result; 4 PYTHON lacks torch or triton.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from report.command_line import Refused, load, refusing
+
+from store import python_targets, stored, trees
+from store.adapters import ADAPTED, ADAPTERS, ENOUGH, Adapter, versions
+from store.record import COMPLETE, INTERRUPTED
+
+ROOT = trees.ROOT
+OWN = "plumbline, cuda"
+SCRIPT_SECONDS = 180
+TARGET_SECONDS = 240.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
+GRACE = 30.0
+WRITE = """
+import sys, plumbline
+found = plumbline.read_finding(sys.argv[1])
+open(sys.argv[2], "w", encoding="utf-8").write(found.repro())
+open(sys.argv[3], "w", encoding="utf-8").write(found.report())
+"""
+
+
+def gpus() -> list[str]:
+    """The UUID of each GPU."""
+    asked = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True,
+                           check=False)
+    return asked.stdout.split() if asked.returncode == 0 else []
+
+
+def slug(name: str) -> str:
+    return re.sub(r"\W+", "-", name.lower()).strip("-")
+
+
+def on_gpu(adapter: Adapter) -> str:
+    """The target on a device: verl's kernel needs no stand-in there."""
+    return adapter.target.replace("verl_on_cpu:linear_cross_entropy",
+                                  "verl.utils.kernel.linear_cross_entropy:LinearCrossEntropy.apply")
+
+
+def environment_of(gpu: str | None, cache: Path) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, (str(ADAPTED), os.environ.get("PYTHONPATH", ""))))
+    found = {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(cache / "triton"), "XDG_CACHE_HOME": str(cache)}
+    return found | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
+
+
+def ran(words: list[str], environment: dict[str, str], seconds: float, folder: Path | None = None) -> tuple[int | None, str, str]:
+    """(status or None where it did not end, stdout, stderr). It is interrupted once its time is over, and killed GRACE
+    seconds later: plumb then says what it has."""
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=folder,
+                          env=os.environ | environment, start_new_session=True) as process:
+        try:
+            out, why = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            try:
+                out, why = process.communicate(timeout=GRACE)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return None, "", f"no end in {seconds:g} s"
+    return process.returncode, out, why
+
+
+def last_line(text: str) -> str:
+    """The last line that is no verdict."""
+    said = [line for line in text.strip().splitlines() if not line.startswith("plumb: verdict=")]
+    return (said or [""])[-1].removeprefix("plumb: ")[:300]
+
+
+def alone(case: Path, python: str, environment: dict[str, str]) -> dict[str, Any]:
+    """Writes script and report of a stored case beside it, and runs the script without this package."""
+    script, report = case.with_suffix(".repro.py"), case.with_suffix(".md")
+    package = os.pathsep.join((str(ROOT / "build/staged"), str(ROOT / "build/release/python"), environment["PYTHONPATH"]))
+    status, _, why = ran([python, "-c", WRITE, str(case), str(script), str(report)], environment | {"PYTHONPATH": package}, 120)
+    if status:
+        return {"script": f"none: {last_line(why)}"}
+    status, said, why = ran([python, str(script)], environment, SCRIPT_SECONDS, case.parent)
+    return {"script": script.name, "script_status": status, "script_says": last_line(said + why)}
+
+
+def finding_of(each: dict[str, Any], folder: Path, python: str, environment: dict[str, str]) -> dict[str, Any]:
+    """What is stored of a finding."""
+    kept = each.get("kept") or {}
+    finding = kept.get("finding") or each["finding"]
+    record = {"signature": each["signature"], "what": finding["what"][:400], "first_seconds": round(each["seconds"], 1),
+              "regime": each["regime"], "shortcut": finding.get("shortcut", ""), "explained": kept.get("explain", []),
+              "needs": kept.get("cause", {}).get("needs", []), "values": kept.get("values_after"),
+              "part_of": each.get("part_of", ""), "file": kept.get("file", "")}
+    case = folder / record["file"]
+    return record | (alone(case, python, environment) if record["file"] and case.exists() and not record["part_of"] else {})
+
+
+def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | None) -> dict[str, Any]:
+    """The record of one kernel; read from its file where it is through."""
+    kept = given.keep / f"{slug(name)}.json"
+    if kept.exists():
+        return load(kept)
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = environment_of(gpu, Path(scratch))
+        adapter = ADAPTERS.get(name, Adapter("cuda", ()))
+        target = "cuda" if name == OWN else f"python:{on_gpu(adapter)}"
+        found: dict[str, Any] = {"kernel": name, "target": target, "date": stored.today()}
+        if name != OWN:
+            found["versions"] = versions(given.python, adapter.packages)
+        folder = given.keep / slug(name)
+        words = [str(program), "fuzz", "--target", target, "--budget", f"{given.seconds}s", "--seed", "1", "--jobs", "1",
+                 "--case-timeout", "60s", "--out", str(folder), "--json"]
+        words += [] if name == OWN else ["--python", given.python]
+        begun = time.monotonic()
+        status, said, why = ran(words, environment, given.seconds + TARGET_SECONDS)
+        (given.keep / f"{slug(name)}.log").write_text(why, encoding="utf-8")
+        if status not in (*COMPLETE, INTERRUPTED) or not said.strip():
+            print(f"{name}: {last_line(why)}", flush=True)
+            return kept_as(kept, found | {"unavailable": f"status {status}: {last_line(why)}"})
+        with refusing(f"{name}: no result", 3):
+            found |= result_of(stored.last_object(said), folder, given.python, environment)
+    found["seconds"] = round(time.monotonic() - begun, 1)
+    print(f"{name}: {found['judged']} of {found['drawn']} judged, {found['verdict']}, {len(found['shortcuts'])} shortcuts, "
+          f"{sum(not each['part_of'] for each in found['findings'])} findings", flush=True)
+    return kept_as(kept, found)
+
+
+def kept_as(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    stored.put(path, record)
+    return record
+
+
+def result_of(said: dict[str, Any], folder: Path, python: str, environment: dict[str, str]) -> dict[str, Any]:
+    target, = said["targets"]
+    seconds = said["elapsed_seconds"]
+    inferred = [each for inference in said.get("inference", []) for each in inference.get("shortcuts", [])]
+    judged = target["pass"] + target["suspect"] + target["fail"]
+    return {"held_to": target.get("target", ""), "drawn": target["cases"], "judged": judged,
+            "share": round(judged / max(target["cases"], 1), 4), "failing": target["fail"], "suspect": target["suspect"],
+            "judged_a_second": round(judged / max(seconds - said["time"]["shrinking"], 1e-3), 1),
+            "skipped": target.get("skip_reasons", {}), "verdict": said["verdict"],
+            "shortcuts": [{key: each.get(key) for key in ("what", "declares", "cases", "output", "error")} for each in inferred],
+            "not_inferred": [each["incomplete"] for each in said.get("inference", []) if each.get("incomplete")],
+            "findings": [finding_of(each, folder, python, environment)
+                         for each in [*said["sightings"], *said.get("parts", [])]]}
+
+
+def held(runs: list[dict[str, Any]]) -> bool:
+    """True if enough was judged of every kernel that could be tried."""
+    return all(each["share"] >= ENOUGH for each in runs if "unavailable" not in each)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench/store public-kernels")
+    python_targets.add_options(parser)
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument("--only")
+    parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench/results/public-kernels.json")
+    given = parser.parse_args(words)
+    names = [OWN, *(name for name in ADAPTERS if not name.endswith(" by name"))]  # on a GPU both are the same
+    if given.only not in (None, *names):
+        parser.error(f"--only {given.only}: there are {', '.join(names)}")
+    if given.seconds < 1 or given.at_once < 1:
+        parser.error(f"--seconds {given.seconds}, --at-once {given.at_once}: both are at least 1")
+    program, about, machine = python_targets.start(given)
+    devices = gpus()
+    if not devices:
+        raise Refused("nvidia-smi names no GPU", 4)
+    given.keep = given.keep.resolve()
+    stored.begin(given.keep, about | {"seconds": str(given.seconds)})
+    chosen = [name for name in names if given.only in (None, name)]
+    # The operator judges what the others are judged by: it goes last, when they leave the device.
+    chosen.sort(key=lambda name: name == OWN)
+    with ThreadPoolExecutor(given.at_once) as pool:
+        runs = list(pool.map(lambda at: measured(program, at[1], given, devices[at[0] % len(devices)]), enumerate(chosen)))
+    if given.only:
+        print(json.dumps(runs[0], indent=1))
+        return int(not held(runs))
+    command = f"python3 bench/store public-kernels --python PYTHON --seconds {given.seconds} --at-once {given.at_once}"
+    stored.write(given.out, command, about, machine, kernels=json.loads(json.dumps(stored.without_folders(runs))))
+    return int(not held(runs))

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/store public-kernels: what is stored of a kernel that was hunted, of one that is not there, and of the operator."""
+
+import json
+import os
+import unittest
+
+from scratch import Tree
+
+# Says what the file says of eager PyTorch and the operator; the others are not there.
+PLUMB = r"""
+here=$(dirname "$0")
+echo "$CUDA_VISIBLE_DEVICES $*" >>"$here/calls"
+case "$*" in
+  doctor*) echo '{"machine": {"cpu": "x"}, "verdict": "clean"}' ;;
+  *pytorch_functions:eager*) cat "$here/said"; exit 1 ;;
+  *"--target cuda "*) cat "$here/said-cuda" ;;
+  *) echo "plumb: fuzzing" >&2; echo "plumb: python:x: ModuleNotFoundError: No module named 'x'" >&2
+     echo '{"status": 4}'; exit 4 ;;
+esac
+"""
+PYTHON = """echo '{"device": "GPU", "python": "3", "torch": "2", "triton": "3", "numpy": "2"}'\n"""
+
+
+def said(findings):
+    target = {"target": "t", "cases": 10, "pass": 7, "fail": 1, "suspect": 0, "skip_reasons": {"empty": 2}}
+    sighting = {"signature": "bound:loss", "regime": "mean", "seconds": 2.0, "finding": {"what": "loss = 1"}}
+    shortcut = {"what": "logits rounded to bf16", "declares": "logits=bf16", "cases": 3, "output": "lse", "error": 0.1}
+    return {"verdict": "findings" if findings else "clean", "elapsed_seconds": 5.0, "time": {"shrinking": 1.0},
+            "targets": [target], "sightings": [sighting] * findings,
+            "inference": [{"shortcuts": [shortcut] * findings, "incomplete": "" if findings else "it hangs"}]}
+
+
+class PublicKernels(Tree):
+    def setUp(self):
+        super().setUp()
+        self.program("build/release/fuzz/plumb", PLUMB)
+        self.program("bin/cmake", "")
+        self.program("bin/nvidia-smi", "printf 'GPU-0\\nGPU-1\\n'\n")
+        self.program("python", PYTHON)
+        self.write(".gitignore", "build/\nbin/\npython\n")
+        self.commit()
+        self.write("build/release/fuzz/said", json.dumps(said(1)) + "\n")
+        self.write("build/release/fuzz/said-cuda", json.dumps(said(0)) + "\n")
+
+    def hunt(self, *words):
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        return self.run_store("public-kernels", "--python", self.root / "python", "--seconds", "5", *words, PATH=path)
+
+    # Fails if shares, shortcuts, findings or the reason of what is not there are lost, or a kernel has no GPU.
+    def test_what_is_stored(self):
+        status, text, error = self.hunt()
+        self.assertEqual(status, 0, text + error)
+        found = json.loads((self.root / "bench/results/public-kernels.json").read_text(encoding="utf-8"))
+        by_name = {each["kernel"]: each for each in found["kernels"]}
+        eager, own, cce = by_name["PyTorch, eager"], by_name["plumbline, cuda"], by_name["CCE"]
+        self.assertEqual((eager["share"], eager["judged_a_second"], eager["skipped"]), (0.8, 2.0, {"empty": 2}))
+        self.assertEqual([each["declares"] for each in eager["shortcuts"]], ["logits=bf16"])
+        self.assertEqual([(each["signature"], each["what"]) for each in eager["findings"]], [("bound:loss", "loss = 1")])
+        self.assertEqual((own["verdict"], own["not_inferred"]), ("clean", ["it hangs"]))
+        self.assertIn("No module named 'x'", cce["unavailable"])
+        calls = (self.root / "build/release/fuzz/calls").read_text(encoding="utf-8")
+        self.assertIn("GPU-1 fuzz", calls)
+        self.assertNotIn("\n fuzz", calls)
+
+    # Fails if what is through is run again, or a share below the threshold counts as enough.
+    def test_it_goes_on_and_judges_the_share(self):
+        self.hunt()
+        before = (self.root / "build/release/fuzz/calls").read_text(encoding="utf-8").count("fuzz")
+        little = said(1)
+        little["targets"][0] |= {"cases": 100}
+        self.write("build/release/fuzz/said", json.dumps(little) + "\n")
+        self.assertEqual(self.hunt()[0], 0)
+        self.assertEqual((self.root / "build/release/fuzz/calls").read_text(encoding="utf-8").count("fuzz"), before)
+        self.assertEqual(self.hunt("--keep", self.root / "build/again")[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
