@@ -97,14 +97,22 @@ void AddAccumulators(Output output, const std::set<int64_t>& chunks, std::vector
     // Rounded at the end, whatever the dtype of the output.
     add(name + " stored in " + word, {.dtype = dtype, .parts = 1});
     for (const int64_t chunk : chunks) {
-      add(name + " accumulated in " + word + Text(" every %" PRId64, chunk) +
-              (hidden ? " columns" : " rows"),
-          {.dtype = dtype, .chunk = chunk});
+      // A chunk's part stays in fp32 (a fused multiply-add), or is a 16-bit tensor that is added.
+      for (const bool rounds_parts : {false, true}) {
+        const Accumulator sum = {.dtype = dtype, .chunk = chunk, .rounds_parts = rounds_parts};
+        add(AccumulatorWords(output, word, sum), sum);
+      }
     }
   }
 }
 
 }  // namespace
+
+std::string AccumulatorWords(Output output, std::string_view dtype, const Accumulator& sum) {
+  return std::string(oracle::Name(output)) + " accumulated in " + std::string(dtype) +
+         Text(" every %" PRId64, sum.chunk) + (output == Output::kGradHidden ? " columns" : " rows") +
+         (sum.rounds_parts ? ", each part rounded first" : "");
+}
 
 std::vector<Candidate> CandidatesFor(const oracle::Inputs& inputs) {
   std::vector<Candidate> all = Roundings();

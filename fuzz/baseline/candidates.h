@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/baseline/family.h"
@@ -27,6 +28,9 @@ struct Candidate {
   // Changes this output alone, and is tried where that is suspect.
   std::optional<oracle::Output> only = {};
 };
+
+// "grad_hidden accumulated in bf16 every 256 columns, each part rounded first".
+std::string AccumulatorWords(oracle::Output output, std::string_view dtype, const Accumulator& sum);
 
 // Roundings, then accumulators of 16 bits in chunks that kernels have, then forms.
 std::vector<Candidate> CandidatesFor(const oracle::Inputs& inputs);

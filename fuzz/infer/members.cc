@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cinttypes>
 #include <cstdint>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "fuzz/base/text.h"
 #include "fuzz/baseline/candidates.h"
 
 namespace plumbline::fuzz {
@@ -91,13 +89,15 @@ void AddAccumulators(Output output, std::vector<Member>* all) {
                     d.dtype});
     if (d.dtype == DType::kF32) continue;  // `accumulator` names its dtype
     for (int64_t chunk = kSmallestChunk; chunk <= kLargestChunk; chunk *= 2) {
-      const std::string key(hidden ? kHiddenChunk : kWeightChunk);
-      all->push_back({name + " accumulated in " + std::string(d.what) + Text(" every %" PRId64, chunk) +
-                          (hidden ? " columns" : " rows"),
-                      {{"accumulator", std::string(d.word)}, {key, std::to_string(chunk)}},
-                      [d, hidden, chunk](DType, Shortcuts* s) {
-                        (hidden ? s->hidden_sum : s->weight_sum) = {.dtype = d.dtype, .chunk = chunk};
-                      }});
+      for (const bool rounds_parts : {false, true}) {
+        const Accumulator sum = {.dtype = d.dtype, .chunk = chunk, .rounds_parts = rounds_parts};
+        all->push_back({AccumulatorWords(output, d.what, sum),
+                        {{"accumulator", std::string(d.word)},
+                         {std::string(hidden ? kHiddenChunk : kWeightChunk), std::to_string(chunk)}},
+                        [sum, hidden](DType, Shortcuts* s) {
+                          (hidden ? s->hidden_sum : s->weight_sum) = sum;
+                        }});
+      }
     }
   }
 }

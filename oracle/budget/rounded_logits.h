@@ -5,12 +5,14 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "kernel/dtype.h"
 #include "oracle/budget/arithmetic.h"
+#include "oracle/budget/column_terms.h"
+#include "oracle/budget/rounded_logits-inl.h"
 
 namespace plumbline::oracle {
 
@@ -28,20 +30,17 @@ class ExactSum {
   std::vector<double> parts_;  // apart from each other in their bits, in increasing order
 };
 
-// A logit as the reference knows it.
-struct KnownLogit {
-  double z = 0;      // before the temperature, in fp64
-  double error = 0;  // |z - exact| is at most this; 0: z is exact
-  double bound = 0;  // B_z, the most that the target's dot product may be off from exact
-};
-// The logit after its rounding: z, or x = z/T where x is what is rounded. bound is infinite where it
-// may round to infinity.
-struct RoundedLogit {
-  double value = 0, bound = 0;
-};
-// `exact` forms the exact logit; it is asked where z is too near a tie to tell. At least one of
-// target.logits and target.scaled_logits is given.
-RoundedLogit RoundLogit(const Arithmetic& target, double temperature, const KnownLogit& logit,
+// The reference's error of a logit, over S.
+double ReferenceGamma(int64_t hidden_size);
+
+// The terms of the logits before they are rounded.
+LogitTerms UnroundedTermsOf(const Arithmetic& target, int64_t hidden_size);
+
+// At least one of target.logits and target.scaled_logits is given.
+LogitSteps StepsOf(const Arithmetic& target, double temperature);
+
+// `exact` forms the exact logit; it is asked where z is too near a tie to tell.
+RoundedLogit RoundLogit(const LogitSteps& steps, const KnownLogit& logit,
                         const std::function<ExactSum()>& exact);
 
 }  // namespace plumbline::oracle

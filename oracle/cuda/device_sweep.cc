@@ -76,12 +76,6 @@ DeviceSweep::DeviceSweep(const kernel::Problem& problem, std::span<const kernel:
         "a contract whose operands are flushed or rounded (contract.flush, contract.input_rounding) is "
         "judged on the host alone");
   }
-  if (target_.RoundsLogits()) {
-    throw DeviceError(
-        "a contract whose logits are rounded (contract.logits, contract.scaled_logits) is judged on "
-        "the "
-        "host alone");
-  }
   Plan(memory);
 }
 
@@ -91,6 +85,9 @@ std::vector<DeviceSweep::Need> DeviceSweep::Needs(bool several_blocks) const {
   const int64_t hidden = wanted_.grad_hidden ? h_ld_ * kDouble : 0;
   const int64_t weight = wanted_.grad_weight ? gradient * kDouble : 0;
   const int64_t dz = Gradients() ? chunk_ * kDouble : 0;
+  const int64_t rounded = target_.RoundsLogits() ? static_cast<int64_t>(sizeof(RoundedRow)) : 0;
+  const int64_t ties =
+      target_.RoundsLogits() ? static_cast<int64_t>(kMostTies * sizeof(Tie) + sizeof(uint64_t)) : 0;
   const auto largest_result =
       static_cast<int64_t>(std::max({sizeof(Extremes), sizeof(RowSums), sizeof(RowChanges)}));
   return {{&arena_.logits, v_ld_ * kDouble, 0, "logits"},
@@ -114,6 +111,8 @@ std::vector<DeviceSweep::Need> DeviceSweep::Needs(bool several_blocks) const {
           {&arena_.gradient_terms, static_cast<int64_t>(sizeof(GradientTerms)), 0, "rows' gradients"},
           {&arena_.row_results, largest_result, 0, "rows' sums"},
           {&arena_.lowest, kDouble, 0, "lowest bits of hidden"},
+          {&arena_.rounded, rounded, 0, "rows whose logits are rounded"},
+          {&arena_.ties, 0, ties, "logits near a tie"},
           {&arena_.flags, kDouble, 0, "flags"},
           {&arena_.mass, kDouble, 0, "ranges of rows"},
           {&arena_.limit, kDouble, 0, "limits of rows"},

@@ -35,6 +35,7 @@ struct Arena {
   DeviceBlock grad_weight, grad_weight_error;  // [chunk][H], or [V][H] where there are several blocks
   DeviceBlock weight_max, weight_range;        // [H]
   DeviceBlock list, terms, gradient_terms, row_results, lowest, flags;  // [block]
+  DeviceBlock rounded, ties;  // [block], [kMostTies] and a count, where logits are rounded
   DeviceBlock mass, limit, infinite_limit, constant, problem_rows, verdicts, watched, gathered;
 };
 
@@ -48,6 +49,9 @@ class DeviceSweep {
 
  private:
   static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
+  // Logits of a block that fp64 does not tell from a tie: a dozen of 10^9 ordinary ones. Each takes some
+  // 50 microseconds.
+  static constexpr uint64_t kMostTies = 1 << 17;
   static constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // of a block's logits
 
   // Calls visit(first column, columns) for each chunk, in order.
@@ -70,6 +74,8 @@ class DeviceSweep {
   // forward_pass.cc
   void Forward(int64_t begin, int64_t end);
   void FormLogits(int64_t begin, int64_t end);
+  void RoundBlock(int64_t begin, int64_t end);
+  void SettleTie(const Tie& tie, const RoundedRow& row);
   void WidenWeight(int64_t first, int64_t count);
   Logits BlockLogits() const;
   const Arithmetic& TargetOf(int64_t r) const;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "oracle/budget/budget.h"
 #include "oracle/budget/overflow.h"
+#include "oracle/budget/rounded_logits.h"
 #include "oracle/budget/row.h"
 #include "oracle/cuda/device_sweep.h"
 
@@ -46,6 +50,59 @@ void DeviceSweep::FormLogits(int64_t begin, int64_t end) {
                    {Of<double>(arena_.weight_magnitude), h_ld_, true}, false,
                    Of<double>(arena_.abs_sums, first), v_ld_);
   });
+  RoundBlock(begin, end);
+}
+
+// Rounds the logits of a block as the contract says. Needs hidden, widened, on the device.
+void DeviceSweep::RoundBlock(int64_t begin, int64_t end) {
+  if (!target_.RoundsLogits()) return;
+  std::vector<RoundedRow> rows(static_cast<size_t>(end - begin));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto at = static_cast<size_t>(begin) + r, i = static_cast<size_t>(normal_[at]);
+    const Arithmetic& target = by_temperature_.At(inputs_.temperature[i]);
+    rows[r].terms.hidden_lsb = hidden_lsb_[at];
+    rows[r].logits = UnroundedTermsOf(target, h_);
+    rows[r].steps = StepsOf(target, inputs_.temperature[i]);
+    rows[r].reference = ReferenceGamma(h_);
+  }
+  auto* const device_rows = Of<RoundedRow>(arena_.rounded);
+  Upload(rows, device_rows);
+  auto* const count = Of<unsigned long long>(arena_.ties);
+  auto* const ties = reinterpret_cast<Tie*>(count + 1);
+  Check(cudaMemset(count, 0, sizeof *count), "logits near a tie");
+  RoundLogits(Of<double>(arena_.logits), Of<double>(arena_.abs_sums), Of<double>(arena_.weight_lsb), v_,
+              v_ld_, device_rows, end - begin, ties, count, kMostTies);
+  const uint64_t found = Download(count, 1, "rounding the logits").front();
+  if (found > kMostTies) {
+    throw DeviceError(std::to_string(found) +
+                      " logits of one block lie too near a tie of contract.logits or "
+                      "contract.scaled_logits for fp64; at most " +
+                      std::to_string(kMostTies) + " are settled exactly");
+  }
+  for (const Tie& tie : Download(ties, static_cast<int64_t>(found), "logits near a tie")) {
+    SettleTie(tie, rows[static_cast<size_t>(tie.row)]);
+  }
+}
+
+// Rounds one logit by an exact sum on the host.
+void DeviceSweep::SettleTie(const Tie& tie, const RoundedRow& row) {
+  auto* const z = Of<double>(arena_.logits, tie.row * v_ld_ + tie.column);
+  auto* const abs_sum = Of<double>(arena_.abs_sums, tie.row * v_ld_ + tie.column);
+  WidenWeight(tie.column, 1);
+  const std::vector<double> hidden =
+      Download(Of<double>(arena_.hidden, tie.row * h_ld_), h_, "a row of hidden");
+  const std::vector<double> weight = Download(Of<double>(arena_.weight), h_, "a row of weight");
+  const double known = Download(z, 1, "a logit").front(), sum = Download(abs_sum, 1, "a logit").front();
+  // What is asked for is not certified: an exact logit tells its side by itself.
+  const double bound = row.logits.dot * sum + row.logits.underflow;
+  const RoundedLogit rounded = RoundLogit(row.steps, {known, row.reference * sum, bound}, [&] {
+    ExactSum exact;
+    // Products of two inputs are exact in fp64.
+    for (size_t d = 0; d < hidden.size(); ++d) exact.Add(hidden[d] * weight[d]);
+    return exact;
+  });
+  if (std::isfinite(rounded.bound)) Upload(std::vector<double>{rounded.value}, z);
+  Upload(std::vector<double>{rounded.bound}, abs_sum);
 }
 
 const Arithmetic& DeviceSweep::TargetOf(int64_t r) const {

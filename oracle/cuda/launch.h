@@ -12,6 +12,7 @@
 #include "oracle/budget/budget.h"
 #include "oracle/budget/column_terms.h"
 #include "oracle/budget/finish.h"
+#include "oracle/budget/rounded_logits-inl.h"
 #include "oracle/budget/row.h"
 #include "oracle/numeric/pack.h"
 #include "oracle/output.h"
@@ -47,6 +48,24 @@ struct RowSums {
   Weights weights;
   double label_z = 0;
 };
+
+// A row whose logits are rounded (oracle/budget/rounded_logits.h).
+struct RoundedRow {
+  RowTerms terms;      // hidden_lsb alone is read
+  LogitTerms logits;   // before they are rounded
+  LogitSteps steps;
+  double reference = 0;  // the error of z over S
+};
+// A logit that fp64 does not tell from a tie.
+struct Tie {
+  int64_t row = 0, column = 0;
+};
+// Replaces z by the rounded logit and S by the bound of its error, infinite where the row is outside of
+// the contract. Ties are left as they are: at most `most` are written; *found counts all.
+void RoundLogits(double* z, double* abs_sum, const double* weight_lsb, int64_t vocab, int64_t ld,
+                 const RoundedRow* rows, int64_t count, Tie* ties, unsigned long long* found,
+                 unsigned long long most);
+
 // In the functions below row list[i] of the logits has terms[i], and its result is result i.
 void SumWeights(const Logits& logits, const int64_t* list, const RowTerms* terms, int64_t count,
                 RowSums* out);

@@ -44,6 +44,46 @@ __global__ void __launch_bounds__(kThreads) ExtremesKernel(Logits logits, Extrem
   if (threadIdx.x == 0) out[blockIdx.x] = all;
 }
 
+// Says that the exact logit is asked for, and answers nothing.
+struct NotHere {
+  bool asked = false;
+  __device__ double Nearest() {
+    asked = true;
+    return 0;
+  }
+  __device__ int SignLess(double) {
+    asked = true;
+    return 0;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    RoundKernel(double* z, double* abs_sum, const double* weight_lsb, int64_t vocab, int64_t ld,
+                const RoundedRow* rows, Tie* ties, unsigned long long* found,
+                unsigned long long most) {
+  const RoundedRow& row = rows[blockIdx.x];
+  for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
+    const int64_t at = blockIdx.x * ld + v;
+    const double known = z[at], sum = abs_sum[at];
+    if (isnan(known) || isinf(known)) continue;
+    if (!row.steps.Specified(sum)) {
+      abs_sum[at] = kInfinite;
+      continue;
+    }
+    const double bound = LogitBound(row.terms, row.logits, sum, weight_lsb[v]);
+    NotHere exact;
+    const RoundedLogit rounded =
+        RoundLogitBy(row.steps, {known, bound == 0 ? 0 : row.reference * sum, bound}, &exact);
+    if (exact.asked) {
+      const unsigned long long place = atomicAdd(found, 1ull);
+      if (place < most) ties[place] = {blockIdx.x, v};
+      continue;
+    }
+    if (rounded.bound < kInfinite) z[at] = rounded.value;
+    abs_sum[at] = rounded.bound;
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
     WeightsKernel(Logits logits, const int64_t* list, const RowTerms* terms, RowSums* out) {
   const RowTerms r = terms[blockIdx.x];
@@ -98,6 +138,14 @@ __global__ void __launch_bounds__(kThreads)
 
 void FindExtremes(const Logits& logits, int64_t rows, Extremes* out) {
   if (rows > 0) ExtremesKernel<<<static_cast<unsigned>(rows), kThreads>>>(logits, out);
+}
+
+void RoundLogits(double* z, double* abs_sum, const double* weight_lsb, int64_t vocab, int64_t ld,
+                 const RoundedRow* rows, int64_t count, Tie* ties, unsigned long long* found,
+                 unsigned long long most) {
+  if (count == 0) return;
+  RoundKernel<<<static_cast<unsigned>(count), kThreads>>>(z, abs_sum, weight_lsb, vocab, ld, rows, ties,
+                                                          found, most);
 }
 
 void SumWeights(const Logits& logits, const int64_t* list, const RowTerms* terms, int64_t count,

@@ -32,13 +32,12 @@ void LogitRounding::Round(int64_t first, int64_t begin, int64_t end, double* flu
   if (!target_.any.RoundsLogits()) return;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const int64_t h = operands_.hidden_size(), columns = std::min(kPanel, operands_.vocab() - first);
-  const double reference = Gamma(static_cast<double>(std::max<int64_t>(h - 1, 0)), 0x1p-53);
+  const double reference = ReferenceGamma(h);
   for (int64_t r = begin; r < end; ++r) {
     const double temperature = inputs_.temperature[static_cast<size_t>(operands_.problem_row(r))];
     const Arithmetic& target = target_.At(temperature);
-    Arithmetic dot = target;  // ... of the logits before they are rounded
-    dot.logits = dot.scaled_logits = {};
-    const LogitTerms terms = LogitTermsOf(dot, h);
+    const LogitSteps steps = StepsOf(target, temperature);
+    const LogitTerms terms = UnroundedTermsOf(target, h);
     RowTerms row;
     row.hidden_lsb = operands_.hidden_lsb(r);
     for (int64_t v = 0; v < columns; ++v) {
@@ -46,16 +45,13 @@ void LogitRounding::Round(int64_t first, int64_t begin, int64_t end, double* flu
       if (!std::isfinite(z[at])) continue;
       double bound = cuda::LogitBound<double>(row, terms, abs_sum[at], operands_.weight_lsb(first)[v]);
       if (flushable != nullptr) bound += flushable[at];
-      // The domain of the contract, "Unspecified", before S is replaced.
-      const bool inside = abs_sum[at] * std::max(1.0, 1 / temperature) <= 0x1p126 &&
-                          abs_sum[at] <= target.largest_partial / 2;
-      if (!inside || temperature < 0x1p-100 || temperature > 0x1p100) {
+      if (!steps.Specified(abs_sum[at])) {  // S is replaced below
         abs_sum[at] = kInfinity;
         continue;
       }
       const double error = bound == 0 ? 0 : reference * abs_sum[at];
       const RoundedLogit rounded =
-          RoundLogit(target, temperature, {z[at], error, bound}, [&] { return Exact(r, first + v); });
+          RoundLogit(steps, {z[at], error, bound}, [&] { return Exact(r, first + v); });
       if (std::isfinite(rounded.bound)) z[at] = rounded.value;
       abs_sum[at] = rounded.bound;
     }

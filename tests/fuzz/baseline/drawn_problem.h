@@ -94,7 +94,7 @@ class Drawn {
     problem_ = DenseView(owned_);
   }
   const kernel::Problem& problem() const { return problem_; }
-  // What a target that ran last wrote.
+  // What a target that ran last wrote. Tests may write there.
   const kernel::Results& results() const { return results_; }
   // Runs a target.
   void Compute(const std::string& name) const { Compute(name, problem_); }
@@ -108,6 +108,10 @@ class Drawn {
   HonestErrors Run(const std::string& name, const oracle::Contract& held,
                    double* worst = nullptr) const {
     Compute(name);
+    return Compare(held, worst);
+  }
+  // Compares what results() holds.
+  HonestErrors Compare(const oracle::Contract& held, double* worst = nullptr) const {
     HonestErrorTier tier(problem_, results_, held, {});
     const oracle::Judgement judgement =
         oracle::JudgeProblem(problem_, results_, held, {}, nullptr, &tier);

@@ -109,6 +109,11 @@ oracle::Contract ContractOf(const std::string& description) {
   return ParseDescription(description, &error)->contract;
 }
 
+// A black box with these keys.
+oracle::Contract BlackBox(const std::string& keys) {
+  return ContractOf(R"({"name": "rounded", "contract": {)" + keys + "}}");
+}
+
 // The problem of a recipe without the strides that have no form on a device.
 OwnedProblem ExpandForDevice(const Recipe& recipe) {
   OwnedProblem problem = Expand(recipe);
@@ -135,13 +140,17 @@ std::string Compare(const Recipe& r, const std::string& contract, Output output,
 }
 
 // Fails if the device and the sweep differ, with rows in one block or in several, in any formula of a
-// row, of its budget, of a d_logit, of a gradient's elements, or in which rows take part.
+// row, of its budget, of a d_logit, of a gradient's elements, in which rows take part, or in the side
+// to which a logit near a tie is rounded.
 TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
   NEED_DEVICE(oracle);
   const std::vector<std::pair<std::string, oracle::Contract>> contracts = {
       {"cuda", ContractOf(CudaDescription("cuda", kernel::CudaPath::kBest, 90))},
       {"host", ContractOf(HostDescription("host"))},
-      {"black box", oracle::Contract{}}};
+      {"black box", oracle::Contract{}},
+      {"rounded", BlackBox(R"("logits": "bf16")")},
+      {"scaled and rounded", BlackBox(R"("scaled_logits": "input")")},
+      {"rounded twice", BlackBox(R"("logits": "fp16", "scaled_logits": "bf16")")}};
   int64_t compared = 0, several_blocks = 0, cases = 0;
   std::vector<std::string> wrong;
   for (uint64_t index = 0; index < 600; ++index) {
@@ -150,7 +159,7 @@ TEST(GpuDeviceOracle, EveryElementAgreesWithTheSweep) {
     const OwnedProblem problem = ExpandForDevice(r);
     const DeviceCase made(problem);
     DeviceOutputs outputs(made);
-    const auto& [name, contract] = contracts[index % 3];
+    const auto& [name, contract] = contracts[index % contracts.size()];
     const oracle::Expectation expected =
         oracle::Expected(DenseView(problem), outputs.results(), contract);
     std::vector<WatchedRow> watched;
