@@ -59,7 +59,7 @@ def judged(name: str, recipe: str, python: str) -> dict[str, Any]:
     with refusing(f"{name}: nothing stored", 3):
         found = stored.last_object(said)
         result, = found["targets"]
-        says = [each["finding"]["what"] + "; ".join(filter(None, ["", each["finding"].get("shortcut")]))
+        says = ["; ".join(filter(None, (each["finding"]["what"], each["finding"].get("shortcut"))))
                 for each in found["sightings"] + found.get("parts", [])]
         record = {"target": name, "verdict": found["verdict"], "judged": result["pass"] + result["suspect"] + result["fail"],
                   "seconds": round(wall, 1), "time": found["time"], "says": says}

@@ -25,6 +25,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -138,6 +139,7 @@ def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | Non
         words = [str(program), "fuzz", "--target", target, "--budget", f"{given.seconds}s", "--seed", "1", "--jobs", "1",
                  "--case-timeout", "60s", "--out", str(folder), "--json"]
         words += [] if name == OWN else ["--python", given.python]
+        shutil.rmtree(folder, ignore_errors=True)  # of a hunt that was interrupted
         begun = time.monotonic()
         status, said, why = ran(words, environment, given.seconds + TARGET_SECONDS)
         (given.keep / f"{slug(name)}.log").write_text(why, encoding="utf-8")

@@ -210,7 +210,7 @@ def repro_script(finding: Finding) -> str:
     row, column = max(finding.row, 0), max(finding.column, 0)
     lines = _header(finding, _versions(kernel, place), left_out)
     lines += _imports(framework, given, strided, place is not None and not place.module)
-    lines += ["", *repro_call.import_lines(place), "", "mp.prec = 1280  # bits", *repro_problem.constants(case, given)]
+    lines += ["", *repro_call.import_lines(place, kernel.function), "", "mp.prec = 1280  # bits", *repro_problem.constants(case, given)]
     lines += [f"DEVICE = {kernel.declaration.device!r}"] if framework == "torch" else []
     lines += [f"OUTPUT, ROW, COLUMN = {output!r}, {row}, {column}"]
     lines += [f"BOUND = {finding.bound!r}  # the largest error that the declared arithmetic allows"]

@@ -12,7 +12,7 @@ from . import loading, naming, pickled
 from .call import Kernel
 from .findings import Finding
 from .repro_problem import WIDTH, Array
-from .signature import Signature
+from .signature import Signature, is_module
 from .stored import Case
 
 _DTYPES = {
@@ -48,8 +48,8 @@ def kernel_of(finding: Finding) -> tuple[Kernel, naming.Place | None]:
     return kernel, place
 
 
-def import_lines(place: naming.Place | None) -> list[str]:
-    """Lines after which `kernel` is the function."""
+def import_lines(place: naming.Place | None, function: object = None) -> list[str]:
+    """Lines after which `kernel` is the function; a class whose instances compute is made where that is one of these."""
     if place is None:
         return [
             "# The function had no name that another process finds: a lambda, or defined inside another function.",
@@ -74,6 +74,8 @@ def import_lines(place: naming.Place | None) -> list[str]:
         lines += [f"from {place.module} import {top}  # noqa: E402", f"kernel = {place.qualname}"]
     else:
         lines.append(f"from {place.module} import {place.qualname} as kernel  # noqa: E402")
+    if is_module(function):
+        lines.append("kernel = kernel() if isinstance(kernel, type) else kernel")
     return lines
 
 

@@ -68,7 +68,7 @@ TEST(Accumulators, AreToldByWhatTheyRound) {
   const Drawn drawn({.n = 12, .v = 1000, .h = 64}, 5);
   drawn.Compute("host");
   std::string error;
-  const oracle::Contract held = DescriptionOf("fp32", &error)->description.Assumed();
+  const oracle::Contract held = DescriptionOf("pytorch-fp32-logits", &error)->description.Assumed();
   for (const bool rounds_parts : {false, true}) {
     Accumulate(drawn, 64, rounds_parts);
     const HonestErrors errors = drawn.Compare(held);

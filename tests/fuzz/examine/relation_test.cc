@@ -244,6 +244,35 @@ TEST(Relations, EachFindsWhatNoOtherCheckSees) {
   }
 }
 
+// Fails if what a worker checks of every problem is found once more by each relation, or if a refusal of
+// a valid problem is not found.
+TEST(Relations, AMisfitIsAFindingOfTheCaseAlone) {
+  std::string error;
+  const auto target = LoadTarget("host", &error);
+  const Description& description = target->description();
+  int refused = 0;
+  for (const bool misfit : {true, false}) {
+    for (const Relation& relation : Relations()) {
+      bool first = true;
+      const auto run = [&](const OwnedProblem& problem, int poison) {
+        Ran ran = RunOn(*target, problem, poison);
+        if (first) {
+          first = false;
+          return ran;
+        }
+        ran.outcome = {RunStatus::kFailed, "grad_hidden: not again",
+                       misfit ? "misfit@grad_hidden-not-again" : "ValueError@kernel"};
+        return ran;
+      };
+      const RelationChecked checked =
+          Check(relation, Expand(Small(DrawRecipe(3, 1))), description, 5, run);
+      EXPECT_TRUE(!misfit || checked.findings.empty()) << relation.name;
+      refused += static_cast<int>(checked.findings.size());
+    }
+  }
+  EXPECT_GT(refused, 2);
+}
+
 // Fails for a cost that campaigns cannot bear, and a relation that a campaign never meets.
 TEST(Relations, OneCaseInEightAsksForOneOfThem) {
   std::map<std::string_view, int> first;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scripts that show a finding without plumbline: their definition, their layout, their calls, their verdict."""
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -124,6 +125,14 @@ class Scripts(unittest.TestCase):
         found = self.finding(wrong_numpy.a_pair, "grad_weight", 0.0, wanted=["grad_weight"], more=more)
         status, printed = self.run_alone(found.repro())
         self.assertEqual(status, 0, printed)
+
+    # Fails if a class is called as if it were the function that its instances are.
+    def test_a_class_is_made(self):
+        found = self.finding(wrong_numpy.Module, "logprob", 0.0)
+        found = dataclasses.replace(found, function=None)
+        status, printed = self.run_alone(found.repro())
+        self.assertEqual(status, 1, printed)
+        self.assertIn("<-- wrong", printed)
 
     # Fails if a script passes where a function raises, returns another shape or dtype, writes an input or wavers.
     def test_findings_that_are_no_values(self):

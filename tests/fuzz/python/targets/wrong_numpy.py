@@ -54,6 +54,16 @@ def entropy_of_whole_tiles(hidden, weight, labels):
     return log_p[np.arange(len(labels)), labels].astype(np.float32), entropy.astype(np.float32)
 
 
+class Module:
+    """Is made without arguments and called as a torch.nn.Module is. Off by 0.1."""
+
+    def __call__(self, *arguments, **named):
+        return self.forward(*arguments, **named)
+
+    def forward(self, hidden, weight, labels):
+        return right(hidden, weight, labels)["logprob"] + np.float32(0.1)
+
+
 def positive(hidden, weight, labels):
     """The log-probability by itself."""
     return right(hidden, weight, labels)["logprob"]
