@@ -63,7 +63,7 @@ PLUMBLINE_ANYWHERE double Largest(kernel::DType dtype) {
 PLUMBLINE_ANYWHERE double To(kernel::DType dtype, double x) {
   const int bits = dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
   const int least = dtype == kernel::DType::kF16 ? -14 : -126;  // exponent of the least normal number
-  if (!(std::fabs(x) <= 0x1.fffffffffffffp1023)) return x;     // infinite, or NaN
+  if (!(std::fabs(x) <= 0x1.fffffffffffffp1023)) return x;      // infinite, or NaN
   if (std::fabs(x) < std::ldexp(1.0, least)) {
     // Adding and subtracting rounds to a multiple of the last place of 1.5 * 2^52 units.
     const double shift = std::ldexp(1.5, 52 + least - bits + 1);
@@ -148,15 +148,13 @@ PLUMBLINE_ANYWHERE RoundedLogit RoundLogitBy(const LogitSteps& steps, const Know
   RoundedLogit rounded;
   rounding::Interval reach = rounding::Around(logit.z, logit.error + logit.bound);
   if (steps.rounds_logits) {
-    rounded.value =
-        rounding::Decide(steps.logits, rounding::Near(steps.logits, 1, logit, exact), less);
+    rounded.value = rounding::Decide(steps.logits, rounding::Near(steps.logits, 1, logit, exact), less);
     rounded.bound = rounding::Farthest(steps.logits, rounded.value, reach, steps.flush);
     if (!steps.rounds_scaled || !rounding::IsFinite(rounded.bound)) return rounded;
     const double z = rounded.value;
     reach = {z - rounded.bound, z + rounded.bound};
-    rounded.value =
-        rounding::Decide(steps.scaled, rounding::Over({z, z}, temperature, 0),
-                         [&](double x) { return rounding::SignOf(z - x * temperature); });
+    rounded.value = rounding::Decide(steps.scaled, rounding::Over({z, z}, temperature, 0),
+                                     [&](double x) { return rounding::SignOf(z - x * temperature); });
   } else {
     const rounding::Interval near = rounding::Near(steps.scaled, temperature, logit, exact);
     rounded.value = rounding::Decide(steps.scaled, rounding::Over(near, temperature, 0),

@@ -49,8 +49,8 @@ class DeviceSweep {
 
  private:
   static constexpr int64_t kChunk = 8192;  // columns of the vocabulary
-  // Logits of a block that fp64 does not tell from a tie: a dozen of 10^9 ordinary ones. Each takes some
-  // 50 microseconds.
+  // Logits of a block that fp64 does not tell from a tie: a dozen of 10^9 ordinary ones. Each takes
+  // some 50 microseconds.
   static constexpr uint64_t kMostTies = 1 << 17;
   static constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  // of a block's logits
 

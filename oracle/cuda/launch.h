@@ -51,8 +51,8 @@ struct RowSums {
 
 // A row whose logits are rounded (oracle/budget/rounded_logits.h).
 struct RoundedRow {
-  RowTerms terms;      // hidden_lsb alone is read
-  LogitTerms logits;   // before they are rounded
+  RowTerms terms;     // hidden_lsb alone is read
+  LogitTerms logits;  // before they are rounded
   LogitSteps steps;
   double reference = 0;  // the error of z over S
 };

@@ -59,8 +59,7 @@ struct NotHere {
 
 __global__ void __launch_bounds__(kThreads)
     RoundKernel(double* z, double* abs_sum, const double* weight_lsb, int64_t vocab, int64_t ld,
-                const RoundedRow* rows, Tie* ties, unsigned long long* found,
-                unsigned long long most) {
+                const RoundedRow* rows, Tie* ties, unsigned long long* found, unsigned long long most) {
   const RoundedRow& row = rows[blockIdx.x];
   for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
     const int64_t at = blockIdx.x * ld + v;

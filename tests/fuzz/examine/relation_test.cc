@@ -244,8 +244,8 @@ TEST(Relations, EachFindsWhatNoOtherCheckSees) {
   }
 }
 
-// Fails if what a worker checks of every problem is found once more by each relation, or if a refusal of
-// a valid problem is not found.
+// Fails if what a worker checks of every problem is found once more by each relation, or if a refusal
+// of a valid problem is not found.
 TEST(Relations, AMisfitIsAFindingOfTheCaseAlone) {
   std::string error;
   const auto target = LoadTarget("host", &error);
