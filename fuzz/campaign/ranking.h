@@ -20,8 +20,8 @@ struct RankedFinding {
   Severity severity = Severity::kWrong;  // the gravest of its signatures
   ReachShare reach;                      // the widest of its signatures
   std::vector<std::string> parts;        // its other signatures, sorted
-  // Finding::shortcut of its first signature that has one: of one case, where others may be too small to
-  // tell roundings apart.
+  // Finding::shortcut of its first signature that has one: of one case, where others may be too small
+  // to tell roundings apart.
   std::string shortcut;
 };
 

@@ -91,12 +91,11 @@ void AddAccumulators(Output output, std::vector<Member>* all) {
     for (int64_t chunk = kSmallestChunk; chunk <= kLargestChunk; chunk *= 2) {
       for (const bool rounds_parts : {false, true}) {
         const Accumulator sum = {.dtype = d.dtype, .chunk = chunk, .rounds_parts = rounds_parts};
-        all->push_back({AccumulatorWords(output, d.what, sum),
-                        {{"accumulator", std::string(d.word)},
-                         {std::string(hidden ? kHiddenChunk : kWeightChunk), std::to_string(chunk)}},
-                        [sum, hidden](DType, Shortcuts* s) {
-                          (hidden ? s->hidden_sum : s->weight_sum) = sum;
-                        }});
+        all->push_back(
+            {AccumulatorWords(output, d.what, sum),
+             {{"accumulator", std::string(d.word)},
+              {std::string(hidden ? kHiddenChunk : kWeightChunk), std::to_string(chunk)}},
+             [sum, hidden](DType, Shortcuts* s) { (hidden ? s->hidden_sum : s->weight_sum) = sum; }});
       }
     }
   }

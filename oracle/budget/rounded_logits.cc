@@ -29,8 +29,6 @@ struct Asked {
 
 }  // namespace
 
-double RoundTo(kernel::DType dtype, double x) { return rounding::To(dtype, x); }
-
 void ExactSum::Add(double x) {
   size_t kept = 0;
   for (double part : parts_) {
@@ -41,6 +39,12 @@ void ExactSum::Add(double x) {
   }
   parts_.resize(kept);
   if (x != 0) parts_.push_back(x);
+}
+
+ExactSum ExactDot(std::span<const double> a, std::span<const double> b) {
+  ExactSum sum;
+  for (size_t d = 0; d < a.size(); ++d) sum.Add(a[d] * b[d]);
+  return sum;
 }
 
 double ReferenceGamma(int64_t hidden_size) {

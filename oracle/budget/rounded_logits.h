@@ -7,17 +7,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
-#include "kernel/dtype.h"
 #include "oracle/budget/arithmetic.h"
 #include "oracle/budget/column_terms.h"
-#include "oracle/budget/rounded_logits-inl.h"
+#include "oracle/budget/logit_steps.h"
 
 namespace plumbline::oracle {
-
-// x rounded to nearest, ties to even; infinite beyond the largest of the dtype. fp32, too.
-double RoundTo(kernel::DType dtype, double x);
 
 // A sum of doubles without an error, as long as no partial sum overflows or underflows.
 class ExactSum {
@@ -29,6 +26,9 @@ class ExactSum {
  private:
   std::vector<double> parts_;  // apart from each other in their bits, in increasing order
 };
+
+// The exact dot product of two rows of inputs, whose products are exact in fp64.
+ExactSum ExactDot(std::span<const double> a, std::span<const double> b);
 
 // The reference's error of a logit, over S.
 double ReferenceGamma(int64_t hidden_size);

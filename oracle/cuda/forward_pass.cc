@@ -95,12 +95,8 @@ void DeviceSweep::SettleTie(const Tie& tie, const RoundedRow& row) {
   const double known = Download(z, 1, "a logit").front(), sum = Download(abs_sum, 1, "a logit").front();
   // What is asked for is not certified: an exact logit tells its side by itself.
   const double bound = row.logits.dot * sum + row.logits.underflow;
-  const RoundedLogit rounded = RoundLogit(row.steps, {known, row.reference * sum, bound}, [&] {
-    ExactSum exact;
-    // Products of two inputs are exact in fp64.
-    for (size_t d = 0; d < hidden.size(); ++d) exact.Add(hidden[d] * weight[d]);
-    return exact;
-  });
+  const RoundedLogit rounded = RoundLogit(row.steps, {known, row.reference * sum, bound},
+                                          [&] { return ExactDot(hidden, weight); });
   if (std::isfinite(rounded.bound)) Upload(std::vector<double>{rounded.value}, z);
   Upload(std::vector<double>{rounded.bound}, abs_sum);
 }

@@ -12,7 +12,7 @@
 #include "oracle/budget/budget.h"
 #include "oracle/budget/column_terms.h"
 #include "oracle/budget/finish.h"
-#include "oracle/budget/rounded_logits-inl.h"
+#include "oracle/budget/logit_steps.h"
 #include "oracle/budget/row.h"
 #include "oracle/numeric/pack.h"
 #include "oracle/output.h"

@@ -21,10 +21,7 @@ ExactSum LogitRounding::Exact(int64_t r, int64_t v) const {
   const int64_t h = operands_.hidden_size();
   std::vector<double> weight(static_cast<size_t>(RoundUp(h, kPanel)));
   LoadRow(operands_.weight(), v, h, 0, weight.data(), nullptr);
-  ExactSum sum;
-  // Products of two inputs are exact in fp64.
-  for (int64_t d = 0; d < h; ++d) sum.Add(operands_.hidden(r)[d] * weight[static_cast<size_t>(d)]);
-  return sum;
+  return ExactDot({operands_.hidden(r), static_cast<size_t>(h)}, weight);
 }
 
 void LogitRounding::Round(int64_t first, int64_t begin, int64_t end, double* flushable, double* z,

@@ -48,7 +48,7 @@ def kernel_of(finding: Finding) -> tuple[Kernel, naming.Place | None]:
     return kernel, place
 
 
-def import_lines(place: naming.Place | None, function: object = None) -> list[str]:
+def import_lines(place: naming.Place | None, function: object) -> list[str]:
     """Lines after which `kernel` is the function; a class whose instances compute is made where that is one of these."""
     if place is None:
         return [

@@ -59,8 +59,10 @@ PLUMBLINE_ANYWHERE double Largest(kernel::DType dtype) {
                                         : 0x1.fffffep127;
 }
 
+}  // namespace rounding
+
 // x rounded to nearest, ties to even; infinite beyond the largest of the dtype. fp32, too.
-PLUMBLINE_ANYWHERE double To(kernel::DType dtype, double x) {
+PLUMBLINE_ANYWHERE double RoundTo(kernel::DType dtype, double x) {
   const int bits = dtype == kernel::DType::kBf16 ? 8 : dtype == kernel::DType::kF16 ? 11 : 24;
   const int least = dtype == kernel::DType::kF16 ? -14 : -126;  // exponent of the least normal number
   if (!(std::fabs(x) <= 0x1.fffffffffffffp1023)) return x;      // infinite, or NaN
@@ -76,8 +78,10 @@ PLUMBLINE_ANYWHERE double To(kernel::DType dtype, double x) {
   pattern &= ~((uint64_t{1} << dropped) - 1);
   double rounded = 0;
   std::memcpy(&rounded, &pattern, sizeof rounded);
-  return std::fabs(rounded) > Largest(dtype) ? std::copysign(HUGE_VAL, x) : rounded;
+  return std::fabs(rounded) > rounding::Largest(dtype) ? std::copysign(HUGE_VAL, x) : rounded;
 }
+
+namespace rounding {
 
 struct Interval {
   double low = 0, high = 0;
@@ -102,16 +106,16 @@ PLUMBLINE_ANYWHERE bool IsFinite(double x) { return std::fabs(x) < HUGE_VAL; }
 // `compare(t)` is the sign of the exact number minus t.
 template <class Compare>
 PLUMBLINE_ANYWHERE double Decide(kernel::DType dtype, const Interval& of, const Compare& compare) {
-  const double low = To(dtype, of.low), high = To(dtype, of.high);
+  const double low = RoundTo(dtype, of.low), high = RoundTo(dtype, of.high);
   if (low == high || !IsFinite(low) || !IsFinite(high)) return low;
   const double tie = (low + high) / 2;  // exact
   const int sign = compare(tie);
-  return sign == 0 ? To(dtype, tie) : sign < 0 ? low : high;
+  return sign == 0 ? RoundTo(dtype, tie) : sign < 0 ? low : high;
 }
 
 // The most that any number of the interval is off from `value` once it is rounded.
 PLUMBLINE_ANYWHERE double Farthest(kernel::DType dtype, double value, const Interval& of, bool flush) {
-  const double low = To(dtype, of.low), high = To(dtype, of.high);
+  const double low = RoundTo(dtype, of.low), high = RoundTo(dtype, of.high);
   if (!IsFinite(low) || !IsFinite(high)) return HUGE_VAL;
   if constexpr (kPlanted == OracleDefect::kNoTies) return 0;
   double farthest = std::fmax(value - low, high - value);
@@ -126,7 +130,7 @@ template <class Exact>
 PLUMBLINE_ANYWHERE Interval Near(kernel::DType dtype, double scale, const KnownLogit& logit,
                                  Exact* exact) {
   const Interval of = Around(logit.z, logit.error);
-  if (logit.error > 0 && To(dtype, of.low / scale) != To(dtype, of.high / scale)) {
+  if (logit.error > 0 && RoundTo(dtype, of.low / scale) != RoundTo(dtype, of.high / scale)) {
     const double nearest = exact->Nearest();
     return Around(nearest, std::fabs(nearest) * kSlack);
   }
