@@ -73,13 +73,12 @@ struct Weights {
 
 // The row as far as its extremes tell: class, T and m. `weights` are needed only where it is kFinite.
 // `scaled`: columns hold x and not z.
-Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label,
-             bool scaled = false);
+Row BeginRow(const Extremes& extremes, int64_t vocab, double temperature, int64_t label, bool scaled);
 void FinishRow(const Weights& weights, double label_z, Row* row);
 
 // The row from all of its columns. Its errors, with u = 2^-53, are three roundings in t, 2u in exp and
 // in log1p (the libraries document 1 ulp) and vocab u in the sums. RadiusOver
 // (oracle/budget/arithmetic.h) counts with these.
-Row ComputeRow(const Columns& all, double temperature, int64_t label, bool scaled = false);
+Row ComputeRow(const Columns& all, double temperature, int64_t label, bool scaled);
 
 }  // namespace plumbline::oracle

@@ -126,7 +126,8 @@ void DeviceSweep::FindRows(int64_t begin, int64_t end) {
   for (int64_t r = 0; r < rows; ++r) {
     const auto i = static_cast<size_t>(normal_[static_cast<size_t>(begin + r)]);
     Row& row = rows_[static_cast<size_t>(begin + r)];
-    row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i]);
+    row = BeginRow(found[static_cast<size_t>(r)], v_, inputs_.temperature[i], inputs_.label[i],
+                   target_.scaled_logits.has_value());
     if (row.row_class != RowClass::kFinite) continue;
     if (OutsideOfContract(row, target_)) {
       row.row_class = RowClass::kUnspecified;

@@ -186,7 +186,7 @@ TEST(DeclaredLimits, ALongChainBesideAnExactMaximum) {
   z[0] = 0;
   const std::vector<double> sums(z.size(), 0), lsb(z.size(), 1);
   const Columns columns = {z.data(), sums.data(), nullptr, lsb.data(), 1, 0, kV};
-  const Row row = ComputeRow(columns, 1, 0);
+  const Row row = ComputeRow(columns, 1, 0, false);
   Arithmetic a;
   a.u = kU;
   a.exact_max = a.recompute_same_bits = a.ratio = true;

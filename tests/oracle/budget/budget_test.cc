@@ -32,7 +32,7 @@ struct LogitRow {
     abs_sum.assign(z.size(), 0);
     for (size_t v = 0; v < logits.size(); ++v) abs_sum[v] = std::fabs(z[v]);
     lsb.assign(z.size(), 0x1p-1000);
-    row = ComputeRow(columns(), 1.0, label);
+    row = ComputeRow(columns(), 1.0, label, false);
   }
   Columns columns() const { return {z.data(), abs_sum.data(), nullptr, lsb.data(), 1.0, 0, count}; }
   RowBudget Forward(const Arithmetic& a) const { return BudgetForward(row, columns(), a, 1); }

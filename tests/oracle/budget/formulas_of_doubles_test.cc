@@ -87,7 +87,7 @@ TEST(FormulasOfDoubles, GiveTheVectorsValuesAndBounds) {
     const Columns columns = logits.columns();
     const Arithmetic a =
         TargetArithmetic(DrawContract(&draw), kernel::DType::kBf16, {1, vocab, kHidden});
-    const Row row = ComputeRow(columns, draw.Flip() ? 1 : 0.7, vocab / 2);
+    const Row row = ComputeRow(columns, draw.Flip() ? 1 : 0.7, vocab / 2, false);
     ASSERT_EQ(row.row_class, RowClass::kFinite) << seed;
     const RowTerms terms = RowTermsOf(row, columns.hidden_lsb, a);
     const LogitTerms common = LogitTermsOf(a, kHidden);
