@@ -10,6 +10,8 @@ using oracle::Output;
 
 namespace {
 
+constexpr double kLeastLogitError = 0x1p-40;
+
 Baseline BaselineUnder(const Shortcuts& shortcuts) {
   Baseline baseline;
   baseline.shortcuts = shortcuts;
@@ -38,9 +40,11 @@ std::vector<ExactValues> ExactShortcuts::Of(const std::vector<Baseline>& sides) 
   return values;
 }
 
-// The largest root mean square of what a baseline's logits err.
+// The largest root mean square of what a baseline's logits err, and some number where they are exact:
+// its sign is a side of a tie.
 double ExactShortcuts::LogitError() {
   if (logit_error_ > 0) return logit_error_;
+  logit_error_ = kLeastLogitError;
   const std::vector<double>& exact = exact_.LogitsOf({});
   for (const Baseline& baseline : family_.baselines) {
     const std::vector<float>& z = fp32_.LogitsOf(baseline);

@@ -31,6 +31,14 @@ Real RoundNudged(Real x, Real nudged, kernel::DType dtype) {
   return dtype == kernel::DType::kF32 ? x : Round(x * nudged, dtype);
 }
 
+// The relative error of exp(x - lse) where a logit errs by `nudge`: fp32 rounds x, lse and their
+// difference, however exact the logit is. 0 without a nudge.
+double NudgeOfProbability(double nudge, double temperature, double log_p) {
+  constexpr double kRoundings = 0x1p-22;  // four
+  if (nudge == 0) return 0;
+  return nudge / temperature + std::copysign(kRoundings * (1 + std::abs(log_p)), nudge);
+}
+
 template <class Real>
 class Row {
  public:
@@ -310,11 +318,13 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
     for (const Real lane : lanes) sum += lane;
   }
   const Shortcuts& shortcuts = baseline.shortcuts;
-  const auto nudged = static_cast<Real>(1 + shortcuts.nudge);
   const Real temperature = Round(static_cast<Real>(scalars.temperature), shortcuts.temperature);
-  const Real ratio = forward.s / RoundNudged(forward.s, nudged, shortcuts.sum);
+  const Real ratio =
+      forward.s / RoundNudged(forward.s, static_cast<Real>(1 + shortcuts.nudge), shortcuts.sum);
   for (size_t v = 0; v < z.size(); ++v) {
     Probability<Real> at = ProbabilityOf(baseline, row, forward, v);
+    const auto nudged = static_cast<Real>(
+        1 + NudgeOfProbability(shortcuts.nudge, scalars.temperature, static_cast<double>(at.log)));
     at.p = RoundNudged(at.p * ratio, nudged, shortcuts.probabilities);
     if (v != label && static_cast<double>(at.p * nudged) < shortcuts.filter) {
       d[v] = 0;

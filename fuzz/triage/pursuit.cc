@@ -140,6 +140,9 @@ Explanation Pursuer::ExplainIt(const OwnedProblem& problem) {
   });
   cause.any_rules = explained.any_rules;
   cause.needs = NeedsOf(problem);
+  if (explained.other_dtype) {
+    std::erase_if(cause.needs, [](const std::string& need) { return need == "fp16" || need == "fp32"; });
+  }
   return explained;
 }
 

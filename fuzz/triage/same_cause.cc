@@ -2,6 +2,7 @@
 #include "fuzz/triage/same_cause.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -109,6 +110,28 @@ bool FailsWhere(const Sighting& graver, const Sighting& milder) {
   return true;
 }
 
+// True if the extents and options that `known` needs are those of `other` as it was drawn.
+bool HoldsFor(const Sighting& known, const Sighting& other) {
+  const std::vector<std::string>& has = other.kept->cause.needs;
+  const bool options = std::ranges::all_of(known.kept->cause.needs, [&](const std::string& need) {
+    return std::ranges::find(has, need) != has.end();
+  });
+  return options && FailsWhere(known, other);
+}
+
+// True if `infinite` is a number that became infinite, that there was no time to shrink in full, of an
+// output that `wrong` makes wrong there: a wrong value that is too large.
+bool Overflows(const Sighting& infinite, const Sighting& wrong) {
+  const Finding& f = infinite.finding;
+  const Cause& cause = infinite.kept->cause;
+  const bool told = std::ranges::all_of(std::string_view("NVH"), [&](char axis) {
+    return !WordOf(cause.rules, axis).empty() || !WordOf(cause.any_rules, axis).empty();
+  });
+  return f.kind == FindingKind::kNonFinite && std::isinf(f.got) && std::isfinite(f.expected) && !told &&
+         IsShrunk(wrong) && SeverityOf(wrong.finding) == Severity::kWrong && Damages(wrong, f.output) &&
+         HoldsFor(wrong, infinite);
+}
+
 // Where nothing is known of the milder's extents, for want of time: true if its output is one that the
 // graver makes wrong, there and under its options as well. Where the graver was not shrunk either,
 // nothing contradicts.
@@ -118,11 +141,7 @@ bool Untold(const Sighting& graver, const Sighting& milder) {
   if (!IsWrongValue(milder.finding) && !IsConsequence(milder.finding)) return false;
   if (milder.finding.output.empty() || !Damages(graver, milder.finding.output)) return false;
   if (!IsShrunk(graver)) return true;
-  const std::vector<std::string>& has = milder.kept->cause.needs;
-  const bool options = std::ranges::all_of(graver.kept->cause.needs, [&](const std::string& need) {
-    return std::ranges::find(has, need) != has.end();
-  });
-  return options && FailsWhere(graver, milder);
+  return HoldsFor(graver, milder);
 }
 
 }  // namespace
@@ -135,6 +154,7 @@ bool SameCause(const Sighting& a, const Sighting& b) {
   const Severity of_a = SeverityOf(a.finding), of_b = SeverityOf(b.finding);
   if (of_a <= of_b && Untold(a, b)) return true;
   if (of_b <= of_a && Untold(b, a)) return true;
+  if (Overflows(a, b) || Overflows(b, a)) return true;
   if (!shrunk_a && !shrunk_b) return false;
   if (!shrunk_a || !shrunk_b) {
     const Sighting &known = shrunk_a ? a : b, &seldom = shrunk_a ? b : a;

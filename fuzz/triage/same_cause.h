@@ -24,7 +24,9 @@ namespace plumbline::fuzz {
 // A finding without a rule for its extents was not shrunk. It is a view of another if it was not seen
 // often enough for that and is a wrong or varying value of an output that the other makes wrong; or if
 // there was no time for it, and it is a wrong value of an output that the other, no milder one, makes
-// wrong: at its extents and options too, as far as the other was shrunk.
+// wrong: at its extents and options too, as far as the other was shrunk. A number that became infinite,
+// with an extent that there was no time for, is a view of a wrong value of that output, which holds at
+// its extents and options: too large a value.
 bool SameCause(const Sighting& a, const Sighting& b);
 
 }  // namespace plumbline::fuzz

@@ -326,6 +326,7 @@ class Explainer {
     attempt("bf16", Convert(p_, DType::kBf16, true));
     attempt("fp16", Convert(p_, DType::kF16, true));
     attempt("fp32", Convert(p_, DType::kF32, true));
+    explained_.other_dtype = !fails.empty();
     if (p_.wanted.grad_hidden || p_.wanted.grad_weight) {
       attempt("fp32 gradients", with([](OwnedProblem& q) { q.wanted.fp32_grads = true; }));
     }

@@ -31,6 +31,8 @@ struct Explanation {
   std::vector<std::string> rules;
   // The words for N, V and H by failing in any way, where ExplainOptions::otherwise is set.
   std::vector<std::string> any_rules;
+  // It fails in another dtype of hidden and weight as well.
+  bool other_dtype = false;
 };
 
 struct ExplainOptions {

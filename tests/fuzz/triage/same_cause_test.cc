@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,35 @@ TEST(SameCause, WhatThereWasNoTimeForBelongsToAGraverOne) {
   EXPECT_FALSE(SameCause(narrow, late));
   late.kept->cause.needs = {"T", "fp16"};
   EXPECT_TRUE(SameCause(narrow, late));
+}
+
+// An error that grows with T overflows where T is large. Fails if the infinity, which there was no time
+// to shrink, is another cause than the wrong value; or if a NaN is the same, an infinity under other
+// options, or one that was shrunk.
+TEST(SameCause, AnInfinityIsTooLargeAWrongValue) {
+  Sighting wrong = Stored("bound:grad_hidden", kBound, "grad_hidden",
+                          {"bound:grad_hidden", "bound:grad_weight"}, {}, "V>=2", "V>=2");
+  wrong.kept->cause.needs = {"T"};
+  Sighting infinite =
+      Stored("non-finite:grad_weight", kNonFinite, "grad_weight", {"non-finite:grad_weight"}, {});
+  infinite.finding.got = std::numeric_limits<double>::infinity();
+  infinite.finding.expected = 4e37;
+  infinite.kept->cause.rules = infinite.kept->cause.any_rules = {"V>=2"};
+  infinite.kept->cause.needs = {"T"};
+  Recipe drawn;
+  drawn.v = 54;
+  infinite.recipe = Format(drawn);
+  EXPECT_TRUE(SameCause(wrong, infinite));
+  EXPECT_TRUE(SameCause(infinite, wrong));
+  infinite.finding.got = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(SameCause(wrong, infinite));
+  infinite.finding.got = -std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(SameCause(wrong, infinite));
+  infinite.kept->cause.needs.clear();
+  EXPECT_FALSE(SameCause(wrong, infinite));
+  infinite.kept->cause.needs = {"T"};
+  infinite.kept->cause.rules = infinite.kept->cause.any_rules = {"V>=2", "N:any", "H:any"};
+  EXPECT_FALSE(SameCause(wrong, infinite));
 }
 
 }  // namespace
