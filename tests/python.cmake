@@ -13,7 +13,7 @@ if(Python3_FOUND)
           report/history report/median_interval report/mutants report/pages report/tables report/tightness run
           store/adapters store/carry store/check_dump store/false_alarms store/honest store/inference store/limited
           store/machine_code store/old_bugs store/planted_triton store/public_kernels store/record store/search
-          store/tail store/trees store/triton_rate)
+          store/speed store/tail store/traffic store/trees store/triton_rate)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)

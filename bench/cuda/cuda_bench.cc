@@ -16,11 +16,20 @@
 //
 // The label says which cuBLAS calls were chosen, if theirs is those.
 //
+// sustained/<pass>/<shape> and burst/<pass>/<shape> measure the same pair in the two regimes of
+// bench/timing/regimes.h, in place of interleaved pairs. sustained adds, where NVML counts energy (the
+// context's "energy" says why not, otherwise):
+//
+//   J, J_reference                 a call, medians over the rows
+//   J_ratio                        their quotient
+//   MHz, MHz_reference             of the multiprocessors in the middle of a row
+//
 // In <pass>/<shape>, theirs is the cuBLAS products of the same work (bench/cuda/cublas_baseline.h): one
 // for forward, three for backward, and four for both, in two calls or in one. The one call is
 // gradients_in_forward, which may keep as many logits as kernel/linear_cross_entropy.h says by default.
-// Three more benchmarks have another reference: per_token (four times 8192 rows for 32768), weight_once
-// (a device-to-device copy that moves as many bytes as weight has) and half_ignored (no row ignored).
+// few_rows is backward alone beside its products. Others have another reference: per_token (four times
+// 8192 rows for 32768), weight_once and weight_thrice (a device-to-device copy that moves as many bytes
+// as weight has, or three times as many) and half_ignored (no row ignored).
 //
 // Outputs are poisoned before each measurement and checked after it: beside cuBLAS against its
 // products, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an error
@@ -30,31 +39,42 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/cuda/cublas_baseline.h"
 #include "bench/cuda/cublas_products.h"
+#include "bench/cuda/energy.h"
 #include "bench/cuda/fill.h"
+#include "bench/cuda/host_cost.h"
 #include "bench/cuda/memory.h"
 #include "bench/cuda/operator_run.h"
 #include "bench/timing/median.h"
 #include "bench/timing/paired_timing.h"
+#include "bench/timing/regimes.h"
 
 namespace plumbline::bench {
 namespace {
 
 constexpr DeviceShape kShapes[] = {
-    {8192, 4096, 131072}, {8192, 4096, 151936},  {8192, 2048, 131072},
-    {8192, 1024, 151936}, {8192, 2304, 256000},  {4096, 7168, 129280},
-    {128, 4096, 151936},  {32768, 4096, 131072}, {8192, 4096, 151936, true},
+    {8192, 4096, 131072},       {8192, 4096, 151936}, {8192, 2048, 131072}, {8192, 1024, 151936},
+    {8192, 2304, 256000},       {4096, 7168, 129280}, {128, 4096, 151936},  {32768, 4096, 131072},
+    {8192, 4096, 151936, true}, {8192, 4096, 128256}, {8192, 2048, 128256}, {8192, 3584, 152064},
 };
+// Of backward over few rows, at H and V of these.
+constexpr DeviceShape kFewRows = {0, 4096, 151936};
+constexpr int64_t kRows[] = {256, 384, 512, 768, 1024, 2048};
+// Of forward over so few rows that it reads weight and does little else.
+constexpr int64_t kFewestRows[] = {1, 16, 64, 128}, kVocabularies[] = {128256, 151936};
+constexpr int kBursts = 24;
+constexpr double kRestMs = 50;
 constexpr double kMiB = 1 << 20;
 
 cudaStream_t TheStream() {
@@ -108,44 +128,6 @@ int Pairs(double flop_of_both) {
   return static_cast<int>(std::clamp(0.8 * 700e12 / flop_of_both, 20.0, 100.0));
 }
 
-// Returns the median of the microseconds that `call` takes of this thread, the device being idle.
-double HostMicroseconds(const std::function<void()>& call, int calls) {
-  std::vector<double> times;
-  for (int i = 0; i < calls; ++i) {
-    Check(cudaStreamSynchronize(TheStream()), "cudaStreamSynchronize");
-    const auto begin = std::chrono::steady_clock::now();
-    call();
-    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
-    times.push_back(taken.count());
-  }
-  Check(cudaStreamSynchronize(TheStream()), "cudaStreamSynchronize");
-  return Median(std::move(times));
-}
-
-// Returns the number of kernels and memsets that `call` enqueues. It is captured, not run.
-int64_t Launches(const std::function<void()>& call) {
-  cudaGraph_t captured = nullptr;
-  Check(cudaStreamBeginCapture(TheStream(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  try {
-    call();
-  } catch (...) {
-    (void)cudaStreamEndCapture(TheStream(), &captured);  // the stream is of use to the next benchmark
-    (void)cudaGraphDestroy(captured);
-    throw;
-  }
-  Check(cudaStreamEndCapture(TheStream(), &captured), "cudaStreamEndCapture");
-  const std::unique_ptr<CUgraph_st, decltype(&cudaGraphDestroy)> graph(captured, cudaGraphDestroy);
-  size_t count = 0;
-  Check(cudaGraphGetNodes(graph.get(), nullptr, &count), "cudaGraphGetNodes");
-  std::vector<cudaGraphNode_t> nodes(count);
-  Check(cudaGraphGetNodes(graph.get(), nodes.data(), &count), "cudaGraphGetNodes");
-  return std::ranges::count_if(nodes, [](cudaGraphNode_t node) {
-    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-    Check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType");
-    return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset;
-  });
-}
-
 // theirs_scale is the factor of the time of `theirs` before it is compared. flop is the work of a
 // product, on either side (of theirs after it is scaled); 0 if it is no product.
 void Report(benchmark::State& state, const PairedTimes& times, double theirs_scale, const Pass& pass,
@@ -167,12 +149,12 @@ void Report(benchmark::State& state, const PairedTimes& times, double theirs_sca
   state.counters["saved_MiB"] = at_once ? 0 : static_cast<double>(ours.sizes().saved) / kMiB;
   // As many calls as the device does in about 0.3 s.
   const int calls = static_cast<int>(std::clamp(300 / times.a, 5.0, 301.0));
-  state.counters["host_us"] = HostMicroseconds(pass.Of(&ours), calls);
-  state.counters["launches"] = static_cast<double>(Launches(pass.Of(&ours)));
+  state.counters["host_us"] = HostMicroseconds(pass.Of(&ours), calls, TheStream());
+  state.counters["launches"] = static_cast<double>(Launches(pass.Of(&ours), TheStream()));
   const DeviceArray<float> one(1);
   state.counters["host_us_launch"] =
-      HostMicroseconds([&] { FillNormal(one.data(), 1, 1, 1, TheStream()); }, 301);
-  state.counters["host_us_sizes"] = HostMicroseconds([&] { ours.AskSizes(); }, 301);
+      HostMicroseconds([&] { FillNormal(one.data(), 1, 1, 1, TheStream()); }, 301, TheStream());
+  state.counters["host_us_sizes"] = HostMicroseconds([&] { ours.AskSizes(); }, 301, TheStream());
   for (auto _ : state) state.SetIterationTime(times.a * 1e-3);
 }
 
@@ -185,6 +167,35 @@ void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass&
   if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
   if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
   Report(state, times, 1, pass, bench.ours, flop, flop);
+  state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
+                                             : bench.theirs.choices());
+}
+
+std::unique_ptr<EnergyMeter> meter;  // null where the device has none
+
+enum class Regime { kSustained, kBurst };
+
+void InRegime(benchmark::State& state, Regime regime, const DeviceShape& shape, const Pass& pass) {
+  Bench& bench = At(shape);
+  const double flop = bench.theirs.flop_of_a_product();
+  const std::function<void()> ours = pass.Of(&bench.ours), theirs = pass.Of(&bench.theirs);
+  bench.ours.PoisonOutputs();
+  if (regime == Regime::kBurst) {
+    Report(state, TimeBursts(ours, theirs, kBursts, kRestMs, TheStream()), 1, pass, bench.ours, flop,
+           flop);
+  } else {
+    const RowTimes rows = TimeRows(ours, theirs, {}, meter.get(), TheStream());
+    Report(state, rows.times, 1, pass, bench.ours, flop, flop);
+    if (rows.joules_b > 0) {
+      state.counters["J"] = rows.joules_a;
+      state.counters["J_reference"] = rows.joules_b;
+      state.counters["J_ratio"] = rows.joules_a / rows.joules_b;
+      state.counters["MHz"] = rows.clock_a;
+      state.counters["MHz_reference"] = rows.clock_b;
+    }
+  }
+  if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
+  if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
   state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
                                              : bench.theirs.choices());
 }
@@ -217,8 +228,8 @@ void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const De
   Report(state, times, scale, pass, a, Flop(a), scale * Flop(b));
 }
 
-// A copy of 2 GiB moves 4 GiB: each byte is read and written.
-void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
+// A copy of 2 GiB moves 4 GiB: each byte is read and written. Theirs is `times` readings of weight.
+void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& pass, int readings) {
   constexpr int64_t kCopied = int64_t{2} << 30;
   current.reset();
   OperatorRun ours(shape, TheStream());
@@ -231,7 +242,7 @@ void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& p
   ours.PoisonOutputs();
   const PairedTimes times = TimePairs(pass.Of(&ours), copy, 100, TheStream());
   CheckOutputs(ours, pass);
-  const auto weight = static_cast<double>(ours.weight().size()) * 2;
+  const auto weight = static_cast<double>(ours.weight().size()) * 2 * readings;
   Report(state, times, weight / (2 * static_cast<double>(kCopied)), pass, ours, Flop(ours), 0);
   state.counters["copy_GB/s"] = 2 * static_cast<double>(kCopied) / times.b * 1e-6;
 }
@@ -259,7 +270,18 @@ void RegisterAll() {
     for (const Pass& pass : {kForward, kBackward, kBoth, kAtOnce}) {
       Register(pass.name + ("/" + shape.name()),
                [&shape, pass](benchmark::State& state) { BesideCublas(state, shape, pass); });
+      for (const auto& [name, regime] :
+           {std::pair("sustained/", Regime::kSustained), std::pair("burst/", Regime::kBurst)}) {
+        Register(
+            std::string(name) + pass.name + "/" + shape.name(),
+            [&shape, pass, regime](benchmark::State& state) { InRegime(state, regime, shape, pass); });
+      }
     }
+  }
+  for (const int64_t rows : kRows) {
+    const DeviceShape shape = {rows, kFewRows.h, kFewRows.v};
+    Register("few_rows/backward/" + shape.name(),
+             [shape](benchmark::State& state) { BesideCublas(state, shape, kBackward); });
   }
   for (const Pass& pass : {kForward, kBackward, kBoth}) {
     Register(std::string("per_token/") + pass.name + "/32768x4096x131072",
@@ -270,8 +292,15 @@ void RegisterAll() {
   Register("half_ignored/forward_backward/8192x4096x151936", [](benchmark::State& state) {
     BesideOurselves(state, {8192, 4096, 151936, true}, {8192, 4096, 151936}, 1, kBoth);
   });
-  Register("weight_once/forward/128x4096x151936", [](benchmark::State& state) {
-    BesideCopy(state, {128, 4096, 151936}, kForward);
+  for (const int64_t vocabulary : kVocabularies) {
+    for (const int64_t rows : kFewestRows) {
+      const DeviceShape shape = {rows, 4096, vocabulary};
+      Register("weight_once/forward/" + shape.name(),
+               [shape](benchmark::State& state) { BesideCopy(state, shape, kForward, 1); });
+    }
+  }
+  Register("weight_thrice/forward_backward/128x4096x151936", [](benchmark::State& state) {
+    BesideCopy(state, {128, 4096, 151936}, kBoth, 3);
   });
 }
 
@@ -298,6 +327,11 @@ std::string WhyNoDevice() {
   benchmark::AddCustomContext("driver", driver.empty() ? "unknown" : driver);
   benchmark::AddCustomContext("cuda", Version(runtime));
   benchmark::AddCustomContext("cublas", CublasVersion());
+  std::string energy;
+  meter = EnergyMeter::Make(&energy);
+  if (meter != nullptr)
+    energy = "NVML, at most " + std::to_string(std::lround(meter->PowerLimit())) + " W";
+  benchmark::AddCustomContext("energy", energy);
   return "";
 }
 

@@ -14,6 +14,8 @@
   inference       what the inference of shortcuts names of mutants, and of kernels with a shortcut and a bug
   triton-rate     how fast a Triton target is judged, and what compiling and shrinking take
   production-sight  judges roundings at production size on a GPU
+  speed           measures the CUDA operator in pieces, a shape at a time, and joins what they say
+  traffic         the bytes that each kernel of a pass moves, by ncu
   sight           what plumb check sees of defects at production size
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
@@ -33,7 +35,7 @@ from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
 COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "old-bugs", "split",
-            "planted-triton", "inference", "triton-rate", "production-sight", "sight", "check_dump", "search", "carry",
+            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "sight", "check_dump", "search", "carry",
             "trees", "machine_code")
 
 
