@@ -235,14 +235,15 @@ def load_cce(**options: object) -> Callable:
         "nll": function(hidden, weight, labels, ignore_index=IGNORED, reduction="none", **options)}
 
 
-def load_quack(scaled_exp: bool) -> Callable:
+def load_quack(scaled_exp: bool, chunk: int = 4096, tuned: bool = False) -> Callable:
     module = importlib.import_module("quack.linear_cross_entropy")
 
     def call(hidden, weight, labels):
-        if scaled_exp and not module.scaled_exp_lce_supported(hidden, weight, 4096, "mean"):
+        if scaled_exp and not module.scaled_exp_lce_supported(hidden, weight, chunk, "mean"):
             raise RuntimeError("scaled_exp_lce_supported says no")
-        return {"loss": module.chunked_linear_cross_entropy(hidden, weight, labels, ignore_index=IGNORED,
-                                                            reduction="mean", tuned=False, use_scaled_exp=scaled_exp)}
+        return {"loss": module.chunked_linear_cross_entropy(hidden, weight, labels, chunk_size=chunk,
+                                                            ignore_index=IGNORED, reduction="mean", tuned=tuned,
+                                                            use_scaled_exp=scaled_exp)}
     return call
 
 
@@ -294,9 +295,11 @@ def peers(library: Path) -> list[Peer]:
         Peer("CCE exact", "nll", lambda: load_cce(filter_eps=None), ("cut-cross-entropy",)),
         Peer("CCE torch_compile", "nll", lambda: load_cce(impl="torch_compile"), ("cut-cross-entropy",)),
         Peer("Liger FLCE none, Triton", "nll", lambda: load_liger_linear("nvidia-triton", "none"), liger),
-        Peer("quack scaled-exp", "mean", lambda: load_quack(True), ("quack-kernels", "nvidia-cutlass-dsl"), once),
-        Peer("quack", "mean", lambda: load_quack(False), ("quack-kernels", "nvidia-cutlass-dsl"),
-             once + ", not autotuned"),
+        *(Peer("quack" + (" scaled-exp" if scaled_exp else "") + (f", chunks of {chunk}" if chunk != 4096 else "")
+               + (", tuned" if tuned else ""), "mean",
+               lambda scaled_exp=scaled_exp, chunk=chunk, tuned=tuned: load_quack(scaled_exp, chunk, tuned),
+               ("quack-kernels", "nvidia-cutlass-dsl"), once + ("" if scaled_exp or tuned else ", not autotuned"))
+          for scaled_exp in (True, False) for chunk in (4096, 8192) for tuned in (False, True)),
         Peer("PyTorch linear_cross_entropy", "mean", load_torch_linear_cross_entropy),
     ]
     listed += [Peer(f"Liger FLCE mean, {name}", "mean", lambda backend=backend: load_liger_linear(backend, "mean"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures time, memory and error of this operator and of its peers, side by side in one run.
 
-usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--limit S]
+usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--regimes] [--limit S]
                       [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
        python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
        python3 bench/peers --steps FILE.json                 … and one of all shapes' steps
@@ -16,11 +16,14 @@ Time: CUDA events, median of R rounds (default 10) in each of which every peer i
 of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
 the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
 after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
-step, median over rounds and its 95 % interval. Memory: the largest that torch's allocator held beyond inputs, outputs
+step, median over rounds and its 95 % interval. --regimes adds to each round a second of steps of one kind, with the
+energy that the board takes where NVML counts it (row_step_ms, step_joules), and a step and a forward pass alone after
+50 ms of rest (burst_step_ms, burst_forward_ms); R is 12 then. Memory: the largest that torch's allocator held beyond inputs, outputs
 and gradients. Error: against float64 (bench/peers/oracle.py).
 
 The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kernels "nvidia-cutlass-dsl[cu13]" cuda-tile`
-(the last for the cuTile peers); verl may be installed without its dependencies. The release build has peers_operator.so
+(the last for the cuTile peers); verl may be installed without its dependencies. quack-kernels 0.6.5 needs
+nvidia-cutlass-dsl 4.7.0: 4.7.1 and 4.8.1 refuse it at import. The release build has peers_operator.so
 in build/release/bench/. --devices 0,1 spreads the shapes over two GPUs.
 
 Exit status: 0 measured, 1 nothing was measured at some shape, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
@@ -47,7 +50,9 @@ from .worker import shape_of
 
 BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
 SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024x151936", "8192x2304x256000",
-          "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored"]
+          "4096x7168x129280", "128x4096x151936", "32768x4096x131072", "8192x4096x151936_half_ignored", "8192x4096x128256",
+          "8192x2048x128256", "8192x3584x152064"]
+ROUNDS, ROUNDS_OF_REGIMES = 10, 12
 STORED = ("table", "steps", "store")  # what may be asked of a stored result
 OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
 
@@ -63,7 +68,8 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes")
     parser.add_argument("--peers", type=pattern, default="", metavar="REGEX")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--regimes", action="store_true")
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
     parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
     parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
@@ -74,6 +80,8 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
         stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
     parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
+    if arguments.rounds is None:
+        arguments.rounds = ROUNDS_OF_REGIMES if arguments.regimes else ROUNDS
     if arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     arguments.shapes = arguments.shapes.split(",") if arguments.shapes is not None else []

@@ -14,6 +14,9 @@ from .process import interrupted, listen
 
 PACKAGE = Path(__file__).resolve().parent
 LEAST_ROUNDS = 6  # fewer have no 95 % interval
+# What a round has of a peer, and the result's name of its ratio to ours.
+RATIOS = {"forward": "forward_over_ours", "step": "over_ours", "row_step": "row_over_ours", "step_joules": "joules_over_ours",
+          "burst_forward": "burst_forward_over_ours", "burst_step": "burst_over_ours"}
 
 
 def plain(value: object) -> object:
@@ -46,7 +49,8 @@ def measure_on(shape: str, arguments: argparse.Namespace, environment: dict[str,
         # A peer that has failed is not tried twice; one that has not must run again to be timed.
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(PACKAGE), "worker", shape, "--rounds", str(arguments.rounds),
-                   "--peers", arguments.peers.pattern, "--library", str(arguments.library)]
+                   "--peers", arguments.peers.pattern, "--library", str(arguments.library),
+                   *(["--regimes"] if arguments.regimes else [])]
         messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
                                  environment)
         at, times = None, {}
@@ -70,13 +74,13 @@ def measure_on(shape: str, arguments: argparse.Namespace, environment: dict[str,
         result = results[name]
         if "reason" in result:
             continue
-        for i, what in enumerate(("forward", "step", "backward")):
-            middle, low, high = median_interval([values[i] for values in rounds])
-            result[f"{what}_ms"], result[f"{what}_ms_interval"] = round(middle, 3), [round(low, 3), round(high, 3)]
-        if ours:
-            for i, what in ((0, "forward_over_ours"), (1, "over_ours")):
-                middle, low, high = median_interval([a[i] / b[i] for a, b in zip(rounds, ours)])
-                result[what] = [round(value, 4) for value in (middle, low, high)]
+        for what in rounds[0]:
+            middle, low, high = median_interval([values[what] for values in rounds])
+            key = what if what.endswith("_joules") else f"{what}_ms"
+            result[key], result[f"{key}_interval"] = round(middle, 3), [round(low, 3), round(high, 3)]
+            if ours and what in RATIOS:
+                ratio = median_interval([a[what] / b[what] for a, b in zip(rounds, ours)])
+                result[RATIOS[what]] = [round(value, 4) for value in ratio]
     return [{"name": name, **plain(result)} for name, result in results.items()]
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # these import PyTorch
 
 IGNORED = -100
 SETTLE_MS = 200
+# Of --regimes: a row of steps long enough for the meter of energy, and the rest before a single call.
+ROW_MS, REST_MS = 1000, 50
 
 
 def shape_of(name: str) -> tuple[int, int, int, bool]:
@@ -32,9 +34,12 @@ def shape_of(name: str) -> tuple[int, int, int, bool]:
 class Worker:
     """Holds the inputs of one shape, and measures peers on them."""
 
-    def __init__(self, name: str, rounds: int) -> None:
+    def __init__(self, name: str, rounds: int, regimes: bool = False) -> None:
         import torch
-        self.torch, self.rounds = torch, rounds
+
+        from .energy import meter_of
+        self.torch, self.rounds, self.regimes = torch, rounds, regimes
+        self.meter = meter_of(torch.cuda.get_device_properties(0)) if regimes else None
         n, h, v, half_ignored = shape_of(name)
         device = torch.device("cuda")
         generator = torch.Generator(device).manual_seed(20261122)
@@ -92,27 +97,63 @@ class Worker:
         return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
                 "step_MiB": self.held(lambda: self.step(call))}
 
-    def round(self, calls: dict[str, Callable], order: list[str], last: dict[str, tuple]) -> dict[str, tuple]:
-        """Returns (forward, step, backward) in ms by name. `last` has those of the round before, which tell how many
-        steps take SETTLE_MS."""
-        cuda, times = self.torch.cuda, {}
+    def timed(self, call: Callable) -> dict[str, float]:
+        """The ms of a forward pass without gradients, and of a step with its parts, one after the other."""
+        cuda = self.torch.cuda
+        events = [cuda.Event(enable_timing=True) for _ in range(5)]
+        events[0].record()
+        self.forward(call)
+        events[1].record()
+        events[2].record()
+        outputs = call(self.hidden, self.weight, self.labels)
+        events[3].record()
+        gradients = self.backward(outputs)
+        events[4].record()
+        cuda.synchronize()
+        del outputs, gradients
+        return {name: events[a].elapsed_time(events[b])
+                for name, a, b in (("forward", 0, 1), ("step", 2, 4), ("backward", 3, 4))}
+
+    def alone(self, work: Callable[[], list]) -> float:
+        """The ms of one call after rest."""
+        cuda = self.torch.cuda
+        events = [cuda.Event(enable_timing=True) for _ in range(2)]
+        cuda.synchronize()
+        time.sleep(REST_MS * 1e-3)
+        events[0].record()
+        work()
+        events[1].record()
+        cuda.synchronize()
+        return events[0].elapsed_time(events[1])
+
+    def in_regimes(self, call: Callable, step_ms: float) -> dict[str, float]:
+        """The ms, and the joules where there is a meter, of a step in a row of its own kind; the ms of single calls."""
+        cuda = self.torch.cuda
+        events = [cuda.Event(enable_timing=True) for _ in range(2)]
+        count = max(3, math.ceil(ROW_MS / step_ms))
+        cuda.synchronize()
+        before = self.meter.joules() if self.meter else 0.0
+        events[0].record()
+        for _ in range(count):
+            self.step(call)
+        events[1].record()
+        cuda.synchronize()
+        found = {"row_step": events[0].elapsed_time(events[1]) / count}
+        if self.meter:
+            found["step_joules"] = (self.meter.joules() - before) / count
+        return found | {"burst_forward": self.alone(lambda: self.forward(call)), "burst_step": self.alone(lambda: self.step(call))}
+
+    def round(self, calls: dict[str, Callable], order: list[str], last: dict[str, dict]) -> dict[str, dict]:
+        """Returns what was measured of each, by name. `last` has the round before, which tells how many steps take
+        SETTLE_MS."""
+        times = {}
         for name in order:
-            events = [cuda.Event(enable_timing=True) for _ in range(5)]
-            call = calls[name]
-            for _ in range(math.ceil(SETTLE_MS / last[name][1]) if name in last else 0):
+            call, before = calls[name], last.get(name)
+            for _ in range(math.ceil(SETTLE_MS / before["step"]) if before else 0):
                 self.step(call)
-            events[0].record()
-            self.forward(call)
-            events[1].record()
-            events[2].record()
-            outputs = call(self.hidden, self.weight, self.labels)
-            events[3].record()
-            gradients = self.backward(outputs)
-            events[4].record()
-            cuda.synchronize()
-            del outputs, gradients
-            forward, step, backward = (events[a].elapsed_time(events[b]) for a, b in ((0, 1), (2, 4), (3, 4)))
-            times[name] = forward, step, backward
+            times[name] = self.timed(call)
+            if self.regimes and before:
+                times[name] |= self.in_regimes(call, before["step"])
         return times
 
     def run(self, listed: "list[Peer]", skip: set[str]) -> None:
@@ -165,12 +206,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--peers", required=True, metavar="REGEX")
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--skip", action="append", default=[], metavar="PEER")
+    parser.add_argument("--regimes", action="store_true")
     arguments = parser.parse_args(words)
     import torch
 
     from .catalogue import peers
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True  # torch's default, spelled out
     listed = [peer for peer in peers(arguments.library) if re.search(arguments.peers, peer.name)]
-    Worker(arguments.shape, arguments.rounds).run(listed, set(arguments.skip))
+    Worker(arguments.shape, arguments.rounds, arguments.regimes).run(listed, set(arguments.skip))
     tell(done=True)
     return 0

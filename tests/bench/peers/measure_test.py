@@ -39,6 +39,19 @@ class Measure(Measured):
         self.assertEqual(found["plumbline"]["step_ms"], 4.1)
         self.assertEqual(found["late"]["step_ms_interval"], [8.0, 8.4])
 
+    # Fails if a row, a burst or the joules are lost, take another unit, or stand beside another's step.
+    def test_regimes(self):
+        ours = {"forward": 1.0, "step": 4.0, "backward": 2.0, "row_step": 5.0, "step_joules": 3.0, "burst_forward": 0.5,
+                "burst_step": 2.0}
+        theirs = {**ours, "row_step": 10.0, "step_joules": 4.5, "burst_step": 1.0}
+        found = self.measure(([measured("plumbline"), measured("other"), *times(plumbline=ours, other=theirs),
+                               {"done": True}], ""), regimes=True)["other"]
+        self.assertIn("--regimes", self.commands[0])
+        self.assertEqual((found["row_step_ms"], found["step_joules"], found["burst_step_ms"]), (10.25, 4.612, 1.025))
+        self.assertEqual([found[name][0] for name in ("over_ours", "row_over_ours", "joules_over_ours", "burst_over_ours")],
+                         [1.0, 2.0, 1.5, 0.5])
+        self.assertNotIn("step_joules_ms", found)
+
     def test_one_that_refuses_is_not_tried_again(self):
         refused = {"peer": "no", "contract": "rows", "reason": "ValueError: V"}
         self.measure(([refused, {"starts": "bad"}], "said nothing for 1 s"), ([measured("plumbline"), {"done": True}], ""))

@@ -22,22 +22,25 @@ def measured(name, contract="rows", **more):
 
 
 def times(rounds=6, **of):
-    """Messages of rounds at (forward, step, backward) times 1, 1.01, …"""
-    return [{"times": {name: [value * (1 + i / 100) for value in values] for name, values in of.items()}}
-            for i in range(rounds)]
+    """Messages of rounds at (forward, step, backward), or at what a dict names, times 1, 1.01, …"""
+    named = {name: values if isinstance(values, dict) else dict(zip(("forward", "step", "backward"), values))
+             for name, values in of.items()}
+    return [{"times": {name: {what: value * (1 + i / 100) for what, value in values.items()}
+                       for name, values in named.items()}} for i in range(rounds)]
 
 
 class Measured(Scratch):
-    def measure(self, *runs, device=None):
+    def measure(self, *runs, device=None, regimes=False):
         """measure() where the worker's runs go as scripted; what each was told to skip is in self.skipped, and what
         its environment had to be in self.environments."""
-        self.skipped, self.environments, runs = [], [], list(runs)
+        self.skipped, self.environments, self.commands, runs = [], [], [], list(runs)
 
         def listen(command, _, environment):
             self.skipped.append([command[i + 1] for i, word in enumerate(command) if word == "--skip"])
             self.environments.append(environment)
+            self.commands.append(command)
             return runs.pop(0)
-        arguments = SimpleNamespace(rounds=6, peers=re.compile(""), library="x.so", limit=1.0)
+        arguments = SimpleNamespace(rounds=6, peers=re.compile(""), library="x.so", limit=1.0, regimes=regimes)
         self.free = SimpleQueue()
         self.free.put(device)
         with mock.patch.object(measure, "listen", listen):
