@@ -136,6 +136,9 @@ struct Contract {
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
   int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst
   int64_t row_chunk = 0;    // rows a chunk where accumulator is not fp32; 0: 1, the worst
+  // Columns of a stretch of grad_hidden: each is summed from zero, and the sums are added in order, in
+  // fp32. 0: one sum over all columns.
+  int64_t grad_hidden_stretch = 0;
   double filter = 0;  // a d_logit may be dropped where |[v = y] - p| as computed is below it; at most 1
 
   // Upstream gradients of logprob (or the loss) and of the entropy are rounded to it, to nearest even,

@@ -68,10 +68,10 @@ constexpr DeviceShape kShapes[] = {
     {8192, 2304, 256000},       {4096, 7168, 129280}, {128, 4096, 151936},  {32768, 4096, 131072},
     {8192, 4096, 151936, true}, {8192, 4096, 128256}, {8192, 2048, 128256}, {8192, 3584, 152064},
 };
-// Of backward over few rows, at H and V of these.
+// H and V of backward over few rows, kRows.
 constexpr DeviceShape kFewRows = {0, 4096, 151936};
 constexpr int64_t kRows[] = {256, 384, 512, 768, 1024, 2048};
-// Of forward over so few rows that it reads weight and does little else.
+// Forward over so few rows reads weight and does little else.
 constexpr int64_t kFewestRows[] = {1, 16, 64, 128}, kVocabularies[] = {128256, 151936};
 constexpr int kBursts = 24;
 constexpr double kRestMs = 50;
@@ -299,9 +299,8 @@ void RegisterAll() {
                [shape](benchmark::State& state) { BesideCopy(state, shape, kForward, 1); });
     }
   }
-  Register("weight_thrice/forward_backward/128x4096x151936", [](benchmark::State& state) {
-    BesideCopy(state, {128, 4096, 151936}, kBoth, 3);
-  });
+  Register("weight_thrice/forward_backward/128x4096x151936",
+           [](benchmark::State& state) { BesideCopy(state, {128, 4096, 151936}, kBoth, 3); });
 }
 
 std::string Version(int number) {

@@ -12,8 +12,8 @@ namespace plumbline::bench {
 
 class EnergyMeter {
  public:
-  // Of the current CUDA device. Null where there is none, and *why says so: no library, or a device
-  // that counts no energy (before Volta).
+  // Returns that of the current CUDA device. Null where there is none, and *why says so: no library, or
+  // a device that counts no energy (before Volta).
   static std::unique_ptr<EnergyMeter> Make(std::string* why);
   EnergyMeter(const EnergyMeter&) = delete;
   EnergyMeter& operator=(const EnergyMeter&) = delete;

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # these import PyTorch
 
 IGNORED = -100
 SETTLE_MS = 200
-# Of --regimes: a row of steps long enough for the meter of energy, and the rest before a single call.
+# For --regimes: a row of steps long enough for the meter of energy, and the rest before a single call.
 ROW_MS, REST_MS = 1000, 50
 
 

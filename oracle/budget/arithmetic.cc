@@ -46,6 +46,24 @@ double DotUnits(const Contract& c, int64_t length, bool products_exact) {
          split;
 }
 
+// The number of stretches of grad_hidden (contract.grad_hidden_stretch).
+int64_t Stretches(const Contract& c, int64_t v) {
+  if (c.grad_hidden_stretch == 0 || v <= c.grad_hidden_stretch) return 1;
+  return (v - 1) / c.grad_hidden_stretch + 1;
+}
+
+// What adding the sum of one more stretch costs (ERROR-BUDGET.md, "Stretches").
+double UnitsOfAStretch(const Contract& c) {
+  switch (c.accumulate) {
+    case Accumulate::kFp32:
+      return 1;
+    case Accumulate::kFp32Truncated:
+      return 2;
+    default:
+      return 2.5;
+  }
+}
+
 // The same for fp32 operands in three planes (ERROR-BUDGET.md, "Planes"). It adds up what the planes
 // sum to, what the five small passes add where each goes over the whole length before the next, the
 // three products that are left out, and the bits that planes cannot hold.
@@ -150,8 +168,9 @@ static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmet
     a.partial_underflow = 2 * static_cast<double>(c.split) * partials.eta;
     a.largest_partial = partials.largest;
   }
-  const auto dot = [&](int64_t length, bool exact, bool whole_passes) {
-    const double units = planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact);
+  const auto dot = [&](int64_t length, bool exact, bool whole_passes, int64_t stretches = 1) {
+    const double units = (planes ? PlaneUnits(c, length, whole_passes) : DotUnits(c, length, exact)) +
+                         UnitsOfAStretch(c) * static_cast<double>(stretches - 1);
     const double sum = Gamma(units, kU) * (1 + input_term) + input_term;
     // Each partial sum is rounded, and so is the sum after each of them is added.
     return sum + (1 + sum) * Gamma(static_cast<double>(c.split), partials.u);
@@ -159,7 +178,9 @@ static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmet
   a.dot_logit = dot(shape.h, products_exact, true);
   const DType dz = c.d_logits.value_or(input);
   const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
-  a.dot_grad_hidden = dot(shape.v, dz_products_exact, false);
+  const int64_t stretches = Stretches(c, shape.v);
+  const int64_t longest = stretches > 1 ? c.grad_hidden_stretch : shape.v;
+  a.dot_grad_hidden = dot(longest, dz_products_exact, false, stretches);
   a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
   a.certificate = in == 0 && partials.u == 0;
   if (planes) a.certificate_limit = 0.98 * 0x1p24;

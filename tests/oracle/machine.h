@@ -117,6 +117,25 @@ class Machine {
     }
     return sum;
   }
+  // A dot product in stretches, each summed from zero; 0: of one.
+  Real Stretched(const std::vector<Real>& a, const std::vector<Real>& b, int64_t stretch) {
+    const auto length = static_cast<int64_t>(a.size());
+    if (stretch == 0 || stretch >= length) return Dot(a, b);
+    Real sum = 0;
+    for (int64_t first = 0; first < length; first += stretch) {
+      const int64_t end = first + std::min(stretch, length - first);
+      const Real part = Dot({a.begin() + first, a.begin() + end}, {b.begin() + first, b.begin() + end});
+      sum = first == 0 ? part : AddPartial(sum, part);
+    }
+    return sum;
+  }
+  // Adds partial dot products: to nearest in fp32, else truncated.
+  Real AddPartial(Real a, Real b) {
+    const Real exact = a + b;
+    if (accumulate_ == Accumulate::kFp32) return Round(exact, kLogit);
+    if (!std::isfinite(exact) || static_cast<Real>(static_cast<float>(exact)) == exact) return exact;
+    return std::fabs(exact) < kLeastNormal ? Round(exact, kLogit) : exact * (1 - 2 * kU);
+  }
   // Adds `part` to a gradient that is kept in `dtype` from chunk to chunk.
   Real Accumulate16(Real kept, Real part, kernel::DType dtype) {
     const Real sum = Store(kept + part, dtype);
@@ -151,13 +170,6 @@ class Machine {
   Real StoredPartial(Real x) {
     const Real stored = Store(x, partials_);
     return std::fabs(stored) > kLargest ? x * std::numeric_limits<Real>::infinity() : stored;
-  }
-  // Adds partial dot products: to nearest in fp32, else truncated.
-  Real AddPartial(Real a, Real b) {
-    const Real exact = a + b;
-    if (accumulate_ == Accumulate::kFp32) return Round(exact, kLogit);
-    if (!std::isfinite(exact) || static_cast<Real>(static_cast<float>(exact)) == exact) return exact;
-    return std::fabs(exact) < kLeastNormal ? Round(exact, kLogit) : exact * (1 - 2 * kU);
   }
 
   struct Format {

@@ -95,7 +95,7 @@ class Kernel {
   void Merge(State tile, State* state);
   State Softmax(const std::vector<Real>& x);
   void Forward(int64_t i);
-  Real Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk);
+  Real Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk, int64_t stretch);
   void Backward(int64_t i, const std::vector<Real>& x);
 
   const Problem& p_;
@@ -283,15 +283,18 @@ void Kernel::Forward(int64_t i) {
 }
 
 // A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
-Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk) {
-  if (c_.accumulator.value_or(kernel::DType::kF32) == kernel::DType::kF32) return fl_.Dot(a, b);
+Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk,
+                     int64_t stretch) {
+  if (c_.accumulator.value_or(kernel::DType::kF32) == kernel::DType::kF32) {
+    return fl_.Stretched(a, b, stretch);
+  }
   const auto step = static_cast<size_t>(std::max<int64_t>(chunk, 1));
   Real sum = 0;
   for (size_t first = 0; first < a.size(); first += step) {
     const auto begin = static_cast<int64_t>(first);
     const auto end = static_cast<int64_t>(std::min(a.size(), first + step));
-    const Real part =
-        fl_.Dot({a.begin() + begin, a.begin() + end}, {b.begin() + begin, b.begin() + end});
+    const Real part = fl_.Stretched({a.begin() + begin, a.begin() + end},
+                                    {b.begin() + begin, b.begin() + end}, stretch);
     sum = fl_.Accumulate16(sum, part, *c_.accumulator);
   }
   return sum;
@@ -341,8 +344,8 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   for (size_t d = 0; d < h_.size(); ++d) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
-    out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] =
-        static_cast<double>(Written(Product(dz, column, c_.vocab_chunk), Output::kGradHidden));
+    out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] = static_cast<double>(
+        Written(Product(dz, column, c_.vocab_chunk, c_.grad_hidden_stretch), Output::kGradHidden));
   }
   rows_.push_back(i);
   dz_.push_back(std::move(dz));
@@ -381,7 +384,7 @@ Simulated Kernel::Run() {
       std::vector<Real> inputs;
       for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
       out_.grad_weight[static_cast<size_t>(c * h + d)] =
-          static_cast<double>(Written(Product(column, inputs, c_.row_chunk), Output::kGradWeight));
+          static_cast<double>(Written(Product(column, inputs, c_.row_chunk, 0), Output::kGradWeight));
     }
   }
   return out_;

@@ -59,6 +59,7 @@ KEYS = (
     "accumulator",
     "vocab_chunk",
     "row_chunk",
+    "grad_hidden_stretch",
     "filter",
     "upstream_logprob",
     "upstream_entropy",

@@ -74,8 +74,11 @@ void Run::DLogits(size_t r, const std::vector<float>& z, const honest::Softmax& 
 }
 
 void Run::Hidden(size_t r, const std::vector<float>& dz) const {
-  const bool planes = products_.InPlanes(), narrow = k_.accumulator != Narrow::kFp32;
-  const int64_t chunk = planes ? 2 * k_.block : narrow ? k_.vocab_chunk : v_;
+  const bool planes = products_.InPlanes(), narrow = k_.accumulator != Narrow::kFp32 || k_.stretch > 0;
+  const int64_t chunk = planes           ? 2 * k_.block
+                        : k_.stretch > 0 ? k_.stretch
+                        : narrow         ? k_.vocab_chunk
+                                         : v_;
   for (size_t j = 0; j < from_.places.hidden_columns.size(); ++j) {
     const Operands a{dz.data(), 1}, b{from_.columns.Of(j), 1};
     float sum = 0;

@@ -113,6 +113,15 @@ std::vector<Rows> VocabularyChunks() {
   for (size_t v = 32; v < 1024; v += 32) rows.weight[v] = 0x1p-8f * 255 / 256;
   return {rows};
 }
+// Two stretches of 96 columns. The first begins with a sum just above 1, and a truncating addition loses
+// all of each product after it: just below an ulp.
+std::vector<Rows> Stretches() {
+  Rows rows;
+  rows.hidden = {0};
+  rows.g = 1.02f;
+  rows.weight = Filled(192, 1, -192 / 1.02f * kUlps);
+  return {rows};
+}
 std::vector<Rows> RowChunks() {
   Rows rows;
   rows.dtype = DType::kBf16;
@@ -276,6 +285,7 @@ std::vector<Key> KeysOfGradients() {
       {"vocab_chunk", "bf16-accumulator", [](Contract* c) { c->vocab_chunk = kLarge; },
        VocabularyChunks},
       {"row_chunk", "bf16-accumulator", [](Contract* c) { c->row_chunk = kLarge; }, RowChunks},
+      {"grad_hidden_stretch", "stretched", [](Contract* c) { c->grad_hidden_stretch = 16; }, Stretches},
   };
 }
 

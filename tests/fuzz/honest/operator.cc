@@ -157,8 +157,10 @@ void Operator::GradHidden(int64_t i, const std::vector<float>& dz) {
   for (int64_t d = 0; d < h_; ++d) {
     const Operands a{dz.data(), 1}, b{weight_.data() + d, h_};
     float sum = 0;
-    const bool chunks = k_.accumulator != Narrow::kFp32 || products_.InPlanes();
-    const int64_t chunk = products_.InPlanes() ? 2 * k_.block : k_.vocab_chunk;
+    const bool chunks = k_.accumulator != Narrow::kFp32 || products_.InPlanes() || k_.stretch > 0;
+    const int64_t chunk = products_.InPlanes() ? 2 * k_.block
+                          : k_.stretch > 0     ? k_.stretch
+                                               : k_.vocab_chunk;
     if (!chunks) {
       sum = products_.Sum(k_.gradient_order, a, b, v_, 0);
     } else {

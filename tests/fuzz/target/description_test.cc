@@ -165,6 +165,8 @@ std::vector<Row> ContractRows() {
       {"contract.accumulator", "\"bf16\"", [](D d) { return d.contract.accumulator == DType::kBf16; }},
       {"contract.vocab_chunk", "4096", [](D d) { return d.contract.vocab_chunk == 4096; }},
       {"contract.row_chunk", "1024", [](D d) { return d.contract.row_chunk == 1024; }},
+      {"contract.grad_hidden_stretch", "9600",
+       [](D d) { return d.contract.grad_hidden_stretch == 9600; }},
   };
 }
 
@@ -253,7 +255,7 @@ TEST(Description, DocumentAndProgramAgree) {
                             k.promises.signs},
           std::vector<int64_t>{c.hidden_multiple, c.vocab_multiple, c.rows_multiple, k.block,
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
-                               k.row_chunk},
+                               k.row_chunk, k.grad_hidden_stretch},
           std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
                               k.log_error_absolute, k.log_error_relative, k.division_error, k.filter},
           k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator,

@@ -254,6 +254,32 @@ TEST(Arithmetic, DotProductConstants) {
   EXPECT_EQ(dot(32, kernel::DType::kBf16), Gamma(21 + 5, 0x1p-24));
 }
 
+// Fails if a stretch of grad_hidden does not begin anew, if adding stretches costs nothing, or if
+// another product has them.
+TEST(Arithmetic, Stretches) {
+  Contract c;
+  c.accumulate = Accumulate::kTensorCore;
+  const Shape shape = {9600, 151936, 9600};
+  const auto units = [&] {
+    const double gamma = TargetArithmetic(c, kernel::DType::kBf16, shape).dot_grad_hidden;
+    return gamma / (1 + gamma) * 0x1p24;
+  };
+  EXPECT_NEAR(units(), 9496 * 10.5, 1e-6);
+  const Arithmetic whole = TargetArithmetic(c, kernel::DType::kBf16, shape);
+  c.grad_hidden_stretch = 9600;
+  EXPECT_NEAR(units(), 600 * 10.5 + 15 * 2.5, 1e-6);
+  EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).dot_logit, whole.dot_logit);
+  EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).dot_grad_weight, whole.dot_grad_weight);
+  c.accumulate = Accumulate::kFp32;
+  EXPECT_NEAR(units(), 9599 + 15, 1e-6);
+  c.accumulate = Accumulate::kFp32Truncated;
+  EXPECT_NEAR(units(), 2 * (9599 + 15), 1e-6);
+  for (const int64_t stretch : {int64_t{151936}, INT64_MAX}) {
+    c.grad_hidden_stretch = stretch;
+    EXPECT_NEAR(units(), 2 * 151935.0, 1e-6);
+  }
+}
+
 // Fails if the bound includes roundings of 1/T where there are none, or omits them where there are
 // some.
 TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {
