@@ -42,7 +42,8 @@ std::vector<InferenceCase> CollectCases(std::string_view recipes, const Target& 
     ExamineOptions options;
     options.arbiter = false;
     options.same_shape = same_shape;
-    OwnedProblem problem = Expand(recipe);
+    // As a campaign gives it: an upstream gradient of an output that the target lacks is not there.
+    const OwnedProblem problem = WithoutWhatItLacks(target.description().capabilities, Expand(recipe));
     options.observe = [&](const kernel::Results& results) {
       InferenceCase& kept = cases.emplace_back();
       kept.recipe = line;

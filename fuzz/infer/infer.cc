@@ -168,7 +168,9 @@ class Search {
     const Contract contract = ContractOf(with);
     Explained explained;
     if (is_form) explained.rank = with.members().back()->rank;
+    const Member& last = *with.members().back();
     for (const size_t at : sample) {
+      if (!last.MayTell(cases_.HiddenOf(at))) continue;
       Clear(at, failing[at], with, contract, is_form, before, &explained);
     }
     const auto least = std::min<int64_t>(kLeastCases, static_cast<int64_t>(sample.size()));
@@ -181,7 +183,6 @@ class Search {
                             explained.outputs == best->outputs && explained.log_bound < best->log_bound;
       if (explained.outputs <= best->outputs && !narrower) return std::nullopt;
     }
-    const Member& last = *with.members().back();
     if (last.stored && !cases_.IsOnGrid(*last.stored, last.stored_in)) return std::nullopt;
     if (!is_form && !IsUsed(with, explained.inputs, before)) return std::nullopt;
     return explained;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "fuzz/baseline/candidates.h"
@@ -125,12 +126,14 @@ std::vector<Member> Members() {
   all.push_back({"no gradient from probabilities below 2^-12",
                  {{"filter", "0.000244140625"}},
                  [](DType, Shortcuts* s) { s->filter = 0x1p-12; }});
-  all.push_back({"operands rounded to TF32", {{"matmul", "tf32"}}, [](DType, Shortcuts* s) {
-                   s->operand_bits = 11;
-                 }});
-  all.push_back({"operands rounded to bf16", {{"matmul", "bf16"}}, [](DType, Shortcuts* s) {
-                   s->operand_bits = 8;
-                 }});
+  for (const auto& [what, word, bits] :
+       {std::tuple("operands rounded to TF32", "tf32", 11), {"operands rounded to bf16", "bf16", 8}}) {
+    Member& operands = all.emplace_back();
+    operands.what = what;
+    operands.words = {{"matmul", word}};
+    operands.apply = [bits](DType, Shortcuts* s) { s->operand_bits = bits; };
+    operands.of_fp32_operands = true;
+  }
   AddAccumulators(Output::kGradHidden, &all);
   AddAccumulators(Output::kGradWeight, &all);
   for (const Step& step : kWithoutKey) {

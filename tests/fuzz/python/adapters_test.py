@@ -67,6 +67,17 @@ class Adapters(unittest.TestCase):
         self.assertIn("outputs={'entropy': 'hidden'}", text)
         self.assertNotIn("is bf16 where fp32 is required", text)
 
+    # Fails if a rounding of d_logits is taken for one of a product's operands, which are bf16 already; if a case is judged
+    # by an upstream gradient of an entropy that there is not; or if it is not said that oneDNN flushes.
+    def test_what_eager_pytorch_rounds_is_inferred(self):
+        folder = TARGETS.parents[3] / "bench/store/adapted"
+        for seed in (2, 5):
+            _, text, report = fuzz("pytorch_functions:eager_of_numbers", self.out / str(seed), 1, "--infer", "--seed", seed,
+                                   folder=folder, environment=self.environment)
+            inference, = report["inference"]
+            self.assertEqual(inference["contract"], "tensor-core-fp32,logits=input,d_logits=input,flush=operands", text)
+            self.assertEqual(inference["unexplained"], 0, text)
+
     # Fails if a dtype that backward alone refuses makes every question a refusal.
     def test_a_dtype_that_backward_refuses_is_a_limit_of_dtypes_alone(self):
         status, text, can = self.targets("Narrow")

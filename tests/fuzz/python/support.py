@@ -32,6 +32,6 @@ def plumb(*words, folder=TARGETS, timeout=300, python=sys.executable, environmen
 def fuzz(target, out, cases=60, *options, **more):
     """A short campaign of one job."""
     return plumb(
-        "fuzz", "--target", f"python:{target}", "--budget", f"{cases}cases", "--seed", 1, "--jobs", 1,
+        "fuzz", "--target", f"python:{target}", "--budget", f"{cases}cases", "--jobs", 1, *([] if "--seed" in options else ["--seed", 1]),
         "--shrink-tries", 3, "--out", out, *options, **more,
     )  # fmt: skip
