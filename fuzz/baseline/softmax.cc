@@ -32,10 +32,10 @@ Real RoundNudged(Real x, Real nudged, kernel::DType dtype) {
 }
 
 // The relative error of exp(x - lse) where a logit errs by `nudge`: fp32 rounds x, lse and their
-// difference, however exact the logit is. 0 without a nudge.
+// difference, however exact the logit is. 0 without a nudge, and of a probability of 0.
 double NudgeOfProbability(double nudge, double temperature, double log_p) {
   constexpr double kRoundings = 0x1p-22;  // four
-  if (nudge == 0) return 0;
+  if (nudge == 0 || std::isinf(log_p)) return 0;
   return nudge / temperature + std::copysign(kRoundings * (1 + std::abs(log_p)), nudge);
 }
 

@@ -27,8 +27,8 @@ struct Member {
   std::optional<oracle::Output> stored = {};
   kernel::DType stored_in = kernel::DType::kF32;
 
-  // Operands of a product: fp32 inputs alone tell. Of others a product rounds d_logits and nothing
-  // else, which is a shortcut of its own.
+  // Operands of a product: fp32 inputs alone tell. With 16-bit inputs a product has d_logits to round
+  // and nothing else, which is a shortcut of its own.
   bool of_fp32_operands = false;
   bool MayTell(kernel::DType hidden) const {
     return !of_fp32_operands || hidden == kernel::DType::kF32;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/baseline/softmax.h"
 #include "kernel/dtype.h"
 #include "tests/fuzz/baseline/drawn_problem.h"
 
@@ -75,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// grad_weight of one row with H = 1, from probabilities in fp16. Each errs as one in fp32 does before it
-// is rounded: ln p by three roundings, up in every second column.
+// grad_weight of one row with H = 1, from probabilities in fp16. Each errs as one in fp32 does before
+// it is rounded: ln p by three roundings, up in every second column.
 void ComputeFromRoundedProbabilities(const Drawn& drawn) {
   const OwnedProblem& owned = drawn.owned();
   const auto vocab = static_cast<size_t>(owned.weight.size());
@@ -86,7 +87,8 @@ void ComputeFromRoundedProbabilities(const Drawn& drawn) {
   std::vector<double> log_p(vocab);
   double sum = 0, entropy = 0;
   for (size_t v = 0; v < vocab; ++v) {
-    log_p[v] = hidden * static_cast<double>(owned.weight.GetFloat(static_cast<int64_t>(v))) / temperature;
+    log_p[v] =
+        hidden * static_cast<double>(owned.weight.GetFloat(static_cast<int64_t>(v))) / temperature;
     sum += std::exp(log_p[v]);
   }
   for (double& each : log_p) each -= std::log(sum);
@@ -114,10 +116,27 @@ TEST(SmallCases, WhatLiesNearATieIsExplained) {
       const Drawn drawn(
           {.n = 1, .v = 4000, .h = 1, .hidden = 2, .weight = 2, .temperature = temperature}, seed);
       ComputeFromRoundedProbabilities(drawn);
-      EXPECT_FALSE(
-          LeavesUnexplained(drawn.problem(), drawn.results(), contract, Output::kGradWeight))
+      EXPECT_FALSE(LeavesUnexplained(drawn.problem(), drawn.results(), contract, Output::kGradWeight))
           << seed << " " << temperature;
     }
+  }
+}
+
+// Fails if a logit that fp16 rounds to -inf, and whose probability is 0, makes a gradient that is no
+// number on one side of a tie.
+TEST(SmallCases, AProbabilityOfZeroHasNoSide) {
+  for (const double nudge : {0x1p-40, -0x1p-40}) {
+    Baseline baseline;
+    baseline.shortcuts.logits = baseline.shortcuts.probabilities = DType::kF16;
+    baseline.shortcuts.nudge = nudge;
+    const std::vector<double> z = {1, -1e6};
+    std::vector<double> memory, d(z.size());
+    RowScalars row;
+    row.g = row.k = 1;
+    const auto rounded = ShortcutLogits<double>(baseline.shortcuts, z, 1, &memory);
+    ASSERT_TRUE(std::isinf(rounded[1]));
+    DLogits<double>(baseline, rounded, row, ForwardOf<double>(baseline, rounded, row), d);
+    EXPECT_EQ(d[1], 0) << nudge;
   }
 }
 
