@@ -80,7 +80,7 @@ class Run(Scratch):
         self.copy(*(str(path.relative_to(BENCH.parent)) for path in (BENCH / "peers").glob("*.py")))
         self.program("bin/strip", 'cp "$3" "$2"\n')
         self.program("bin/ldd", "")
-        for name in ("cuda_bench", "peers_operator.so"):
+        for name in ("cuda_bench", "passes_once", "peers_operator.so"):
             self.program(f"built/bench/{name}", PROGRAM)
         stage = self.root / "stage"
         self.assertEqual(self.run_it("--stage", stage)[0], 0)
