@@ -68,9 +68,8 @@ constexpr DeviceShape kShapes[] = {
     {8192, 2304, 256000},       {4096, 7168, 129280}, {128, 4096, 151936},  {32768, 4096, 131072},
     {8192, 4096, 151936, true}, {8192, 4096, 128256}, {8192, 2048, 128256}, {8192, 3584, 152064},
 };
-// H and V of backward over few rows, kRows.
-constexpr DeviceShape kFewRows = {0, 4096, 151936};
-constexpr int64_t kRows[] = {256, 384, 512, 768, 1024, 2048};
+// Backward over few rows, at H = 4096 and V = 151936.
+constexpr int64_t kFewRows[] = {256, 384, 512, 768, 1024, 2048};
 // Forward over so few rows reads weight and does little else.
 constexpr int64_t kFewestRows[] = {1, 16, 64, 128}, kVocabularies[] = {128256, 151936};
 constexpr int kBursts = 24;
@@ -158,44 +157,38 @@ void Report(benchmark::State& state, const PairedTimes& times, double theirs_sca
   for (auto _ : state) state.SetIterationTime(times.a * 1e-3);
 }
 
-void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass& pass) {
-  Bench& bench = At(shape);
-  const double flop = bench.theirs.flop_of_a_product();
-  bench.ours.PoisonOutputs();
-  const PairedTimes times = TimePairs(pass.Of(&bench.ours), pass.Of(&bench.theirs),
-                                      Pairs(2 * pass.products * flop), TheStream());
-  if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
-  if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
-  Report(state, times, 1, pass, bench.ours, flop, flop);
-  state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
-                                             : bench.theirs.choices());
-}
-
 std::unique_ptr<EnergyMeter> meter;  // null where the device has none
 
-enum class Regime { kSustained, kBurst };
+enum class Regime { kPairs, kSustained, kBurst };
 
-void InRegime(benchmark::State& state, Regime regime, const DeviceShape& shape, const Pass& pass) {
+void BesideCublas(benchmark::State& state, const DeviceShape& shape, const Pass& pass,
+                  Regime regime = Regime::kPairs) {
   Bench& bench = At(shape);
   const double flop = bench.theirs.flop_of_a_product();
   const std::function<void()> ours = pass.Of(&bench.ours), theirs = pass.Of(&bench.theirs);
   bench.ours.PoisonOutputs();
-  if (regime == Regime::kBurst) {
-    Report(state, TimeBursts(ours, theirs, kBursts, kRestMs, TheStream()), 1, pass, bench.ours, flop,
-           flop);
-  } else {
-    const RowTimes rows = TimeRows(ours, theirs, {}, meter.get(), TheStream());
-    Report(state, rows.times, 1, pass, bench.ours, flop, flop);
-    if (rows.joules_b > 0) {
-      state.counters["J"] = rows.joules_a;
-      state.counters["J_reference"] = rows.joules_b;
-      state.counters["J_ratio"] = rows.joules_a / rows.joules_b;
-      state.counters["MHz"] = rows.clock_a;
-      state.counters["MHz_reference"] = rows.clock_b;
-    }
+  RowTimes rows;
+  switch (regime) {
+    case Regime::kPairs:
+      rows.times = TimePairs(ours, theirs, Pairs(2 * pass.products * flop), TheStream());
+      break;
+    case Regime::kSustained:
+      rows = TimeRows(ours, theirs, {}, meter.get(), TheStream());
+      break;
+    case Regime::kBurst:
+      rows.times = TimeBursts(ours, theirs, kBursts, kRestMs, TheStream());
+      break;
   }
   if (pass.kind != Pass::kBackward) bench.theirs.CheckLogprob(bench.ours);
   if (pass.kind != Pass::kForward) bench.theirs.CheckGradients(bench.ours);
+  Report(state, rows.times, 1, pass, bench.ours, flop, flop);
+  if (rows.joules_b > 0) {
+    state.counters["J"] = rows.joules_a;
+    state.counters["J_reference"] = rows.joules_b;
+    state.counters["J_ratio"] = rows.joules_a / rows.joules_b;
+    state.counters["MHz"] = rows.clock_a;
+    state.counters["MHz_reference"] = rows.clock_b;
+  }
   state.SetLabel(pass.kind == Pass::kForward ? bench.theirs.choices_of_forward()
                                              : bench.theirs.choices());
 }
@@ -228,7 +221,8 @@ void BesideOurselves(benchmark::State& state, const DeviceShape& shape, const De
   Report(state, times, scale, pass, a, Flop(a), scale * Flop(b));
 }
 
-// A copy of 2 GiB moves 4 GiB: each byte is read and written. Theirs is `times` readings of weight.
+// A copy of 2 GiB moves 4 GiB: each byte is read and written. Theirs stands for so many readings of
+// weight.
 void BesideCopy(benchmark::State& state, const DeviceShape& shape, const Pass& pass, int readings) {
   constexpr int64_t kCopied = int64_t{2} << 30;
   current.reset();
@@ -268,18 +262,18 @@ void Register(const std::string& name, std::function<void(benchmark::State&)> ru
 void RegisterAll() {
   for (const DeviceShape& shape : kShapes) {
     for (const Pass& pass : {kForward, kBackward, kBoth, kAtOnce}) {
-      Register(pass.name + ("/" + shape.name()),
-               [&shape, pass](benchmark::State& state) { BesideCublas(state, shape, pass); });
       for (const auto& [name, regime] :
-           {std::pair("sustained/", Regime::kSustained), std::pair("burst/", Regime::kBurst)}) {
-        Register(
-            std::string(name) + pass.name + "/" + shape.name(),
-            [&shape, pass, regime](benchmark::State& state) { InRegime(state, regime, shape, pass); });
+           {std::pair("", Regime::kPairs), std::pair("sustained/", Regime::kSustained),
+            std::pair("burst/", Regime::kBurst)}) {
+        Register(std::string(name) + pass.name + "/" + shape.name(),
+                 [&shape, pass, regime](benchmark::State& state) {
+                   BesideCublas(state, shape, pass, regime);
+                 });
       }
     }
   }
-  for (const int64_t rows : kRows) {
-    const DeviceShape shape = {rows, kFewRows.h, kFewRows.v};
+  for (const int64_t rows : kFewRows) {
+    const DeviceShape shape = {rows, 4096, 151936};
     Register("few_rows/backward/" + shape.name(),
              [shape](benchmark::State& state) { BesideCublas(state, shape, kBackward); });
   }

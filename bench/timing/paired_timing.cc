@@ -21,6 +21,15 @@ constexpr int kMostWarmUps = 200, kLeastPairs = 20, kMostPairs = 1000;
 
 }  // namespace
 
+PairedTimes Paired(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios(a.size());
+  std::ranges::transform(a, b, ratios.begin(), std::divides());
+  std::ranges::sort(ratios);
+  const int pairs = static_cast<int>(ratios.size());
+  const auto rank = static_cast<size_t>(MedianRank(pairs));
+  return {Median(a), Median(b), Median(ratios), ratios[rank - 1], ratios[ratios.size() - rank], pairs};
+}
+
 PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()>& b, int pairs,
                       cudaStream_t stream) {
   if (pairs < kLeastPairs || pairs > kMostPairs)
@@ -52,16 +61,13 @@ PairedTimes TimePairs(const std::function<void()>& a, const std::function<void()
     events.Record(2 * i + 2, stream);
   }
   wait();
-  std::vector<double> times_a(n), times_b(n), ratios(n);
+  std::vector<double> times_a(n), times_b(n);
   for (size_t i = 0; i < n; ++i) {
     times_a[i] = events.Between(2 * i, 2 * i + 1);
     times_b[i] = events.Between(2 * i + 1, 2 * i + 2);
     if (!a_is_first(i)) std::swap(times_a[i], times_b[i]);
-    ratios[i] = times_a[i] / times_b[i];
   }
-  std::ranges::sort(ratios);
-  const auto rank = static_cast<size_t>(MedianRank(pairs));
-  return {Median(times_a), Median(times_b), Median(ratios), ratios[rank - 1], ratios[n - rank], pairs};
+  return Paired(times_a, times_b);
 }
 
 }  // namespace plumbline::bench

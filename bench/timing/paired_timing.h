@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <vector>
 
 namespace plumbline::bench {
 
@@ -20,6 +21,9 @@ struct PairedTimes {
   double ratio_low = 0, ratio_high = 0;  // its 95 % interval
   int pairs = 0;
 };
+
+// Returns the figures of milliseconds that were measured in pairs: as many of a as of b, more than 5.
+PairedTimes Paired(const std::vector<double>& a, const std::vector<double>& b);
 
 // Both enqueue on `stream` and throw on an error. At least 20 `pairs` are measured, after warming up
 // for a quarter of a second (at least two pairs). Nothing waits for the device in between, so the

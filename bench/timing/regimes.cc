@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "bench/cuda/events.h"
@@ -22,15 +22,14 @@ using Call = std::function<void()>;
 
 constexpr int kLeastRows = 6, kLeastBursts = 20, kMostMeasured = 1000, kLeastCalls = 3;
 
-void Wait(cudaStream_t stream) { Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
-
-// Milliseconds of `calls` calls in sequence.
-double Time(const Call& call, int calls, cudaStream_t stream) {
+// Milliseconds of `calls` calls in sequence; `meanwhile` runs once they are enqueued.
+double Time(const Call& call, int calls, cudaStream_t stream, const Call& meanwhile = [] {}) {
   Events events(2);
   events.Record(0, stream);
   for (int i = 0; i < calls; ++i) call();
   events.Record(1, stream);
-  Wait(stream);
+  meanwhile();
+  Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return events.Between(0, 1);
 }
 
@@ -48,28 +47,14 @@ void Row(const RowLengths& lengths, const EnergyMeter* meter, cudaStream_t strea
   (void)Time(kind->call, CallsIn(lengths.settle_ms, *kind), stream);
   const int calls = CallsIn(lengths.measured_ms, *kind);
   const double before = meter != nullptr ? meter->Joules() : 0;
-  Events events(2);
-  events.Record(0, stream);
-  for (int i = 0; i < calls; ++i) kind->call();
-  events.Record(1, stream);
-  if (meter != nullptr) {
+  const double ms = Time(kind->call, calls, stream, [&] {
+    if (meter == nullptr) return;
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(kind->ms * calls / 2));
     kind->clocks.push_back(meter->Clock());
-  }
-  Wait(stream);
+  });
   if (meter != nullptr) kind->joules.push_back((meter->Joules() - before) / calls);
-  kind->ms = events.Between(0, 1) / calls;
+  kind->ms = ms / calls;
   kind->times.push_back(kind->ms);
-}
-
-PairedTimes Paired(std::vector<double> a, std::vector<double> b) {
-  std::vector<double> ratios(a.size());
-  std::ranges::transform(a, b, ratios.begin(), [](double x, double y) { return x / y; });
-  std::ranges::sort(ratios);
-  const auto rank = static_cast<size_t>(MedianRank(static_cast<int>(a.size())));
-  const int pairs = static_cast<int>(a.size());
-  return {Median(std::move(a)), Median(std::move(b)),         Median(ratios),
-          ratios[rank - 1],     ratios[ratios.size() - rank], pairs};
 }
 
 void Demand(const char* what, int number, int least) {
@@ -120,7 +105,7 @@ PairedTimes TimeBursts(const Call& a, const Call& b, int pairs, double rest_ms, 
     times_b.push_back(single(b));
     if (i % 2 != 0) times_a.push_back(single(a));
   }
-  return Paired(std::move(times_a), std::move(times_b));
+  return Paired(times_a, times_b);
 }
 
 }  // namespace plumbline::bench

@@ -74,25 +74,8 @@ void Run::DLogits(size_t r, const std::vector<float>& z, const honest::Softmax& 
 }
 
 void Run::Hidden(size_t r, const std::vector<float>& dz) const {
-  const bool planes = products_.InPlanes(), narrow = k_.accumulator != Narrow::kFp32 || k_.stretch > 0;
-  const int64_t chunk = planes           ? 2 * k_.block
-                        : k_.stretch > 0 ? k_.stretch
-                        : narrow         ? k_.vocab_chunk
-                                         : v_;
   for (size_t j = 0; j < from_.places.hidden_columns.size(); ++j) {
-    const Operands a{dz.data(), 1}, b{from_.columns.Of(j), 1};
-    float sum = 0;
-    for (int64_t v = 0; v < v_; v += chunk) {
-      const int64_t count = std::min(chunk, v_ - v);
-      if (!narrow) {
-        sum = products_.Sum(k_.gradient_order, a.From(v), b.From(v), count, sum);
-        continue;
-      }
-      const float part = products_.Sum(k_.gradient_order, a.From(v), b.From(v), count, 0);
-      sum = v == 0 ? honest::ToNarrow(part, k_.accumulator)
-                   : honest::ToNarrow(fp_.Add(sum, honest::ToNarrow(part, k_.accumulator)),
-                                      k_.accumulator);
-    }
+    const float sum = products_.GradHidden({dz.data(), 1}, {from_.columns.Of(j), 1}, v_);
     Write(*results_.grad_hidden, from_.places.rows[r], from_.places.hidden_columns[j], sum);
   }
 }

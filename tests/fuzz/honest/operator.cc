@@ -155,26 +155,7 @@ void Operator::ForwardRow(int64_t i, Kind kind, float t, RowOutputs* out,
 
 void Operator::GradHidden(int64_t i, const std::vector<float>& dz) {
   for (int64_t d = 0; d < h_; ++d) {
-    const Operands a{dz.data(), 1}, b{weight_.data() + d, h_};
-    float sum = 0;
-    const bool chunks = k_.accumulator != Narrow::kFp32 || products_.InPlanes() || k_.stretch > 0;
-    const int64_t chunk = products_.InPlanes() ? 2 * k_.block
-                          : k_.stretch > 0     ? k_.stretch
-                                               : k_.vocab_chunk;
-    if (!chunks) {
-      sum = products_.Sum(k_.gradient_order, a, b, v_, 0);
-    } else {
-      for (int64_t v = 0; v < v_; v += chunk) {
-        const int64_t count = std::min(chunk, v_ - v);
-        if (products_.InPlanes()) {
-          sum = products_.Sum(k_.gradient_order, a.From(v), b.From(v), count, sum);
-        } else {
-          const float part = products_.Sum(k_.gradient_order, a.From(v), b.From(v), count, 0);
-          sum = v == 0 ? ToNarrow(part, k_.accumulator)
-                       : ToNarrow(fp_.Add(sum, ToNarrow(part, k_.accumulator)), k_.accumulator);
-        }
-      }
-    }
+    const float sum = products_.GradHidden({dz.data(), 1}, {weight_.data() + d, h_}, v_);
     Store(r_.grad_hidden, i, d, ToNarrow(sum, k_.outputs));
   }
 }

@@ -152,4 +152,24 @@ float Products::Logit(Order order, const float* hidden, const float* weight, int
   return all;
 }
 
+float Products::GradHidden(Operands dz, Operands weight, int64_t vocab) const {
+  const Order order = k_.gradient_order;
+  const bool narrow = k_.accumulator != Narrow::kFp32;
+  const int64_t chunk = InPlanes()       ? 2 * k_.block
+                        : k_.stretch > 0 ? k_.stretch
+                        : narrow         ? k_.vocab_chunk
+                                         : vocab;
+  float sum = 0;
+  for (int64_t v = 0; v < vocab; v += chunk) {
+    const int64_t count = std::min(chunk, vocab - v);
+    if (InPlanes()) {
+      sum = Sum(order, dz.From(v), weight.From(v), count, sum);
+      continue;
+    }
+    const float part = ToNarrow(Sum(order, dz.From(v), weight.From(v), count, 0), k_.accumulator);
+    sum = v == 0 ? part : ToNarrow(fp_.Add(sum, part), k_.accumulator);
+  }
+  return sum;
+}
+
 }  // namespace honest

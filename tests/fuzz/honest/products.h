@@ -28,6 +28,8 @@ class Products {
   float Sum(Order order, Operands a, Operands b, int64_t n, float acc) const;
   // A logit: as many parts as the kernel has, added to each other.
   float Logit(Order order, const float* hidden, const float* weight, int64_t n) const;
+  // An element of grad_hidden: in stretches, or in chunks that the accumulator is rounded after.
+  float GradHidden(Operands dz, Operands weight, int64_t vocab) const;
 
   // True if products of fp32 inputs go through planes, each pass over all of a sum's products.
   bool InPlanes() const { return k_.planes && fp32_; }

@@ -72,7 +72,7 @@ class Adapters(unittest.TestCase):
     def test_what_eager_pytorch_rounds_is_inferred(self):
         folder = TARGETS.parents[3] / "bench/store/adapted"
         for seed in (2, 5):
-            _, text, report = fuzz("pytorch_functions:eager_of_numbers", self.out / str(seed), 1, "--infer", "--seed", seed,
+            _, text, report = fuzz("pytorch_functions:eager_of_numbers", self.out / str(seed), 1, "--infer", seed=seed,
                                    folder=folder, environment=self.environment)
             inference, = report["inference"]
             self.assertEqual(inference["contract"], "tensor-core-fp32,logits=input,d_logits=input,flush=operands", text)

@@ -29,9 +29,9 @@ def plumb(*words, folder=TARGETS, timeout=300, python=sys.executable, environmen
     return ended.returncode, text, report
 
 
-def fuzz(target, out, cases=60, *options, **more):
+def fuzz(target, out, cases=60, *options, seed=1, **more):
     """A short campaign of one job."""
     return plumb(
-        "fuzz", "--target", f"python:{target}", "--budget", f"{cases}cases", "--jobs", 1, *([] if "--seed" in options else ["--seed", 1]),
+        "fuzz", "--target", f"python:{target}", "--budget", f"{cases}cases", "--seed", seed, "--jobs", 1,
         "--shrink-tries", 3, "--out", out, *options, **more,
     )  # fmt: skip
