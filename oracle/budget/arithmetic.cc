@@ -181,6 +181,7 @@ static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmet
   const int64_t stretches = Stretches(c, shape.v);
   const int64_t longest = stretches > 1 ? c.grad_hidden_stretch : shape.v;
   a.dot_grad_hidden = dot(longest, dz_products_exact, false, stretches);
+  a.stretches_hidden = static_cast<double>(stretches);
   a.dot_grad_weight = dot(shape.n, dz_products_exact, true);
   a.certificate = in == 0 && partials.u == 0;
   if (planes) a.certificate_limit = 0.98 * 0x1p24;

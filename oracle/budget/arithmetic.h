@@ -81,8 +81,9 @@ struct Arithmetic {
   Rounding d_logits{0, 0, 0x1.fffffep127};  // u = 0: stored in fp32, no further rounding
   Rounding dx;                              // u = 0: d_logits before they are divided by T stay in fp32
   double filter = 0;                        // a d_logit whose |[v = y] - p| is below it may be 0
-  double d_logits_lost = 0;  // the most that rounding a subnormal d_logit as an operand may lose
-  double chunks_hidden = 0;  // low-precision accumulations; 0: none
+  double d_logits_lost = 0;     // the most that rounding a subnormal d_logit as an operand may lose
+  double stretches_hidden = 1;  // sums of columns from zero in grad_hidden (grad_hidden_stretch)
+  double chunks_hidden = 0;     // low-precision accumulations; 0: none
   double chunks_weight = 0;
   Rounding accumulator{0x1p-24, 0x1p-150, 0x1.fffffep127};
 

@@ -67,8 +67,9 @@ GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, co
   const double chunks = hidden ? target.chunks_hidden : target.chunks_weight;
   // What one chunk loses by underflow is rounded with it in every later addition in 16 bits.
   const double carried = chunks > 0 ? 1 + Gamma(chunks + 1, target.accumulator.u) : 1;
-  const double lost =
-      static_cast<double>(length + 1) * target.eta + std::max(1.0, chunks) * target.partial_underflow;
+  // Chunks and stretches cut the columns in at most so many sums.
+  const double sums = std::max(1.0, chunks) + (hidden ? target.stretches_hidden - 1 : 0);
+  const double lost = static_cast<double>(length + 1) * target.eta + sums * target.partial_underflow;
   const double underflow = carried * lost + std::max(2.0, carried) * chunks * target.accumulator.eta;
   Rounding rounding = RoundingOf(dtype);
   bool rounded = dtype != kernel::DType::kF32;
