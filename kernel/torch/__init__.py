@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator for PyTorch: linear_cross_entropy and the head LinearCrossEntropy. kernel/TORCH.md is its guide."""
+
+from ._library import UnsupportedDevice
+from .functional import linear_cross_entropy
+from .module import LinearCrossEntropy
+from .support import Support, supported
+
+__all__ = ["LinearCrossEntropy", "Support", "UnsupportedDevice", "linear_cross_entropy", "supported"]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's library beside this file, called through kernel/torch/c_interface.h."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+import struct
+
+import torch
+
+PATH = pathlib.Path(__file__).resolve().parent / "libplumbline_operator.so"
+
+# As plumbline::kernel::DType.
+DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3, torch.int64: 4}
+REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
+
+# plumbline_operator_call: device, threads, stream, saved_logits_bytes, ignore_index, reduction, reserved, two sizes, two
+# memories; then thirteen tensors of data, dtype, rank, shape and stride.
+_HEADER = "iiQQqiiQQQQ"
+_TENSOR = "Qii4q"
+_CALL = struct.Struct("=" + _HEADER + 13 * _TENSOR)
+_SIZES = struct.Struct("=QQ")
+_SIZES_AT = struct.calcsize("=iiQQqii")
+_MEMORY = struct.Struct("=QQ")
+_MEMORY_AT = _SIZES_AT + _SIZES.size
+ABSENT = (0, 0, -1, 1, 1, 1, 1)
+
+_OK, _INVALID_ARGUMENT, _INVALID_DATA, _UNSUPPORTED = range(4)
+
+
+class UnsupportedDevice(RuntimeError):
+    """This build or device cannot run the operator; the message says why and what can."""
+
+
+def _load() -> ctypes.CDLL:
+    if not PATH.is_file():
+        raise ImportError(f"{PATH} is not there: the installation of plumbline is not whole")
+    library = ctypes.CDLL(str(PATH))
+    library.plumbline_operator_message.restype = ctypes.c_char_p
+    for name in ("sizes", "forward", "backward"):
+        getattr(library, f"plumbline_operator_{name}").argtypes = [ctypes.c_char_p]
+    laid_out = library.plumbline_operator_call_size()
+    if laid_out != _CALL.size:
+        raise ImportError(f"{PATH} is of another version: its call has {laid_out} bytes, this package's {_CALL.size}")
+    return library
+
+
+_LIBRARY = _load()
+HAS_CUDA = bool(_LIBRARY.plumbline_operator_has_cuda())
+
+
+def describe(tensor: torch.Tensor | None) -> tuple[int, ...]:
+    """A tensor of rank 0 to 2 as a call has it; None is absent."""
+    if tensor is None:
+        return ABSENT
+    rank = tensor.dim()
+    dtype = DTYPES[tensor.dtype]
+    if rank == 2:
+        return (tensor.data_ptr(), dtype, 2, *tensor.shape, *tensor.stride())
+    if rank == 1:
+        return (tensor.data_ptr(), dtype, 1, tensor.shape[0], 1, tensor.stride(0), 1)
+    return (tensor.data_ptr(), dtype, 0, 1, 1, 1, 1)
+
+
+class Call:
+    """One call's arguments. `tensors` are the thirteen of c_interface.h in its order, each by describe()."""
+
+    def __init__(
+        self, device: torch.device, saved_logits_bytes: int, ignore_index: int, reduction: int, tensors: list[tuple[int, ...]]
+    ) -> None:
+        cuda = device.type == "cuda"
+        stream = torch.cuda.current_stream(device).cuda_stream if cuda else 0
+        self._buffer = ctypes.create_string_buffer(_CALL.size)
+        flat = [number for tensor in tensors for number in tensor]
+        _CALL.pack_into(
+            self._buffer, 0, int(cuda), 0 if cuda else torch.get_num_threads(), stream, saved_logits_bytes, ignore_index,
+            reduction, 0, 0, 0, 0, 0, *flat,
+        )  # fmt: skip
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of workspace and of saved state."""
+        _raise(_LIBRARY.plumbline_operator_sizes(self._buffer))
+        return _SIZES.unpack_from(self._buffer, _SIZES_AT)
+
+    def forward(self, workspace: torch.Tensor, saved: torch.Tensor) -> None:
+        self._run(_LIBRARY.plumbline_operator_forward, workspace, saved)
+
+    def backward(self, workspace: torch.Tensor, saved: torch.Tensor) -> None:
+        self._run(_LIBRARY.plumbline_operator_backward, workspace, saved)
+
+    def _run(self, function, workspace: torch.Tensor, saved: torch.Tensor) -> None:
+        _MEMORY.pack_into(self._buffer, _MEMORY_AT, workspace.data_ptr(), saved.data_ptr())
+        _raise(function(self._buffer))
+
+
+def _raise(code: int) -> None:
+    if code == _OK:
+        return
+    message = _LIBRARY.plumbline_operator_message().decode()
+    if code in (_INVALID_ARGUMENT, _INVALID_DATA):
+        raise ValueError(f"linear_cross_entropy: {message}")
+    if code == _UNSUPPORTED:
+        raise UnsupportedDevice(f"linear_cross_entropy: {message}")
+    raise RuntimeError(f"linear_cross_entropy: {message}")
