@@ -29,8 +29,8 @@ library.define(
     "bool need_hidden, bool need_weight) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_forward = torch.ops.plumbline.linear_cross_entropy.default
-_backward = torch.ops.plumbline.linear_cross_entropy_backward.default
+forward = torch.ops.plumbline.linear_cross_entropy.default
+backward = torch.ops.plumbline.linear_cross_entropy_backward.default
 
 
 def _up(bytes_: Any, to: int) -> Any:
@@ -63,11 +63,11 @@ def _gradient(like: torch.Tensor, computed: torch.dtype, wanted: bool) -> torch.
 
 
 def _guarded(run):
-    """The function with the device of its tensors current."""
+    """The function with the device of its tensors current; the third argument is one of them in either pass."""
 
     @functools.wraps(run)
     def guarded(*arguments):
-        device = next(each.device for each in arguments if isinstance(each, torch.Tensor))
+        device = arguments[2].device
         if device.type == "cpu" or device.index == torch.cuda.current_device():
             return run(*arguments)
         with torch.cuda.device(device):
@@ -89,7 +89,7 @@ def _saved_state(rows: int, vocabulary: int, columns: int, device: torch.device)
 
 
 @_guarded
-def _run_forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
+def run_forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
     computed = compute_dtype or weight.dtype
     hidden, weight = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)
     rows, device = hidden.shape[0], hidden.device
@@ -117,7 +117,7 @@ def _outputs(hidden: torch.Tensor, reduction: int) -> tuple[torch.Tensor, ...]:
 
 
 @_guarded
-def _run_backward(
+def run_backward(
     grad_logprob, grad_entropy, hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns,
     saved, need_hidden, need_weight,
 ):  # fmt: skip
@@ -137,8 +137,8 @@ def _run_backward(
 
 
 for _key in ("CPU", "CUDA"):
-    library.impl("linear_cross_entropy", _run_forward, _key)
-    library.impl("linear_cross_entropy_backward", _run_backward, _key)
+    library.impl("linear_cross_entropy", run_forward, _key)
+    library.impl("linear_cross_entropy_backward", run_backward, _key)
 
 
 @torch.library.register_fake("plumbline::linear_cross_entropy", lib=library)
@@ -159,7 +159,7 @@ def _fake_backward(
     )
 
 
-def _keep(ctx, inputs, output) -> None:
+def keep(ctx, inputs, output) -> None:
     hidden, weight, labels, temperature, *ctx.options, _ = inputs
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(output[2], output[3], output[4])
@@ -167,19 +167,19 @@ def _keep(ctx, inputs, output) -> None:
     ctx.save_for_backward(hidden, weight, labels, *([temperature] if ctx.has_temperature else []), output[4])
 
 
-def _differentiate(ctx, grad_result, grad_entropy, *_):
+def differentiate(ctx, grad_result, grad_entropy, *_, run=backward):
     hidden, weight, labels, *temperature, saved = ctx.saved_tensors
     need_hidden, need_weight = ctx.needs_input_grad[:2]
     grad_hidden = grad_weight = None
     if need_hidden or need_weight:
-        grad_hidden, grad_weight = _backward(
+        grad_hidden, grad_weight = run(
             grad_result, grad_entropy, hidden, weight, labels, temperature[0] if temperature else None, *ctx.options, saved,
             need_hidden, need_weight,
         )  # fmt: skip
     return grad_hidden if need_hidden else None, grad_weight if need_weight else None, *[None] * 7
 
 
-torch.library.register_autograd("plumbline::linear_cross_entropy", _differentiate, setup_context=_keep, lib=library)
+torch.library.register_autograd("plumbline::linear_cross_entropy", differentiate, setup_context=keep, lib=library)
 
 
 def _no_second_derivative(ctx, *_):
@@ -196,7 +196,7 @@ def _under_autocast(key: torch._C.DispatchKey):
     def run(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
         with torch._C._ExcludeDispatchKeyGuard(excluded):
             computed = compute_dtype or (weight.dtype if hidden.dtype != weight.dtype else None)
-            return _forward(hidden, weight, labels, temperature, ignore_index, reduction, computed, saved_columns, save)
+            return forward(hidden, weight, labels, temperature, ignore_index, reduction, computed, saved_columns, save)
 
     return run
 

@@ -7,7 +7,7 @@ import math
 
 import torch
 
-from . import _library, _operators
+from . import _eager, _library
 from .heads import check_weight
 from .memory import bytes_of, columns_kept
 from .support import check_device
@@ -47,7 +47,8 @@ def linear_cross_entropy(
     compute_dtype = _dtype(hidden, weight, compute_dtype)
     _check_shapes(hidden, weight, labels, reduction)
     shape = labels.shape
-    hidden, rows = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
+    rows = labels.reshape(-1)
+    hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
     save = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     columns = 0
     if save and hidden.device.type == "cuda":
@@ -62,7 +63,7 @@ def linear_cross_entropy(
         if return_first_invalid:
             raise TypeError("return_first_invalid = True: of a DTensor it would be a row of one device")
         weight, rows, divisor = _sharding.placed(hidden, weight=weight, labels=rows, temperature=divisor)
-    result, entropy, lse, first_invalid, _ = torch.ops.plumbline.linear_cross_entropy(
+    result, entropy, lse, first_invalid, _ = _eager.operator_for(hidden, weight, rows, divisor)(
         hidden, weight, rows, divisor, ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns, save
     )
     outputs = (result.reshape(shape) if reduction == "none" else result, entropy.reshape(shape))

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plumbline.torch as a target of plumb: what a caller of it gets, by the names that plumb knows."""
+
+import plumbline
+import plumbline.torch
+import torch
+
+
+# What kernel/OPERATION.md says that the host computes, as `plumb targets host` prints it.
+HOST = {
+    "accumulate": "fp32", "shift": "exact_max", "scale": "after", "scale_roundings": 1, "scale_exact_powers": True,
+    "argument_roundings": 1, "exp_error": 2, "exp_gradual": True, "log_error_absolute": 0, "log_error_relative": 1.1,
+    "division_error": 1, "tile": 64, "tile_depth": 7, "splits": 8, "label_logit_separate": False,
+    "recompute_same_bits": True, "probability": "ratio", "d_logits": "fp32", "conventions": "definition", "signs": True,
+}  # fmt: skip
+
+
+@plumbline.target(framework="torch", form="autograd", contract=HOST)
+def operator(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor = 1.0,
+    reduction: str = "none",
+    ignore_index: int = -100,
+) -> dict[str, torch.Tensor]:
+    """All outputs."""
+    result, entropy, lse, first_invalid_row = plumbline.torch.linear_cross_entropy(
+        hidden, weight, labels, temperature, reduction, ignore_index, return_lse=True, return_first_invalid=True
+    )
+    name = "logprob" if reduction == "none" else "loss"
+    return {name: result, "entropy": entropy, "lse": lse, "first_invalid_row": first_invalid_row}
