@@ -56,9 +56,15 @@ if(Python3_FOUND)
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
     endforeach()
+    foreach(name operator compile module distributed target)
+      add_test(NAME python_torch_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+        ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/${name}_test.py torch numpy)
+      set_tests_properties(python_torch_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 600 COST 60)
+      list(APPEND torch_tests torch_${name})
+    endforeach()
     foreach(name worker unexplained api contract capture_start dump real_dump rollout shards repro pytest_plugin package pages wheel
             torch triton
-            adapters device capture capture_page)
+            adapters device capture capture_page ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     endforeach()

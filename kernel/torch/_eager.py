@@ -33,12 +33,12 @@ def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Ten
     """The fastest way to run the operator on these: what modes, transformations and subclasses of tensors must see goes
     through the dispatcher."""
     plain = (
-        not torch.compiler.is_compiling()
+        tensors[0].device.type in ("cpu", "cuda")
+        and not torch.compiler.is_compiling()
         and all(type(tensor) in _PLAIN for tensor in tensors)
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.is_autocast_enabled(tensors[0].device.type)
-        and tensors[0].device.type != "meta"
     )
     return _without_dispatcher if plain else _operators.forward
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator for callers without C++: one struct of plain data a call, and functions that read and
-// write it. kernel/OPERATION.md specifies what is computed; kernel/linear_cross_entropy.h the arguments.
+// write it. kernel/OPERATION.md specifies what is computed; kernel/linear_cross_entropy.h the
+// arguments.
 //
 // A function returns a plumbline::kernel::Code as a number: 0 ok, 1 invalid argument, 2 invalid data,
-// 3 unsupported, 4 failed. plumbline_operator_message() is the text of the calling thread's last code that
-// was not 0.
+// 3 unsupported, 4 failed. plumbline_operator_message() is the text of the calling thread's last code
+// that was not 0.
 
 #pragma once
 
@@ -30,8 +31,8 @@ struct plumbline_operator_call {
   void* stream;     // CUDA: a cudaStream_t
   uint64_t saved_logits_bytes;
   int64_t ignore_index;
-  int32_t reduction;  // 0 none, 1 sum, 2 mean
-  int32_t reserved;   // 0
+  int32_t reduction;                      // 0 none, 1 sum, 2 mean
+  int32_t reserved;                       // 0
   uint64_t workspace_bytes, saved_bytes;  // written by plumbline_operator_sizes
   void *workspace, *saved;                // read by the two passes
   struct plumbline_operator_tensor hidden, weight, labels, temperature, grad_logprob, grad_entropy;

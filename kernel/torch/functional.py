@@ -80,7 +80,8 @@ def _dtype(hidden: torch.Tensor, weight: torch.Tensor, asked: torch.dtype | None
             raise TypeError(f"{name}.dtype = {tensor.dtype}: bfloat16, float16 or float32")
     if asked is not None and asked not in MULTIPLIED:
         raise TypeError(f"compute_dtype = {asked}: bfloat16, float16 or float32")
-    if asked is None and hidden.dtype != weight.dtype and not torch.is_autocast_enabled(hidden.device.type):
+    cast = hidden.device.type != "meta" and torch.is_autocast_enabled(hidden.device.type)
+    if asked is None and hidden.dtype != weight.dtype and not cast:
         raise TypeError(
             f"hidden.dtype = {hidden.dtype} and weight.dtype = {weight.dtype}: convert one, or say in which dtype to multiply "
             f"(compute_dtype=torch.float32)"
@@ -110,9 +111,9 @@ def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tens
 def _temperature(temperature: float | torch.Tensor, labels: torch.Tensor, device: torch.device) -> torch.Tensor | None:
     """A scalar or one a row, in fp32; None for 1."""
     if not isinstance(temperature, torch.Tensor):
-        if not (math.isfinite(temperature) and temperature > 0):
+        if not 0 < temperature < math.inf:
             raise ValueError(f"temperature = {temperature}: finite and greater than 0")
-        return None if temperature == 1 else torch.full((), float(temperature), dtype=torch.float32, device=device)
+        return None if temperature == 1 else torch.full((), temperature, dtype=torch.float32, device=device)
     if temperature.requires_grad:
         raise ValueError("temperature.requires_grad = True: it gets no gradient; give temperature.detach()")
     if temperature.device != device:

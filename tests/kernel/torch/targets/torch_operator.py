@@ -5,7 +5,6 @@ import plumbline
 import plumbline.torch
 import torch
 
-
 # What kernel/OPERATION.md says that the host computes, as `plumb targets host` prints it.
 HOST = {
     "accumulate": "fp32", "shift": "exact_max", "scale": "after", "scale_roundings": 1, "scale_exact_powers": True,
@@ -30,3 +29,42 @@ def operator(
     )
     name = "logprob" if reduction == "none" else "loss"
     return {name: result, "entropy": entropy, "lse": lse, "first_invalid_row": first_invalid_row}
+
+
+def _called(hidden, weight, labels, temperature, reduction, ignore_index):
+    result, entropy = plumbline.torch.linear_cross_entropy(hidden, weight, labels, temperature, reduction, ignore_index)
+    return {"logprob" if reduction == "none" else "loss": result, "entropy": entropy}
+
+
+@plumbline.target(framework="torch", form="autograd", contract=HOST)
+def temperature_of_the_next_row(hidden, weight, labels, temperature=1.0, reduction="none", ignore_index=-100):
+    """A defect: temperatures by row are moved by one."""
+    if isinstance(temperature, torch.Tensor) and temperature.dim():
+        temperature = temperature.roll(1)
+    return _called(hidden, weight, labels, temperature, reduction, ignore_index)
+
+
+class _Dense(torch.autograd.Function):
+    """A defect: an upstream gradient is taken for its first element, as one that is broadcast."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.flatten()[:1].expand_as(gradient) if gradient.numel() else gradient
+
+
+@plumbline.target(framework="torch", form="autograd", contract=HOST)
+def upstream_read_densely(hidden, weight, labels, temperature=1.0, reduction="none", ignore_index=-100):
+    """A defect of strides of the upstream gradient."""
+    outputs = _called(hidden, weight, labels, temperature, reduction, ignore_index)
+    return {name: _Dense.apply(output) for name, output in outputs.items()}
+
+
+@plumbline.target(framework="torch", form="autograd", contract=HOST)
+def ignored_index_is_default(hidden, weight, labels, temperature=1.0, reduction="none", ignore_index=-100):
+    """A defect: ignore_index is not handed on; labels that are no entry of the vocabulary are ignored."""
+    labels = torch.where(labels == ignore_index, labels.clamp(min=0, max=max(weight.shape[0] - 1, 0)), labels)
+    return _called(hidden, weight, labels, temperature, reduction, -100)

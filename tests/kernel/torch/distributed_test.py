@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plumbline.torch in two processes over gloo: rows that are sharded as DTensors, and a head under FSDP2."""
+
+import os
+import socket
+import sys
+import traceback
+import unittest
+
+from support import PACKAGE, problem
+
+sys.path.insert(0, str(PACKAGE))
+
+import torch
+from plumbline.torch import LinearCrossEntropy, linear_cross_entropy
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+PROCESSES = 2
+# Partial gradients of weight are added across the processes: another order of fp32 additions.
+NEAR = {"rtol": 1e-5, "atol": 1e-5}
+
+
+class Model(torch.nn.Module):
+    """A body of one matrix, and the head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Linear(16, 16)
+        self.head = LinearCrossEntropy(16, 130)
+
+    def forward(self, hidden, labels):
+        return self.head(self.body(hidden), labels)
+
+
+def rows_are_sharded(mesh) -> None:
+    """Outputs and grad_hidden have the bits of one process, whatever is reduced and whatever T is."""
+    hidden, weight, labels, g = problem()
+    for reduction in ("none", "sum", "mean"):
+        for temperature in (1.0, 0.7, torch.linspace(0.5, 2, 24)):
+            upstream = g if reduction == "none" else g[0]
+            hidden.grad = weight.grad = None
+            expected, entropy = linear_cross_entropy(hidden, weight, labels, temperature, reduction)
+            (expected * upstream).sum().backward()
+
+            def rows(tensor):
+                return distribute_tensor(tensor.detach(), mesh, [Shard(0)])
+
+            placed = rows(hidden).requires_grad_(), distribute_tensor(weight.detach(), mesh, [Replicate()]).requires_grad_()
+            divisor = rows(temperature) if isinstance(temperature, torch.Tensor) else temperature
+            found = linear_cross_entropy(*placed, rows(labels), divisor, reduction)
+            (found[0] * (rows(upstream) if reduction == "none" else upstream)).sum().backward()
+            assert torch.equal(found[1].full_tensor(), entropy), (reduction, "entropy")
+            torch.testing.assert_close(found[0].full_tensor(), expected, **({"rtol": 0, "atol": 0} if reduction == "none" else NEAR))
+            assert torch.equal(placed[0].grad.full_tensor(), hidden.grad), (reduction, "grad_hidden")
+            torch.testing.assert_close(placed[1].grad.full_tensor(), weight.grad, **NEAR)
+
+
+def faults_are_named(mesh) -> None:
+    """A sharded weight, and plain tensors beside DTensors."""
+    hidden, weight, labels, _ = problem()
+    rows = distribute_tensor(hidden.detach(), mesh, [Shard(0)])
+    sharded = distribute_tensor(weight.detach(), mesh, [Shard(0)])
+    for said, arguments in (("weight is a DTensor with placements", (rows, sharded, labels)),
+                            ("weight is a plain tensor and hidden a DTensor", (rows, weight, labels))):  # fmt: skip
+        try:
+            linear_cross_entropy(*arguments)
+        except TypeError as error:
+            assert said in str(error), error
+        else:
+            raise AssertionError(f"no error says: {said}")
+
+
+def head_is_gathered(mesh) -> None:
+    """Under FSDP2 the gradients of a model are those of one process with all rows."""
+    torch.manual_seed(1)
+    model, alone = Model(), Model()
+    alone.load_state_dict(model.state_dict())
+    for module in (model.head, model):
+        fully_shard(module, mesh=mesh)
+    hidden, _, labels, _ = problem()
+    half = slice(12 * mesh.get_rank(), 12 * mesh.get_rank() + 12)
+    for one, rows in ((model, half), (alone, slice(None))):
+        logprob, entropy = one(hidden[rows].detach(), labels[rows])
+        (logprob.sum() + entropy.sum()).backward()
+    for sharded, whole in zip(model.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(PROCESSES * sharded.grad.full_tensor(), whole.grad, **NEAR)
+
+
+def process(rank: int, port: int, part: str, said) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=PROCESSES)
+    try:
+        globals()[part](init_device_mesh("cpu", (PROCESSES,)))
+        said.put("")
+    except BaseException:  # noqa: BLE001
+        said.put(traceback.format_exc())
+    torch.distributed.destroy_process_group()
+
+
+class Distributed(unittest.TestCase):
+    def run_part(self, part: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        context = torch.multiprocessing.get_context("spawn")
+        said = context.SimpleQueue()
+        processes = [context.Process(target=process, args=(rank, port, part, said)) for rank in range(PROCESSES)]
+        for each in processes:
+            each.start()
+        for each in processes:
+            each.join(120)
+        self.assertTrue(all(each.exitcode == 0 for each in processes), [each.exitcode for each in processes])
+        self.assertEqual([said.get() for _ in processes], [""] * PROCESSES)
+
+    # Fails if a rule says another placement, or partial sums are not added.
+    def test_rows_are_sharded(self):
+        self.run_part("rows_are_sharded")
+
+    # Fails if a part of the vocabulary is taken for all of it.
+    def test_faults_are_named(self):
+        self.run_part("faults_are_named")
+
+    # Fails if the head's weight is read without the hooks that gather it.
+    def test_head_is_gathered(self):
+        self.run_part("head_is_gathered")
+
+
+if __name__ == "__main__":
+    unittest.main()

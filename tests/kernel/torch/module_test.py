@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The head, the heads that it refuses, and trainers' signatures."""
+
+import re
+import sys
+import unittest
+
+from support import PACKAGE, ROOT, bits_are_equal, leaf, problem
+
+sys.path.insert(0, str(PACKAGE))
+
+import torch
+from plumbline.torch import (
+    LinearCrossEntropy,
+    causal_lm_loss,
+    linear_cross_entropy,
+    trl_chunked_logprob,
+    verl_linear_cross_entropy,
+)
+from plumbline.torch.memory import bytes_of, columns_kept
+from torch.nn.utils import parametrizations
+
+
+class Adapter(torch.nn.Linear):
+    """As an adapter wraps a head: its product is not that of its weight."""
+
+
+class Quantised(torch.Tensor):
+    """As a quantised weight is one."""
+
+
+class Head(unittest.TestCase):
+    # Fails if a checkpoint of nn.Linear does not fit, or sampling has other logits.
+    def test_is_a_linear(self):
+        head, linear = LinearCrossEntropy(16, 130), torch.nn.Linear(16, 130, bias=False)
+        head.load_state_dict(linear.state_dict())
+        hidden, _, labels, _ = problem()
+        self.assertTrue(torch.equal(head(hidden), linear(hidden)))
+        expected = linear_cross_entropy(hidden, linear.weight, labels, 0.5)
+        self.assertTrue(all(map(bits_are_equal, head(hidden, labels, temperature=0.5), expected)))
+        self.assertIn("temperature=0.5", repr(LinearCrossEntropy(2, 3, temperature=0.5)))
+
+    # Fails if a tied weight is copied, or one of its two gradients is lost.
+    def test_tied(self):
+        embedding = torch.nn.Embedding(130, 16)
+        linear = torch.nn.Linear(16, 130, bias=False)
+        linear.weight = embedding.weight
+        head = LinearCrossEntropy.from_linear(linear)
+        self.assertIs(head.weight, embedding.weight)
+        _, _, labels, _ = problem()
+        head(embedding(labels.clamp(min=0)), labels)[0].sum().backward()
+        both = embedding.weight.grad.clone()
+        other = [leaf(embedding.weight), leaf(embedding.weight)]
+        hidden = torch.nn.functional.embedding(labels.clamp(min=0), other[0])
+        linear_cross_entropy(hidden, other[1], labels)[0].sum().backward()
+        torch.testing.assert_close(both, other[0].grad + other[1].grad)
+
+    # Fails if the weight of a head that multiplies by something else is read past what makes it so.
+    def test_refused(self):
+        def plain():
+            return torch.nn.Linear(4, 5, bias=False)
+
+        hooked = plain()
+        hooked.register_forward_hook(lambda *_: None)
+        quantised = plain()
+        quantised.weight = torch.nn.Parameter(quantised.weight.detach().as_subclass(Quantised))
+        partitioned = plain()
+        partitioned.weight = torch.nn.Parameter(torch.empty(0))
+        partitioned.weight.ds_id = 0
+        for said, head in (("Adapter: nn.Linear is needed", Adapter(4, 5, bias=False)), ("head.bias has shape", torch.nn.Linear(4, 5)),
+                           ("head has forward_hooks", hooked), ("parametrizations of weight", parametrizations.weight_norm(plain())),
+                           ("Quantised", quantised), ("partitioned", partitioned)):  # fmt: skip
+            with self.subTest(said), self.assertRaisesRegex(TypeError, said):
+                LinearCrossEntropy.from_linear(head)
+        with self.assertRaisesRegex(TypeError, "Quantised"):
+            linear_cross_entropy(torch.randn(3, 4), quantised.weight, torch.tensor([0, 1, 2]))
+        with self.assertRaisesRegex(TypeError, "bias = True"):
+            LinearCrossEntropy(4, 5, bias=True)
+
+
+class Trainers(unittest.TestCase):
+    # Fails if a signature's outputs have another sign, shape or scale, or an argument is dropped in silence.
+    def test_signatures(self):
+        hidden, weight, labels, _ = problem()
+        labels = labels.clamp(min=0)
+        logprob, entropy = linear_cross_entropy(hidden, weight, labels, 0.7)
+        nested = hidden.unflatten(0, (4, 6)), weight, labels.unflatten(0, (4, 6)), 0.7
+        self.assertTrue(all(map(bits_are_equal, verl_linear_cross_entropy(*nested), (logprob, entropy))))
+        torch.testing.assert_close(verl_linear_cross_entropy(*nested, "mean")[0], logprob.mean())
+        scaled = trl_chunked_logprob(hidden, weight, None, labels, 1.4, 8, None, 2.0)
+        self.assertTrue(all(map(bits_are_equal, scaled, (logprob, entropy))))
+        for call in (lambda: verl_linear_cross_entropy(*nested, "none", "a group"),
+                     lambda: trl_chunked_logprob(hidden, weight, weight[:, 0], labels, 1.0, 8),
+                     lambda: causal_lm_loss(hidden, weight, labels, final_logit_softcapping=30.0)):  # fmt: skip
+            with self.assertRaisesRegex(TypeError, r"(dist_process_group|bias|final_logit_softcapping) = .*does not support"):
+                call()
+
+    # Fails if labels are not shifted, or the sum is divided by another number.
+    def test_causal_lm_loss(self):
+        hidden, weight, labels, _ = problem()
+        hidden, labels = hidden.unflatten(0, (4, 6)), labels.unflatten(0, (4, 6))
+        logits = (hidden @ weight.t())[:, :-1].flatten(0, 1)
+        targets = labels[:, 1:].flatten()
+        expected = torch.nn.functional.cross_entropy(logits, targets)
+        torch.testing.assert_close(causal_lm_loss(hidden, weight, labels), expected)
+        total = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+        torch.testing.assert_close(causal_lm_loss(hidden, weight, labels, num_items_in_batch=7), total / 7)
+        moved = torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:]
+        torch.testing.assert_close(causal_lm_loss(hidden, weight, shift_labels=moved), expected)
+
+
+class Memory(unittest.TestCase):
+    # Fails if a unit is read as another one, or what is kept does not fit beside what the passes take.
+    def test_columns(self):
+        self.assertEqual([bytes_of(each) for each in ("4GiB", "1.5 MB", 7, "0")], [4 << 30, 1500000, 7, 0])
+        self.assertEqual(columns_kept(8192, 4096, 151936, torch.bfloat16, 0), 0)
+        self.assertEqual(columns_kept(128, 4096, 1000, torch.bfloat16, 4 << 30), 1000)
+        columns = columns_kept(8192, 4096, 151936, torch.bfloat16, 4 << 30)
+        self.assertEqual(columns % 64, 0)
+        # A quarter of what is kept is d_logits; 435 MiB is what backward takes without (kernel/OPERATION.md).
+        self.assertLess(4 * 8192 * columns * 5 / 4 + (435 << 20), (4 << 30) + (64 << 20))
+        self.assertGreater(4 * 8192 * columns, 2 << 30)
+
+
+class Page(unittest.TestCase):
+    # Fails if a block of the page does not run.
+    def test_every_block_runs(self):
+        page = (ROOT / "kernel/TORCH.md").read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        self.assertGreaterEqual(len(blocks), 2)
+        names = {}
+        for block in blocks:
+            exec(block, names)  # noqa: S102
+
+
+if __name__ == "__main__":
+    unittest.main()
