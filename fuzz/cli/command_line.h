@@ -69,6 +69,7 @@ void AddShow(CommandLine* line);
 void AddMerge(CommandLine* line);
 void AddShrink(CommandLine* line);
 void AddCheck(CommandLine* line);
+void AddReport(CommandLine* line);
 void AddTargets(CommandLine* line);
 void AddPluginFlags(CommandLine* line);
 void AddSelftest(CommandLine* line);

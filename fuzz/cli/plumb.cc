@@ -21,7 +21,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler
 
 // The first signal asks for an orderly end; SA_RESETHAND lets the second one end the process at once.
 void WatchSignals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) { interrupted.store(true); };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
@@ -59,8 +59,9 @@ int Main(int argc, char** argv) {
       "\n"
       "Exit status: 0 clean, 1 findings, 2 usage, 3 fault of the harness, 4 target unavailable,\n"
       "5 interrupted, 6 suspect or thin. `plumb COMMAND --help` explains a command.");
-  for (const auto add : {&AddFuzz, &AddGate, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck,
-                         &AddTargets, &AddPluginFlags, &AddSelftest, &AddDoctor, &AddWorkers}) {
+  for (const auto add :
+       {&AddFuzz, &AddGate, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck, &AddReport,
+        &AddTargets, &AddPluginFlags, &AddSelftest, &AddDoctor, &AddWorkers}) {
     add(&line);
   }
 

@@ -79,4 +79,13 @@ std::optional<WorkerCommand> CommandFor(std::string_view target, const fs::path&
   return WorkerCommand{python, {python.string(), (package / "worker" / "__main__.py").string()}};
 }
 
+std::optional<ModuleCommand> PythonModules(const fs::path& plumb, std::string* error) {
+  ModuleCommand command{Interpreter(error), {}};
+  if (command.python.empty()) return std::nullopt;
+  const fs::path package = Package(plumb, error);
+  if (package.empty()) return std::nullopt;
+  command.folder = package.parent_path();
+  return command;
+}
+
 }  // namespace plumbline::fuzz

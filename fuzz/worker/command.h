@@ -28,4 +28,11 @@ struct WorkerCommand {
 std::optional<WorkerCommand> CommandFor(std::string_view target, const std::filesystem::path& plumb,
                                         std::string* error);
 
+// Returns how to run a module of the Python package, such as "plumbline.report", with the folder that
+// the package lies in; nullopt, with the reason, as above.
+struct ModuleCommand {
+  std::filesystem::path python, folder;
+};
+std::optional<ModuleCommand> PythonModules(const std::filesystem::path& plumb, std::string* error);
+
 }  // namespace plumbline::fuzz

@@ -130,7 +130,7 @@ class Files(unittest.TestCase):
         project = self.project["project"]
         self.assertEqual(project["name"], "plumbline-lce")
         packages = self.project["tool"]["scikit-build"]["wheel"]["packages"]
-        for name in [project["readme"], *project["license-files"], *packages]:
+        for name in [project["readme"], *project["license-files"], *packages.values()]:
             self.assertTrue((ROOT / name).exists(), name)
         points = [*project["scripts"].values(), *project["entry-points"]["pytest11"].values()]
         self.assertEqual(len(points), 2)

@@ -30,6 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = "plumbline/libplumbline_worker.so"
+OPERATOR = "plumbline/torch/libplumbline_operator.so"
 PROGRAM = "plumbline/bin/plumb"
 # The C library of the oldest system that the wheel runs on (fuzz/python/PACKAGE.md).
 GLIBC = (2, 34)
@@ -153,17 +154,18 @@ class Wheel(unittest.TestCase):
                           "--out", "hunt")
 
     def binaries(self) -> list[Path]:
-        return [self.site / PROGRAM, self.site / LIBRARY]
+        return [self.site / PROGRAM, self.site / LIBRARY, self.site / OPERATOR]
 
     # Fails if the wheel lacks a licence, the program, the library or a header, or brings what is not its own.
     def test_holds_its_files(self) -> None:
         info = next(name.split("/")[0] for name in self.names if ".dist-info/" in name)
         for name in (f"{info}/licenses/LICENSE", f"{info}/licenses/THIRD_PARTY.md", PROGRAM, LIBRARY,
-                     "plumbline/worker/__main__.py", "plumbline/include/plumbline/fuzz/target_abi.h",
+                     OPERATOR, "plumbline/worker/__main__.py", "plumbline/report/page.html",
+                     "plumbline/torch/__init__.py", "plumbline/include/plumbline/fuzz/target_abi.h",
                      "plumbline/include/plumbline/dlpack/dlpack.h"):
             self.assertIn(name, self.names)
         self.assertEqual({name.split("/")[0] for name in self.names} - {info}, {"plumbline"})
-        foreign = [n for n in self.names if n.endswith((".a", ".pyc", ".cmake", ".cc")) or "/share/" in n]
+        foreign = [n for n in self.names if n.endswith((".a", ".pyc", ".cmake", ".cc", ".map", ".txt")) or "/share/" in n]
         self.assertEqual(foreign, [])
 
     # Fails if the wheel is bound to one version of Python, or to no architecture.
@@ -187,10 +189,11 @@ class Wheel(unittest.TestCase):
     def test_exports_its_functions(self) -> None:
         if shutil.which("nm") is None:
             self.skipTest("nm is not installed")
-        library = self.site / LIBRARY
-        exported = [line.split()[-1] for line in call("nm", "-D", "--defined-only", library).stdout.splitlines()]
-        heap = ["allocate", "begin", "end", "free", "is_built"]
-        self.assertEqual(sorted(exported), [*(f"plumbline_heap_{name}" for name in heap), "plumbline_serve"])
+        heap = [f"plumbline_heap_{name}" for name in ("allocate", "begin", "end", "free", "is_built")]
+        operator = ("backward", "call_size", "forward", "has_cuda", "message", "sizes")
+        for library, names in ((LIBRARY, [*heap, "plumbline_serve"]), (OPERATOR, [f"plumbline_operator_{name}" for name in operator])):
+            printed = call("nm", "-D", "--defined-only", self.site / library).stdout
+            self.assertEqual(sorted(line.split()[-1] for line in printed.splitlines()), names)
         for path in self.binaries():
             self.assertIn("no symbols", call("nm", path).stdout, path.name)
 

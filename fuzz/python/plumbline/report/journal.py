@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign's journal says beyond its summary: when what was first seen, and how near each case came to its bounds
+(fuzz/campaign/journal.h describes its lines)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+from collections import Counter
+
+from ..stored import FormatError
+
+OUTPUTS = {"p": "logprob", "l": "loss", "e": "entropy", "s": "lse", "h": "grad_hidden", "w": "grad_weight"}
+# Powers of two of error over bound, from 2^-20 and below to beyond 2^4.
+FIRST, LAST = -20, 4
+
+
+@dataclasses.dataclass
+class Journal:
+    """Series of a campaign."""
+
+    cases: int = 0
+    # By output: cases whose largest error over bound lies in [2^k, 2^(k + 1)), by k from FIRST to LAST.
+    tightness: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
+    # By output: cases without any error.
+    exact: Counter[str] = dataclasses.field(default_factory=Counter)
+    # (seconds, signature) of everything that was seen for the first time.
+    sighted: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    # (regime, dtype): cases.
+    drawn: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
+
+
+def _bin(tightness: float) -> int:
+    return LAST if math.isinf(tightness) else max(FIRST, min(LAST, math.floor(math.log2(tightness))))
+
+
+def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> None:
+    if "kind" in line and "regime" in line:
+        kinds[line["kind"]] = (line["regime"], line["class"][2])
+    elif "sighting" in line:
+        seen = line["sighting"]
+        journal.sighted.append((float(seen["seconds"]), seen["signature"]))
+    elif "done" in line:
+        journal.cases += 1
+        journal.drawn[kinds.get(line["done"][3], ("?", "?"))] += 1
+        for letter, numbers in line.get("o", {}).items():
+            output, tightness = OUTPUTS[letter], float(numbers[-1])
+            if tightness > 0:
+                journal.tightness.setdefault(output, Counter())[_bin(tightness)] += 1
+            elif tightness == 0:
+                journal.exact[output] += 1
+
+
+def read_journal(path: pathlib.Path) -> Journal:
+    """Reads a journal. A torn last line is dropped, as `plumb --resume` does; any other that cannot be read is a
+    FormatError that names it."""
+    journal, kinds = Journal(), {}
+    with path.open(encoding="utf-8") as lines:
+        fault = None
+        for number, text in enumerate(lines, 1):
+            if fault:
+                raise fault
+            try:
+                _take(journal, json.loads(text), kinds)
+            except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+                fault = FormatError(f"{path}: line {number}: no line of a journal: {error!r}")
+    return journal

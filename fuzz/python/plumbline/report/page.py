@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as one HTML page, by Jinja; figures are Matplotlib's, where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..findings import Finding
+from .journal import Journal
+from .source import CampaignReport, DumpReport, Report
+
+TEMPLATE = pathlib.Path(__file__).resolve().parent / "page.html"
+MOST_VALUES = 24  # of a tensor
+MOST_FINDINGS = 40  # of each kind that a page shows; the first line says how many there are
+GRAVITY = ("wrong", "findings", "suspect", "thin")
+
+
+def _short(value: float) -> str:
+    return f"{float(value):.9g}"
+
+
+def _numbers(finding: Finding) -> list[list[str]]:
+    """What was got and what is right, of a finding that is about one element."""
+    if not finding.output or finding.row < 0:
+        return []
+    exact = finding.arbiter or _short(finding.expected)
+    rows = [["got", _short(finding.got)], ["exact", exact], ["bound", f"± {finding.bound:.3g}"]]
+    return rows + ([["off by, in bounds", f"{finding.tightness:.3g}"]] if finding.bound else [])
+
+
+def _tensors(finding: Finding) -> list[list[str]]:
+    """The tensors of the stored case, as far as they can be read at a glance."""
+    if finding.case_path is None or not finding.case_path.exists():
+        return []
+    rows = []
+    for name, tensor in finding.case().tensors.items():
+        values = [_short(value) for value in tensor.values()[:MOST_VALUES]]
+        more = f" … {tensor.elements - MOST_VALUES} more" if tensor.elements > MOST_VALUES else ""
+        rows.append([name, " × ".join(map(str, tensor.shape)) or "scalar", ", ".join(values) + more])
+    return rows
+
+
+def _script(finding: Finding) -> str:
+    """The script beside the stored case, which shows the finding without plumbline."""
+    path = finding.case_path.with_suffix(".repro.py") if finding.case_path else None
+    return path.read_text(encoding="utf-8") if path and path.exists() else ""
+
+
+def _bug_report(finding: Finding) -> str:
+    """Markdown that can be sent as it stands. The kernel is not imported for it."""
+    lines = [f"# {finding.target}: {finding.signature}", "", finding.what, ""]
+    lines += [f"* {name}: {value}" for name, value in _numbers(finding)]
+    lines += [f"* needs {line}" for line in finding.explanation]
+    lines += ["", "The smallest input:", "", *(f"* {name} [{shape}]: {values}" for name, shape, values in _tensors(finding))]
+    script = _script(finding)
+    lines += ["", "A script that needs nothing but the kernel's own package and mpmath:", "", "```python", script, "```"] if script else []
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "state": "accepted" if finding.known else "suspect" if finding.suspect else "wrong",
+        "signature": finding.signature,
+        "what": finding.what,
+        "numbers": _numbers(finding),
+        "explanation": finding.explanation,
+        "why": finding.why,
+        "also": finding.also,
+        "tensors": _tensors(finding),
+        "again": f"plumb replay {finding.case_path}" if finding.case_path else "",
+        "report": _bug_report(finding),
+    }
+
+
+def _coverage(journal: Journal) -> dict[str, Any]:
+    """Cases by regime and dtype, each with its share of the largest number."""
+    dtypes = sorted({dtype for _, dtype in journal.drawn})
+    most = max(journal.drawn.values(), default=1)
+    rows = [(regime, [(number := journal.drawn[regime, dtype], f"{number / most:.3f}") for dtype in dtypes])
+            for regime in sorted({regime for regime, _ in journal.drawn})]  # fmt: skip
+    return {"head": dtypes, "rows": rows}
+
+
+def _figures(report: CampaignReport) -> list[str]:
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    from . import figures
+
+    elapsed = float(report.campaign.json.get("elapsed_seconds", 0))
+    return [figures.tightness(report.journal), figures.discoveries(report.journal, elapsed)]
+
+
+def _campaign(report: CampaignReport) -> dict[str, Any]:
+    campaign = report.campaign
+    lines = [(f"{campaign.judged} of {campaign.cases} cases were judged, {campaign.skipped} skipped, in "
+             f"{campaign.json.get('elapsed_seconds', 0):.0f} s; {len(campaign.findings)} findings, and {len(campaign.parts)} more "
+             "signs of their causes.")]  # fmt: skip
+    figures = _figures(report)
+    if not figures:
+        lines.append("Histograms need Matplotlib, which is not installed where this page was made.")
+    rows = [[output, f"{float(largest):.3g}", report.journal.exact[output]]
+            for target in campaign.json["targets"] for output, largest in target.get("tightness", {}).items()]  # fmt: skip
+    return {
+        "lines": lines + [shortcut.text() for shortcut in campaign.shortcuts],
+        "findings": [_finding(each) for each in campaign.findings[:MOST_FINDINGS]],
+        "parts": [_finding(each) for each in campaign.parts[:MOST_FINDINGS]],
+        "tables": [("Largest error, in bounds", ["output", "error / bound", "cases without error"], rows)],
+        "figures": figures,
+        "coverage": _coverage(report.journal),
+        "unseen": sorted({line for target in campaign.json["targets"] for line in target.get("not_shown", ())}),
+    }
+
+
+def _words(said: Any) -> str:
+    return said if isinstance(said, str) else str(said.get("what", said)) if isinstance(said, Mapping) else str(said)
+
+
+def _dump(report: DumpReport) -> dict[str, Any]:
+    dump = report.dump
+    head = ["output", "pass", "wrong", "suspect", "vacuous", "error / bound"]
+    rows = [[each["output"], each["pass"], each["fail"], each["suspect"], each["vacuous"], f"{float(each['tightness']):.3g}"]
+            for each in dump["outputs"]]  # fmt: skip
+    held = f"{dump['rows']} of {dump['n']} rows, V = {dump['v']}, H = {dump['h']}, {dump['dtype']}, held to {dump['contract']}."
+    return {
+        "lines": [*map(_words, dump.get("diagnosis", ())), held, *map(_words, dump["findings"])],
+        "findings": [],
+        "parts": [],
+        "tables": [("Elements by verdict", head, rows)],
+        "figures": [],
+        "coverage": None,
+        "unseen": [*map(_words, dump.get("cannot_show", ())), *map(_words, dump.get("not_looked_at", ()))],
+    }
+
+
+def page(reports: Sequence[Report], version: str) -> str:
+    """The page. ImportError where Jinja is not installed."""
+    import jinja2
+
+    ordered = sorted(reports, key=lambda each: GRAVITY.index(each.verdict) if each.verdict in GRAVITY else len(GRAVITY))
+    shown = []
+    for number, report in enumerate(ordered, 1):
+        about = _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
+        shown.append({"title": report.title, "verdict": report.verdict, "again": report.again, "number": number} | about)
+    template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} reports"
+    text = TEMPLATE.read_text(encoding="utf-8")
+    return template.from_string(text).render(reports=shown, title=title, verdict=shown[0]["verdict"], version=version)

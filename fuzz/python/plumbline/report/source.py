@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is reported: a campaign's folder, or a file with the JSON object that `plumb check --json` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shlex
+from typing import Any
+
+from ..findings import Campaign, read_campaign
+from ..stored import FormatError
+from .journal import Journal, read_journal
+
+
+@dataclasses.dataclass(frozen=True)
+class CampaignReport:
+    """A campaign and its journal."""
+
+    title: str
+    campaign: Campaign
+    journal: Journal
+
+    @property
+    def verdict(self) -> str:
+        return self.campaign.verdict
+
+    @property
+    def again(self) -> str:
+        """The command that runs it again."""
+        said = self.campaign.json["campaign"]
+        words = ["plumb fuzz", *(f"--target {target}" for target in said["targets"])]
+        words += [f"--{name} {shlex.quote(str(said[name]))}" for name in ("budget", "seed", "regime", "recipe") if said.get(name)]
+        return " ".join(words)
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpReport:
+    """One dump that `plumb check` judged."""
+
+    title: str
+    verdict: str
+    dump: dict[str, Any]
+
+    @property
+    def again(self) -> str:
+        return f"plumb check {self.dump['file']}"
+
+
+Report = CampaignReport | DumpReport
+
+
+def _of_check(path: pathlib.Path) -> list[Report]:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
+        return [DumpReport(each["file"], "wrong" if each["findings"] else said["verdict"], each) for each in said["dumps"]]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise FormatError(f"{path}: not what `plumb check --json` prints: {error!r}") from None
+
+
+def read(path: pathlib.Path) -> list[Report]:
+    """What there is to report of a campaign's folder or of a check's output. Raises FormatError, which names file and
+    line, or OSError."""
+    if not path.is_dir():
+        return _of_check(path)
+    campaign = read_campaign(path)
+    try:
+        title = ", ".join(campaign.json["campaign"]["targets"])
+    except (KeyError, TypeError):
+        raise FormatError(f"{path / 'summary.json'}: no summary of a campaign: it names no target") from None
+    return [CampaignReport(title, campaign, read_journal(path / "journal.jsonl"))]

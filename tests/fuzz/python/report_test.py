@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plumb report: Markdown and the page of a campaign and of a check, and inputs that cannot be read."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import PACKAGE, PLUMB
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+HAS_PAGE = all(importlib.util.find_spec(name) for name in ("jinja2", "matplotlib"))
+
+
+def run(*words, folder, **environment):
+    """Status and what was printed."""
+    ended = subprocess.run([PLUMB, *map(str, words)], cwd=folder, capture_output=True, timeout=300, check=False,
+                           env={**os.environ, "PLUMBLINE_PYTHON": sys.executable, **environment})  # fmt: skip
+    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        status, text, _ = run("fuzz", "--target", "mutant:plain-logprob", "--regime", "common-offset", "--stop-after", 1, "--seed", 1,
+                              "--jobs", 1, "--out", "hunt", folder=cls.folder)  # fmt: skip
+        assert status == 1, text
+        status, text, _ = run("check", ROOT / "corpus/real/minilm-64.safetensors", "--rows", 8, "--json", folder=cls.folder)
+        assert status == 0, text
+        (cls.folder / "check.json").write_text(text, encoding="utf-8")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    # Fails if the verdict, the finding or its replay is left out, or a page's worth of lines is printed.
+    def test_markdown(self):
+        status, text, _ = run("report", "hunt", "check.json", "--markdown", folder=self.folder)
+        self.assertEqual(status, 0)
+        for said in ("## findings: mutant:plain-logprob", "wrong: `bound:logprob`", "/hunt/findings/mutant-plain", "--seed 1 --regime common-offset", "Needs: V: 2 alone",
+                     "## clean: ", "| grad_weight |"):  # fmt: skip
+            self.assertTrue(said in text, said)
+        self.assertLessEqual(len(text.splitlines()), 60)
+        status, _, _ = run("report", *["hunt"] * 9, "--markdown", "--out", "many.md", folder=self.folder)
+        lines = (self.folder / "many.md").read_text(encoding="utf-8").splitlines()
+        self.assertEqual((status, len(lines)), (0, 60))
+        self.assertRegex(lines[-1], r"^… \d+ more lines")
+
+    # Fails if a fault in an input is read past, or named without its file and line.
+    def test_malformed(self):
+        for name, spoil, said in (
+            ("summary.json", lambda text: text[:100], r"spoilt/summary.json: no summary of a campaign"),
+            ("summary.json", lambda text: "[]", r"spoilt/summary.json: no summary of a campaign"),
+            ("journal.jsonl", lambda text: text.replace('"done":[', '"done":{[', 1), r"spoilt/journal.jsonl: line \d+: no line"),
+        ):
+            spoilt = self.folder / "spoilt"
+            spoilt.mkdir(exist_ok=True)
+            for each in ("summary.json", "journal.jsonl"):
+                text = (self.folder / "hunt" / each).read_text(encoding="utf-8")
+                (spoilt / each).write_text(spoil(text) if each == name else text, encoding="utf-8")
+            with self.subTest(said):
+                status, _, error = run("report", "spoilt", "--markdown", folder=self.folder)
+                self.assertEqual(status, 2, error)
+                self.assertRegex(error, said)
+        (self.folder / "other.json").write_text('{"dumps": [{}]}', encoding="utf-8")
+        for path in ("other.json", "nothing"):
+            status, _, error = run("report", path, "--markdown", folder=self.folder)
+            self.assertEqual(status, 2)
+            self.assertIn(path, error)
+
+    # Fails if a torn last line, which a crash leaves, is taken for damage.
+    def test_torn_journal(self):
+        torn = self.folder / "torn"
+        torn.mkdir()
+        (torn / "summary.json").write_bytes((self.folder / "hunt/summary.json").read_bytes())
+        (torn / "journal.jsonl").write_bytes((self.folder / "hunt/journal.jsonl").read_bytes() + b'{"done":[7')
+        self.assertEqual(run("report", "torn", "--markdown", folder=self.folder)[0], 0)
+
+    # Fails if a machine without Python, or without a package, is told nothing or something else than status 4.
+    def test_unavailable(self):
+        status, _, error = run("report", "hunt", folder=self.folder, PLUMBLINE_PYTHON="/nowhere/python")
+        self.assertEqual(status, 4)
+        self.assertIn("/nowhere/python", error)
+        without = self.folder / "without"
+        without.mkdir()
+        (without / "jinja2.py").write_text("raise ImportError('No module named jinja2')", encoding="utf-8")
+        status, _, error = run("report", "hunt", folder=self.folder, PYTHONPATH=str(without))
+        self.assertEqual(status, 4)
+        self.assertIn("pip install jinja2", error)
+
+    # Fails if text from a campaign is markup on the page, the page asks for a file, or the verdict is not first.
+    @unittest.skipUnless(HAS_PAGE, "Jinja and Matplotlib are not installed")
+    def test_page(self):
+        hostile = self.folder / "hostile"
+        hostile.mkdir()
+        for each in ("summary.json", "journal.jsonl"):
+            (hostile / each).write_bytes((self.folder / "hunt" / each).read_bytes())
+        summary = json.loads((hostile / "summary.json").read_text(encoding="utf-8"))
+        summary["sightings"][0]["kept"]["finding"]["what"] = "<script>alert(1)</script>"
+        (hostile / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        status, _, error = run("report", "check.json", "hostile", "hunt", "--out", "page.html", folder=self.folder)
+        self.assertEqual(status, 0, error)
+        text = (self.folder / "page.html").read_text(encoding="utf-8")
+        self.assertFalse("<script>alert" in text)
+        self.assertTrue("&lt;script&gt;alert" in text)
+        self.assertEqual(re.findall(r'(?:src|href)="(?!#|data:|http://(?:www\.w3|purl|creativecommons|matplotlib))[^"]*"', text), [])
+        self.assertLess(len(text), 2_000_000)
+        self.assertTrue('<span class="verdict findings">findings</span>' in text[: text.index("<main>")])
+        self.assertEqual(text.count('role="img"'), 4)
+        for said in ("/hunt/findings/mutant-plain", "Bug report, ready to be sent", "common-offset", "V: 2 alone"):
+            self.assertTrue(said in text, said)
+
+    # Fails if the package's version of a report differs from the program's package.
+    def test_is_this_package(self):
+        self.assertTrue((PACKAGE / "plumbline/report/page.html").is_file())
+
+
+if __name__ == "__main__":
+    unittest.main()
