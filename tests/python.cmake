@@ -63,6 +63,10 @@ if(Python3_FOUND)
       set_tests_properties(python_torch_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 600 COST 60)
       list(APPEND torch_tests torch_${name})
     endforeach()
+    add_test(NAME python_torch_device_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+      ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/device_test.py torch numpy)
+    set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
+    list(APPEND torch_tests torch_device)
     foreach(name worker unexplained api contract capture_start dump real_dump rollout shards report report_browser repro
             pytest_plugin package pages wheel torch triton
             adapters device capture capture_page ${torch_tests})

@@ -15,7 +15,7 @@ from pathlib import Path
 MOST = 64 << 20  # bytes of a stage that travels
 KEYS, MANIFEST = "keys", "stage.json"
 # What of the wheel must have the GPU's code, and the section that has it in a stripped file too.
-BINARIES = ("plumbline/bin/plumb", "plumbline/libplumbline_worker.so")
+BINARIES = ("plumbline/bin/plumb", "plumbline/libplumbline_worker.so", "plumbline/torch/libplumbline_operator.so")
 DEVICE_CODE = b".nv_fatbin"
 
 

@@ -74,6 +74,8 @@ def steps_of(root: Path, stage: Path, out: Path, manifest: dict[str, str], budge
              stored("planted-triton.json", ("figures", "right")), "12 found; median 60 s; p90 300 s; 1.2 a cause"),
         Step("wheel", [python, "-B", str(tests / "wheel_test.py"), "-v"], tests_of, "no test fails", wheel, tests),
         Step("heap", [python, "-B", str(tests / "device_test.py"), "-v"], tests_of, "no test fails", {}, tests),
+        Step("torch", [python, "-B", str(root / "tests/kernel/torch/device_test.py"), "-v"], tests_of, "no test fails", {},
+             root / "tests/kernel/torch"),
         Step("sight", [*bench, "production-sight", *built, "--out", str(out / "production-sight.json")],
              stored("production-sight.json", ("targets",)), "cuda and right clean, the others named"),
     ]
@@ -86,7 +88,7 @@ Plan = list[list[list[tuple[str, int]]]]
 def lanes(names: Sequence[str], number: int) -> Plan:
     """What runs beside each other: lanes of groups of (step, GPU). A group begins when the one before it has ended. The
     rate is measured alone on its GPU: with one GPU what else needs it follows. The wheel's test needs none."""
-    others = [(name, 0 if number < 2 else 1) for name in ("planted", "heap", "sight") if name in names]
+    others = [(name, 0 if number < 2 else 1) for name in ("planted", "heap", "torch", "sight") if name in names]
     rate = [("rate", 0)] if "rate" in names else []
     wheel = [("wheel", 0)] if "wheel" in names else []
     found = [[rate], [others], [wheel]] if number > 1 else [[rate, others], [wheel]]

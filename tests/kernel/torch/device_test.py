@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plumbline.torch on a CUDA device: the bits of the C call and of every limit of memory, bounds, opcheck, graphs, streams, no
+wait for the device."""
+
+import sys
+import unittest
+
+from support import PACKAGE, bits_are_equal, leaf, problem
+
+sys.path.insert(0, str(PACKAGE))
+
+import plumbline
+import plumbline.torch
+import torch
+from plumbline.torch import linear_cross_entropy
+from torch.library import opcheck
+
+OPERATOR = torch.ops.plumbline.linear_cross_entropy.default
+HAS_DEVICE = torch.cuda.is_available() and bool(plumbline.torch.supported("cuda"))
+
+
+def on_device(dtype, rows=300, hidden_size=128, vocabulary=4000):
+    return [each.detach().cuda() for each in problem(rows, hidden_size, vocabulary, dtype)]
+
+
+def differentiated(hidden, weight, labels, g, **options):
+    """logprob, entropy and both gradients."""
+    inputs = leaf(hidden), leaf(weight)
+    outputs = linear_cross_entropy(*inputs, labels, 0.7, **options)
+    torch.autograd.backward(outputs, (g, g.flip(0)))
+    return [each.detach() for each in (*outputs, *(each.grad for each in inputs))]
+
+
+class Device(unittest.TestCase):
+    # Fails if the device computes another problem than the host, beyond the contracts' bounds.
+    def test_within_the_bounds(self):
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            hidden, weight, labels, g = on_device(dtype, 64)
+            found = differentiated(hidden, weight, labels, g)
+            inputs = {"hidden": hidden, "weight": weight, "labels": labels, "temperature": torch.full((64,), 0.7),
+                      "grad_logprob": g, "grad_entropy": g.flip(0)}  # fmt: skip
+            outputs = dict(zip(("logprob", "entropy", "grad_hidden", "grad_weight"), found, strict=True))
+            inputs, outputs = ({name: each.cpu() for name, each in values.items()} for values in (inputs, outputs))
+            checked = plumbline.check(inputs, outputs, "tensor-core-fp32" if dtype == torch.float32 else "hopper", rows="all")
+            self.assertEqual(checked.verdict, "clean", f"{dtype}: {checked}")
+
+    # Fails if what is kept is read at another place than it was written, or its size is planned wrongly.
+    def test_memory_changes_no_bit(self):
+        for dtype in (torch.bfloat16, torch.float32):
+            hidden, weight, labels, g = on_device(dtype, 1000, 256, 40000)
+            expected = differentiated(hidden, weight, labels, g, memory=0)
+            for memory in ("300MiB", "330MiB", "400MiB", "8GiB"):
+                found = differentiated(hidden, weight, labels, g, memory=memory)
+                self.assertTrue(all(map(bits_are_equal, found, expected)), f"{dtype} {memory}")
+
+    # Fails if a row's bits depend on its batch.
+    def test_batch_invariant(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+        expected = differentiated(hidden, weight, labels, g)
+        for rows in (1, 7, 128):
+            logprob, entropy = linear_cross_entropy(hidden[:rows], weight, labels[:rows], 0.7)
+            self.assertTrue(bits_are_equal(logprob, expected[0][:rows]) and bits_are_equal(entropy, expected[1][:rows]))
+
+    # Fails if a fake implementation says another size on a device, or bytes of the state are left unwritten.
+    def test_opcheck(self):
+        for dtype in (torch.bfloat16, torch.float32):
+            hidden, weight, labels, _ = on_device(dtype, 70, 32, 3000)
+            inputs = leaf(hidden), leaf(weight)
+            for reduction in range(3):
+                for columns in (0, 1536, 3000):
+                    arguments = (*inputs, labels, None, -100, reduction, None, columns, True)
+                    self.assertEqual(set(opcheck(OPERATOR, arguments).values()), {"SUCCESS"})
+
+    # Fails if a call waits for the device.
+    def test_does_not_wait(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+        differentiated(hidden, weight, labels, g)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            differentiated(hidden, weight, labels, g, return_first_invalid=False)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    # Fails if memory of a graph is another's when it is replayed, or a scalar temperature is not of the graph.
+    def test_graph(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+        expected = differentiated(hidden, weight, labels, g)
+        inputs = leaf(hidden), leaf(weight)
+        for each in inputs:
+            each.grad = torch.zeros_like(each)
+
+        def step():
+            for each in inputs:
+                each.grad.zero_()
+            outputs = linear_cross_entropy(*inputs, labels, 0.7)
+            torch.autograd.backward(outputs, (g, g.flip(0)))
+            return outputs
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outputs = step()
+        garbage = [torch.randn(1 << 20, device="cuda") for _ in range(8)]
+        for _ in range(3):
+            graph.replay()
+            found = [*(each.detach() for each in outputs), *(each.grad for each in inputs)]
+            self.assertTrue(all(map(bits_are_equal, found, expected)))
+        del garbage
+
+    # Fails if work goes to another stream than the current one.
+    def test_stream(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+        expected = differentiated(hidden, weight, labels, g)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            late = torch.zeros_like(hidden)
+            torch.cuda._sleep(50_000_000)
+            late.copy_(hidden)
+            found = differentiated(late, weight, labels, g)
+        side.synchronize()
+        self.assertTrue(all(map(bits_are_equal, found, expected)))
+
+    # Fails if a compiled call has other bits, or is compiled again for another number of rows.
+    def test_compiled(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+
+        def objective(hidden, weight, labels, g):
+            logprob, entropy = linear_cross_entropy(hidden, weight, labels, 0.7)
+            return (logprob * g).sum() + (entropy * g).sum()
+
+        compiled = torch.compile(objective, fullgraph=True, dynamic=True)
+        for rows in (300, 200, 129):
+            given = labels[:rows].clone(), g[:rows].clone()
+            found, expected = [], []
+            for function, grads in ((compiled, found), (objective, expected)):
+                inputs = leaf(hidden[:rows]), leaf(weight)
+                with torch._dynamo.config.patch(error_on_recompile=True):
+                    function(*inputs, *given).backward()
+                grads += [each.grad for each in inputs]
+            self.assertTrue(all(map(bits_are_equal, found, expected)), rows)
+
+    # Fails if an invalid row is silent on a device.
+    def test_invalid_row(self):
+        hidden, weight, labels, _ = on_device(torch.bfloat16)
+        labels[5] = 4000
+        logprob, _, first = linear_cross_entropy(hidden, weight, labels, return_first_invalid=True)
+        self.assertEqual(first.item(), 5)
+        self.assertTrue(logprob.isnan().nonzero().flatten().tolist() == [5])
+
+
+if __name__ == "__main__":
+    if not HAS_DEVICE:
+        print("no CUDA device that the operator runs on:", plumbline.torch.supported("cuda").reason)
+        sys.exit(77)
+    unittest.main()
