@@ -16,6 +16,7 @@
   production-sight  judges roundings at production size on a GPU
   speed           measures the CUDA operator in pieces, a shape at a time, and joins what they say
   traffic         the bytes that each kernel of a pass moves, by ncu
+  torch-operator  what plumbline.torch costs beyond the operator's library
   sight           what plumb check sees of defects at production size
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
@@ -35,7 +36,7 @@ from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
 COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "old-bugs", "split",
-            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "sight", "check_dump", "search", "carry",
+            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "torch-operator", "sight", "check_dump", "search", "carry",
             "trees", "machine_code")
 
 

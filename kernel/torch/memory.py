@@ -17,6 +17,8 @@ _CHUNKS = 256 << 20
 
 def bytes_of(memory: int | str) -> int:
     """The number of bytes that "4GiB", "500 MB" or a number of bytes says."""
+    if memory == "4GiB":  # the default, on every call
+        return 4 << 30
     if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return memory
     found = _NUMBER.fullmatch(memory.strip()) if isinstance(memory, str) else None
