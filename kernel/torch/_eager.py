@@ -25,22 +25,45 @@ class LinearCrossEntropyFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         # With a graph of the gradients wanted, the registered operator says that there is none.
-        run = _operators.backward if torch.is_grad_enabled() else _operators.run_backward
-        return _operators.differentiate(ctx, *gradients, run=run)
+        direct = not torch.is_grad_enabled() and is_plain(*gradients)
+        return _operators.differentiate(ctx, *gradients, run=_operators.run_backward if direct else _operators.backward)
 
 
-def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The fastest way to run the operator on these: what modes, transformations and subclasses of tensors must see goes
-    through the dispatcher."""
-    plain = (
-        tensors[0].device.type in ("cpu", "cuda")
-        and not torch.compiler.is_compiling()
+def is_plain(*tensors: torch.Tensor | None) -> bool:
+    """Whether nothing but the operator need see these tensors: no mode, transformation, tracer or subclass."""
+    return (
+        not torch.compiler.is_compiling()
         and all(type(tensor) in _PLAIN for tensor in tensors)
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch.is_autocast_enabled(tensors[0].device.type)
+        and torch._C._get_tracing_state() is None
+        and not any(tensor is not None and torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors)
     )
-    return _without_dispatcher if plain else _operators.forward
+
+
+def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
+    """There are no tangents: PyTorch would take them for 0."""
+    interpreter = torch._C._functorch.peek_interpreter_stack()
+    if interpreter is not None and interpreter.key() != torch._C._functorch.TransformType.Vmap:
+        raise NotImplementedError(
+            f"linear_cross_entropy under torch.func's {interpreter.key().name.lower()}: use torch.autograd.grad; there is no "
+            "forward mode"
+        )
+    if torch.autograd.forward_ad._current_level >= 0:
+        if any(each is not None and torch.autograd.forward_ad.unpack_dual(each).tangent is not None for each in tensors):
+            raise NotImplementedError("linear_cross_entropy has no forward-mode derivative: use torch.autograd.grad")
+
+
+def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The fastest way to run the operator on these: what others must see goes through the dispatcher."""
+    device = tensors[0].device.type
+    if device in ("cpu", "cuda") and is_plain(*tensors) and not torch.is_autocast_enabled(device):
+        if torch.autograd.forward_ad._current_level >= 0:
+            _refuse_forward_mode(tensors)
+        return _without_dispatcher
+    if not torch.compiler.is_compiling():
+        _refuse_forward_mode(tensors)
+    return _operators.forward
 
 
 def _without_dispatcher(*arguments) -> tuple[torch.Tensor, ...]:

@@ -25,7 +25,7 @@ library.define(
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 library.define(
-    f"linear_cross_entropy_backward(Tensor? grad_logprob, Tensor? grad_entropy, {_ARGUMENTS}, Tensor saved, "
+    f"linear_cross_entropy_backward({_ARGUMENTS}, Tensor? grad_logprob, Tensor? grad_entropy, Tensor saved, "
     "bool need_hidden, bool need_weight) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
@@ -41,14 +41,30 @@ def saved_bytes(device: torch.device, rows: Any, vocabulary: Any, columns: Any) 
     """The bytes of a saved state with the logits of so many columns. Sizes may be symbolic."""
     if device.type == "cpu":
         return _HEADER + 4 * _up(4 * rows, 64)
-    if isinstance(columns, int) and columns == 0:
-        return _HEADER + _ROW * rows
-    kept = _up(torch.sym_min(columns, vocabulary), 32)
-    return _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED) + _up(4 * rows * kept, _ALIGNED)
+    # The same expression where none are kept: whether `columns` is 0 may not be known yet.
+    return _rows_bytes(rows) + _up(_kept_bytes(rows, torch.sym_min(columns, vocabulary)), _ALIGNED)
+
+
+def _rows_bytes(rows: Any) -> Any:
+    """The part of a device's state that is written row by row: header, numbers, places."""
+    return _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED)
+
+
+def _kept_bytes(rows: Any, columns: Any) -> Any:
+    """Rows of kept logits begin 32 floats apart, or a multiple of that."""
+    return 4 * rows * _up(columns, 32)
+
+
+def _numbers(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """The tensor with its numbers in memory: a view may be a negated one, a gradient of zeros have none."""
+    if tensor is None or not (tensor.is_neg() or tensor._is_zerotensor()):
+        return tensor
+    return tensor.clone() if tensor._is_zerotensor() else tensor.resolve_neg()
 
 
 def _operand(tensor: torch.Tensor, dtype: torch.dtype | None, either: bool) -> torch.Tensor:
     """The tensor in the dtype that is multiplied in, with a layout that the operator takes."""
+    tensor = _numbers(tensor)
     if dtype is not None and tensor.dtype != dtype:
         tensor = tensor.to(dtype)
     rows, columns = tensor.shape
@@ -63,7 +79,7 @@ def _gradient(like: torch.Tensor, computed: torch.dtype, wanted: bool) -> torch.
 
 
 def _guarded(run):
-    """The function with the device of its tensors current; the third argument is one of them in either pass."""
+    """The function with the device of its tensors current; labels are the third argument of either pass."""
 
     @functools.wraps(run)
     def guarded(*arguments):
@@ -83,8 +99,7 @@ def _bytes(count: int, device: torch.device) -> torch.Tensor:
 def _saved_state(rows: int, vocabulary: int, columns: int, device: torch.device) -> torch.Tensor:
     """A state in which the numbers of rows are zero: those of ignored rows stay so."""
     saved = _bytes(saved_bytes(device, rows, vocabulary, columns), device)
-    written = _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED)
-    (saved[:written] if columns else saved).zero_()
+    (saved[: _rows_bytes(rows)] if columns else saved).zero_()
     return saved
 
 
@@ -92,12 +107,13 @@ def _saved_state(rows: int, vocabulary: int, columns: int, device: torch.device)
 def run_forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
     computed = compute_dtype or weight.dtype
     hidden, weight = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)
+    temperature = _numbers(temperature)
     rows, device = hidden.shape[0], hidden.device
     result, entropy, lse, invalid = _outputs(hidden, reduction)
     # Forward asks only whether there is a gradient: then it leaves a state. It writes none.
     gradient = (0, _library.DTYPES[computed], 2, *hidden.shape, max(hidden.shape[1], 1), 1) if save else ABSENT
     reduced = [ABSENT, describe(result)] if reduction else [describe(result), ABSENT]
-    call = _library.Call(device, 4 * rows * saved_columns, ignore_index, reduction, [
+    call = _library.Call(device, _kept_bytes(rows, saved_columns), ignore_index, reduction, [
         describe(hidden), describe(weight), describe(labels), describe(temperature), ABSENT, ABSENT,
         *reduced, describe(entropy), describe(lse), gradient, ABSENT, describe(invalid),
     ])  # fmt: skip
@@ -118,21 +134,24 @@ def _outputs(hidden: torch.Tensor, reduction: int) -> tuple[torch.Tensor, ...]:
 
 @_guarded
 def run_backward(
-    grad_logprob, grad_entropy, hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns,
+    hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, grad_logprob, grad_entropy,
     saved, need_hidden, need_weight,
 ):  # fmt: skip
     computed = compute_dtype or weight.dtype
     grad_hidden = _gradient(hidden, computed, need_hidden)
     grad_weight = _gradient(weight, computed, need_weight)
-    factors = [each if each is None else each.float() for each in (grad_logprob, grad_entropy)]
+    factors = [each if each is None else _numbers(each).float() for each in (grad_logprob, grad_entropy)]
+    temperature = _numbers(temperature)
     operands = [_operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)]
-    call = _library.Call(hidden.device, 4 * hidden.shape[0] * saved_columns, ignore_index, reduction, [
+    call = _library.Call(hidden.device, _kept_bytes(hidden.shape[0], saved_columns), ignore_index, reduction, [
         *map(describe, operands), describe(labels), describe(temperature), *map(describe, factors),
         ABSENT, ABSENT, ABSENT, ABSENT,
         describe(grad_hidden) if need_hidden else ABSENT, describe(grad_weight) if need_weight else ABSENT, ABSENT,
     ])  # fmt: skip
     workspace_bytes, _ = call.sizes()
-    call.backward(_bytes(workspace_bytes, hidden.device), saved)
+    # Hooks of saved tensors may give it back in other memory.
+    state = saved if saved.data_ptr() % 64 == 0 else saved.clone()
+    call.backward(_bytes(workspace_bytes, hidden.device), state)
     return grad_hidden.to(hidden.dtype), grad_weight.to(weight.dtype)
 
 
@@ -149,7 +168,7 @@ def _fake_forward(hidden, weight, labels, temperature, ignore_index, reduction, 
 
 @torch.library.register_fake("plumbline::linear_cross_entropy_backward", lib=library)
 def _fake_backward(
-    grad_logprob, grad_entropy, hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns,
+    hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, grad_logprob, grad_entropy,
     saved, need_hidden, need_weight,
 ):  # fmt: skip
     computed = compute_dtype or weight.dtype
@@ -173,7 +192,7 @@ def differentiate(ctx, grad_result, grad_entropy, *_, run=backward):
     grad_hidden = grad_weight = None
     if need_hidden or need_weight:
         grad_hidden, grad_weight = run(
-            grad_result, grad_entropy, hidden, weight, labels, temperature[0] if temperature else None, *ctx.options, saved,
+            hidden, weight, labels, temperature[0] if temperature else None, *ctx.options, grad_result, grad_entropy, saved,
             need_hidden, need_weight,
         )  # fmt: skip
     return grad_hidden if need_hidden else None, grad_weight if need_weight else None, *[None] * 7

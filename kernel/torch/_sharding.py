@@ -1,66 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How DTensor runs the operator: rows may be sharded, the weight may not. Imported with the first DTensor that is seen."""
+"""The operator on DTensors: rows may be sharded, the weight may not. Imported with the first DTensor that is seen."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.distributed.tensor import (
-    DTensor,
-    Partial,
-    Replicate,
-    Shard,
-    distribute_tensor,
-)
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
-_WHOLE, _ROWS, _SUM = Replicate(), Shard(0), Partial()
-_NO_TENSOR = 4  # ignore_index, reduction, compute_dtype, saved_columns
+_WHOLE = Replicate()
 
 
-def _optional(spec: Any, placement: Any) -> Any:
-    return None if spec is None else placement
-
-
-def _of_row(spec: Any, rows: Any) -> Any:
-    """A scalar is on every device, a vector with the rows."""
-    return None if spec is None else rows if len(spec.shape) else _WHOLE
+def _whole(*arguments: Any) -> list[tuple[list[Any], list[Any]]]:
+    """The rule of the registered operators: everything on every device. A saved state, whose bytes are of one device's rows,
+    is never sharded in another way than it was made; `over_rows` leaves each device its own."""
+    inputs = [_WHOLE if hasattr(each, "placements") or hasattr(each, "tensor_meta") else None for each in arguments]
+    return [inputs]  # type: ignore[list-item]
 
 
 @register_sharding(torch.ops.plumbline.linear_cross_entropy.default)
-def _forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
-    whole = ([_WHOLE] * 5, [_WHOLE, _WHOLE, _WHOLE, _optional(temperature, _WHOLE), *[None] * (_NO_TENSOR + 1)])
-    inputs = [_ROWS, _WHOLE, _ROWS, _of_row(temperature, _ROWS), *[None] * (_NO_TENSOR + 1)]
-    # A mean divides by the number of rows on all devices, which none of them knows: rows are gathered for it.
-    if reduction == 2:
-        return [whole]
-    return [whole, ([_SUM if reduction else _ROWS, _ROWS, _ROWS, _WHOLE, _ROWS], inputs)]
+def _forward(*arguments: Any):
+    return [([_WHOLE] * 5, *_whole(*arguments))]
 
 
 @register_sharding(torch.ops.plumbline.linear_cross_entropy_backward.default)
-def _backward(
-    grad_logprob, grad_entropy, hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns,
-    saved, need_hidden, need_weight,
-):  # fmt: skip
-    def inputs(rows: Any) -> list[Any]:
-        return [
-            _of_row(grad_logprob, rows), _of_row(grad_entropy, rows), rows, _WHOLE, rows, _of_row(temperature, rows),
-            *[None] * _NO_TENSOR, rows, None, None,
-        ]  # fmt: skip
-
-    whole = ([_WHOLE, _WHOLE], inputs(_WHOLE))
-    return [whole] if reduction == 2 else [whole, ([_ROWS, _SUM], inputs(_ROWS))]
+def _backward(*arguments: Any):
+    return [([_WHOLE] * 2, *_whole(*arguments))]
 
 
-def placed(hidden: torch.Tensor, **others: torch.Tensor | None) -> list[torch.Tensor | None]:
-    """The other tensors of a call whose hidden is a DTensor: a scalar is replicated, any else must be a DTensor."""
-    made = []
-    for name, tensor in others.items():
-        if tensor is None or isinstance(tensor, DTensor):
-            made.append(tensor)
-        elif tensor.dim() == 0:
-            made.append(distribute_tensor(tensor, hidden.device_mesh, [_WHOLE] * hidden.device_mesh.ndim))
-        else:
-            raise TypeError(f"{name} is a plain tensor and hidden a DTensor: distribute it, or give hidden.to_local()")
-    return made
+def _like(name: str, tensor: torch.Tensor, hidden: DTensor, placements: tuple[Any, ...]) -> torch.Tensor:
+    """This device's part of a tensor that has a number a row."""
+    if isinstance(tensor, DTensor):
+        return tensor.redistribute(placements=placements).to_local()
+    raise TypeError(f"{name} is a plain tensor and hidden a DTensor: distribute it, or give hidden.to_local()")
+
+
+def over_rows(
+    run: Callable[..., tuple[torch.Tensor, ...]],
+    hidden: DTensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor,
+    reduction: str,
+) -> tuple[torch.Tensor, ...]:
+    """Runs the operator on each device's rows. Outputs are placed as hidden is; a sum is partial. A mean divides by the
+    number of rows of all devices, which none of them knows: rows are gathered for it."""
+    if not isinstance(weight, DTensor):
+        raise TypeError("weight is a plain tensor and hidden a DTensor: distribute it, replicated, or give hidden.to_local()")
+    mesh = hidden.device_mesh
+    rows = [p if p.is_shard() and p.dim % hidden.dim() < hidden.dim() - 1 and reduction != "mean" else _WHOLE
+            for p in hidden.placements]  # fmt: skip
+    local = hidden.redistribute(placements=rows).to_local(grad_placements=rows)
+    # A replicated weight has a part of its gradient on each device that has rows of its own.
+    parts = [Partial() if p.is_shard() else _WHOLE for p in rows]
+    local_weight = weight.to_local(grad_placements=parts)
+    local_labels = _like("labels", labels, hidden, rows)
+    if isinstance(temperature, torch.Tensor):
+        if temperature.dim():
+            temperature = _like("temperature", temperature, hidden, rows)
+        elif isinstance(temperature, DTensor):
+            temperature = temperature.full_tensor()
+    result, *others = run(local, local_weight, local_labels, temperature)
+    placed = [Shard(p.dim % hidden.dim()) if p.is_shard() else _WHOLE for p in rows]
+    made = [_placed(each, mesh, placed, labels.shape) for each in others]
+    if reduction == "none":
+        return _placed(result, mesh, placed, labels.shape), *made
+    return DTensor.from_local(result, mesh, parts, run_check=False), *made
+
+
+def _placed(local: torch.Tensor, mesh: Any, placements: list[Any], shape: torch.Size) -> DTensor:
+    """A DTensor of all rows; devices need not have the same number."""
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=shape, stride=stride)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import numbers
 
 import torch
 
@@ -42,36 +42,67 @@ def linear_cross_entropy(
     return_first_invalid: a scalar int64 tensor follows: the first row whose label or temperature is not valid, or -1.
     On a CPU such a row is a ValueError instead; on a device its outputs are NaN.
     """
+    _check_kinds(hidden, weight, labels, reduction, ignore_index)
     check_device(hidden.device)
     check_weight(weight)
+    allowed = bytes_of(memory)
     compute_dtype = _dtype(hidden, weight, compute_dtype)
-    _check_shapes(hidden, weight, labels, reduction)
+    _check_shapes(hidden, weight, labels)
+    _check_temperature(temperature, labels, hidden.device)
+
+    def run(hidden, weight, labels, temperature):
+        return _run(hidden, weight, labels, temperature, reduction, ignore_index, compute_dtype, allowed)
+
+    if hasattr(hidden, "placements"):
+        from . import _sharding
+
+        if return_first_invalid:
+            raise TypeError("return_first_invalid = True: of a DTensor it would be a row of one device")
+        outputs = _sharding.over_rows(lambda *each: run(*each)[:3], hidden, weight, labels, temperature, reduction)
+    elif hasattr(weight, "placements"):
+        raise TypeError("weight is a DTensor and hidden a plain tensor: distribute hidden, or give weight.to_local()")
+    else:
+        outputs = run(hidden, weight, labels, temperature)
+    return (*outputs[:2], *(outputs[2:3] if return_lse else ()), *(outputs[3:] if return_first_invalid else ()))
+
+
+def _run(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor,
+    reduction: str,
+    ignore_index: int,
+    compute_dtype: torch.dtype | None,
+    memory: int,
+) -> tuple[torch.Tensor, ...]:
+    """logprob or loss, entropy, lse and the first invalid row, of plain tensors that were checked."""
     shape = labels.shape
     rows = labels.reshape(-1)
     hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
     save = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     columns = 0
     if save and hidden.device.type == "cuda":
-        computed = compute_dtype or weight.dtype
-        columns = columns_kept(hidden.shape[0], weight.shape[1], weight.shape[0], computed, bytes_of(memory))
-    else:
-        bytes_of(memory)
-    divisor = _temperature(temperature, labels, hidden.device)
-    if hasattr(hidden, "placements"):
-        from . import _sharding
-
-        if return_first_invalid:
-            raise TypeError("return_first_invalid = True: of a DTensor it would be a row of one device")
-        weight, rows, divisor = _sharding.placed(hidden, weight=weight, labels=rows, temperature=divisor)
+        columns = columns_kept(rows.shape[0], weight.shape[1], weight.shape[0], compute_dtype or weight.dtype, memory)
+    divisor = _divisor(temperature, hidden.device)
     result, entropy, lse, first_invalid, _ = _eager.operator_for(hidden, weight, rows, divisor)(
         hidden, weight, rows, divisor, ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns, save
     )
-    outputs = (result.reshape(shape) if reduction == "none" else result, entropy.reshape(shape))
-    if return_lse:
-        # A compiler materialises gradients of outputs that nobody differentiates.
-        lse = _Refused.apply(lse, hidden, weight) if save and not torch.compiler.is_compiling() else lse
-        outputs += (lse.reshape(shape),)
-    return outputs + ((first_invalid,) if return_first_invalid else ())
+    # A compiler materialises gradients of outputs that nobody differentiates.
+    lse = _Refused.apply(lse, hidden, weight) if save and not torch.compiler.is_compiling() else lse
+    return (result.reshape(shape) if reduction == "none" else result), entropy.reshape(shape), lse.reshape(shape), first_invalid
+
+
+def _check_kinds(hidden: object, weight: object, labels: object, reduction: object, ignore_index: object) -> None:
+    for name, tensor in (("hidden", hidden), ("weight", weight), ("labels", labels)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}: a tensor is needed")
+        if tensor.layout != torch.strided or tensor.is_nested:
+            raise TypeError(f"{name}.layout = {tensor.layout}{', nested' * tensor.is_nested}: a dense tensor is needed")
+    if not isinstance(reduction, str) or reduction not in _library.REDUCTIONS:
+        raise ValueError(f'reduction = {reduction!r}: "none", "sum" or "mean"')
+    if not isinstance(ignore_index, int) or not -(1 << 63) <= ignore_index < 1 << 63:
+        raise ValueError(f"ignore_index = {ignore_index!r}: a number of 64 bits")
 
 
 def _dtype(hidden: torch.Tensor, weight: torch.Tensor, asked: torch.dtype | None) -> torch.dtype | None:
@@ -89,7 +120,7 @@ def _dtype(hidden: torch.Tensor, weight: torch.Tensor, asked: torch.dtype | None
     return asked
 
 
-def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, reduction: str) -> None:
+def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> None:
     if weight.dim() != 2:
         raise ValueError(f"weight.shape = {tuple(weight.shape)}: [vocabulary, hidden size] is needed")
     if hidden.dim() < 1 or hidden.shape[-1] != weight.shape[1]:
@@ -104,24 +135,39 @@ def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tens
     for name, tensor in (("weight", weight), ("labels", labels)):
         if tensor.device != hidden.device:
             raise ValueError(f"{name}.device = {tensor.device}, hidden.device = {hidden.device}: they must be one")
-    if reduction not in _library.REDUCTIONS:
-        raise ValueError(f'reduction = {reduction!r}: "none", "sum" or "mean"')
 
 
-def _temperature(temperature: float | torch.Tensor, labels: torch.Tensor, device: torch.device) -> torch.Tensor | None:
-    """A scalar or one a row, in fp32; None for 1."""
+# The least and the largest number of fp32, in which temperatures are read.
+_LEAST, _MOST = 2.0**-149, (2 - 2.0**-23) * 2.0**127
+
+
+def _check_temperature(temperature: float | torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
     if not isinstance(temperature, torch.Tensor):
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"temperature = {temperature}: finite and greater than 0")
-        return None if temperature == 1 else torch.full((), temperature, dtype=torch.float32, device=device)
+        if not isinstance(temperature, (numbers.Real, torch.SymFloat, torch.SymInt)):
+            raise TypeError(f"temperature is a {type(temperature).__name__}: a number or a tensor is needed")
+        if not _LEAST <= temperature <= _MOST:
+            raise ValueError(f"temperature = {temperature}: finite and greater than 0 in fp32")
+        return
+    if temperature.is_complex() or temperature.dtype == torch.bool:
+        raise TypeError(f"temperature.dtype = {temperature.dtype}: real numbers are needed")
     if temperature.requires_grad:
         raise ValueError("temperature.requires_grad = True: it gets no gradient; give temperature.detach()")
     if temperature.device != device:
         raise ValueError(f"temperature.device = {temperature.device}, hidden.device = {device}: they must be one")
     if temperature.dim() and temperature.shape != labels.shape:
         raise ValueError(f"temperature.shape = {tuple(temperature.shape)}: a scalar, or {tuple(labels.shape)} as labels")
-    temperature = temperature.float()
-    return temperature.reshape(-1) if temperature.dim() else temperature
+
+
+def _divisor(temperature: float | torch.Tensor, device: torch.device) -> torch.Tensor | None:
+    """A scalar or one a row, in fp32; None for 1."""
+    if isinstance(temperature, torch.Tensor):
+        temperature = temperature.float()
+        return temperature.reshape(-1) if temperature.dim() else temperature
+    if temperature == 1:
+        return None
+    if torch.compiler.is_compiling():  # which makes a graph of each value that `full` is given
+        return torch.ones((), dtype=torch.float32, device=device) * temperature
+    return torch.full((), float(temperature), dtype=torch.float32, device=device)
 
 
 class _Refused(torch.autograd.Function):
@@ -130,10 +176,11 @@ class _Refused(torch.autograd.Function):
     @staticmethod
     def forward(ctx, lse: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         ctx.set_materialize_grads(False)
-        return lse.view_as(lse)
+        return lse.clone()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor | None):
-        if gradient is not None:
+        # Functions around it may make zeros of a gradient that there is none of.
+        if gradient is not None and gradient.any():
             raise NotImplementedError("lse of linear_cross_entropy has no gradient (as in a z-loss): use lse.detach()")
         return None, None, None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from typing import Any
 
@@ -10,30 +12,42 @@ import torch
 
 _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-# What the passes take beside rows and kept logits: at most 248 MiB of d_logits, a packed chunk of weight among them, or
-# 1 GiB with many rows (kernel/OPERATION.md, "What the CUDA operator computes").
-_CHUNKS = 256 << 20
+_MOST = 1 << 62
+# Bounds of what the passes take for chunks (kernel/OPERATION.md, "What the CUDA operator computes"): d_logits with a packed
+# piece of weight, by rows, with what rounding of regions and forward's partial sums add; d_logits of kept columns.
+_LEAST_CHUNKS, _MOST_CHUNKS, _MOST_KEPT_D_LOGITS = 256 << 20, (1 << 30) + (8 << 20), 1 << 30
 
 
 def bytes_of(memory: int | str) -> int:
     """The number of bytes that "4GiB", "500 MB" or a number of bytes says."""
     if memory == "4GiB":  # the default, on every call
         return 4 << 30
-    if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
-        return memory
-    found = _NUMBER.fullmatch(memory.strip()) if isinstance(memory, str) else None
-    if not found or found[2].upper() not in _UNITS:
-        raise ValueError(f'memory = {memory!r}: a number of bytes, or one with a unit such as "4GiB"')
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    if isinstance(memory, str):
+        found = _NUMBER.fullmatch(memory.strip())
+        number = float(found[1]) * _UNITS.get(found[2].upper(), math.nan) if found else math.nan
+    else:
+        try:
+            number = operator.index(memory)
+        except TypeError:
+            number = math.nan
+    if isinstance(memory, bool) or not 0 <= number <= _MOST:
+        raise ValueError(f'memory = {memory!r:.80}: a number of bytes, or one with a unit such as "4GiB"')
+    return int(number)
 
 
 def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtype, memory: int) -> Any:
-    """The columns of the vocabulary whose logits fit in `memory` bytes beside what the passes take in any case, a
-    multiple of 64 (fp32: of 1536), or all. `rows` may be symbolic."""
-    planes = 4 if dtype == torch.float32 else 1
-    padded = -(-hidden_size // 8) * 8
-    taken = _CHUNKS + (rows + 255) * (40 + (4 + 2 * planes) * padded)
-    # d_logits of kept columns take a quarter of what is kept.
-    fits = torch.sym_max(memory - taken, 0) * 4 // 5 // (4 * torch.sym_max(rows, 1))
-    unit = 1536 if planes > 1 else 64
-    return torch.sym_min(fits // unit * unit, vocabulary)
+    """The columns of the vocabulary whose logits fit in `memory` bytes beside what the passes take in any case: all, or so
+    many that those left are a multiple of 64 (fp32: of 1536). `rows` may be symbolic."""
+    planes, unit = (4, 1536) if dtype == torch.float32 else (1, 64)
+    row_bytes = 2 * planes * (-(-hidden_size // 8) * 8)
+    padded = rows + 255
+    if planes > 1:  # a chunk of an fp32 problem has as many columns whatever its rows
+        chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
+    else:
+        chunks = torch.sym_min(torch.sym_max(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
+    free = torch.sym_max(memory - chunks - padded * (64 + 4 * hidden_size + 32 + row_bytes), 0)
+    # d_logits of kept columns take a quarter of what is kept, up to a limit.
+    logits = torch.sym_max(free * 4 // 5, free - _MOST_KEPT_D_LOGITS)
+    fit = logits // (4 * torch.sym_max(rows, 1)) // 32 * 32
+    left = (torch.sym_max(vocabulary - fit, 0) + unit - 1) // unit * unit
+    return torch.sym_max(vocabulary - left, 0)

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 
 from .functional import linear_cross_entropy
-from .heads import weight_of
+from .heads import check_weight, weight_of
 
 
 class LinearCrossEntropy(torch.nn.Linear):
@@ -35,12 +35,14 @@ class LinearCrossEntropy(torch.nn.Linear):
     @classmethod
     def from_linear(cls, head: torch.nn.Linear, **options: object) -> Self:
         """A head that shares the weight of a plain nn.Linear: tied weights stay tied."""
-        weight = weight_of(head)
+        weight = weight_of(head, LinearCrossEntropy)
+        options = {**getattr(head, "options", {}), **options}
         made = cls(head.in_features, head.out_features, device="meta", dtype=weight.dtype, **options)
         made.weight = weight
         return made.train(head.training)
 
     def forward(self, hidden: torch.Tensor, labels: torch.Tensor | None = None, **options: object):
+        check_weight(self.weight)
         if labels is None:
             return super().forward(hidden)
         return linear_cross_entropy(hidden, self.weight, labels, **{**self.options, **options})

@@ -22,11 +22,11 @@ class Support(NamedTuple):
         return self.ok
 
 
-def supported(device: torch.device | str | None = None) -> Support:
+def supported(device: torch.device | str | int | None = None) -> Support:
     """Says whether linear_cross_entropy runs on a device (None: the current CUDA device, else the CPU). Never raises."""
     try:
-        asked = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
+        asked = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
+    except (RuntimeError, TypeError) as error:
         return Support(False, f"device = {device!r}: {error}")
     reason = _reason(asked)
     if reason or asked.type == "cpu":

@@ -7,8 +7,6 @@ import torch
 
 from .functional import linear_cross_entropy
 
-_NO_LABEL = -(1 << 63)  # an ignore_index that no label is
-
 
 def _refuse(**given: object) -> None:
     for name, value in given.items():
@@ -21,19 +19,20 @@ def verl_linear_cross_entropy(
     hidden: torch.Tensor,
     weight: torch.Tensor,
     labels: torch.Tensor,
-    temperature: float = 1.0,
-    reduction: str = "none",
+    temperature: float | None = 1.0,
+    reduction: str | None = "none",
     dist_process_group: object = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """verl.utils.kernel.linear_cross_entropy.linear_cross_entropy: (logprobs, entropy), both [tokens].
 
-    As there, no label is ignored, hidden of three dimensions gives vectors, and a reduction is of log-probabilities.
+    As there, hidden of three dimensions gives vectors, and a reduction is of log-probabilities. Labels of -100, for which
+    verl has no rule, are ignored.
     """
     _refuse(dist_process_group=dist_process_group)
-    result, entropy = linear_cross_entropy(
-        hidden.reshape(-1, hidden.shape[-1]), weight, labels.reshape(-1), temperature, reduction.lower(), _NO_LABEL
-    )
-    return (result if reduction.lower() == "none" else -result), entropy
+    reduction = (reduction or "none").lower()
+    flat = hidden.reshape(-1, hidden.shape[-1]), weight, labels.reshape(-1)
+    result, entropy = linear_cross_entropy(*flat, 1.0 if temperature is None else temperature, reduction)
+    return (result if reduction == "none" else -result), entropy
 
 
 def trl_chunked_logprob(
@@ -46,11 +45,20 @@ def trl_chunked_logprob(
     final_logit_softcapping: float | None = None,
     logit_scale: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """trl.trainer.utils._ChunkedLogProbFunction.apply: (logprobs, entropy) of tokens. chunk_size is not needed."""
+    """trl.trainer.utils._ChunkedLogProbFunction.apply: (logprobs, entropy) of tokens. chunk_size is not needed.
+
+    As there, a weight of another dtype is converted to last_hidden's. Targets of -100, which TRL masks afterwards, are
+    ignored.
+    """
     _refuse(bias=bias, final_logit_softcapping=final_logit_softcapping)
-    if not logit_scale > 0:
-        raise ValueError(f"logit_scale = {logit_scale}: greater than 0")
-    return linear_cross_entropy(last_hidden, weight, targets, temperature / logit_scale, ignore_index=_NO_LABEL)
+    _check_scale(logit_scale)
+    dtype = last_hidden.dtype if weight.dtype != last_hidden.dtype else None
+    return linear_cross_entropy(last_hidden, weight, targets, temperature / logit_scale, compute_dtype=dtype)
+
+
+def _check_scale(logit_scale: float) -> None:
+    if not isinstance(logit_scale, (int, float)) or not logit_scale > 0:
+        raise ValueError(f"logit_scale = {logit_scale!r}: a number greater than 0")
 
 
 def causal_lm_loss(
@@ -68,17 +76,20 @@ def causal_lm_loss(
     """transformers' ForCausalLMLoss of a head's inputs: the loss, in fp32.
 
     labels [..., S] are those of the inputs themselves: position s predicts labels[..., s + 1]. shift_labels are moved
-    already. The sum of the losses is divided by num_items_in_batch, or where there is none by the labels not ignored.
+    already, and may be flat. The sum of the losses is divided by num_items_in_batch, or where there is none by the labels
+    not ignored; where all are ignored the loss is 0, and not NaN.
     """
     _refuse(final_logit_softcapping=final_logit_softcapping, lm_head_bias=lm_head_bias)
-    if not logit_scale > 0:
-        raise ValueError(f"logit_scale = {logit_scale}: greater than 0")
+    _check_scale(logit_scale)
     if shift_labels is None:
         if labels is None:
             raise TypeError("labels and shift_labels are None: one of them is needed")
         shift_labels = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+    shift_labels = shift_labels.to(hidden_states.device)
+    if shift_labels.dim() == 1 and shift_labels.numel() == hidden_states.shape[:-1].numel():
+        shift_labels = shift_labels.reshape(hidden_states.shape[:-1])
     reduction = "mean" if num_items_in_batch is None else "sum"
-    loss, _ = linear_cross_entropy(
-        hidden_states, lm_head_weight, shift_labels, 1 / logit_scale, reduction, ignore_index
-    )
+    loss, _ = linear_cross_entropy(hidden_states, lm_head_weight, shift_labels, 1 / logit_scale, reduction, ignore_index)
+    if isinstance(num_items_in_batch, torch.Tensor):
+        num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch

@@ -57,6 +57,37 @@ def rows_are_sharded(mesh) -> None:
             torch.testing.assert_close(placed[1].grad.full_tensor(), weight.grad, **NEAR)
 
 
+def gradients_are_placed_otherwise(mesh) -> None:
+    """An upstream gradient is sharded in another way than hidden, or there is none of logprob."""
+    hidden, weight, labels, g = problem()
+    for upstream, both in ((Shard(0), True), (Replicate(), True), (Shard(0), False)):
+        for rows in (Replicate(), Shard(0)):
+            hidden.grad = weight.grad = None
+            logprob, entropy = linear_cross_entropy(hidden, weight, labels)
+            ((logprob * g).sum() * both + entropy.sum()).backward()
+            placed = distribute_tensor(hidden.detach(), mesh, [rows]).requires_grad_()
+            whole = distribute_tensor(weight.detach(), mesh, [Replicate()]).requires_grad_()
+            logprob, entropy = linear_cross_entropy(placed, whole, distribute_tensor(labels, mesh, [rows]))
+            loss = entropy.sum()
+            if both:
+                loss = loss + (logprob * distribute_tensor(g, mesh, [upstream])).sum()
+            loss.backward()
+            torch.testing.assert_close(placed.grad.full_tensor(), hidden.grad, **NEAR)
+            torch.testing.assert_close(whole.grad.full_tensor(), weight.grad, **NEAR)
+
+
+def sequences_are_sharded(mesh) -> None:
+    """[batch, tokens, hidden size] with tokens sharded, not evenly."""
+    hidden, weight, labels, _ = problem(21)
+    nested, numbers = hidden.detach().unflatten(0, (3, 7)), labels.unflatten(0, (3, 7))
+    expected = linear_cross_entropy(nested, weight, numbers)[0]
+    placed = (distribute_tensor(nested, mesh, [Shard(1)]), distribute_tensor(weight.detach(), mesh, [Replicate()]),
+              distribute_tensor(numbers, mesh, [Shard(1)]))  # fmt: skip
+    found = linear_cross_entropy(*placed)[0]
+    assert found.placements == (Shard(1),), found.placements
+    assert torch.equal(found.full_tensor(), expected)
+
+
 def faults_are_named(mesh) -> None:
     """A sharded weight, and plain tensors beside DTensors."""
     hidden, weight, labels, _ = problem()
@@ -88,7 +119,7 @@ def head_is_gathered(mesh) -> None:
         torch.testing.assert_close(PROCESSES * sharded.grad.full_tensor(), whole.grad, **NEAR)
 
 
-PARTS = (rows_are_sharded, faults_are_named, head_is_gathered)
+PARTS = (rows_are_sharded, gradients_are_placed_otherwise, sequences_are_sharded, faults_are_named, head_is_gathered)
 
 
 def process(rank: int, port: int, said) -> None:

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch may hand to an operator: negated views, transformations, tracers, fake tensors, values of odd kinds."""
+
+import sys
+import unittest
+
+from support import PACKAGE, bits_are_equal, leaf, problem
+
+sys.path.insert(0, str(PACKAGE))
+
+import numpy as np
+import torch
+from plumbline.torch import LinearCrossEntropy, _library, linear_cross_entropy, supported
+from plumbline.torch._operators import saved_bytes
+from plumbline.torch.memory import columns_kept
+from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
+
+
+def differentiated(hidden, weight, labels, g, **options):
+    inputs = leaf(hidden), leaf(weight)
+    outputs = linear_cross_entropy(*inputs, labels, **options)
+    return [*outputs, *torch.autograd.grad(outputs, inputs, (g, g))]
+
+
+class Views(unittest.TestCase):
+    # Fails if memory is read in which the numbers are not: of a negated view, of a gradient of zeros.
+    def test_numbers_that_are_not_in_memory(self):
+        hidden, weight, labels, g = problem()
+        expected = differentiated(hidden, weight, labels, g, temperature=g.abs())
+        negated = [torch._neg_view(-each.detach()) for each in (hidden, weight, g)]
+        found = differentiated(negated[0], negated[1], labels, negated[2], temperature=torch._neg_view(-g.abs()))
+        self.assertTrue(all(map(bits_are_equal, found, expected)))
+        zeros = differentiated(hidden, weight, labels, torch._efficientzerotensor(24))
+        self.assertEqual([each.abs().max().item() for each in zeros[2:]], [0, 0])
+
+    # Fails if hooks that move saved tensors leave a state where it cannot be read.
+    def test_saved_elsewhere(self):
+        hidden, weight, labels, g = problem()
+        expected = differentiated(hidden, weight, labels, g)
+
+        def moved(tensor):
+            memory = torch.empty(tensor.numel() * tensor.element_size() + 4, dtype=torch.uint8)[4:]
+            return memory.copy_(tensor.contiguous().reshape(-1).view(torch.uint8)), tensor.dtype, tensor.shape
+
+        with torch.autograd.graph.saved_tensors_hooks(moved, lambda kept: kept[0].clone().view(kept[1]).reshape(kept[2])
+                                                      if kept[1] != torch.uint8 else kept[0]):  # fmt: skip
+            found = differentiated(hidden, weight, labels, g)
+        self.assertTrue(all(map(bits_are_equal, found, expected)))
+
+
+class Transformations(unittest.TestCase):
+    # Fails if a derivative that there is not is 0 in silence.
+    def test_forward_mode_is_refused(self):
+        hidden, weight, labels, _ = problem()
+        plain = hidden.detach(), weight.detach()
+
+        def dual():
+            with forward_ad.dual_level():
+                return linear_cross_entropy(forward_ad.make_dual(plain[0], plain[0]), plain[1], labels)
+
+        for call in (dual,
+                     lambda: torch.func.jvp(lambda h: linear_cross_entropy(h, plain[1], labels)[0], plain[:1], plain[:1]),
+                     lambda: torch.func.jacfwd(lambda h: linear_cross_entropy(h, plain[1], labels)[0])(plain[0]),
+                     lambda: torch.func.grad(lambda h: linear_cross_entropy(h, plain[1], labels)[0].sum())(plain[0])):  # fmt: skip
+            with self.assertRaisesRegex(NotImplementedError, "use torch.autograd.grad"):
+                call()
+
+    # Fails if a batch of upstream gradients is taken for one.
+    def test_batched_gradients(self):
+        hidden, weight, labels, _ = problem(5)
+        logprob, _ = linear_cross_entropy(hidden, weight, labels)
+        rows = torch.eye(5)
+        batched = torch.autograd.grad(logprob, hidden, rows, is_grads_batched=True, retain_graph=True)[0]
+        for at in range(5):
+            alone = torch.autograd.grad(logprob, hidden, rows[at], retain_graph=True)[0]
+            self.assertTrue(bits_are_equal(batched[at], alone))
+
+    # Fails if a tracer does not see the operator and replays memory that nobody writes.
+    def test_traced(self):
+        hidden, weight, labels, _ = problem()
+        plain = hidden.detach()
+        fixed = weight.detach()
+        traced = torch.jit.trace(lambda h: linear_cross_entropy(h, fixed, labels)[0], (plain,), check_trace=False)
+        self.assertTrue(bits_are_equal(traced(plain * 2), linear_cross_entropy(plain * 2, weight, labels)[0].detach()))
+
+    # Fails if tensors that only stand for others are refused.
+    def test_fake(self):
+        with torch._subclasses.FakeTensorMode():
+            logprob, entropy = LinearCrossEntropy(16, 130)(torch.empty(4, 16), torch.zeros(4, dtype=torch.long))
+        self.assertEqual((logprob.shape, entropy.dtype), ((4,), torch.float32))
+
+    # Fails if zeros that a function around it makes of a gradient that nobody asks for are taken for one.
+    def test_reentrant_checkpoint(self):
+        hidden, weight, labels, _ = problem()
+        inputs = leaf(hidden), leaf(weight)
+        outputs = checkpoint(lambda *each: linear_cross_entropy(*each, labels, return_lse=True), *inputs, use_reentrant=True)
+        outputs[0].sum().backward()
+        expected = differentiated(hidden, weight, labels, torch.ones(24))
+        alone = leaf(hidden), leaf(weight)
+        linear_cross_entropy(*alone, labels)[0].sum().backward()
+        self.assertTrue(bits_are_equal(inputs[0].grad, alone[0].grad))
+        self.assertFalse(bits_are_equal(inputs[0].grad, expected[2]))
+
+    # Fails if each value of a temperature is compiled for itself.
+    def test_compiled_temperature(self):
+        torch._dynamo.reset()
+        hidden, weight, labels, _ = problem()
+        plain = hidden.detach(), weight.detach()
+        compiled = torch.compile(lambda t: linear_cross_entropy(*plain, labels, t)[0], fullgraph=True, backend="aot_eager")
+        for value in (0.7, 0.5):  # the second makes it a variable
+            compiled(value)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for value in (2.0, 1.5, 0.3):
+                self.assertTrue(bits_are_equal(compiled(value), linear_cross_entropy(*plain, labels, value)[0]))
+
+
+class Values(unittest.TestCase):
+    # Fails if a value of another kind is taken for what it looks like, or refused in words that do not name it.
+    def test_kinds(self):
+        hidden, weight, labels, _ = problem()
+        good = {"hidden": hidden, "weight": weight, "labels": labels}
+        for said, bad in (("temperature is a NoneType", {"temperature": None}), ("temperature is a str", {"temperature": "0.7"}),
+                          ("temperature = 1e-60", {"temperature": 1e-60}), ("temperature = 1e.39", {"temperature": 1e39}),
+                          ("temperature.dtype = torch.complex64", {"temperature": torch.tensor(1 + 1j)}),
+                          ("ignore_index = None", {"ignore_index": None}), ("ignore_index = 9223372036854775808", {"ignore_index": 1 << 63}),
+                          ("hidden is a NoneType", {"hidden": None}), ("labels is a list", {"labels": [0]}),
+                          ("hidden.layout = torch.sparse_coo", {"hidden": hidden.detach().to_sparse()}),
+                          (r"reduction = \['mean'\]", {"reduction": ["mean"]}), ("memory = '999", {"memory": "9" * 400 + "GiB"}),
+                          ("memory = True", {"memory": True})):  # fmt: skip
+            with self.subTest(said), self.assertRaisesRegex((ValueError, TypeError), said):
+                linear_cross_entropy(**{**good, **bad})
+        for value in (np.float64(0.5), np.float32(0.5)):
+            found = linear_cross_entropy(**good, temperature=value, memory=np.int64(5))[0]
+            self.assertTrue(bits_are_equal(found, linear_cross_entropy(**good, temperature=0.5)[0]))
+        for device in (0, "", [], 3.5):
+            self.assertFalse(supported(device) and not torch.cuda.is_available(), device)
+
+
+class DeviceMemory(unittest.TestCase):
+    """The plan of kept logits against what the library asks for, which is arithmetic on shapes."""
+
+    def sizes(self, rows, hidden_size, vocabulary, dtype, columns):
+        code = _library.DTYPES[dtype]
+
+        def matrix(height):
+            return (0, code, 2, height, hidden_size, hidden_size, 1)
+
+        vector, absent = (0, 2, 1, rows, 1, 1, 1), _library.ABSENT
+        labels = (0, 4, 1, rows, 1, 1, 1)
+        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, [
+            matrix(rows), matrix(vocabulary), labels, absent, vector, vector, vector, absent, vector, vector, matrix(rows),
+            matrix(vocabulary), absent,
+        ])  # fmt: skip
+        call._buffer[0:4] = (1).to_bytes(4, "little")  # a CUDA device
+        return call.sizes()
+
+    # Fails if kept logits and the workspace pass what the caller allows, the state is larger than planned, or fewer columns
+    # are kept than were paid for.
+    def test_fits(self):
+        if not _library.HAS_CUDA:
+            self.skipTest("built without CUDA")
+        device = torch.device("cuda")
+        for rows in (1, 128, 3000, 8192, 32768, 65536, 131072, 200000):
+            for hidden_size, vocabulary in ((4096, 151936), (1024, 50257), (2048, 128256), (64, 1000)):
+                for dtype in (torch.bfloat16, torch.float32):
+                    least = sum(self.sizes(rows, hidden_size, vocabulary, dtype, 0))
+                    for memory in (0, 1 << 30, 4 << 30, 16 << 30):
+                        columns = columns_kept(rows, hidden_size, vocabulary, dtype, memory)
+                        workspace, state = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
+                        shape = f"{rows}x{hidden_size}x{vocabulary} {dtype} {memory} {columns}"
+                        self.assertLessEqual(workspace + state, max(memory, least), shape)
+                        self.assertLessEqual(state, saved_bytes(device, rows, vocabulary, columns), shape)
+                        kept = 4 * rows * (-(-columns // 32) * 32)
+                        self.assertGreaterEqual(state, kept, shape)
+        self.assertEqual(columns_kept(128, 4096, 1000, torch.bfloat16, 4 << 30), 1000)
+        self.assertGreater(columns_kept(8192, 4096, 151936, torch.bfloat16, 4 << 30) * 8192 * 4, 5 << 29)
+
+
+if __name__ == "__main__":
+    unittest.main()
