@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     program = builds.release(ROOT, *(() if given.as_built else ("plumb", "plumbline_worker", "plumbline_operator")))
     about = trees.keys_in(given.as_built) if given.as_built else trees.committed_keys(ROOT)
     path = os.pathsep.join(filter(None, (str(ROOT / "build/release/python"), os.environ.get("PYTHONPATH", ""))))
-    ran = subprocess.run([given.python, "-B", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+    ran = subprocess.run([given.python, "-B", PROGRAM], capture_output=True, text=True, check=False,
                          env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
     if ran.returncode:
         raise Refused(f"nothing stored: {(ran.stderr.strip().splitlines() or ['no word'])[-1]}", 4 if "ModuleNotFound" in ran.stderr else 3)

@@ -49,9 +49,9 @@ def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
             f"linear_cross_entropy under torch.func's {interpreter.key().name.lower()}: use torch.autograd.grad; there is no "
             "forward mode"
         )
-    if torch.autograd.forward_ad._current_level >= 0:
-        if any(each is not None and torch.autograd.forward_ad.unpack_dual(each).tangent is not None for each in tensors):
-            raise NotImplementedError("linear_cross_entropy has no forward-mode derivative: use torch.autograd.grad")
+    dual = torch.autograd.forward_ad
+    if dual._current_level >= 0 and any(dual.unpack_dual(each).tangent is not None for each in tensors if each is not None):
+        raise NotImplementedError("linear_cross_entropy has no forward-mode derivative: use torch.autograd.grad")
 
 
 def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Tensor, ...]]:

@@ -9,7 +9,7 @@ import sys
 import time
 
 import torch
-from plumbline.torch import _library, _operators, linear_cross_entropy
+from plumbline.torch import _library, linear_cross_entropy
 
 ROUNDS, CALLS = 15, 400
 

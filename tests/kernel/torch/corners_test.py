@@ -10,7 +10,12 @@ sys.path.insert(0, str(PACKAGE))
 
 import numpy as np
 import torch
-from plumbline.torch import LinearCrossEntropy, _library, linear_cross_entropy, supported
+from plumbline.torch import (
+    LinearCrossEntropy,
+    _library,
+    linear_cross_entropy,
+    supported,
+)
 from plumbline.torch._operators import saved_bytes
 from plumbline.torch.memory import columns_kept
 from torch.autograd import forward_ad
