@@ -11,7 +11,12 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
 from support import PACKAGE, PLUMB
+
+sys.path.insert(0, str(PACKAGE))
+
+from plumbline import arrays, stored
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HAS_PAGE = all(importlib.util.find_spec(name) for name in ("jinja2", "matplotlib"))
@@ -52,6 +57,25 @@ class Report(unittest.TestCase):
         lines = (self.folder / "many.md").read_text(encoding="utf-8").splitlines()
         self.assertEqual((status, len(lines)), (0, 60))
         self.assertRegex(lines[-1], r"^… \d+ more lines")
+
+    # Fails if a wrong dump is called clean beside a clean one, or its cause and its worst element are left out.
+    def test_wrong_dump(self):
+        rng = np.random.default_rng(0)
+        hidden, weight = (rng.standard_normal((rows, 16)).astype(np.float32) for rows in (40, 300))
+        labels = rng.integers(0, 300, 40)
+        logits = hidden.astype(float) @ weight.T.astype(float)
+        logprob = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        for name, moved in (("right", labels), ("moved", np.roll(labels, 1))):
+            outputs = {"logprob": logprob[np.arange(40), moved].astype(np.float32)}
+            tensors, metadata = arrays.dump_of({"hidden": hidden, "weight": weight, "labels": labels}, outputs)
+            stored.write_safetensors(self.folder / f"{name}.safetensors", tensors, metadata)
+        status, text, _ = run("check", "right.safetensors", "moved.safetensors", "--json", folder=self.folder)
+        self.assertEqual(status, 1)
+        (self.folder / "two.json").write_text(text, encoding="utf-8")
+        status, text, _ = run("report", "two.json", "--markdown", folder=self.folder)
+        self.assertEqual(status, 0)
+        self.assertLess(text.index("## wrong: moved.safetensors"), text.index("## clean: right.safetensors"))
+        self.assertTrue("the previous row's label" in text and " where -" in text, text)
 
     # Fails if a fault in an input is read past, or named without its file and line.
     def test_malformed(self):

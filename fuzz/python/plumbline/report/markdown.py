@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..findings import Finding
-from .source import CampaignReport, DumpReport, Report
+from .source import CampaignReport, DumpReport, Report, words, worst
 
 MOST = 60
 
@@ -44,14 +44,17 @@ def _campaign(report: CampaignReport) -> list[str]:
 def _dump(report: DumpReport) -> list[str]:
     dump = report.dump
     lines = [f"## {report.verdict}: {cell(report.title)}", ""]
-    lines += [f"* {cell(text if isinstance(text, str) else str(text.get('what', text)))}" for text in dump.get("diagnosis", [])]
+    lines += [f"* {cell(words(each))}" for each in dump.get("diagnosis", [])]
     lines += [f"{dump['rows']} of {dump['n']} rows, V = {dump['v']}, H = {dump['h']}, {dump['dtype']}, held to {dump['contract']}.", ""]
-    lines += ["| output | pass | wrong | suspect | largest error / bound |", "|---|---:|---:|---:|---:|"]
+    lines += ["| output | pass | wrong | suspect | largest error / bound | worst |", "|---|---:|---:|---:|---:|---|"]
     for output in dump["outputs"]:
         lines.append(f"| {output['output']} | {output['pass']} | {output['fail']} | {output['suspect']} | "
-                     f"{float(output['tightness']):.3g} |")  # fmt: skip
-    lines += ["", *(f"* {cell(each['what'])}" for each in dump["findings"])]
-    return [*lines, *(f"* not seen: {cell(each)}" for each in dump.get("cannot_show", [])), "", f"    {report.again}"]
+                     f"{float(output['tightness']):.3g} | {cell(worst(output))} |")  # fmt: skip
+    lines += ["", *(f"* {cell(words(each))}" for each in dump["findings"])]
+    unseen = [*dump.get("cannot_show", []), *dump.get("not_looked_at", [])]
+    if unseen:
+        lines.append(f"Could not have been seen: {len(unseen)} kinds of error or parts, the last: {cell(words(unseen[-1]))}.")
+    return [*lines, "", f"    {report.again}"]
 
 
 def markdown(reports: Sequence[Report]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..findings import Finding
 from .journal import Journal
-from .source import CampaignReport, DumpReport, Report
+from .source import CampaignReport, DumpReport, Report, words, worst
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "page.html"
 MOST_VALUES = 24  # of a tensor
@@ -114,24 +114,20 @@ def _campaign(report: CampaignReport) -> dict[str, Any]:
     }
 
 
-def _words(said: Any) -> str:
-    return said if isinstance(said, str) else str(said.get("what", said)) if isinstance(said, Mapping) else str(said)
-
-
 def _dump(report: DumpReport) -> dict[str, Any]:
     dump = report.dump
-    head = ["output", "pass", "wrong", "suspect", "vacuous", "error / bound"]
-    rows = [[each["output"], each["pass"], each["fail"], each["suspect"], each["vacuous"], f"{float(each['tightness']):.3g}"]
-            for each in dump["outputs"]]  # fmt: skip
+    head = ["output", "pass", "wrong", "suspect", "vacuous", "error / bound", "worst"]
+    rows = [[each["output"], each["pass"], each["fail"], each["suspect"], each["vacuous"], f"{float(each['tightness']):.3g}",
+             worst(each)] for each in dump["outputs"]]  # fmt: skip
     held = f"{dump['rows']} of {dump['n']} rows, V = {dump['v']}, H = {dump['h']}, {dump['dtype']}, held to {dump['contract']}."
     return {
-        "lines": [*map(_words, dump.get("diagnosis", ())), held, *map(_words, dump["findings"])],
+        "lines": [*map(words, dump.get("diagnosis", ())), held, *map(words, dump["findings"])],
         "findings": [],
         "parts": [],
         "tables": [("Elements by verdict", head, rows)],
         "figures": [],
         "coverage": None,
-        "unseen": [*map(_words, dump.get("cannot_show", ())), *map(_words, dump.get("not_looked_at", ()))],
+        "unseen": [*map(words, dump.get("cannot_show", ())), *map(words, dump.get("not_looked_at", ()))],
     }
 
 

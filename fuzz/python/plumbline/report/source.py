@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pathlib
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from ..findings import Campaign, read_campaign
@@ -40,8 +41,15 @@ class DumpReport:
     """One dump that `plumb check` judged."""
 
     title: str
-    verdict: str
     dump: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest of its outputs and of its checks without an oracle."""
+        for word, count in (("wrong", "fail"), ("suspect", "suspect")):
+            if any(output[count] for output in self.dump["outputs"]):
+                return word
+        return "wrong" if self.dump["findings"] else "clean"
 
     @property
     def again(self) -> str:
@@ -51,10 +59,31 @@ class DumpReport:
 Report = CampaignReport | DumpReport
 
 
+def words(said: Any) -> str:
+    """A line of a list in which some are texts and some are objects that hold one."""
+    return str(said.get("what", said)) if isinstance(said, Mapping) else str(said)
+
+
+def worst(output: Mapping[str, Any]) -> str:
+    """The worst element of an output that fails, in words; empty where none does."""
+    found = output.get("worst") or {}
+    if not output["fail"] and not output["suspect"] or "row" not in found:
+        return ""
+    return f"row {found['row']}: {found['got']} where {found.get('required', found.get('expected'))}"
+
+
+_OF_A_DUMP = ("rows", "n", "v", "h", "dtype", "contract", "findings")
+_OF_AN_OUTPUT = ("output", "pass", "fail", "suspect", "vacuous", "tightness")
+
+
 def _of_check(path: pathlib.Path) -> list[Report]:
     try:
         said = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
-        return [DumpReport(each["file"], "wrong" if each["findings"] else said["verdict"], each) for each in said["dumps"]]
+        reports = [DumpReport(each["file"], each) for each in said["dumps"]]
+        # What a report reads is looked at here, where the file can be named.
+        for report in reports:
+            _ = [report.dump[key] for key in _OF_A_DUMP], [output[key] for output in report.dump["outputs"] for key in _OF_AN_OUTPUT]
+        return list(reports)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise FormatError(f"{path}: not what `plumb check --json` prints: {error!r}") from None
 
