@@ -14,7 +14,10 @@ HOST = {
 }  # fmt: skip
 
 
-@plumbline.target(framework="torch", form="autograd", contract=HOST)
+@plumbline.target(
+    framework="torch", form="autograd", contract=HOST, batch_invariant=True, negative_strides=False, fp32_grads=False,
+    first_invalid_row=False,
+)  # fmt: skip
 def operator(
     hidden: torch.Tensor,
     weight: torch.Tensor,
