@@ -35,7 +35,7 @@ BUGS = {
     "trl-entropy-gradient": Bug(
         "trl", "1.12.0", "1.13.0", "huggingface/trl#6625",
         "Backward takes the upstream gradient of the entropy and does not use it.",
-        "trl_trainer_functions:chunked_logprob", r"bound:grad_(hidden|weight): \S+, \d+\] = -?0 where", _TRL),
+        "trl_trainer_functions:chunked_logprob", r"^bound:grad_(hidden|weight): \S+, \d+\] = -?0 where", _TRL),
     "verl-phantom-columns": Bug(
         "verl", "0.7.0", "0.7.1", "verl-project/verl#2656, #2899, #5349",
         "Columns past the vocabulary, up to the end of the last tile, enter the sum of exponentials as exp(0 - m).",
