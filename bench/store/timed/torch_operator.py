@@ -39,7 +39,7 @@ def median_us(call) -> dict[str, float]:
 
 
 def host(device: str) -> dict[str, dict[str, float]]:
-    """Of a problem so small that nothing but calls is seen."""
+    """The problem is so small that nothing but calls is seen."""
     hidden, weight = (torch.randn(rows, 64, device=device, requires_grad=True) for rows in (8, 96))
     labels, upstream = torch.randint(0, 96, (8,), device=device), torch.randn(8, device=device)
     real, _library._LIBRARY = _library._LIBRARY, Nothing(_library._LIBRARY)
