@@ -51,7 +51,7 @@ def linear_cross_entropy(
     _check_temperature(temperature, labels, hidden.device)
 
     def run(hidden, weight, labels, temperature):
-        return _run(hidden, weight, labels, temperature, reduction, ignore_index, compute_dtype, allowed)
+        return _run(hidden, weight, labels, temperature, reduction, ignore_index, compute_dtype, allowed, return_lse)
 
     if hasattr(hidden, "placements"):
         from . import _sharding
@@ -75,11 +75,14 @@ def _run(
     ignore_index: int,
     compute_dtype: torch.dtype | None,
     memory: int,
+    with_lse: bool,
 ) -> tuple[torch.Tensor, ...]:
     """logprob or loss, entropy, lse and the first invalid row, of plain tensors that were checked."""
     shape = labels.shape
-    rows = labels.reshape(-1)
-    hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
+    rows = labels
+    if hidden.dim() != 2:  # each reshaping is a node of the graph: 5 us of a host's time, forward and backward
+        rows = labels.reshape(-1)
+        hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
     save = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     columns = 0
     if save and hidden.device.type == "cuda":
@@ -89,8 +92,12 @@ def _run(
         hidden, weight, rows, divisor, ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns, save
     )
     # A compiler materialises gradients of outputs that nobody differentiates.
-    lse = _Refused.apply(lse, hidden, weight) if save and not torch.compiler.is_compiling() else lse
-    return (result.reshape(shape) if reduction == "none" else result), entropy.reshape(shape), lse.reshape(shape), first_invalid
+    if with_lse and save and not torch.compiler.is_compiling():
+        lse = _Refused.apply(lse, hidden, weight)
+    if len(shape) != 1:
+        result = result.reshape(shape) if reduction == "none" else result
+        entropy, lse = entropy.reshape(shape), lse.reshape(shape)
+    return result, entropy, lse, first_invalid
 
 
 def _check_kinds(hidden: object, weight: object, labels: object, reduction: object, ignore_index: object) -> None:
