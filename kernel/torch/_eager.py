@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator without PyTorch's dispatcher, for plain tensors outside of compilers: half of a host's time (bench/results/torch-operator.json)."""
+"""The operator without PyTorch's dispatcher, for plain tensors outside of compilers: that takes a host half of the time
+(bench/results/torch-operator.json)."""
 
 from __future__ import annotations
 
