@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from . import found_page, gpu_page, peers_page, speed_page, tightness_page
+from . import found_page, gpu_page, old_bugs_page, peers_page, speed_page, tightness_page
 from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 
@@ -33,6 +33,7 @@ PAGES = {
     "peers": Page("bench/PEERS.md", ("peers-*.json",), peers_page.values),
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
+    "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
 }
 
