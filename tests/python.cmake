@@ -38,12 +38,13 @@ if(Python3_FOUND)
     set(packages_pytest_plugin numpy pytest)
     set(packages_pages numpy)
     set(packages_report numpy)
+    set(packages_progress numpy)
     set(packages_report_browser numpy jinja2 matplotlib)
     set(packages_wheel numpy)
     set(packages_capture torch numpy)
     set(packages_capture_page torch numpy)
-    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards report report_browser repro
-            pytest_plugin package pages wheel)
+    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
+            repro pytest_plugin package pages wheel)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
@@ -68,15 +69,15 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/device_test.py torch numpy)
     set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
     list(APPEND torch_tests torch_device)
-    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards report report_browser repro
-            pytest_plugin package pages wheel torch triton
+    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
+            repro pytest_plugin package pages wheel torch triton
             adapters device capture capture_page ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     endforeach()
     set_tests_properties(python_triton_test PROPERTIES LABELS "slow;torch")
     set_tests_properties(python_wheel_test PROPERTIES LABELS slow TIMEOUT 3600)  # it builds one
-    set_tests_properties(python_unexplained_test python_report_browser_test PROPERTIES LABELS "harness;slow")
+    set_tests_properties(python_progress_test python_unexplained_test python_report_browser_test PROPERTIES LABELS "harness;slow")
   endif()
   # Every option of the program is in a page for its users.
   add_test(NAME options_test

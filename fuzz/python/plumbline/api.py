@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import arrays, findings, naming, running, stored
+from . import progress as progress_
 from .contract import Contract
 from .findings import Campaign, Finding, FindingsError
 from .loading import LoadError
@@ -86,12 +87,19 @@ def write_beside(finding: Finding) -> None:
     finding.case_path.with_suffix(".md").write_text(finding.report(), encoding="utf-8")
 
 
-def _hunt(command: list[str], options: list[str], function: Any, folder: pathlib.Path, scripts: bool) -> Campaign:
+def _hunt(
+    command: list[str],
+    options: list[str],
+    function: Any,
+    folder: pathlib.Path,
+    scripts: bool,
+    shown: progress_.Shown | None = None,
+) -> Campaign:
     name = naming.named(function, folder / "pickled")
     target = ["--target", name.target] if command[0] == "fuzz" else [name.target]
     words = [*command, *target, *running.interpreter(), "--out", str(folder), *options]
     try:
-        result, text = running.run(words, name.environment)
+        result, text = running.run(words, name.environment, shown)
     except findings.PlumbError:
         with contextlib.suppress(OSError):
             folder.rmdir()  # if nothing was written to it
@@ -117,6 +125,7 @@ def fuzz(
     known: Path | None = None,
     options: Sequence[str] = (),
     scripts: bool = True,
+    progress: bool | None = None,
 ) -> Campaign:
     """Hunts inputs on which `function` is wrong (fuzz/campaign/HARNESS.md).
 
@@ -127,6 +136,7 @@ def fuzz(
         its keys, too. `out` is a new folder in the current one unless given.
     options: further words for `plumb fuzz`.
     scripts: writes a script and a report beside the case of each finding.
+    progress: shows how far it is: True, a bar of tqdm, or lines without tqdm; None, a bar in a terminal or a notebook.
 
     Returns the campaign, whatever its verdict; PlumbError means that there is none.
     """
@@ -135,7 +145,7 @@ def fuzz(
     words += _option("seed", seed, (int, str), "a number") + _option("jobs", jobs, (int,), "a number")
     words += _option("regime", regime, (str,), "a regime's name") + _contract(contract, folder)
     words += _option("known", known, (str, os.PathLike), "a file") + _words(options)
-    return _hunt(["fuzz"], words, function, folder, scripts)
+    return _hunt(["fuzz"], words, function, folder, scripts, progress_.shown(progress))
 
 
 def gate(

@@ -9,10 +9,12 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import library, worker
+from . import library, progress, worker
 from .findings import STATUS_WORDS, PlumbError
 from .naming import with_search_path
 
@@ -26,8 +28,23 @@ def _words(text: str, result: Mapping[str, Any]) -> str:
     return result.get("error", "") or "\n".join(said) or text.strip() or "plumb said nothing"
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
-    """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person.
+def _told(process: subprocess.Popen[str], shown: progress.Shown, said: list[str]) -> None:
+    """Reads what plumb prints for a person, to its end. A fault of what shows it ends the showing, not the campaign."""
+    show = shown.line
+    for line in process.stderr or ():
+        said.append(line)
+        try:
+            show(line)
+        except Exception as error:  # noqa: BLE001
+            warnings.warn(f"progress is shown no longer: {error!r}", stacklevel=2)
+            show = progress.Silent().line
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, shown: progress.Shown | None = None
+) -> tuple[dict[str, Any], str]:
+    """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person, each line of which is told to
+    `shown` as it comes.
 
     Raises PlumbError where it ends without a verdict, and RuntimeError in a worker: a script that hunts as it is
     imported would start itself for ever. An interrupt is passed on to it, once, so that it
@@ -43,12 +60,25 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) 
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
         env=with_search_path({**os.environ, **(environment or {})}), text=True, encoding="utf-8", errors="replace",
     )
+    said: list[str] = []
+    reader = threading.Thread(target=_told, args=(process, shown or progress.Silent(), said))
+    reader.start()
     try:
-        output, text = process.communicate()
+        output = process.stdout.read() if process.stdout else ""
     except BaseException:
         process.send_signal(signal.SIGINT)
-        process.communicate()
+        if process.stdout:
+            process.stdout.read()  # its object may be longer than a pipe holds
         raise
+    finally:
+        process.wait()
+        reader.join()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        if shown is not None:
+            shown.close()
+    text = "".join(said)
     lines = output.splitlines()
     try:
         result = json.loads(lines[-1]) if lines else {}
