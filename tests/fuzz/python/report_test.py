@@ -58,6 +58,12 @@ class Report(unittest.TestCase):
         self.assertEqual((status, len(lines)), (0, 60))
         self.assertRegex(lines[-1], r"^… \d+ more lines")
 
+    # Fails if a gate is said to be run again by another command.
+    def test_gate(self):
+        self.assertEqual(run("gate", "mutant:plain-logprob", "--cases", 60, "--out", "gated", folder=self.folder)[0], 1)
+        _, text, _ = run("report", "gated", "--markdown", folder=self.folder)
+        self.assertTrue("    plumb gate mutant:plain-logprob --cases 60 --seed 1\n" in text, text)
+
     # Fails if a wrong dump is called clean beside a clean one, or its cause and its worst element are left out.
     def test_wrong_dump(self):
         rng = np.random.default_rng(0)

@@ -31,6 +31,9 @@ class CampaignReport:
     def again(self) -> str:
         """The command that runs it again."""
         said = self.campaign.json["campaign"]
+        if said.get("gate"):
+            cases = str(said["budget"]).removesuffix("cases")
+            return f"plumb gate {' '.join(said['targets'])} --cases {cases} --seed {said['seed']}"
         words = ["plumb fuzz", *(f"--target {target}" for target in said["targets"])]
         words += [f"--{name} {shlex.quote(str(said[name]))}" for name in ("budget", "seed", "regime", "recipe") if said.get(name)]
         return " ".join(words)
