@@ -124,7 +124,7 @@ PARTS = (rows_are_sharded, gradients_are_placed_otherwise, sequences_are_sharded
 
 def process(rank: int, port: int, said) -> None:
     """Runs every part in one group of processes; puts what each part's fault is, empty for none."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.distributed.init_process_group("gloo", rank=rank, world_size=PROCESSES)
     mesh = init_device_mesh("cpu", (PROCESSES,))
     for part in PARTS:
