@@ -88,6 +88,23 @@ def sequences_are_sharded(mesh) -> None:
     assert torch.equal(found.full_tensor(), expected)
 
 
+def operator_is_called_by_name(mesh) -> None:
+    """The registered operator by itself: its rule gathers rows, so that no saved state is ever cut."""
+    hidden, weight, labels, g = problem()
+    logprob, entropy = linear_cross_entropy(hidden, weight, labels)
+    torch.autograd.backward((logprob, entropy), (g, g))
+    rows = distribute_tensor(hidden.detach(), mesh, [Shard(0)]).requires_grad_()
+    whole = distribute_tensor(weight.detach(), mesh, [Replicate()]).requires_grad_()
+    found = torch.ops.plumbline.linear_cross_entropy(
+        rows, whole, distribute_tensor(labels, mesh, [Shard(0)]), None, -100, 0, None, 0, True
+    )
+    upstream = distribute_tensor(g, mesh, [Shard(0)])
+    torch.autograd.backward(found[:2], (upstream, upstream))
+    assert torch.equal(found[0].full_tensor(), logprob)
+    assert torch.equal(rows.grad.full_tensor(), hidden.grad)
+    assert torch.equal(whole.grad.full_tensor(), weight.grad)
+
+
 def faults_are_named(mesh) -> None:
     """A sharded weight, and plain tensors beside DTensors."""
     hidden, weight, labels, _ = problem()
@@ -119,7 +136,8 @@ def head_is_gathered(mesh) -> None:
         torch.testing.assert_close(PROCESSES * sharded.grad.full_tensor(), whole.grad, **NEAR)
 
 
-PARTS = (rows_are_sharded, gradients_are_placed_otherwise, sequences_are_sharded, faults_are_named, head_is_gathered)
+PARTS = (rows_are_sharded, gradients_are_placed_otherwise, sequences_are_sharded, operator_is_called_by_name, faults_are_named,
+         head_is_gathered)  # fmt: skip
 
 
 def process(rank: int, port: int, said) -> None:
