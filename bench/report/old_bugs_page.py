@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/OLD-BUGS.md: known defects of released kernels, hunted blind at the releases that have them."""
 
+import math
 import statistics
 from typing import Any
 
 from . import markdown
-
-NOT_FOUND = float("inf")
+from .quantile import quantile
 
 
 def hunted(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -14,9 +14,13 @@ def hunted(data: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in data["defects"] if "unavailable" not in each["release_has"]]
 
 
-def seconds(record: dict[str, Any]) -> float:
-    """From the start of the process to the first finding of the defect."""
-    return record["first"]["seconds"] if record["first"] else NOT_FOUND
+def seconds(record: dict[str, Any]) -> float | None:
+    """From the start of the process to the first finding of the defect; None: it was not found."""
+    return record["first"]["seconds"] if record["first"] else None
+
+
+def shown(value: float | None) -> str:
+    return "not found" if value is None or math.isinf(value) else f"{value:.0f}"
 
 
 def script(record: dict[str, Any]) -> str:
@@ -35,7 +39,7 @@ def control(record: dict[str, Any]) -> str:
 
 def table(data: dict[str, Any]) -> str:
     rows = [[f"{record['package']} {record['has']}", record["public"], record["wrong"].replace("|", "\\|"),
-             f"{seconds(record):.0f}" if record["first"] else "not found", script(record), f"{record['mends']}: {control(record)}"]
+             shown(seconds(record)), script(record), f"{record['mends']}: {control(record)}"]
             for record in hunted(data)]
     return markdown.table(["release", "in the open", "what is wrong", "seconds to its finding", "its script, with the defect and mended",
                            "the release that mends it"], "lllrll", rows)
@@ -43,15 +47,14 @@ def table(data: dict[str, Any]) -> str:
 
 def values(data: dict[str, Any]) -> dict[str, str]:
     records = hunted(data)
-    times = sorted(map(seconds, records))
-    found = [each for each in times if each != NOT_FOUND]
-    rank = -(-9 * len(times) // 10) - 1  # the 90th percentile by the nearest rank
+    times = list(map(seconds, records))
+    found = [each for each in times if each is not None]
     projects = {record["package"] for record in records if record["first"]}
     return {
         "count": f"{len(found)} of {len(times)}",
         "projects": str(len(projects)),
-        "median": f"{statistics.median(times):.0f}",
-        "percentile": f"{times[rank]:.0f}" if times[rank] != NOT_FOUND else "not found",
+        "median": shown(statistics.median(math.inf if each is None else each for each in times)),
+        "percentile": shown(quantile(times, 0.9)),
         "table": table(data),
         "command": f"    {data['command']}",
     }

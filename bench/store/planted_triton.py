@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
+from report.quantile import quantile
 
 from store import python_targets, stored, trees
 from store.python_targets import TARGETS
@@ -109,13 +110,6 @@ def campaign(name: str, given: argparse.Namespace, out: Path) -> dict[str, Any]:
     print(f"{name}: found after {found['first_finding_seconds']} s, {found['findings']} findings, {found['judged']} of "
           f"{found['cases']} cases judged", flush=True)
     return found
-
-
-def quantile(values: list[float | None], part: float) -> float | None:
-    """The smallest value that this part of them does not pass. None is above all numbers."""
-    ordered = sorted(math.inf if value is None else value for value in values)
-    found = ordered[max(math.ceil(part * len(ordered)) - 1, 0)]
-    return None if math.isinf(found) else found
 
 
 def figures(defects: list[dict[str, Any]]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ SOURCES = re.compile(r".*\.(c|cc|cpp|cu|cuh|h|cmake)|(.*/)?(CMakeLists|table)\.t
 # Rooms by name: (where its files lie, which of them count, which of those do not after all). Patterns match whole
 # paths from the root of the tree.
 ROOMS = {
-    "kernel": (["kernel"], SOURCES, re.compile(r"kernel/torch/.*")),  # without its door from PyTorch
+    "kernel": (["kernel"], SOURCES, re.compile(r"kernel/torch/.*")),  # without its interface for PyTorch
     "oracle": (["oracle"], SOURCES, None),
     "fuzz": (["fuzz"], SOURCES, re.compile(r"fuzz/examples/.*")),
     # What the second tier is made of, and all that it includes of fuzz/.

@@ -21,7 +21,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler
 
 // The first signal asks for an orderly end; SA_RESETHAND lets the second one end the process at once.
 void WatchSignals() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) { interrupted.store(true); };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);

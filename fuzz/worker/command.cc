@@ -70,13 +70,12 @@ fs::path Package(const fs::path& plumb, std::string* error) {
 std::optional<WorkerCommand> CommandFor(std::string_view target, const fs::path& plumb,
                                         std::string* error) {
   if (!IsPython(target)) return WorkerCommand{plumb, {"plumb"}};
-  const fs::path python = Interpreter(error);
-  if (python.empty()) return std::nullopt;
-  const fs::path package = Package(plumb, error);
-  if (package.empty()) return std::nullopt;
+  const std::optional<ModuleCommand> modules = PythonModules(plumb, error);
+  if (!modules) return std::nullopt;
   // The package is run by its path and not with -m: the interpreter need not have it, and must not take
   // another version of it or, from this one's site-packages, another version of the target's framework.
-  return WorkerCommand{python, {python.string(), (package / "worker" / "__main__.py").string()}};
+  const fs::path worker = modules->folder / "plumbline" / "worker" / "__main__.py";
+  return WorkerCommand{modules->python, {modules->python.string(), worker.string()}};
 }
 
 std::optional<ModuleCommand> PythonModules(const fs::path& plumb, std::string* error) {

@@ -62,13 +62,10 @@ def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
 def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Tensor, ...]]:
     """The fastest way to run the operator on these: what others must see goes through the dispatcher."""
     device = tensors[0].device.type
-    if device in ("cpu", "cuda") and is_plain(*tensors) and not torch.is_autocast_enabled(device):
-        if torch.autograd.forward_ad._current_level >= 0:
-            _refuse_forward_mode(tensors)
-        return _without_dispatcher
     if not torch.compiler.is_compiling():
         _refuse_forward_mode(tensors)
-    return _operators.forward
+    plain = device in ("cpu", "cuda") and is_plain(*tensors) and not torch.is_autocast_enabled(device)
+    return _without_dispatcher if plain else _operators.forward
 
 
 def _without_dispatcher(*arguments) -> tuple[torch.Tensor, ...]:

@@ -13,25 +13,24 @@ from torch.distributed.tensor.experimental import register_sharding
 _WHOLE = Replicate()
 
 
-def _whole(*arguments: Any) -> list[tuple[list[Any], list[Any]]]:
+def _whole(outputs: int, arguments: tuple[Any, ...]) -> list[tuple[list[Any], list[Any]]]:
     """The rule of the registered operators: everything on every device. A saved state, whose bytes are of one device's rows,
     is never sharded in another way than it was made; `over_rows` leaves each device its own."""
-    inputs = [_WHOLE if hasattr(each, "placements") or hasattr(each, "tensor_meta") else None for each in arguments]
-    return [inputs]  # type: ignore[list-item]
+    return [([_WHOLE] * outputs, [_WHOLE if hasattr(each, "tensor_meta") else None for each in arguments])]
 
 
 @register_sharding(torch.ops.plumbline.linear_cross_entropy.default)
 def _forward(*arguments: Any):
-    return [([_WHOLE] * 5, *_whole(*arguments))]
+    return _whole(5, arguments)
 
 
 @register_sharding(torch.ops.plumbline.linear_cross_entropy_backward.default)
 def _backward(*arguments: Any):
-    return [([_WHOLE] * 2, *_whole(*arguments))]
+    return _whole(2, arguments)
 
 
 def _like(name: str, tensor: torch.Tensor, hidden: DTensor, placements: tuple[Any, ...]) -> torch.Tensor:
-    """This device's part of a tensor that has a number a row."""
+    """This device's part of a tensor with one number for each row."""
     if isinstance(tensor, DTensor):
         return tensor.redistribute(placements=placements).to_local()
     raise TypeError(f"{name} is a plain tensor and hidden a DTensor: distribute it, or give hidden.to_local()")
@@ -50,7 +49,8 @@ def over_rows(
     if not isinstance(weight, DTensor):
         raise TypeError("weight is a plain tensor and hidden a DTensor: distribute it, replicated, or give hidden.to_local()")
     mesh = hidden.device_mesh
-    rows = [p if p.is_shard() and p.dim % hidden.dim() < hidden.dim() - 1 and reduction != "mean" else _WHOLE
+    depth = hidden.dim() - 1
+    rows = [Shard(p.dim % hidden.dim()) if reduction != "mean" and p.is_shard() and p.dim % hidden.dim() != depth else _WHOLE
             for p in hidden.placements]  # fmt: skip
     local = hidden.redistribute(placements=rows).to_local(grad_placements=rows)
     # A replicated weight has a part of its gradient on each device that has rows of its own.
@@ -63,10 +63,9 @@ def over_rows(
         elif isinstance(temperature, DTensor):
             temperature = temperature.full_tensor()
     result, *others = run(local, local_weight, local_labels, temperature)
-    placed = [Shard(p.dim % hidden.dim()) if p.is_shard() else _WHOLE for p in rows]
-    made = [_placed(each, mesh, placed, labels.shape) for each in others]
+    made = [_placed(each, mesh, rows, labels.shape) for each in others]
     if reduction == "none":
-        return _placed(result, mesh, placed, labels.shape), *made
+        return _placed(result, mesh, rows, labels.shape), *made
     return DTensor.from_local(result, mesh, parts, run_check=False), *made
 
 

@@ -15,6 +15,11 @@ from . import stored
 STATUS_WORDS = ("clean", "findings", "usage", "fault", "unavailable", "interrupted", "suspect")
 
 
+def gravity(verdict: str) -> int:
+    """How grave a verdict is of a campaign, or of one dump, which is "wrong" and not "findings"."""
+    return {"wrong": 3, "findings": 3, "suspect": 2, "thin": 1}.get(verdict, 0)
+
+
 class PlumbError(RuntimeError):
     """`plumb` gave no verdict on the function. The text is its own words; `status` is its exit status."""
 
@@ -72,6 +77,16 @@ class Finding:
     known: Mapping[str, Any] | None = None  # the entry of known= that accepts it
     case_path: pathlib.Path | None = None  # None: it was not stored
     function: Any = dataclasses.field(default=None, repr=False, compare=False)  # that was judged, where it is at hand
+
+    @property
+    def state(self) -> str:
+        """"accepted" by an entry of known=, "suspect", or "wrong"."""
+        return "accepted" if self.known else "suspect" if self.suspect else "wrong"
+
+    @property
+    def again(self) -> str:
+        """The command that replays its case; "" where none was stored."""
+        return f"plumb replay {self.case_path}" if self.case_path else ""
 
     def case(self) -> stored.Case:
         """The stored case. Raises FileNotFoundError where there is none."""
@@ -274,8 +289,7 @@ def read_campaign(folder: str | os.PathLike[str], function: Any = None) -> Campa
 
 def joined(campaigns: Sequence[Campaign]) -> Campaign:
     """Several campaigns on one function as one; the gravest verdict is its own."""
-    gravity = {"findings": 3, "suspect": 2, "thin": 1}
-    worst = max(campaigns, key=lambda c: gravity.get(c.verdict, 0))
+    worst = max(campaigns, key=lambda c: gravity(c.verdict))
     return dataclasses.replace(
         worst,
         cases=sum(c.cases for c in campaigns),

@@ -21,7 +21,6 @@ FIRST, LAST = -20, 4
 class Journal:
     """Series of a campaign."""
 
-    cases: int = 0
     # By output: cases whose largest error over bound lies in [2^k, 2^(k + 1)), by k from FIRST to LAST.
     tightness: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
     # By output: cases without any error.
@@ -43,7 +42,6 @@ def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> No
         seen = line["sighting"]
         journal.sighted.append((float(seen["seconds"]), seen["signature"]))
     elif "done" in line:
-        journal.cases += 1
         journal.drawn[kinds.get(line["done"][3], ("?", "?"))] += 1
         for letter, numbers in line.get("o", {}).items():
             output, tightness = OUTPUTS[letter], float(numbers[-1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..findings import Finding
-from .source import CampaignReport, DumpReport, Report, words, worst
+from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
 
 MOST = 60
 
@@ -18,12 +18,11 @@ def cell(text: str) -> str:
 
 def _finding(finding: Finding) -> list[str]:
     """Heading, the smallest case, what it needs, how to see it again."""
-    state = "accepted" if finding.known else "suspect" if finding.suspect else "wrong"
-    lines = [f"### {state}: `{finding.signature}`", "", cell(finding.what)]
+    lines = [f"### {finding.state}: `{finding.signature}`", "", cell(finding.what)]
     if finding.explanation:
         lines.append(f"Needs: {cell(finding.explanation[0])}")
-    if finding.case_path:
-        lines += ["", f"    plumb replay {finding.case_path}"]
+    if finding.again:
+        lines += ["", f"    {finding.again}"]
     return [*lines, ""]
 
 
@@ -45,23 +44,21 @@ def _dump(report: DumpReport) -> list[str]:
     dump = report.dump
     lines = [f"## {report.verdict}: {cell(report.title)}", ""]
     lines += [f"* {cell(words(each))}" for each in dump.get("diagnosis", [])]
-    lines += [f"{dump['rows']} of {dump['n']} rows, V = {dump['v']}, H = {dump['h']}, {dump['dtype']}, held to {dump['contract']}.", ""]
+    lines += [report.held, ""]
     lines += ["| output | pass | wrong | suspect | largest error / bound | worst |", "|---|---:|---:|---:|---:|---|"]
     for output in dump["outputs"]:
         lines.append(f"| {output['output']} | {output['pass']} | {output['fail']} | {output['suspect']} | "
                      f"{float(output['tightness']):.3g} | {cell(worst(output))} |")  # fmt: skip
     lines += ["", *(f"* {cell(words(each))}" for each in dump["findings"])]
-    unseen = [*dump.get("cannot_show", []), *dump.get("not_looked_at", [])]
-    if unseen:
-        lines.append(f"Could not have been seen: {len(unseen)} kinds of error or parts, the last: {cell(words(unseen[-1]))}.")
+    if unseen := report.unseen:
+        lines.append(f"Could not have been seen: {len(unseen)} kinds of error or parts, the last: {cell(unseen[-1])}.")
     return [*lines, "", f"    {report.again}"]
 
 
 def markdown(reports: Sequence[Report]) -> str:
     """The report, the gravest first; what does not fit in MOST lines is counted in the last one."""
-    ordered = sorted(reports, key=lambda report: report.verdict == "clean")
     lines = []
-    for report in ordered:
+    for report in gravest_first(reports):
         lines += [*(_campaign(report) if isinstance(report, CampaignReport) else _dump(report)), ""]
     if len(lines) > MOST:
         lines = [*lines[: MOST - 2], "", f"… {len(lines) - MOST + 2} more lines: `plumb report --out report.html` has all."]

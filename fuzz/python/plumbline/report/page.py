@@ -10,12 +10,11 @@ from typing import Any
 
 from ..findings import Finding
 from .journal import Journal
-from .source import CampaignReport, DumpReport, Report, words, worst
+from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "page.html"
 MOST_VALUES = 24  # of a tensor
 MOST_FINDINGS = 40  # of each kind that a page shows; the first line says how many there are
-GRAVITY = ("wrong", "findings", "suspect", "thin")
 
 
 def _short(value: float) -> str:
@@ -62,7 +61,7 @@ def _bug_report(finding: Finding) -> str:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "state": "accepted" if finding.known else "suspect" if finding.suspect else "wrong",
+        "state": finding.state,
         "signature": finding.signature,
         "what": finding.what,
         "numbers": _numbers(finding),
@@ -70,7 +69,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "why": finding.why,
         "also": finding.also,
         "tensors": _tensors(finding),
-        "again": f"plumb replay {finding.case_path}" if finding.case_path else "",
+        "again": finding.again,
         "report": _bug_report(finding),
     }
 
@@ -119,15 +118,14 @@ def _dump(report: DumpReport) -> dict[str, Any]:
     head = ["output", "pass", "wrong", "suspect", "vacuous", "error / bound", "worst"]
     rows = [[each["output"], each["pass"], each["fail"], each["suspect"], each["vacuous"], f"{float(each['tightness']):.3g}",
              worst(each)] for each in dump["outputs"]]  # fmt: skip
-    held = f"{dump['rows']} of {dump['n']} rows, V = {dump['v']}, H = {dump['h']}, {dump['dtype']}, held to {dump['contract']}."
     return {
-        "lines": [*map(words, dump.get("diagnosis", ())), held, *map(words, dump["findings"])],
+        "lines": [*map(words, dump.get("diagnosis", ())), report.held, *map(words, dump["findings"])],
         "findings": [],
         "parts": [],
         "tables": [("Elements by verdict", head, rows)],
         "figures": [],
         "coverage": None,
-        "unseen": [*map(words, dump.get("cannot_show", ())), *map(words, dump.get("not_looked_at", ()))],
+        "unseen": report.unseen,
     }
 
 
@@ -135,9 +133,8 @@ def page(reports: Sequence[Report], version: str) -> str:
     """The page. ImportError where Jinja is not installed."""
     import jinja2
 
-    ordered = sorted(reports, key=lambda each: GRAVITY.index(each.verdict) if each.verdict in GRAVITY else len(GRAVITY))
     shown = []
-    for number, report in enumerate(ordered, 1):
+    for number, report in enumerate(gravest_first(reports), 1):
         about = _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
         shown.append({"title": report.title, "verdict": report.verdict, "again": report.again, "number": number} | about)
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)

@@ -7,10 +7,10 @@ import dataclasses
 import json
 import pathlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..findings import Campaign, read_campaign
+from ..findings import Campaign, gravity, read_campaign
 from ..stored import FormatError
 from .journal import Journal, read_journal
 
@@ -58,8 +58,24 @@ class DumpReport:
     def again(self) -> str:
         return f"plumb check {self.dump['file']}"
 
+    @property
+    def held(self) -> str:
+        """What was judged, and by which contract."""
+        rows, sizes = f"{self.dump['rows']} of {self.dump['n']} rows", f"V = {self.dump['v']}, H = {self.dump['h']}"
+        return f"{rows}, {sizes}, {self.dump['dtype']}, held to {self.dump['contract']}."
+
+    @property
+    def unseen(self) -> list[str]:
+        """What the verdict could not have seen."""
+        return [words(each) for key in ("cannot_show", "not_looked_at") for each in self.dump.get(key, ())]
+
 
 Report = CampaignReport | DumpReport
+
+
+def gravest_first(reports: Sequence[Report]) -> list[Report]:
+    """The reports by gravity; those of one keep their order."""
+    return sorted(reports, key=lambda report: -gravity(report.verdict))
 
 
 def words(said: Any) -> str:
