@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store public-kernels --python PYTHON [--seconds S] [--at-once N] [--only NAME] [--as-built KEYS]
-                                                [--keep DIR] [--out FILE]
+"""usage: python3 bench/store public-kernels --python PYTHON [--seconds S] [--at-once N] [--only NAME] [--begin-within S]
+                                                [--as-built KEYS] [--keep DIR] [--out FILE]
 
 Hunts every public kernel that is a target in Python (the list of `adapters`) and the operator `cuda` on a GPU, S seconds
 each [300], seed 1, one job, N campaigns side by side [4], spread over the GPUs. It stores bench/results/public-kernels.json:
@@ -12,13 +12,14 @@ PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages. A package t
 takes none of the problems tried, is recorded with the reason.
 
   --only NAME      prints this kernel and stores nothing
+  --begin-within S begins no hunt later than this, for a machine that is there for a limited time
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
 
 Interrupt it and call it again to go on: a kernel that is through has a file in DIR. A finding is no claim: whether it is a
 bug or a trade-off that the project documents is judged by hand (bench/PUBLIC.md).
 
 Exit status: 0 60 % or more judged of every kernel that could be tried; 1 less of one (stored too); 2 usage or another
-tree; 3 what plumb says is no result; 4 PYTHON lacks torch or triton.
+tree; 3 what plumb says is no result; 4 PYTHON lacks torch or triton; 5 not every kernel is through: call it again.
 """
 
 import argparse
@@ -128,6 +129,8 @@ def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | Non
     kept = given.keep / f"{slug(name)}.json"
     if kept.exists():
         return load(kept)
+    if time.monotonic() > given.last_begin:
+        return {"kernel": name, "not_begun": True}
     with tempfile.TemporaryDirectory() as scratch:
         environment = environment_of(gpu, Path(scratch))
         adapter = ADAPTERS.get(name, Adapter("cuda", ()))
@@ -185,6 +188,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only")
+    parser.add_argument("--begin-within", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
     parser.add_argument("--out", type=Path, default=ROOT / "bench/results/public-kernels.json")
     given = parser.parse_args(words)
@@ -197,13 +201,17 @@ def main(words: list[str]) -> int:
     devices = gpus()
     if not devices:
         raise Refused("nvidia-smi names no GPU", 4)
-    given.keep = given.keep.resolve()
+    given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + given.begin_within
     stored.begin(given.keep, about | {"seconds": str(given.seconds)})
     chosen = [name for name in names if given.only in (None, name)]
     # The operator judges what the others are judged by: it goes last, when they leave the device.
     chosen.sort(key=lambda name: name == OWN)
     with ThreadPoolExecutor(given.at_once) as pool:
         runs = list(pool.map(lambda at: measured(program, at[1], given, devices[at[0] % len(devices)]), enumerate(chosen)))
+    waiting = [each["kernel"] for each in runs if "not_begun" in each]
+    if waiting:
+        print(f"nothing stored: not begun are {', '.join(waiting)}; call it again")
+        return INTERRUPTED
     if given.only:
         print(json.dumps(runs[0], indent=1))
         return int(not held(runs))
