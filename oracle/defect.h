@@ -32,6 +32,9 @@ enum class OracleDefect : uint8_t {
   kGradientSumIsExact,      // the errors of sum G, which log_softmax's backward subtracts p times
   kNoTies,                  // a logit in 16 bits that lies on the other side of a tie
   kOutputsAsTheyAre,        // the rounding of an output to the dtype declared for it
+  kVacuousIsHeld,           // that an output's dtype may not hold a result of which nothing is known
+  kOneRangeOfTwo,           // that a value rounded to one dtype may leave the range of the next
+  kLabelGradientIsExact,    // the rounding of G at a label of -inf
   kCertificateTooWide,  // forgets nothing: the certificate is granted up to 2^(q + 25), not 2^(q + 24)
   // A bound that is too wide.
   kDoubledLogprob,

@@ -188,6 +188,11 @@ RelationChecked Refused(const Relation& relation, const RunOutcome& outcome) {
 
 }  // namespace
 
+bool AnyHalf(std::initializer_list<oracle::StepDType> steps, DType hidden) {
+  return std::ranges::any_of(
+      steps, [&](const oracle::StepDType& step) { return step.For(hidden) == DType::kF16; });
+}
+
 std::span<const Relation> Relations() { return kRelations; }
 
 std::vector<const Relation*> RelationsToTry(uint64_t seed, std::string_view name) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -90,5 +91,8 @@ void Fold(HostTensor* tensor, int low, int span);
 
 // The temperature of a row; 1 where there is none.
 float TemperatureOf(const OwnedProblem& problem, int64_t row);
+
+// True if one of these steps is stored in fp16 where hidden has this dtype.
+bool AnyHalf(std::initializer_list<oracle::StepDType> steps, kernel::DType hidden);
 
 }  // namespace plumbline::fuzz

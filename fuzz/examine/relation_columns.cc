@@ -21,6 +21,7 @@ constexpr int64_t kMostHidden = int64_t{1} << 16;
 // The exponents of the two factors of a logit without mass: it is -2^13 to -2^15.
 constexpr int kHiddenExponent = 6, kWeightExponent = 7;
 constexpr float kLeastTemperature = 0x1p-3F, kMostTemperature = 0x1p4F;  // t >= 2^13 / 2^4 = 512
+constexpr float kLeastTemperatureInFp16 = 1;  // fp16 holds -2^15, and no more than -65504
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
@@ -39,9 +40,11 @@ class Builder {
     for (auto& mass : has_mass_) mass.assign(At(v), false);
     for (int64_t kind = 0; kind < kinds(); ++kind) ChooseMass(kind);
     Values();
+    const bool half = AnyHalf({target_.contract.scaled_logits}, p_.hidden.dtype);
+    const float least = half ? kLeastTemperatureInFp16 : kLeastTemperature;
     for (int64_t i = 0; p_.temperature && i < p_.temperature->size(); ++i) {
       const float t = p_.temperature->GetFloat(i);
-      if (!(t >= kLeastTemperature && t <= kMostTemperature)) p_.temperature->SetFloat(i, 1);
+      if (!(t >= least && t <= kMostTemperature)) p_.temperature->SetFloat(i, 1);
     }
     Upstream();
     Related related;
@@ -182,6 +185,10 @@ void MoveColumns(Related* related) {
 // so.
 std::optional<Related> Begin(const OwnedProblem& given, const Description& target, uint64_t seed,
                              std::pair<int64_t, int64_t> hole) {
+  // Partial sums and log-probabilities of -2^15 are outside of such a contract (OutsideOfContract).
+  if (AnyHalf({target.contract.partials, target.contract.log_probs}, given.hidden.dtype)) {
+    return std::nullopt;
+  }
   std::optional<OwnedProblem> plain = WithPlainRows(given, seed);
   if (!plain || plain->hidden_size() > kMostHidden) return std::nullopt;
   if (plain->vocab() - (hole.second - hole.first) < 2) return std::nullopt;

@@ -100,13 +100,8 @@ int Exponent(uint64_t seed) {
   return kExponents[Mix(seed, 530) % 3];
 }
 
-// fp16 has few exponents: what is scaled by a power of two may become subnormal there, or infinite.
-bool AnyHalf(std::initializer_list<oracle::StepDType> steps, DType hidden) {
-  return std::ranges::any_of(
-      steps, [&](const oracle::StepDType& step) { return step.For(hidden) == DType::kF16; });
-}
-
-// True if gradients are held in fp16 before they are written in their own dtype.
+// True if gradients are held in fp16 before they are written in their own dtype. fp16 has few exponents:
+// what is scaled by a power of two may become subnormal there, or infinite.
 bool HalfAccumulator(const Description& target, DType hidden) {
   const oracle::Contract& c = target.contract;
   return c.accumulator == DType::kF16 ||

@@ -15,6 +15,7 @@
 
 #include "oracle/budget/gradient_bound-inl.h"
 #include "oracle/budget/lanes-inl.h"
+#include "oracle/defect.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plumbline::oracle {
@@ -77,9 +78,10 @@ GradientSum GradientSumOf(Output output, kernel::DType dtype, int64_t length, co
   if (declared.u > 0 && !rounded) {
     rounding = declared;
   } else if (declared.u > 0 && declared.u != rounding.u) {  // once to each dtype
+    const double rounded_up = kPlanted == OracleDefect::kOneRangeOfTwo ? 1 : 1 + declared.u;
     rounding = {declared.u + rounding.u + declared.u * rounding.u,
                 declared.eta * (1 + rounding.u) + rounding.eta,
-                std::min(declared.largest, rounding.largest)};
+                std::min(declared.largest, rounding.largest / rounded_up)};
   }
   rounded = rounded || declared.u > 0;
   return {underflow, hidden ? ratios.grad_hidden : ratios.grad_weight, rounding, rounded,

@@ -54,7 +54,8 @@ bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, co
   const double g = std::fabs(up.g) * (1 + a.upstream_division), k = std::fabs(up.k);
   // sum G, "Gradients of log-probabilities"
   const double total = 1 + b.total_error + row.entropy + 3 * b.entropy_error;
-  if (a.log_softmax_backward && k > 0 && !(2 * (g + k * total) <= a.largest_log_gradient)) return true;
+  const bool stored = k > 0 || a.probabilities.u > 0;  // G, or the part of it that is not g itself
+  if (a.log_softmax_backward && stored && !(2 * (g + k * total) <= a.largest_log_gradient)) return true;
   const double scaled = std::max(g, k) * row.inverse * (1 + a.temperature_division);
   return scaled > std::numeric_limits<float>::max();
 }

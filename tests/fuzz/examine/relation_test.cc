@@ -331,5 +331,30 @@ TEST(Relations, ColumnsHaveTheirMassExactlyOrNone) {
   EXPECT_GT(rows, 400);
 }
 
+// Fails if logits without mass are beyond fp16 where a contract stores them in it: a tile of -inf alone
+// makes a NaN of an honest kernel.
+TEST(Relations, LogitsWithoutMassFitTheDtypeThatTheyAreStoredIn) {
+  Description target;
+  target.contract.scaled_logits = kernel::DType::kF16;
+  int64_t rows = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const OwnedProblem given = Expand(Small(DrawRecipe(9, seed, "temperatures")));
+    for (const auto make : {ColumnsPermuted, ShardWithoutMass}) {
+      const auto related = make(given, target, seed);
+      if (!related) continue;
+      for (int64_t i = 0; i < related->before.rows(); ++i) {
+        for (const double z : Logits(related->before, i)) {
+          EXPECT_GE(z / TemperatureOf(related->before, i), -65504);
+        }
+        ++rows;
+      }
+      target.contract.log_probs = kernel::DType::kF16;
+      EXPECT_FALSE(make(given, target, seed)) << "a log-probability of -2^15 is outside of the contract";
+      target.contract.log_probs = {};
+    }
+  }
+  EXPECT_GT(rows, 100);
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz
