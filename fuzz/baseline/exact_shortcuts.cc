@@ -27,6 +27,11 @@ std::vector<ExactValues> ExactShortcuts::Under(const Shortcuts& shortcuts) {
   std::vector<Baseline> sides(3, BaselineUnder(shortcuts));
   sides[1].shortcuts.nudge = kErrors * LogitError();
   sides[2].shortcuts.nudge = -sides[1].shortcuts.nudge;
+  // A contract allows to filter the label's 1 - p or to keep it.
+  for (size_t i = 0; shortcuts.filter > 0 && i < 3; ++i) {
+    sides.push_back(sides[i]);
+    sides.back().shortcuts.filter_label = true;
+  }
   return Of(sides);
 }
 

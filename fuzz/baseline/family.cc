@@ -128,6 +128,7 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
     base.label_apart = base.recomputed = base.from_lse = false;
     base.hidden_sum.rounds_parts = base.weight_sum.rounds_parts = base.weight_sum.of_all_rows = true;
     base.fused_lse = base.scaled_first && !base.ratio && contract.shift != oracle::Shift::kExactMax;
+    base.shortcuts.filter_label = false;
     family.baselines.push_back(base);
     base.sum = widest;
     base.scaled_first = false;
@@ -136,6 +137,7 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
     base.recomputed = !contract.recompute_same_bits;
     base.from_lse = !base.ratio;
     base.fused_lse = false;
+    base.shortcuts.filter_label = contract.filter > 0;
     const Accumulator whole = base.logit_sum;
     if (contract.split > 1 && whole.parts == 0) base.logit_sum.parts = contract.split;
     base.hidden_sum.rounds_parts = base.weight_sum.rounds_parts = base.weight_sum.of_all_rows = false;

@@ -52,7 +52,8 @@ struct Shortcuts {
   kernel::DType d_logits = kernel::DType::kF32;
   kernel::DType d_scaled_logits = kernel::DType::kF32;  // d_logits before they are divided by T
   Accumulator hidden_sum, weight_sum;
-  double filter = 0;  // probabilities below it have no gradient, but for the label's
+  double filter = 0;          // probabilities below it have no gradient, but for the label's
+  bool filter_label = false;  // the label has none where its 1 - p is below it
   // Added to each value before it is rounded, logits and outputs absolutely, the others relatively:
   // what lies near a tie is then rounded to its other side. For exact arithmetic alone.
   double nudge = 0;

@@ -92,6 +92,8 @@ class Simulation {
   std::vector<Simulated<Real>> RunFamily(const std::vector<Baseline>& baselines);
   // What errors of logits make of the rows in a family, whose first member made `first`.
   std::vector<RowSpread> SpreadOf(const std::vector<Baseline>& baselines, const Simulated<Real>& first);
+  double DifferenceOf(const std::vector<Real>& one, const std::vector<Real>& other, size_t row,
+                      const Simulated<Real>* weighted) const;
   // [rows][columns], before any shortcut; valid as long as this.
   const std::vector<Real>& LogitsOf(const Baseline& baseline);
 

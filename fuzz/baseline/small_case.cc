@@ -18,7 +18,7 @@ namespace {
 
 using oracle::Output;
 
-constexpr int64_t kMostWork = int64_t{1} << 20;
+constexpr int64_t kMostMultiplyAdds = int64_t{1} << 20;
 constexpr double kLeft = 0.1, kShare = 0.9;
 
 // The distance from the nearest of several simulations.
@@ -86,7 +86,7 @@ std::unique_ptr<SmallCase> SmallCase::Of(const kernel::Problem& problem, const k
   if (inputs.NormalRows().empty() || inputs.v == 0 || inputs.h == 0 || inputs.first_invalid_row >= 0) {
     return nullptr;
   }
-  if (inputs.n * inputs.v > kMostWork / inputs.h) return nullptr;
+  if (inputs.n * inputs.v > kMostMultiplyAdds / inputs.h) return nullptr;
   std::unique_ptr<SmallCase> small(new SmallCase(problem, results, contract, std::move(inputs)));
   for (const std::vector<Element>& of_output : small->elements_) {
     if (std::ranges::any_of(of_output, [](const Element& e) { return !std::isfinite(e.got); })) {

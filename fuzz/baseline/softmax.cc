@@ -326,7 +326,9 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
     const auto nudged = static_cast<Real>(
         1 + NudgeOfProbability(shortcuts.nudge, scalars.temperature, static_cast<double>(at.log)));
     at.p = RoundNudged(at.p * ratio, nudged, shortcuts.probabilities);
-    if (v != label && static_cast<double>(at.p * nudged) < shortcuts.filter) {
+    const auto p = static_cast<double>(at.p * nudged);
+    if (v == label ? shortcuts.filter_label && std::abs(1 - p) < shortcuts.filter
+                   : p < shortcuts.filter) {
       d[v] = 0;
       continue;
     }

@@ -21,7 +21,8 @@ InfiniteLabel InfiniteLabelOf(const Row& row, const Arithmetic& a, const Upstrea
   const double abs_g = std::fabs(up.g);
   // B_dx = |g|(5u + eps_g) + eta_f (2 + |g|)
   double of_dx = abs_g * (5 * a.u + up.g_error) + a.result_underflow * (2 + abs_g);
-  // G is formed first: eps_G |g| + 6 eta_G. With k = 0 it is g, and exact unless it is stored in 16 bits.
+  // G is formed first: eps_G |g| + 6 eta_G. With k = 0 it is g, and exact unless it is stored in 16
+  // bits.
   const bool of_g = a.log_softmax_backward && (up.k != 0 || a.probabilities.u > 0);
   if (of_g && kPlanted != OracleDefect::kLabelGradientIsExact) {
     of_dx += a.log_gradient * abs_g + 6 * a.log_gradient_underflow;

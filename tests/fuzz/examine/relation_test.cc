@@ -97,7 +97,7 @@ TEST(Relations, OurOwnTargetsViolateNone) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
       for (const auto& [relation, tally] :
            CheckAll(target->description(), seed, 1,
-                    [&](const OwnedProblem&p, int poison) { return RunOn(*target, p, poison); })) {
+                    [&](const OwnedProblem& p, int poison) { return RunOn(*target, p, poison); })) {
         all[relation].tried += tally.tried;
         all[relation].applied += tally.applied;
       }
@@ -349,7 +349,8 @@ TEST(Relations, LogitsWithoutMassFitTheDtypeThatTheyAreStoredIn) {
         ++rows;
       }
       target.contract.log_probs = kernel::DType::kF16;
-      EXPECT_FALSE(make(given, target, seed)) << "a log-probability of -2^15 is outside of the contract";
+      EXPECT_FALSE(make(given, target, seed))
+          << "a log-probability of -2^15 is outside of the contract";
       target.contract.log_probs = {};
     }
   }

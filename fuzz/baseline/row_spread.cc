@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What honest kernels' logits differ by in a row, and what outputs make of it to first order.
+
+#include <algorithm>
+#include <cmath>
+
+#include "fuzz/baseline/simulate.h"
+#include "oracle/numeric/threads.h"
+
+namespace plumbline::fuzz {
+
+// The root mean square over the vocabulary of what two sets of logits of a row differ by, in units of
+// ln p. With `weighted`, no less than the same by its p squared: an error that grows with the logit is
+// the largest logit's, which moves every other probability.
+template <class Real>
+double Simulation<Real>::DifferenceOf(const std::vector<Real>& one, const std::vector<Real>& other,
+                                      size_t r, const Simulated<Real>* weighted) const {
+  const auto v = static_cast<size_t>(columns());
+  const auto temperature = static_cast<double>(ScalarsOf(r).temperature);
+  double square = 0, weighted_square = 0, weights = 0;
+  for (size_t i = r * v; i < (r + 1) * v; ++i) {
+    const double d = static_cast<double>(one[i]) - static_cast<double>(other[i]);
+    square += d * d;
+    if (weighted == nullptr || given()) continue;
+    const double log_p =
+        static_cast<double>(one[i]) / temperature - static_cast<double>(weighted->forward[r].lse);
+    const double weight = std::exp(std::min(0.0, 2 * log_p));
+    weighted_square += weight * d * d;
+    weights += weight;
+  }
+  const double mean = square / static_cast<double>(v);
+  return std::sqrt(std::max(mean, weights > 0 ? weighted_square / weights : 0)) / temperature;
+}
+
+template <class Real>
+std::vector<RowSpread> Simulation<Real>::SpreadOf(const std::vector<Baseline>& baselines,
+                                                  const Simulated<Real>& first) {
+  const auto v = static_cast<size_t>(columns());
+  std::vector<RowSpread> spread(places_.rows.size());
+  const std::vector<Real>& z = LogitsOf(baselines.front());
+  for (const Baseline& baseline : baselines) {
+    Baseline second = baseline;
+    second.dot = baseline.Apart();
+    // Parts that are rounded to 16 bits are the same bits in most orders. What they lose is what they
+    // differ by from a sum that is not.
+    const bool narrow = baseline.logit_sum.dtype != kernel::DType::kF32;
+    if (narrow) second.logit_sum = {};
+    const std::vector<Real>&one = LogitsOf(baseline), &other = LogitsOf(second);
+    for (size_t r = 0; r < spread.size(); ++r) {
+      spread[r].logits =
+          std::max(spread[r].logits, DifferenceOf(one, other, r, narrow ? &first : nullptr));
+    }
+  }
+  if (given()) {
+    // The other columns' are bounded: sum p^2 by 1, and p |ln p + H| by 1/e + H.
+    for (size_t r = 0; r < spread.size(); ++r) {
+      spread[r].lse = 1;
+      spread[r].entropy = 0.37 + options_.given[r].entropy;
+    }
+    return spread;
+  }
+  const bool same = std::ranges::none_of(baselines, &Baseline::recomputed);
+  oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
+      const auto lse = static_cast<double>(first.forward[r].lse);
+      const auto entropy = static_cast<double>(first.forward[r].entropy);
+      const auto temperature = static_cast<double>(ScalarsOf(r).temperature);
+      // The sums of p^2 and p^3; with t = ln p + H, of p^2 t^2; with 1 + |t|, of its square times both.
+      double sums[5] = {};
+      for (size_t i = r * v; i < (r + 1) * v; ++i) {
+        const double log = static_cast<double>(z[i]) / temperature - lse;
+        if (log < -50) continue;
+        const double p = std::exp(log), t = log + entropy, wide = 1 + std::abs(t);
+        sums[0] += p * p;
+        sums[1] += p * p * p;
+        sums[2] += p * p * t * t;
+        sums[3] += p * p * wide * wide;
+        sums[4] += p * p * p * wide * wide;
+      }
+      const double twice = same ? 2 : 0;
+      RowSpread& to = spread[r];
+      to.lse = std::sqrt(sums[0]);
+      to.entropy = std::sqrt(sums[2]);
+      to.by_g = std::sqrt(std::max(0.0, sums[0] * (1 + sums[0]) - twice * sums[1]));
+      to.by_k =
+          std::sqrt(std::max(0.0, sums[3] * (1 + sums[0]) - twice * sums[4])) + to.lse * to.entropy;
+    }
+  });
+  return spread;
+}
+
+template std::vector<RowSpread> Simulation<float>::SpreadOf(const std::vector<Baseline>&,
+                                                            const Simulated<float>&);
+template std::vector<RowSpread> Simulation<double>::SpreadOf(const std::vector<Baseline>&,
+                                                             const Simulated<double>&);
+
+}  // namespace plumbline::fuzz
