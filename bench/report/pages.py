@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the generated pages: templates/NAME.txt, with each $PLACE filled from stored results. Prints their paths.
 
-A page is a function of bench/results/ and of its template alone. tests/bench/report/pages_test.py fails where a page
-in the tree is not what this writes. Exit status: 0; 2 usage; 3 a stored result is missing, or lacks what a page shows.
+A page is a function of bench/results/ and of its template alone; PUBLIC.md shows bench/public/judged.json, too.
+tests/bench/report/pages_test.py fails where a page in the tree is not what this writes. Exit status: 0; 2 usage; 3 a stored
+result is missing, or lacks what a page shows.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from . import found_page, gpu_page, old_bugs_page, peers_page, speed_page, tightness_page
+from . import found_page, gpu_page, old_bugs_page, peers_page, public_page, speed_page, tightness_page
 from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 
@@ -34,6 +35,7 @@ PAGES = {
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
+    "public": Page("bench/PUBLIC.md", ("public-kernels.json",), public_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
 }
 

@@ -39,18 +39,22 @@ ADAPTED = Path(__file__).resolve().parent / "adapted"
 
 @dataclass(frozen=True)
 class Adapter:
-    """A public kernel as a target: MODULE:FUNCTION, the packages whose versions matter, and whether Triton interprets."""
+    """A public kernel as a target: MODULE:FUNCTION, the packages whose versions matter, and whether Triton interprets.
+    on_cuda: its name in adapted/on_cuda.py, of one that takes tensors of either kind."""
 
     target: str
     packages: tuple[str, ...]
     interpreted: bool = False
     compiled: bool = False
+    on_cuda: str = ""
 
 
 ADAPTERS = {
-    "PyTorch, eager": Adapter("pytorch_functions:eager", ("torch",)),
-    "PyTorch, linear_cross_entropy": Adapter("torch.nn.functional:linear_cross_entropy", ("torch",)),
-    "verl, FusedLinearForPPO": Adapter("verl.utils.experimental.torch_functional:FusedLinearForPPO", ("torch", "verl")),
+    "PyTorch, eager": Adapter("pytorch_functions:eager", ("torch",), on_cuda="pytorch_eager"),
+    "PyTorch, linear_cross_entropy": Adapter("torch.nn.functional:linear_cross_entropy", ("torch",),
+                                             on_cuda="pytorch_linear_cross_entropy"),
+    "verl, FusedLinearForPPO": Adapter("verl.utils.experimental.torch_functional:FusedLinearForPPO", ("torch", "verl"),
+                                       on_cuda="verl_for_ppo"),
     "Liger": Adapter("liger_kernel.transformers.functional:liger_fused_linear_cross_entropy",
                      ("torch", "triton", "liger_kernel"), True),
     "CCE": Adapter("cut_cross_entropy:linear_cross_entropy", ("torch", "triton", "cut_cross_entropy"), True),
@@ -59,18 +63,22 @@ ADAPTERS = {
                                            ("torch", "triton", "verl"), True),
     "Liger, scaled": Adapter(
         "liger_kernel.ops.fused_linear_scaled_cross_entropy:LigerFusedLinearScaledCrossEntropyFunction.apply",
-        ("torch", "liger_kernel")),
-    "TRL, chunked log-probs": Adapter("trl_functions:chunked_log_prob", ("torch", "trl", "transformers")),
-    "unsloth, fused loss": Adapter("unsloth_functions:fused_ce", ("torch", "unsloth_zoo", "unsloth")),
+        ("torch", "liger_kernel"), on_cuda="liger_scaled"),
+    "TRL, chunked log-probs": Adapter("trl_functions:chunked_log_prob", ("torch", "trl", "transformers"),
+                                      on_cuda="trl_chunked"),
+    "unsloth, fused loss": Adapter("unsloth_functions:fused_ce", ("torch", "unsloth_zoo", "unsloth"),
+                                   on_cuda="unsloth_fused"),
     "flash-linear-attention": Adapter("fla_functions:loss", ("torch", "triton", "fla-core"), True),
     "quack, chunked": Adapter("quack.linear_cross_entropy:chunked_linear_cross_entropy", ("torch", "quack-kernels")),
     "quack, scaled exponentials": Adapter("quack.linear_cross_entropy:scaled_exp_linear_cross_entropy",
                                           ("torch", "quack-kernels")),
     "Megatron": Adapter("megatron.core.fusions.fused_linear_cross_entropy:fused_linear_cross_entropy",
                         ("torch", "megatron-core")),
-    "unsloth, log-probs": Adapter("unsloth_functions:log_probs", ("torch", "unsloth_zoo", "unsloth"), compiled=True),
-    "PyTorch, compiled": Adapter("pytorch_functions:compiled", ("torch",), compiled=True),
-    "CCE, torch_compile": Adapter("cce_functions:torch_compile", ("torch", "cut_cross_entropy"), compiled=True),
+    "unsloth, log-probs": Adapter("unsloth_functions:log_probs", ("torch", "unsloth_zoo", "unsloth"), compiled=True,
+                                  on_cuda="unsloth_log_probs"),
+    "PyTorch, compiled": Adapter("pytorch_functions:compiled", ("torch",), compiled=True, on_cuda="pytorch_compiled"),
+    "CCE, torch_compile": Adapter("cce_functions:torch_compile", ("torch", "cut_cross_entropy"), compiled=True,
+                                  on_cuda="cce_torch_compile"),
 }
 
 

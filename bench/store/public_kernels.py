@@ -11,7 +11,7 @@ stored. The hunts, with cases, scripts and reports, lie in DIR [build/public-ker
 PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages. A package that cannot be imported, or a kernel that
 takes none of the problems tried, is recorded with the reason.
 
-  --only NAME      prints this kernel and stores nothing
+  --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
   --begin-within S begins no hunt later than this, for a machine that is there for a limited time
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
 
@@ -66,7 +66,9 @@ def slug(name: str) -> str:
 
 
 def on_gpu(adapter: Adapter) -> str:
-    """The target on a device: verl's kernel needs no stand-in there."""
+    """The target on a device: verl's kernel needs no stand-in there, and what takes tensors of either kind is declared."""
+    if adapter.on_cuda:
+        return f"on_cuda:{adapter.on_cuda}"
     return adapter.target.replace("verl_on_cpu:linear_cross_entropy",
                                   "verl.utils.kernel.linear_cross_entropy:LinearCrossEntropy.apply")
 
@@ -187,14 +189,15 @@ def main(words: list[str]) -> int:
     python_targets.add_options(parser)
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--at-once", type=int, default=4)
-    parser.add_argument("--only")
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--begin-within", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
-    parser.add_argument("--out", type=Path, default=ROOT / "bench/results/public-kernels.json")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
     names = [OWN, *(name for name in ADAPTERS if not name.endswith(" by name"))]  # on a GPU both are the same
-    if given.only not in (None, *names):
-        parser.error(f"--only {given.only}: there are {', '.join(names)}")
+    for name in given.only:
+        if name not in names:
+            parser.error(f"--only {name}: there are {', '.join(names)}")
     if given.seconds < 1 or given.at_once < 1:
         parser.error(f"--seconds {given.seconds}, --at-once {given.at_once}: both are at least 1")
     program, about, machine = python_targets.start(given)
@@ -203,7 +206,7 @@ def main(words: list[str]) -> int:
         raise Refused("nvidia-smi names no GPU", 4)
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + given.begin_within
     stored.begin(given.keep, about | {"seconds": str(given.seconds)})
-    chosen = [name for name in names if given.only in (None, name)]
+    chosen = [name for name in names if not given.only or name in given.only]
     # The operator judges what the others are judged by: it goes last, when they leave the device.
     chosen.sort(key=lambda name: name == OWN)
     with ThreadPoolExecutor(given.at_once) as pool:
@@ -212,9 +215,11 @@ def main(words: list[str]) -> int:
     if waiting:
         print(f"nothing stored: not begun are {', '.join(waiting)}; call it again")
         return INTERRUPTED
-    if given.only:
-        print(json.dumps(runs[0], indent=1))
+    if given.only and not given.out:
+        print(json.dumps(runs, indent=1))
         return int(not held(runs))
     command = f"python3 bench/store public-kernels --python PYTHON --seconds {given.seconds} --at-once {given.at_once}"
-    stored.write(given.out, command, about, machine, kernels=json.loads(json.dumps(stored.without_folders(runs))))
+    command += "".join(f' --only "{name}"' for name in given.only)
+    stored.write(given.out or ROOT / "bench/results/public-kernels.json", command, about, machine,
+                 kernels=json.loads(json.dumps(stored.without_folders(runs))))
     return int(not held(runs))

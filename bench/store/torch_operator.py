@@ -4,7 +4,7 @@
 What plumbline.torch costs beyond the operator's library, in an interpreter with PyTorch: the host's time of a forward and
 backward with the two passes replaced by nothing, beside a linear layer's; on a GPU also a step against the passes alone,
 and the most memory against what the library asks for. Stored in bench/results/torch-operator.json
-(bench/store/timed/torch_operator.py measures; medians of 15 rounds of 400 calls, and of 7 steps).
+(bench/store/timed/torch_operator.py measures; medians of 15 rounds of 400 calls, and of 15 steps).
 
 Exit status: 0 stored, 2 usage or another tree, 3 the program gave no result, 4 the interpreter lacks PyTorch.
 """

@@ -135,12 +135,19 @@ def _is_raise(step: types.TracebackType) -> bool:
     return False
 
 
+def _is_below(path: str, folder: str | None) -> bool:
+    return bool(folder) and path.startswith(os.path.abspath(folder) + os.sep)
+
+
 def _is_of_a_kernel(path: str) -> bool:
-    """True of a file that is part of no framework, of the standard library, or of this package."""
+    """True of a file that is part of no framework, of the standard library, or of this package. What torch.compile
+    writes for a call is a framework's: its name and text are others each time."""
     path = os.path.abspath(path)
     if not os.path.isfile(path) or path.startswith(_HERE + os.sep):
         return False
     above = pathlib.Path(path).parts
+    if any(part.startswith("torchinductor_") for part in above) or _is_below(path, os.environ.get("TORCHINDUCTOR_CACHE_DIR")):
+        return False
     site = next((i for i, part in enumerate(above) if part in _SITES), None)
     if site is None and path.startswith(_STANDARD + os.sep):
         return False

@@ -86,16 +86,20 @@ def _required(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
     shapes = {"logprob": (rows,), "entropy": (rows,), "lse": (rows,), "loss": (), "grad_hidden": (rows, hidden),
               "grad_weight": (vocab, hidden)}
     asked = ["loss" if case.reduction != "none" else "logprob"]
-    asked += [name for name in ("entropy", "lse", "grad_hidden", "grad_weight") if case.wanted.get(name)]
+    declared = kernel.declaration
+    lacks = {name for name, has in declared.capabilities.items() if has is False}
+    if declared.returns is not None:
+        lacks |= {"entropy", "lse"} - set(declared.returns)
+    asked += [name for name in ("entropy", "lse", "grad_hidden", "grad_weight") if case.wanted.get(name) and name not in lacks]
     spelt = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
     of_input = spelt[case.tensors["hidden"].dtype]
-    declared = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "hidden": of_input}
+    dtypes = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "hidden": of_input}
     table = {}
     for name in asked:
         also = {"loss": ("loss", "nll", "logprob"), "logprob": ("logprob", "nll", "loss")}.get(name, (name,))
-        given = next((kernel.declaration.outputs[n] for n in also if n in kernel.declaration.outputs), None)
+        given = next((declared.outputs[n] for n in also if n in declared.outputs), None)
         plain = of_input if name.startswith("grad_") else "float32"
-        table[name] = (shapes[name], declared.get(given, given) if given else plain)
+        table[name] = (shapes[name], dtypes.get(given, given) if given else plain)
     lines = [f"required = {table!r}", "for name, (shape, dtype) in required.items():"]
     lines += ["    if name not in outputs:", '        sys.exit(f"{name} was asked for and did not come back")']
     lines += ["    found = tuple(outputs[name].shape), str(outputs[name].dtype).removeprefix('torch.')"]

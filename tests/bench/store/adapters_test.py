@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import unittest
+import unittest.mock
+from pathlib import Path
 
 from scratch import Tree
 
@@ -92,6 +94,15 @@ class Adapters(Tree):
     def test_usage(self):
         self.assertEqual(self.adapters(said(), "--only", "nonsense")[0], 2)
         self.assertEqual(self.adapters(said(), "--cases", 0)[0], 2)
+
+    # Fails if a kernel's name on a GPU is another kernel's, or none's.
+    def test_names_on_a_gpu(self):
+        bench = Path(__file__).resolve().parents[3] / "bench"
+        with unittest.mock.patch.object(sys, "path", [str(bench), str(bench / "store/adapted"), *sys.path]):
+            import on_cuda
+            from store.adapters import ADAPTERS
+        named = {each.on_cuda: each.target for each in ADAPTERS.values() if each.on_cuda}
+        self.assertEqual(named, on_cuda.KERNELS)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ here=$(dirname "$0")
 echo "$CUDA_VISIBLE_DEVICES $*" >>"$here/calls"
 case "$*" in
   doctor*) echo '{"machine": {"cpu": "x"}, "verdict": "clean"}' ;;
-  *pytorch_functions:eager*) cat "$here/said"; exit 1 ;;
+  *on_cuda:pytorch_eager*) cat "$here/said"; exit 1 ;;
   *"--target cuda "*) cat "$here/said-cuda" ;;
   *) echo "plumb: fuzzing" >&2; echo "plumb: python:x: ModuleNotFoundError: No module named 'x'" >&2
      echo '{"status": 4}'; exit 4 ;;

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,22 @@ class Adapters(unittest.TestCase):
             adapted_torch.torch.zeros(2).reshape(3)
         except RuntimeError as failure:
             self.assertFalse(errors.is_refusal(failure, other_kernel.__file__))
+
+    # Fails if a failure in code that torch.compile writes, in a file of another name each time, has another word each time.
+    def test_a_failure_in_compiled_code_has_one_word(self):
+        found = set()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("cab", "cde"):
+                written = pathlib.Path(folder) / "torchinductor_user" / f"{name}.py"
+                written.parent.mkdir(exist_ok=True)
+                written.write_text(f"def call():\n    assert False, '{name}'  # {name}\n")
+                there = runpy.run_path(str(written))
+                try:
+                    adapted_torch.calls(there["call"])
+                except AssertionError as failure:
+                    found.add(errors.failure(failure, adapted_torch.__file__))
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(next(iter(found)).startswith("AssertionError@calls."), found)
 
     # Fails if a name that pickle asks of every module is answered otherwise than by AttributeError.
     def test_a_module_that_pickle_looks_through_has_no_such_name(self):

@@ -149,6 +149,14 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(status, 1, printed)
                 self.assertIn(words, printed)
 
+    # Fails if the script of a failure asks for an output that the function does not have.
+    def test_a_script_asks_for_what_the_function_has(self):
+        declare(wrong_numpy.positive, "forward", ("logprob",))
+        found = self.finding(wrong_numpy.positive, "", 0.0, kind="status", wanted=("entropy", "lse"))
+        status, printed = self.run_alone(found.repro())
+        self.assertEqual(status, 0, printed)
+        self.assertIn("the call returned what was asked for", printed)
+
     # Fails if a script claims to show what it cannot.
     def test_what_a_script_cannot_show_is_said(self):
         declare(wrong_numpy.positive, "forward", ("logprob",))

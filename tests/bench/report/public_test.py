@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/PUBLIC.md and bench/public/judged.json: every own finding is judged once, and every bug has its files."""
+
+import copy
+import json
+import re
+import struct
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report import public_page
+from report.command_line import load
+from report.stored import RESULTS, ROOT
+
+DATA = load(RESULTS / "public-kernels.json")
+JUDGED = load(public_page.JUDGED)
+CASE_BYTES = 64 << 10
+FILES = {"case.safetensors", "repro.py", "report.md"}
+SAID = ("# ", "**Versions:**", "**What is wrong:**", "**Least input:**", "| | expected | got |", "**Why it matters:**",
+        "**Where the symptom points:**")
+OF_A_MACHINE = re.compile(r"(?<![\w.\"'])/(tmp|work|root|home|usr|opt|mnt)/|https?://")
+
+
+def folders():
+    return {each["bug"]["folder"]: ROOT / public_page.FOLDER / each["bug"]["folder"] for each in public_page.bugs(JUDGED)}
+
+
+class Public(unittest.TestCase):
+    # Fails if a finding is judged by nobody or twice, a kernel is left out, or a verdict or state is another word.
+    def test_every_finding_is_judged_once(self):
+        self.assertEqual(public_page.disagreements(DATA, JUDGED), [])
+
+    # Fails if a finding that nobody judged, an unknown state, or a bug without its record is taken.
+    def test_what_does_not_fit_is_named(self):
+        for change, named in [(lambda causes: causes.pop(0), "judged 0 times"),
+                              (lambda causes: causes[0]["bug"].update(state="closed"), "state closed"),
+                              (lambda causes: causes[0].pop("bug"), "verdict bug"),
+                              (lambda causes: causes[0].update(parts=["none"]), "no part none"),
+                              (lambda causes: causes.append(copy.deepcopy(causes[0])), "judged 2 times")]:
+            judged = copy.deepcopy(JUDGED)
+            change(judged["causes"])
+            self.assertIn(named, "; ".join(public_page.disagreements(DATA, judged)))
+            with mock.patch.object(public_page, "load", return_value=judged), self.assertRaises(ValueError):
+                public_page.values(DATA)
+
+    # Fails if a bug lacks its case, script or report, or a folder belongs to no bug.
+    def test_every_bug_has_its_files(self):
+        self.assertEqual({each.name for each in (ROOT / public_page.FOLDER).iterdir() if each.is_dir()}, set(folders()))
+        for name, folder in folders().items():
+            with self.subTest(name):
+                self.assertEqual({each.name for each in folder.iterdir()}, FILES)
+                self.assertLessEqual((folder / "case.safetensors").stat().st_size, CASE_BYTES)
+
+    # Fails if a case is of another kernel than its bug, or is no case.
+    def test_a_case_is_of_its_kernel(self):
+        targets = {each["kernel"]: each["target"] for each in DATA["kernels"]}
+        for each in public_page.bugs(JUDGED):
+            raw = (folders()[each["bug"]["folder"]] / "case.safetensors").read_bytes()
+            length, = struct.unpack("<Q", raw[:8])
+            case = json.loads(json.loads(raw[8:8 + length])["__metadata__"]["case"])
+            self.assertEqual(case["target"].split("@")[0], targets[each["kernel"]])
+
+    # Fails if a script needs this harness, does not compile, or names a path of one machine.
+    def test_scripts_stand_alone(self):
+        for name, folder in folders().items():
+            with self.subTest(name):
+                text = (folder / "repro.py").read_text(encoding="utf-8")
+                compile(text, name, "exec")
+                self.assertNotRegex(text, r"plumb|sys\.path")
+                self.assertNotRegex(text, OF_A_MACHINE)
+                self.assertIn("sys.exit(1 if wrong", text.replace("second != before or after != before", "wrong"))
+
+    # Fails if a report leaves out what a maintainer of the other project needs, or names a path of one machine.
+    def test_reports_say_all(self):
+        for name, folder in folders().items():
+            text = (folder / "report.md").read_text(encoding="utf-8")
+            for each in SAID:
+                self.assertIn(each, text, name)
+            self.assertNotRegex(text, OF_A_MACHINE)
+
+    # Fails if a state that is edited by hand does not reach the page.
+    def test_the_page_follows_the_state(self):
+        judged = copy.deepcopy(JUDGED)
+        public_page.bugs(judged)[1]["bug"]["state"] = "confirmed"
+        with mock.patch.object(public_page, "load", return_value=judged):
+            self.assertIn("(confirmed)", public_page.values(DATA)["table"])
+        self.assertNotIn("(confirmed)", public_page.values(DATA)["table"])
+
+    # Fails if our own operator is no row, or causes are counted that no own finding has.
+    def test_what_is_counted(self):
+        shown = public_page.values(DATA)
+        self.assertIn("| plumbline, cuda |", shown["table"])
+        own = sum(len(public_page.own(kernel)) for kernel in public_page.tried(DATA))
+        self.assertEqual(shown["findings"], str(own))
+        self.assertEqual(float(shown["per_cause"]), round(own / int(shown["cause_count"]), 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
