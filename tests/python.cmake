@@ -41,10 +41,11 @@ if(Python3_FOUND)
     set(packages_progress numpy)
     set(packages_report_browser numpy jinja2 matplotlib)
     set(packages_wheel numpy)
+    set(packages_workflow numpy)
     set(packages_capture torch numpy)
     set(packages_capture_page torch numpy)
     foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
-            repro pytest_plugin package pages wheel)
+            repro pytest_plugin package pages wheel workflow)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)

@@ -120,6 +120,7 @@ class Files(unittest.TestCase):
         assert version is not None
         self.assertIn(f'__version__ = "{version[1]}"\n', (PACKAGE / "__init__.py").read_text())
         self.assertIn(f"\nversion: {version[1]}\n", (ROOT / "CITATION.cff").read_text())
+        self.assertRegex((ROOT / "CHANGELOG.md").read_text(), rf"(?m)^## {re.escape(version[1])}\b")
         provider = self.project["tool"]["scikit-build"]["metadata"]["version"]
         matched = re.search(provider["regex"], (ROOT / provider["input"]).read_text())
         assert matched is not None
