@@ -43,13 +43,12 @@ from typing import Any
 from report.command_line import Refused, load, refusing
 
 from store import python_targets, stored, trees
-from store.python_targets import TARGETS
+from store.python_targets import FILES, TARGETS
 from store.record import COMPLETE, interrupted_with_plumb, said_by
 
 ROOT = trees.ROOT
 PLUMB = ROOT / "build/release/fuzz/plumb"
 TABLE = ROOT / "fuzz/builtin/mutants/table.txt"
-FILES = ("shortcut_and_bug.py", "shortcut_and_bug_kernels.py")
 BASE = "tensor-core-fp32"
 HOST, RIGHT = "host", "right"
 LEAST_SHARE = 11 / 12  # of the kernels, both named
@@ -219,7 +218,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     if given.seeds < 1 or given.at_once < 1:
         parser.error(f"{given.seeds} seeds, {given.at_once} at once: both are at least 1")
     given.mutants = [*mutants(TABLE.read_text(encoding="utf-8")), HOST]
-    given.kernels = planted(TARGETS / FILES[0])
+    given.kernels = planted(TARGETS / FILES["shortcut_and_bug"][0])
     if given.only not in (None, *given.mutants, *given.kernels, RIGHT):
         parser.error(f"--only {given.only}: no mutant of the host, and none of {', '.join([*given.kernels, RIGHT])}")
     return given
@@ -228,7 +227,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> int:
     given = arguments(words)
     _, about, machine = python_targets.start(given)
-    about |= {"shortcut_and_bug": python_targets.key_of(FILES)}
+    about |= {"shortcut_and_bug": python_targets.key_of("shortcut_and_bug")}
     makes = {name: lambda name=name: hunt_kernel(name, given.kernels, given) for name in [*given.kernels, RIGHT]}
     makes |= {name: lambda name=name: infer_mutant(name, given) for name in given.mutants}
     if given.only:

@@ -42,26 +42,20 @@ from report.command_line import Refused, load, refusing
 from report.quantile import quantile
 
 from store import python_targets, stored, trees
-from store.python_targets import TARGETS
+from store.python_targets import FILES, TARGETS
 from store.record import COMPLETE, interrupted_with_plumb, said_by
 
 ROOT = trees.ROOT
 PLUMB = ROOT / "build/release/fuzz/plumb"
-FILES = ("planted_triton.py", "planted_triton_kernels.py")
 RIGHT = "right"
 MOST_A_CAUSE, MOST_MEDIAN, MOST_P90 = 1.2, 60.0, 300.0
 def planted() -> list[str]:
     """The names of the defects: the keys of PLANTED in planted_triton.py; Refused where there are none."""
     with refusing("no defects", 2):
-        names = [str(name) for name in python_targets.planted_in(TARGETS / FILES[0])]
+        names = [str(name) for name in python_targets.planted_in(TARGETS / FILES["planted_triton"][0])]
     if not names:
-        raise Refused(f"{TARGETS / FILES[0]} plants no defect")
+        raise Refused(f"{TARGETS / FILES['planted_triton'][0]} plants no defect")
     return names
-
-
-def target_key() -> str:
-    """What the targets' files are, as the keys of rooms say it."""
-    return python_targets.key_of(FILES)
 
 
 def record_of(name: str, said: dict[str, Any], wall: float) -> dict[str, Any]:
@@ -147,7 +141,7 @@ def main(words: list[str]) -> int:
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: it is at least 1")
     _, about, machine = python_targets.start(given)
-    about |= {"planted_triton": target_key()}
+    about |= {"planted_triton": python_targets.key_of("planted_triton")}
     if given.only:
         with tempfile.TemporaryDirectory() as folder, interrupted_with_plumb():
             print(json.dumps(campaign(given.only, given, Path(folder)), indent=1))

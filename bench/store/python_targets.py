@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ from store import builds, plumb, stored, trees
 
 ROOT = trees.ROOT
 TARGETS = ROOT / "tests/fuzz/python/targets"
+# Targets that results are about, by the name of their key: what they are made of.
+FILES = {"planted_triton": ("planted_triton.py", "planted_triton_kernels.py"),
+         "shortcut_and_bug": ("shortcut_and_bug.py", "shortcut_and_bug_kernels.py")}
 # What PYTHON says of itself.
 ASK = """
 import json, numpy, platform, torch, triton
@@ -45,11 +47,11 @@ def planted_in(module: Path) -> Any:
     return found[0]
 
 
-def key_of(files: Sequence[str]) -> str:
-    """What files of TARGETS are, as the keys of rooms say it."""
+def key_of(name: str, folder: Path = TARGETS) -> str:
+    """What the files of a target are, as the keys of rooms say it."""
     digest = hashlib.sha256()
-    for name in files:
-        digest.update((TARGETS / name).read_bytes())
+    for file in FILES[name]:
+        digest.update((folder / file).read_bytes())
     return trees.MARK + digest.hexdigest()[:12]
 
 

@@ -50,7 +50,7 @@ ROOMS = {
     "false_alarms": (["tests/fuzz/false_alarms"], re.compile(r".*\.(cc|h)"), re.compile(r".*_test\.cc")),
     # The package of targets in Python, and what public kernels are called by.
     "python": (["fuzz/python/plumbline", "bench/store/adapted"], re.compile(r".*\.py"), None),
-    "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/new/.*")),
+    "corpus": (["corpus"], re.compile(r".*\.safetensors"), re.compile(r"corpus/(new|public)/.*")),
     "cmake": (["CMakeLists.txt", "CMakePresets.json"], re.compile(r".*"), None),
 }
 C_FAMILY = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h")

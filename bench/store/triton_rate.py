@@ -32,7 +32,7 @@ from typing import Any
 from report.command_line import Refused, refusing
 
 from store import python_targets, stored, trees
-from store.planted_triton import finding_of, target_key
+from store.planted_triton import finding_of
 from store.python_targets import TARGETS
 from store.record import COMPLETE, INTERRUPTED, interrupted_with_plumb
 
@@ -111,7 +111,7 @@ def main(words: list[str]) -> int:
     if not 0 <= given.warm_up < given.seconds or given.defect_seconds <= 0:
         parser.error(f"{given.seconds:g} s, {given.warm_up:g} of them warm-up, {given.defect_seconds:g} s: nothing is left")
     program, about, machine = python_targets.start(given)
-    about |= {"planted_triton": target_key()}
+    about |= {"planted_triton": python_targets.key_of("planted_triton")}
     command = (f"python3 bench/store triton-rate --python PYTHON --seconds {given.seconds:g} --defect-seconds "
                f"{given.defect_seconds:g} --warm-up {given.warm_up:g} --seed {given.seed}")
     load = round(os.getloadavg()[0], 1)

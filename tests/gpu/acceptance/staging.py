@@ -96,7 +96,7 @@ def make_stage(root: Path, build: Path, out: Path, keys: Callable[[], dict[str, 
                    check=True, stdout=subprocess.DEVNULL)
     for library, path in libraries.items():
         shutil.copyfile(path, out / "lib" / library)
-    shutil.copytree(root / "corpus", out / "corpus", ignore=shutil.ignore_patterns("new", "*.py", "*.md"))
+    shutil.copytree(root / "corpus", out / "corpus", ignore=shutil.ignore_patterns("new", "public", "*.py", "*.md"))
     for script in SCRIPTS:
         shutil.copy(root / "tests/gpu" / script, out)
     shutil.copytree(root / "tests/gpu" / PACKAGE, out / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))

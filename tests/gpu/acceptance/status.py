@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from store import trees
+from store import python_targets, trees
 
 from acceptance.stages import stages
 
@@ -108,6 +108,9 @@ def status_lines(root: Path) -> list[Line]:
     """One line a stored result that says which trees it is about."""
     try:
         now = trees.keys(root, trees.ROOMS)
+        folder = root / python_targets.TARGETS.relative_to(python_targets.ROOT)
+        now |= {name: python_targets.key_of(name, folder) for name, files in python_targets.FILES.items()
+                if all((folder / file).is_file() for file in files)}
     except (OSError, subprocess.CalledProcessError):
         return [Line(STALE, "UNKNOWN: this is no git checkout; whether stored results are stale cannot be told")]
     lines = []
