@@ -109,7 +109,27 @@ def _required(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
     return lines
 
 
+def _compared(check: str, name: str) -> list[str]:
+    """Lines that compare the bits of what a check of the graph compares."""
+    if check == "twice":
+        lines = [f"once, after, again = call()[{name!r}]"]
+        lines += ['pairs = {", after a second backward has run": after, " of a second backward on the same graph": again}']
+    else:
+        alone = f'("{name.removeprefix("grad_")}",)' if check == "alone" else "()"
+        lines = [f"once, again = call()[{name!r}], call({alone})[{name!r}]"]
+        what = f" where {name.removeprefix('grad_')} alone needs one" if check == "alone" else " under no_grad"
+        lines += [f"pairs = {{{what!r}: again}}"]
+    lines += ["wrong = False", "for what, other in pairs.items():"]
+    lines += ["    a, b = (each.detach().contiguous().flatten() for each in (once, other))"]
+    lines += ["    differ = (a.view(torch.uint8) != b.view(torch.uint8)).reshape(a.numel(), -1).any(1).nonzero().flatten().tolist()"]
+    lines += ["    wrong = wrong or differ != []", "    for at in differ[:5]:"]
+    return [*lines, f'        print(f"{name}{{what}}: element {{at}} is {{float(b[at])!r}}, and {{float(a[at])!r}} before")']
+
+
 def _main(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
+    check, name = repro_call.graph_check(finding.what) if kernel.form == "autograd" else ("", "")
+    if check:
+        return [*_compared(check, name), "sys.exit(1 if wrong else 0)"]
     lines = ["outputs = call()"]
     if finding.kind == "nondeterministic" and finding.output in _OUTPUTS:
         lines += [f'first = {{element(outputs, "{finding.output}", i, j) for i, j in ELEMENTS[:1]}}']
@@ -226,7 +246,8 @@ def repro_script(finding: Finding) -> str:
     reference = repro_text.TORCH_REFERENCE if framework == "torch" else repro_text.NUMPY_REFERENCE
     lines += ["", "", *reference.splitlines(), "", ""]
     lines += ["# The call.", *_place_text(framework, strided).splitlines(), "", ""]
-    call = repro_call.call_lines(kernel, case, given, finding.function)
+    check = repro_call.graph_check(finding.what)[0] if kernel.form == "autograd" else ""
+    call = repro_call.call_lines(kernel, case, given, finding.function, check)
     lines += _input_checks(call, framework, given) if finding.kind == "input-written" else call
     lines += ["", "", *repro_text.SHOW.splitlines(), "", "", f"WRONG = {_wrong(finding)}"]
     main = _main(finding, kernel, case)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import site
 import textwrap
 from collections.abc import Mapping
@@ -144,17 +145,41 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
     return [*lines, "return found"]
 
 
-def _autograd(call: str, gradients: list[str], objective: str) -> list[str]:
+def graph_check(what: str) -> tuple[str, str]:
+    """Which further check of a graph (plumbline/autograd.py) a finding's words are of, and of which value; else ("", "")."""
+    for check, words in (
+        ("twice", r"(grad_\w+), after a second backward has run"), ("twice", r"(grad_\w+) of a second backward on the same graph"),
+        ("alone", r"(grad_\w+) where \w+ alone needs one"), ("no_grad", r"(\w+) under no_grad"),
+    ):  # fmt: skip
+        found = re.search(words + ": element", what)
+        if found:
+            return check, found[1]
+    return "", ""
+
+
+def _autograd(call: str, gradients: list[str], objective: str, check: str) -> list[str]:
     if not gradients:
         return ["with torch.no_grad():", f"    return by_name(kernel({call}))"]
     inputs = [name.removeprefix("grad_") for name in gradients]
-    lines = [f"{name}.requires_grad_(True)" for name in inputs]
-    lines += [f"outputs = by_name(kernel({call}))"]
+    if check in ("alone", "no_grad"):
+        lines = ["for each in needing:", '    {"hidden": hidden, "weight": weight}[each].requires_grad_(True)']
+        lines += ["with torch.set_grad_enabled(bool(needing)):", f"    outputs = by_name(kernel({call}))"]
+        lines += ["if not needing:", "    return outputs"]
+    else:
+        lines = [f"{name}.requires_grad_(True)" for name in inputs]
+        lines += [f"outputs = by_name(kernel({call}))"]
     lines += [f'pairs = [("{objective}", grad_logprob), ("entropy", grad_entropy)]']
     lines += ["pairs = [(outputs[name], given) for name, given in pairs if name in outputs and given is not None]"]
     lines += [f'pairs = pairs or [(outputs["{objective}"], torch.zeros_like(outputs["{objective}"]))]']
     lines += ["roots, upstream = [a for a, _ in pairs], [b.to(a.dtype) for a, b in pairs]"]
-    lines += [f"found = torch.autograd.grad(roots, [{', '.join(inputs)}], upstream)"]
+    if check in ("alone", "no_grad"):
+        lines += ['found = torch.autograd.grad(roots, [{"hidden": hidden, "weight": weight}[each] for each in needing], upstream)']
+        return [*lines, 'return outputs | dict(zip(("grad_" + each for each in needing), found))']
+    taken = f"torch.autograd.grad(roots, [{', '.join(inputs)}], upstream"
+    if check == "twice":
+        lines += [f"found = {taken}, retain_graph=True)", "once = [each.clone() for each in found]", f"again = {taken})"]
+        return [*lines, f"return {{name: each for name, *each in zip({gradients!r}, once, found, again)}}"]
+    lines += [f"found = {taken})"]
     return [*lines, f"return outputs | dict(zip({gradients!r}, found))"]
 
 
@@ -193,8 +218,11 @@ def _broken(line: str, call: str) -> list[str]:
     return [f"{before}(", *(f"{indent}    {part}" for part in arguments), f"{indent}){after}"]
 
 
-def call_lines(kernel: Kernel, case: Case, given: Mapping[str, Array], function: object) -> list[str]:
-    """The functions by_name(result) and call(...) of the script."""
+def call_lines(
+    kernel: Kernel, case: Case, given: Mapping[str, Array], function: object, check: str = ""
+) -> list[str]:  # fmt: skip
+    """The functions by_name(result) and call() of the script. With a check of a graph, call() returns what that compares:
+    each gradient, itself after a second backward, and that one's; or it takes the inputs that need a gradient."""
     values = _values(kernel, case, given)
     call = _arguments(kernel.signature, values)
     gradients = [name for name in ("grad_hidden", "grad_weight") if case.wanted.get(name)]
@@ -203,7 +231,7 @@ def call_lines(kernel: Kernel, case: Case, given: Mapping[str, Array], function:
         pick = "kernel" if isinstance(function, (tuple, list)) else "kernel.forward, kernel.backward"
         body = _pair(kernel, call, gradients, values, pick)
     elif kernel.form == "autograd":
-        body = _autograd(call, gradients, objective)
+        body = _autograd(call, gradients, objective, check)
     elif kernel.form == "vjp":
         body = _vjp(call, gradients, objective)
     else:
@@ -214,5 +242,7 @@ def call_lines(kernel: Kernel, case: Case, given: Mapping[str, Array], function:
     inputs = input_lines(given, kernel.framework.name)
     lines = ["def by_name(result):", '    """What came back, by the operator\'s names."""']
     lines += ["    " + line for line in _by_name(kernel, case)]
-    lines += ["", "", "def call():", '    """One call on fresh copies of the inputs."""']
+    needing = tuple(name.removeprefix("grad_") for name in gradients)
+    head = f"def call(needing={needing!r}):" if check in ("alone", "no_grad") else "def call():"
+    lines += ["", "", head, '    """One call on fresh copies of the inputs."""']
     return lines + [("    " + line).rstrip() for line in [*inputs, *absent, *body]]

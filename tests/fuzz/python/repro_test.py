@@ -49,7 +49,7 @@ class Scripts(unittest.TestCase):
         # No script may import plumbline: whoever tries finds this.
         (self.folder / "plumbline.py").write_text('raise ImportError("plumbline is not for scripts")\n')
 
-    def finding(self, function, output, required, *, kind="bound", reduction="none", layout=(), wanted=(), more=()):
+    def finding(self, function, output, required, *, kind="bound", reduction="none", layout=(), wanted=(), more=(), what=""):
         """A stored case of 2 rows, 3 columns and a hidden size of 2, and its finding."""
         tensors = {
             "hidden": tensor([1.0, 0.5, -1.0, 0.25], (2, 2)),
@@ -59,7 +59,7 @@ class Scripts(unittest.TestCase):
         wanted = {name: name in wanted for name in ("entropy", "lse", "grad_hidden", "grad_weight", "fp32_grads")}
         case = {
             "finding": {"kind": kind, "output": output, "row": 0, "column": 0, "got": 0.0, "expected": required,
-                        "bound": 1e-5, "tightness": 9.0, "what": f"{output} is wrong"},
+                        "bound": 1e-5, "tightness": 9.0, "what": what or f"{output} is wrong"},
             "problem": {"ignore_index": -100, "reduction": reduction, "layout": dict(layout), "wanted": wanted},
             "target": f"python:{function.__module__}:{function.__qualname__}",
             "extra": {"explain": ["V: any"]},
@@ -195,6 +195,32 @@ class Scripts(unittest.TestCase):
         wrong = found.repro().replace("[b.to(a.dtype) for a, b in pairs]", "[2 * b.to(a.dtype) for a, b in pairs]")
         self.assertEqual(self.run_alone(wrong)[0], 1)
 
+    # Fails if a script does not make the further calls on a graph that showed the finding, or fails where they agree.
+    def test_checks_of_a_graph(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("torch is not installed")
+        (self.folder / "torch_graphs.py").write_text(TORCH_GRAPHS)
+        sys.path.insert(0, str(self.folder))
+        self.addCleanup(sys.path.remove, str(self.folder))
+        import torch_graphs
+
+        more = {"grad_logprob": tensor([1.0, 3.0], (2,))}
+        for words, *functions in (
+            ("grad_weight, after a second backward has run", torch_graphs.scales_in_place, torch_graphs.right),
+            ("grad_hidden of a second backward on the same graph", torch_graphs.scales_in_place),
+            ("grad_hidden where hidden alone needs one", torch_graphs.other_alone, torch_graphs.right),
+            ("logprob under no_grad", torch_graphs.other_without_a_graph),
+        ):
+            for status, function in zip((1, 0), functions):
+                with self.subTest(words=words, function=function.__name__):
+                    declared = plumbline.target(function, framework="torch", form="autograd", returns=("logprob",))
+                    found = self.finding(declared, "", 0.0, kind="status", wanted=["grad_hidden", "grad_weight"], more=more,
+                                         what=f"the target failed: {words}: element 0 is 1.0, and 2.0 before")  # fmt: skip
+                    ended, printed = self.run_alone(found.repro())
+                    self.assertEqual(ended, status, printed)
+                    if status:
+                        self.assertIn(f"{words}: element", printed)
+
 
 class Definition(unittest.TestCase):
     # Fails if the definition of the scripts gives another value than the arbiter's 40 digits, on any stored case.
@@ -248,6 +274,36 @@ def evaluated(found):
 def declare(function, form, returns):
     plumbline.target(function, framework="numpy", form=form, returns=returns)
 
+
+TORCH_GRAPHS = """
+import torch
+
+def right(hidden, weight, labels):
+    return torch.log_softmax(hidden @ weight.T, -1).gather(1, labels[:, None])[:, 0]
+
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, hidden, weight, labels):
+        with torch.enable_grad():
+            h, w = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
+            logprob = right(h, w, labels)
+            gradients = torch.autograd.grad(logprob.sum(), (h, w))
+        ctx.save_for_backward(*gradients)
+        return logprob.detach()
+
+    @staticmethod
+    def backward(ctx, upstream):
+        return *(each.data.mul_(upstream.sum()) for each in ctx.saved_tensors), None
+
+def scales_in_place(hidden, weight, labels):
+    return InPlace.apply(hidden, weight, labels)
+
+def other_alone(hidden, weight, labels):
+    return right(hidden, weight, labels) * (1 if weight.requires_grad else 2)
+
+def other_without_a_graph(hidden, weight, labels):
+    return right(hidden, weight, labels) * (1 if torch.is_grad_enabled() else 2)
+"""
 
 TORCH_KERNEL = '''\
 import torch
