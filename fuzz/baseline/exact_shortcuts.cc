@@ -24,13 +24,25 @@ Baseline BaselineUnder(const Shortcuts& shortcuts) {
 
 std::vector<ExactValues> ExactShortcuts::Under(const Shortcuts& shortcuts) {
   constexpr double kErrors = 4;
-  std::vector<Baseline> sides(3, BaselineUnder(shortcuts));
-  sides[1].shortcuts.nudge = kErrors * LogitError();
-  sides[2].shortcuts.nudge = -sides[1].shortcuts.nudge;
-  // A contract allows to filter the label's 1 - p or to keep it.
-  for (size_t i = 0; shortcuts.filter > 0 && i < 3; ++i) {
-    sides.push_back(sides[i]);
-    sides.back().shortcuts.filter_label = true;
+  std::vector<Shortcuts> forms = {shortcuts};
+  // What a contract declares it allows and does not ask for: the label's 1 - p may be filtered as well,
+  // and not every use of the probabilities need be rounded.
+  if (family_.declared.filter > 0 && shortcuts.filter > 0) {
+    forms.push_back(shortcuts);
+    forms.back().filter_label = true;
+  }
+  if (family_.declared.probabilities != kernel::DType::kF32) {
+    for (size_t i = 0, count = forms.size(); i < count; ++i) {
+      forms.push_back(forms[i]);
+      forms.back().probabilities = kernel::DType::kF32;
+    }
+  }
+  std::vector<Baseline> sides;
+  for (const Shortcuts& form : forms) {
+    for (const double errors : {0.0, kErrors, -kErrors}) {
+      sides.push_back(BaselineUnder(form));
+      if (errors != 0) sides.back().shortcuts.nudge = errors * LogitError();
+    }
   }
   return Of(sides);
 }

@@ -74,7 +74,11 @@ class ShortcutSearch {
   // The second tier against exact arithmetic with these shortcuts; nothing if it was interrupted.
   std::optional<Left> Under(const Shortcuts& shortcuts) {
     std::vector<Baseline> baselines = family_.baselines;
-    for (Baseline& each : baselines) each.shortcuts = shortcuts;
+    for (Baseline& each : baselines) {
+      const bool filters_label = each.shortcuts.filter_label && shortcuts.filter > 0;
+      each.shortcuts = shortcuts;
+      each.shortcuts.filter_label = filters_label;
+    }
     std::vector<ExactValues> values = exact_.Under(shortcuts);
     const auto simulated = fp32_.RunFamily(baselines);
     if (values.empty() || simulated.empty()) return std::nullopt;

@@ -207,7 +207,7 @@ Comparison::Rough Comparison::RoughOf(const RowForward<float>& forward) const {
       beyond(contract_.argument_roundings, ordinary.argument_roundings) * (1 + entropy) +
       beyond(contract_.scale_roundings, ordinary.scale_roundings) * (lse + log_s);
   // A maximum that is rounded moves every exponential by as much as s, until s is rounded to 16 bits.
-  if (contract_.softmax_sum.Narrow() && contract_.shift != oracle::Shift::kExactMax) {
+  if (contract_.softmax_sum.For(problem_.hidden.dtype) && contract_.shift != oracle::Shift::kExactMax) {
     rough.exponential += std::abs(lse - log_s);
   }
   rough.probability = 2 * rough.exponential + beyond(contract_.division_error, ordinary.division_error);

@@ -162,16 +162,9 @@ HonestErrors HonestErrorTier::Compare() {
     if (family_.declared != Shortcuts()) {
       // What lies near a tie of a declared rounding may go either way.
       ExactShortcuts exact(problem_, inputs_, family_, places_, simulation, comparison, &baselines);
-      std::vector<Shortcuts> forms = {family_.declared};
-      // A contract that rounds probabilities somewhere does not say that every use of them is rounded.
-      forms.push_back(family_.declared);
-      forms.back().probabilities = kernel::DType::kF32;
-      if (forms.back() == family_.declared || forms.back() == Shortcuts()) forms.pop_back();
-      for (const Shortcuts& form : forms) {
-        std::vector<ExactValues> rounded = exact.Under(form);
-        if (rounded.empty()) return out;
-        std::ranges::move(rounded, std::back_inserter(sides));
-      }
+      std::vector<ExactValues> rounded = exact.Under(family_.declared);
+      if (rounded.empty()) return out;
+      std::ranges::move(rounded, std::back_inserter(sides));
     }
     out.outputs = comparison.Compare(sides, family_.baselines, simulated);
   }

@@ -55,7 +55,8 @@ bool FactorOverflows(const Row& row, const RowBudget& b, const Arithmetic& a, co
   // sum G, "Gradients of log-probabilities"
   const double total = 1 + b.total_error + row.entropy + 3 * b.entropy_error;
   const bool stored = k > 0 || a.probabilities.u > 0;  // G, or the part of it that is not g itself
-  if (a.log_softmax_backward && stored && !(2 * (g + k * total) <= a.largest_log_gradient)) return true;
+  const double size = g + (k > 0 ? k * total : 0);     // not 0 times infinity
+  if (a.log_softmax_backward && stored && !(2 * size <= a.largest_log_gradient)) return true;
   const double scaled = std::max(g, k) * row.inverse * (1 + a.temperature_division);
   return scaled > std::numeric_limits<float>::max();
 }

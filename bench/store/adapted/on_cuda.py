@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public kernels that take tensors of either kind, called on a GPU: what declares no device is tried on the CPU first."""
 
-import functools
 import importlib
-import inspect
+
+try:
+    import plumbline
+except ImportError:  # a script of a finding has the functions alone
+    plumbline = None
 
 KERNELS = {
     "pytorch_eager": "pytorch_functions:eager",
@@ -18,21 +21,23 @@ KERNELS = {
 }
 
 
+def liger_scaled(hidden, weight, labels, temperature=1.0, ignore_index=-100):
+    """Minus the log-probability by row. `apply` itself takes no declaration."""
+    module, _, path = KERNELS["liger_scaled"].partition(":")
+    function = getattr(importlib.import_module(module), path.removesuffix(".apply"))
+    return function.apply(hidden, weight, labels, temperature, ignore_index, False)[0]
+
+
+if plumbline:
+    plumbline.target(liger_scaled, device="cuda", returns=("nll",))
+
+
 def __getattr__(name: str) -> object:
     if name not in KERNELS:
         raise AttributeError(f"{__name__} has no {name!r}; it has {', '.join(KERNELS)}")
-    import plumbline  # the table is read where there is none
-
     module, _, path = KERNELS[name].partition(":")
     found: object = importlib.import_module(module)
     for part in path.split("."):
         found = getattr(found, part)
-    if inspect.ismethod(found):  # `apply` of an autograd function, which takes no attribute
-        apply = found
-
-        @functools.wraps(apply)
-        def found(*arguments: object, **named: object) -> object:
-            return apply(*arguments, **named)
-
-    globals()[name] = plumbline.target(device="cuda")(found)
+    globals()[name] = plumbline.target(found, device="cuda") if plumbline else found
     return globals()[name]

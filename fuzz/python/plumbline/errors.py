@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 import sysconfig
+import tempfile
 import traceback
 import types
 
@@ -135,8 +136,19 @@ def _is_raise(step: types.TracebackType) -> bool:
     return False
 
 
-def _is_below(path: str, folder: str | None) -> bool:
-    return bool(folder) and path.startswith(os.path.abspath(folder) + os.sep)
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
+
+
+def _is_compiled(path: str) -> bool:
+    """True of a file below a folder where torch.compile writes: its default, or the environment's, unless that holds the
+    current folder too."""
+    if _is_below(path, tempfile.gettempdir()):
+        below = os.path.relpath(os.path.realpath(path), os.path.realpath(tempfile.gettempdir()))
+        if below.startswith("torchinductor_"):
+            return True
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    return folder != "" and _is_below(path, folder) and not _is_below(os.path.join(os.getcwd(), "x"), folder)
 
 
 def _is_of_a_kernel(path: str) -> bool:
@@ -146,7 +158,7 @@ def _is_of_a_kernel(path: str) -> bool:
     if not os.path.isfile(path) or path.startswith(_HERE + os.sep):
         return False
     above = pathlib.Path(path).parts
-    if any(part.startswith("torchinductor_") for part in above) or _is_below(path, os.environ.get("TORCHINDUCTOR_CACHE_DIR")):
+    if _is_compiled(path):
         return False
     site = next((i for i, part in enumerate(above) if part in _SITES), None)
     if site is None and path.startswith(_STANDARD + os.sep):

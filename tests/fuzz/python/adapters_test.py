@@ -133,10 +133,9 @@ class Adapters(unittest.TestCase):
     # Fails if a failure in code that torch.compile writes, in a file of another name each time, has another word each time.
     def test_a_failure_in_compiled_code_has_one_word(self):
         found = set()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(prefix="torchinductor_") as folder:
             for name in ("cab", "cde"):
-                written = pathlib.Path(folder) / "torchinductor_user" / f"{name}.py"
-                written.parent.mkdir(exist_ok=True)
+                written = pathlib.Path(folder) / f"{name}.py"
                 written.write_text(f"def call():\n    assert False, '{name}'  # {name}\n")
                 there = runpy.run_path(str(written))
                 try:
