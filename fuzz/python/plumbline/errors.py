@@ -143,10 +143,8 @@ def _is_below(path: str, folder: str) -> bool:
 def _is_compiled(path: str) -> bool:
     """True of a file below a folder where torch.compile writes: its default, or the environment's, unless that holds the
     current folder too."""
-    if _is_below(path, tempfile.gettempdir()):
-        below = os.path.relpath(os.path.realpath(path), os.path.realpath(tempfile.gettempdir()))
-        if below.startswith("torchinductor_"):
-            return True
+    if os.path.realpath(path).startswith(os.path.join(os.path.realpath(tempfile.gettempdir()), "torchinductor_")):
+        return True
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
     return folder != "" and _is_below(path, folder) and not _is_below(os.path.join(os.getcwd(), "x"), folder)
 

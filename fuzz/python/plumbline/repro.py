@@ -127,7 +127,7 @@ def _compared(check: str, name: str) -> list[str]:
 
 
 def _main(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
-    check, name = repro_call.graph_check(finding.what) if kernel.form == "autograd" else ("", "")
+    check, name = repro_call.graph_check(kernel, finding.what)
     if check:
         return [*_compared(check, name), "sys.exit(1 if wrong else 0)"]
     lines = ["outputs = call()"]
@@ -246,7 +246,7 @@ def repro_script(finding: Finding) -> str:
     reference = repro_text.TORCH_REFERENCE if framework == "torch" else repro_text.NUMPY_REFERENCE
     lines += ["", "", *reference.splitlines(), "", ""]
     lines += ["# The call.", *_place_text(framework, strided).splitlines(), "", ""]
-    check = repro_call.graph_check(finding.what)[0] if kernel.form == "autograd" else ""
+    check, _ = repro_call.graph_check(kernel, finding.what)
     call = repro_call.call_lines(kernel, case, given, finding.function, check)
     lines += _input_checks(call, framework, given) if finding.kind == "input-written" else call
     lines += ["", "", *repro_text.SHOW.splitlines(), "", "", f"WRONG = {_wrong(finding)}"]

@@ -145,8 +145,10 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
     return [*lines, "return found"]
 
 
-def graph_check(what: str) -> tuple[str, str]:
+def graph_check(kernel: Kernel, what: str) -> tuple[str, str]:
     """Which further check of a graph (plumbline/autograd.py) a finding's words are of, and of which value; else ("", "")."""
+    if kernel.form != "autograd":
+        return "", ""
     for check, words in (
         ("twice", r"(grad_\w+), after a second backward has run"), ("twice", r"(grad_\w+) of a second backward on the same graph"),
         ("alone", r"(grad_\w+) where \w+ alone needs one"), ("no_grad", r"(\w+) under no_grad"),
