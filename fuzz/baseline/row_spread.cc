@@ -4,41 +4,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "fuzz/baseline/simulate.h"
 #include "oracle/numeric/threads.h"
 
 namespace plumbline::fuzz {
 
+namespace {
+
 // The root mean square over the vocabulary of what two sets of logits of a row differ by, in units of
-// ln p. With `weighted`, no less than the same by its p squared: an error that grows with the logit is
-// the largest logit's, which moves every other probability.
+// ln p. With `weighted`, its forward of the row, no less than the same by its p squared: an error that
+// grows with the logit is the largest logit's, which moves every other probability.
 template <class Real>
-double Simulation<Real>::DifferenceOf(const std::vector<Real>& one, const std::vector<Real>& other,
-                                      size_t r, const Simulated<Real>* weighted) const {
-  const auto v = static_cast<size_t>(columns());
-  const auto temperature = static_cast<double>(ScalarsOf(r).temperature);
+double DifferenceOf(std::span<const Real> one, std::span<const Real> other, double temperature,
+                    const RowForward<Real>* weighted) {
   double square = 0, weighted_square = 0, weights = 0;
-  for (size_t i = r * v; i < (r + 1) * v; ++i) {
-    const double d = static_cast<double>(one[i]) - static_cast<double>(other[i]);
+  for (size_t c = 0; c < one.size(); ++c) {
+    const double d = static_cast<double>(one[c]) - static_cast<double>(other[c]);
     square += d * d;
-    if (weighted == nullptr || given()) continue;
-    const double log_p =
-        static_cast<double>(one[i]) / temperature - static_cast<double>(weighted->forward[r].lse);
+    if (weighted == nullptr) continue;
+    const double log_p = static_cast<double>(one[c]) / temperature - static_cast<double>(weighted->lse);
     const double weight = std::exp(std::min(0.0, 2 * log_p));
     weighted_square += weight * d * d;
     weights += weight;
   }
-  const double mean = square / static_cast<double>(v);
+  const double mean = square / static_cast<double>(one.size());
   return std::sqrt(std::max(mean, weights > 0 ? weighted_square / weights : 0)) / temperature;
 }
 
+}  // namespace
+
 template <class Real>
-std::vector<RowSpread> Simulation<Real>::SpreadOf(const std::vector<Baseline>& baselines,
-                                                  const Simulated<Real>& first) {
-  const auto v = static_cast<size_t>(columns());
-  std::vector<RowSpread> spread(places_.rows.size());
-  const std::vector<Real>& z = LogitsOf(baselines.front());
+std::vector<RowSpread> SpreadOf(Simulation<Real>* simulation, const std::vector<Baseline>& baselines,
+                                const Simulated<Real>& first) {
+  const auto v = static_cast<size_t>(simulation->columns());
+  const SimulationOptions& options = simulation->options_;
+  std::vector<RowSpread> spread(simulation->places_.rows.size());
+  const std::vector<Real>& z = simulation->LogitsOf(baselines.front());
   for (const Baseline& baseline : baselines) {
     Baseline second = baseline;
     second.dot = baseline.Apart();
@@ -46,26 +49,30 @@ std::vector<RowSpread> Simulation<Real>::SpreadOf(const std::vector<Baseline>& b
     // differ by from a sum that is not.
     const bool narrow = baseline.logit_sum.dtype != kernel::DType::kF32;
     if (narrow) second.logit_sum = {};
-    const std::vector<Real>&one = LogitsOf(baseline), &other = LogitsOf(second);
+    const std::span<const Real> one = simulation->LogitsOf(baseline);
+    const std::span<const Real> other = simulation->LogitsOf(second);
     for (size_t r = 0; r < spread.size(); ++r) {
-      spread[r].logits =
-          std::max(spread[r].logits, DifferenceOf(one, other, r, narrow ? &first : nullptr));
+      const auto temperature = static_cast<double>(simulation->ScalarsOf(r).temperature);
+      const double difference =
+          DifferenceOf(one.subspan(r * v, v), other.subspan(r * v, v), temperature,
+                       narrow && !simulation->given() ? &first.forward[r] : nullptr);
+      spread[r].logits = std::max(spread[r].logits, difference);
     }
   }
-  if (given()) {
+  if (simulation->given()) {
     // The other columns' are bounded: sum p^2 by 1, and p |ln p + H| by 1/e + H.
     for (size_t r = 0; r < spread.size(); ++r) {
       spread[r].lse = 1;
-      spread[r].entropy = 0.37 + options_.given[r].entropy;
+      spread[r].entropy = 0.37 + options.given[r].entropy;
     }
     return spread;
   }
   const bool same = std::ranges::none_of(baselines, &Baseline::recomputed);
-  oracle::ParallelRanges(options_.threads, rows(), [&](int, int64_t begin, int64_t end) {
+  oracle::ParallelRanges(options.threads, simulation->rows(), [&](int, int64_t begin, int64_t end) {
     for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
       const auto lse = static_cast<double>(first.forward[r].lse);
       const auto entropy = static_cast<double>(first.forward[r].entropy);
-      const auto temperature = static_cast<double>(ScalarsOf(r).temperature);
+      const auto temperature = static_cast<double>(simulation->ScalarsOf(r).temperature);
       // The sums of p^2 and p^3; with t = ln p + H, of p^2 t^2; with 1 + |t|, of its square times both.
       double sums[5] = {};
       for (size_t i = r * v; i < (r + 1) * v; ++i) {
@@ -90,9 +97,9 @@ std::vector<RowSpread> Simulation<Real>::SpreadOf(const std::vector<Baseline>& b
   return spread;
 }
 
-template std::vector<RowSpread> Simulation<float>::SpreadOf(const std::vector<Baseline>&,
-                                                            const Simulated<float>&);
-template std::vector<RowSpread> Simulation<double>::SpreadOf(const std::vector<Baseline>&,
-                                                             const Simulated<double>&);
+template std::vector<RowSpread> SpreadOf(Simulation<float>*, const std::vector<Baseline>&,
+                                         const Simulated<float>&);
+template std::vector<RowSpread> SpreadOf(Simulation<double>*, const std::vector<Baseline>&,
+                                         const Simulated<double>&);
 
 }  // namespace plumbline::fuzz

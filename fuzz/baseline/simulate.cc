@@ -321,7 +321,7 @@ std::vector<Simulated<Real>> Simulation<Real>::Run(const std::vector<Baseline>& 
 template <class Real>
 std::vector<Simulated<Real>> Simulation<Real>::RunFamily(const std::vector<Baseline>& baselines) {
   std::vector<Simulated<Real>> all = Run(baselines);
-  if (!all.empty()) all.front().spread = SpreadOf(baselines, all.front());
+  if (!all.empty()) all.front().spread = SpreadOf(this, baselines, all.front());
   return all;
 }
 

@@ -91,9 +91,10 @@ class Simulation {
   // The same of all members of a family, for a Comparison: with the spread of the first.
   std::vector<Simulated<Real>> RunFamily(const std::vector<Baseline>& baselines);
   // What errors of logits make of the rows in a family, whose first member made `first`.
-  std::vector<RowSpread> SpreadOf(const std::vector<Baseline>& baselines, const Simulated<Real>& first);
-  double DifferenceOf(const std::vector<Real>& one, const std::vector<Real>& other, size_t row,
-                      const Simulated<Real>* weighted) const;
+  template <class R>
+  friend std::vector<RowSpread> SpreadOf(Simulation<R>* simulation,
+                                         const std::vector<Baseline>& baselines,
+                                         const Simulated<R>& first);
   // [rows][columns], before any shortcut; valid as long as this.
   const std::vector<Real>& LogitsOf(const Baseline& baseline);
 

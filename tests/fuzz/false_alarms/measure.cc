@@ -126,7 +126,7 @@ std::vector<fuzz::OutputErrors> OneProblem::ErrorsOf(const Member& member) {
   }
   std::vector<Simulated<float>> simulated;
   for (const Baseline& each : family.baselines) simulated.push_back(Of(each));
-  simulated.front().spread = simulation_->SpreadOf(family.baselines, simulated.front());
+  simulated.front().spread = SpreadOf(&*simulation_, family.baselines, simulated.front());
   const fuzz::Comparison comparison(problem_, results, member.contract, inputs_, drawn_.places);
   std::vector<fuzz::OutputErrors> errors = comparison.Compare({exact_}, family.baselines, simulated);
   std::ranges::move(FromGiven(member, family, results, errors), std::back_inserter(errors));
