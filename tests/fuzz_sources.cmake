@@ -49,12 +49,14 @@ set(fuzz_test_sources
   fuzz/check/report_test.cc
   fuzz/check/sample_test.cc
   fuzz/cli/cli_test.cc
+  fuzz/cli/compare_cli_test.cc
   fuzz/cli/conventions_cli_test.cc
   fuzz/cli/gate_cli_test.cc
   fuzz/cli/lifecycle_test.cc
   fuzz/cli/one_cause_test.cc
   fuzz/cli/report_text_test.cc
   fuzz/cli/usage_test.cc
+  fuzz/compare/comparison_test.cc
   fuzz/consistency/consistency_test.cc
   fuzz/examine/conventions_test.cc
   fuzz/examine/examination_test.cc

@@ -53,15 +53,15 @@ HonestUnits Compare(const Units& units) {
   }
   out.effective = fourths > 0 ? squares * squares / fourths : 0;
   double sum = 0, largest = 0;
-  std::vector<double> ratios(count);
+  out.ratios.resize(count);
   for (size_t i = 0; i < count; ++i) {
     sum += units.error[i] * units.error[i];
     largest = std::max(largest, units.error[i]);
-    ratios[i] = units.error[i] == 0 ? 0 : units.error[i] / std::sqrt(scale[i]);
+    out.ratios[i] = units.error[i] == 0 ? 0 : units.error[i] / std::sqrt(scale[i]);
   }
   out.found = RootMeanSquare(sum, count);
   out.rms = out.found == 0 ? 0 : out.found / out.honest;
-  out.median = Median(std::move(ratios));
+  out.median = Median(out.ratios);
   out.largest = largest == 0 ? 0 : largest / std::sqrt(honest_largest);
   return out;
 }

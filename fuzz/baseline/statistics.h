@@ -41,6 +41,7 @@ struct HonestUnits {
   // is 1, one unit's realised errors are compared.
   double effective = 0;
   size_t baseline = 0;  // whose root mean square is the largest
+  std::vector<double> ratios;  // [units]: e_i / s_i
 
   double Judged() const;  // the largest of the ratios, or of an eighth of them
   double Ratio() const;   // the same, but undivided where one unit carries the errors

@@ -10,6 +10,7 @@
 //   {"kind":K,"regime":R,"class":[NAME,AIM,DTYPE,GRADS]}   the meaning of K in the lines that follow
 //   {"done":[ITEM,MS,US,K],"o":{...}}                      after a case: MS on the campaign's clock, US
 //                                                          microseconds for it, and its CaseRecord
+//                                                          (fuzz/campaign/search/record.h)
 //   {"sighting":{...}}                                     a signature seen for the first time
 //   {"more":{"target":T,"signature":S,"recipe":LINE}}      up to three further cases of it
 //   {"stored":{"target":T,"signature":S,"kept":{...},"parts":{S:F}}}

@@ -35,24 +35,32 @@ void AddPython(CLI::App* app) {
       "the interpreter that runs a target python:MODULE:FUNCTION [the active environment's]");
 }
 
-CLI::Option* AddContract(CLI::App* app, std::string* contract) {
+CLI::Option* AddContract(CLI::App* app, const std::string& option, const std::string& what,
+                         std::string* contract) {
   return app->add_option_function<std::string>(
-      "--contract",
-      [contract](const std::string& name) {
+      option,
+      [option, contract](const std::string& name) {
         if (SplitTarget("T@" + name).second != name) {
-          throw CLI::ValidationError("--contract", "'" + name + "' is unknown; there are " +
-                                                       ContractNames() + " and holds no @");
+          throw CLI::ValidationError(
+              option, "'" + name + "' is unknown; there are " + ContractNames() + " and holds no @");
         }
         std::string error;
         if (IsContractWords(name) && !DescriptionOf(name, &error)) {
-          throw CLI::ValidationError("--contract", error);
+          throw CLI::ValidationError(option, error);
         }
         *contract = name;
       },
+      what);
+}
+
+CLI::Option* AddContract(CLI::App* app, std::string* contract) {
+  return AddContract(
+      app, "--contract",
       "hold the target to this contract, not to its own: a name (`plumb targets`), words as in "
       "logits=bf16,matmul=tf32, after a name and a comma if there is one, or a description's path, "
       "which "
-      "ends in .json");
+      "ends in .json",
+      contract);
 }
 
 }  // namespace plumbline::fuzz

@@ -59,11 +59,15 @@ void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout);
 // Adds --python to a command that runs targets: the interpreter for those in Python.
 void AddPython(CLI::App* app);
 
-// Adds --contract: a named contract, or the path of a description that ends in .json.
+// Adds --contract, or another option of its values: a named contract, words, or the path of a description
+// that ends in .json.
 CLI::Option* AddContract(CLI::App* app, std::string* contract);
+CLI::Option* AddContract(CLI::App* app, const std::string& option, const std::string& what,
+                         std::string* contract);
 
 void AddFuzz(CommandLine* line);
 void AddGate(CommandLine* line);
+void AddCompare(CommandLine* line);
 void AddReplay(CommandLine* line);
 void AddShow(CommandLine* line);
 void AddMerge(CommandLine* line);

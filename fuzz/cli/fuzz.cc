@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "fuzz/campaign/campaign.h"
-#include "fuzz/campaign/inference.h"
 #include "fuzz/campaign/journal.h"
 #include "fuzz/campaign/search/palette.h"
 #include "fuzz/campaign/search/plan.h"
 #include "fuzz/cli/command_line.h"
+#include "fuzz/cli/infer_contracts.h"
 #include "fuzz/cli/inference_text.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/gpu/probe/probe.h"
-#include "fuzz/infer/infer.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
 
@@ -182,46 +181,9 @@ std::pair<ExitStatus, std::string> WhyNotBegun(const CampaignOptions& options) {
 // What is asked beside a campaign's options.
 struct FuzzOptions {
   bool verbose = false;
-  // Undeclared Python targets: absent; all targets that declare no contract, or none.
-  std::optional<bool> infer;
+  std::optional<bool> infer;  // InferContracts
   bool allow_shortcuts = false;  // they do not decide the status
 };
-
-// Holds each target that declares no contract to what can be inferred of it, and says so. Returns
-// kClean, or the status to end with.
-ExitStatus InferContracts(const FuzzOptions& asked, const Console& console, CampaignOptions* options) {
-  if (options->resume || options->production || !options->recipe.empty()) return ExitStatus::kClean;
-  for (std::string& target : options->targets) {
-    const std::string plain(SplitTarget(target).first);
-    std::string contract(SplitTarget(target).second);
-    if (contract.empty() ? !asked.infer.value_or(IsPython(target)) : !asked.infer.value_or(false)) {
-      continue;
-    }
-    if (contract.empty()) {
-      std::string error;
-      const ExitStatus status =
-          UndeclaredContract(*options, target, *console.interrupt, &contract, &error);
-      if (status != ExitStatus::kClean) {
-        console.Complain(error);
-        return status;
-      }
-      if (contract.empty()) continue;
-      console.Say("plumb: " + target + " declares no contract: it is held to " + contract +
-                  ", fp32 from tensor cores\n");
-    }
-    if (contract.ends_with(".json") || contract.starts_with("own,")) {
-      console.Complain("--infer: it goes on from a contract's name or words, not from " + contract);
-      return ExitStatus::kUsage;
-    }
-    console.Say("plumb: what else " + target + " rounds is inferred\n");
-    const std::string held = HeldTo(plain, contract);
-    Inference inference = InferFor(*options, held, *console.interrupt);
-    console.Say(InferenceText(inference));
-    target = inference.incomplete.empty() ? HeldTo(plain, inference.contract) : held;
-    options->inferred.push_back(std::move(inference));
-  }
-  return ExitStatus::kClean;
-}
 
 ExitStatus CommandFuzz(CampaignOptions options, const FuzzOptions& asked, const Console& console) {
   if (options.out.empty()) options.out = FreshFolder();
@@ -245,7 +207,7 @@ ExitStatus CommandFuzz(CampaignOptions options, const FuzzOptions& asked, const 
     console.Say("plumb: fuzzing" + targets + " for " + Format(options.GetBudget()) + ", seed " +
                 std::to_string(options.seed) + ", into " + options.out.string() + "\n");
   }
-  if (const ExitStatus status = InferContracts(asked, console, &options);
+  if (const ExitStatus status = InferContracts(asked.infer, console, &options);
       status != ExitStatus::kClean) {
     return console.Finish(status);
   }

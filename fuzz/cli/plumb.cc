@@ -60,7 +60,7 @@ int Main(int argc, char** argv) {
       "Exit status: 0 clean, 1 findings, 2 usage, 3 fault of the harness, 4 target unavailable,\n"
       "5 interrupted, 6 suspect or thin. `plumb COMMAND --help` explains a command.");
   for (const auto add :
-       {&AddFuzz, &AddGate, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck, &AddReport,
+       {&AddFuzz, &AddGate, &AddCompare, &AddReplay, &AddShow, &AddMerge, &AddShrink, &AddCheck, &AddReport,
         &AddTargets, &AddPluginFlags, &AddSelftest, &AddDoctor, &AddWorkers}) {
     add(&line);
   }

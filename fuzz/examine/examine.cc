@@ -311,7 +311,11 @@ void JudgeOutputs(std::span<Examination* const> all, const ExamineOptions& optio
     fault = fault || !all[i]->result.harness_fault.empty();
   }
   CaseResult& first = all.front()->result;
-  if (honest && !fault) AddMagnitudes(honest->Compare(), &first.findings);
+  if (honest && !fault) {
+    const HonestErrors errors = honest->Compare();
+    AddMagnitudes(errors, &first.findings);
+    first.honest = RatiosOf(errors, options.unit_ratios);
+  }
   if (!fault && (failing.empty() ? options.arbiter_on_pass : options.arbiter)) {
     const oracle::Contract& declared = description.contract;
     SecondOpinion opinion(problem, options.arbiter_cost, declared.promises,

@@ -41,6 +41,7 @@ struct ExamineOptions {
   // Errors are also set against honest kernels' (fuzz/examine/magnitude.h), if there is one target: for
   // values like a trained model's (fuzz/recipe/ordinary.h).
   bool honest_errors = false;
+  bool unit_ratios = false;  // with them, of every unit (HonestRatio::units)
   // Values beyond their bounds that no known rounding explains are findings of their own, where some
   // other case's are explained by one (Finding::unexplained).
   bool tell_apart = false;

@@ -19,4 +19,7 @@ struct HonestErrors;  // fuzz/baseline/honest_errors.h, which is not installed
 // the errors of an output names its findings of bounds, too, if nothing has.
 void AddMagnitudes(const HonestErrors& errors, std::vector<Finding>* findings);
 
+// What a result holds of the tier. `units`: of every unit as well.
+std::vector<HonestRatio> RatiosOf(const HonestErrors& errors, bool units);
+
 }  // namespace plumbline::fuzz

@@ -111,6 +111,16 @@ void Fields(FieldVisitor& io, OutputSummary& o) {
   io("tightness", o.tightness);
 }
 
+void Fields(FieldVisitor& io, UnitRatio& unit) { io("ratio", unit.ratio); }
+
+void Fields(FieldVisitor& io, HonestRatio& h) {
+  io("output", h.output);
+  io("ratio", h.ratio);
+  io("rms", h.rms);
+  io("largest", h.largest);
+  io.IfSet("units", h.units);
+}
+
 void Fields(FieldVisitor& io, CaseResult& r) {
   io("verdict", r.verdict, VerdictNames());
   io.IfSet("skip_reason", r.skip_reason);
@@ -118,6 +128,7 @@ void Fields(FieldVisitor& io, CaseResult& r) {
   io.IfSet("harness_fault", r.harness_fault);
   io.IfSet("arbitrated", r.arbitrated);
   io.IfSet("fits", r.fits);
+  io.IfSet("honest", r.honest);
   io.IfSet("inference", r.inference);
   io.IfSet("findings", r.findings);
   io.IfSet("outputs", r.outputs);

@@ -92,6 +92,20 @@ struct ContractFit {
   double tightness = 0;
 };
 
+// The error of one unit, of a row say, in units of what an honest kernel errs there
+// (fuzz/baseline/statistics.h).
+struct UnitRatio {
+  double ratio = 0;
+};
+
+// An output's errors in units of honest kernels'.
+struct HonestRatio {
+  std::string output;            // grad_weight twice: its rows of labels, and the others
+  double ratio = 0;              // HonestUnits::Ratio
+  double rms = 0, largest = 0;   // HonestUnits
+  std::vector<UnitRatio> units;  // where ExamineOptions::unit_ratios asks for them
+};
+
 struct CaseResult {
   // kPass, kFail, kSuspect: all findings are; kSkipped; kVacuous: nothing was judged
   oracle::Verdict verdict = oracle::Verdict::kPass;
@@ -102,6 +116,7 @@ struct CaseResult {
   std::string harness_fault;            // not empty: exit status 3
   int64_t arbitrated = 0;               // elements that the arbiter was asked about
   std::vector<ContractFit> fits;        // by each named contract, where it was tried
+  std::vector<HonestRatio> honest;      // of the outputs that the second tier compared
   std::string inference;  // JSON of an Inference (fuzz/infer/infer.h), where it was asked for
   // expand_seconds is set by who expands the problem, the other two by Examine.
   double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
@@ -121,6 +136,8 @@ void Fields(FieldVisitor& io, SuspectReading& reading);
 void Fields(FieldVisitor& io, ContractFit& fit);
 void Fields(FieldVisitor& io, Finding& finding);
 void Fields(FieldVisitor& io, OutputSummary& summary);
+void Fields(FieldVisitor& io, UnitRatio& unit);
+void Fields(FieldVisitor& io, HonestRatio& honest);
 void Fields(FieldVisitor& io, CaseResult& result);
 
 }  // namespace plumbline::fuzz

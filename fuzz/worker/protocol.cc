@@ -23,6 +23,7 @@ void Fields(FieldVisitor& io, Request& request) {
   io("arbiter", request.arbiter);
   io("arbiter_on_pass", request.arbiter_on_pass);
   io("honest_errors", request.honest_errors);
+  io("unit_ratios", request.unit_ratios);
   io("tell_apart", request.tell_apart);
   io("infer_within", request.infer_within);
 }

@@ -44,6 +44,7 @@ struct Request {
   bool arbiter = false;              // ExamineOptions::arbiter
   bool arbiter_on_pass = false;      // ExamineOptions::arbiter_on_pass
   bool honest_errors = false;        // of a case_file; a recipe line says it by its values
+  bool unit_ratios = false;          // ExamineOptions::unit_ratios
   bool tell_apart = false;           // ExamineOptions::tell_apart
   // Not to judge: `recipe` is many lines, of whose results shortcuts are inferred (fuzz/infer/infer.h),
   // run for so many milliseconds. 0: to judge.

@@ -135,6 +135,7 @@ CaseResult Serve(const Request& request, std::span<const Target* const> targets,
   options.same_shape = worker.same_shape;
   options.tell_apart = request.tell_apart;
   options.honest_errors = request.recipe.empty() ? request.honest_errors : IsOrdinary(recipe);
+  options.unit_ratios = request.unit_ratios;
   RestoreFpEnvironment();
   CaseResult result = on_device ? ExamineOnDevice(recipe, targets, options)
                                 : Examine(std::move(problem), targets, options);

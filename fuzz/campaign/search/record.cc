@@ -66,6 +66,24 @@ bool ReadFits(const Json& json, CaseRecord* record) {
   return true;
 }
 
+Json HonestJson(const CaseRecord& record) {
+  Json json;
+  for (const auto& [output, ratio] : record.honest) json[LetterOf(output)] = ratio;
+  return json;
+}
+
+bool ReadHonest(const Json& json, CaseRecord* record) {
+  const Json::Object* outputs = json.as_object();
+  if (outputs == nullptr) return false;
+  for (const auto& [letter, ratio] : *outputs) {
+    const std::string output(OutputOf(letter));
+    const std::optional<double> number = ratio.as_number();
+    if (output.empty() || !number) return false;
+    record->honest[output] = *number;
+  }
+  return true;
+}
+
 Json OutputsJson(const CaseRecord& record) {
   Json json;
   for (const auto& [output, counts] : record.by_output) {
@@ -130,6 +148,10 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
     }
   }
   for (const ContractFit& fit : result.fits) record.fits[fit.contract] = RoundTightness(fit.tightness);
+  for (const HonestRatio& honest : result.honest) {
+    double& ratio = record.honest[honest.output];
+    ratio = std::max(ratio, RoundTightness(honest.ratio));
+  }
   for (const OutputSummary& output : result.outputs) {
     // An output of which no element was judged has no tightness, rather than the best one. A NaN (an
     // inconsistent count of the harness) takes precedence over everything.
@@ -160,6 +182,11 @@ void Fields(FieldVisitor& io, CaseRecord& record) {
   if (io.Has("c", !record.conventions.empty())) io("c", record.conventions);
   io.IfSet("a", record.arbitrated);
   io.IfSet("s", record.suspect);
+  if (io.Has("u", !record.honest.empty())) {
+    Json honest = HonestJson(record);
+    io.Verbatim("u", honest);
+    if (io.reading() && !ReadHonest(honest, &record)) io.Wrong("u", "ratios by output");
+  }
   if (io.Has("fits", !record.fits.empty())) {
     Json fits = Json::Object(record.fits.begin(), record.fits.end());
     io.Verbatim("fits", fits);

@@ -35,6 +35,9 @@ struct CaseRecord {
   int64_t suspect = 0;  // elements that break what is assumed alone
   std::map<std::string, double>
       fits;  // by named contract: the largest error/bound; above 1 contradicts
+  // By output, where the second tier compared it: HonestRatio::ratio, the larger one of grad_weight's
+  // two; five digits.
+  std::map<std::string, double> honest;
   // The journal stores these beside the rest of the line, the first two as one small number.
   std::string regime;
   CaseClass case_class;

@@ -217,9 +217,10 @@ void Judge(const DeviceCase& device_case, const std::vector<Examined>& all,
   watched.resize(audited);
   if (!of_tier.empty() && first.harness_fault.empty()) {
     const Clock::time_point start = Clock::now();
-    AddMagnitudes(
-        CompareHonestRows(device_case, results.front(), description.Assumed(), of_tier, options.seed),
-        &first.findings);
+    const HonestErrors errors = CompareHonestRows(device_case, results.front(), description.Assumed(),
+                                                  of_tier, options.seed);
+    AddMagnitudes(errors, &first.findings);
+    first.honest = RatiosOf(errors, options.unit_ratios);
     first.oracle_seconds += Since(start);
   }
   if (watched.empty() || !first.harness_fault.empty()) return;

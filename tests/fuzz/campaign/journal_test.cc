@@ -53,6 +53,7 @@ CaseRecord Failing() {
   record.signatures = {"bound:logprob", "sign:entropy"};
   record.tightness = {{"logprob", std::numeric_limits<double>::infinity()}, {"lse", 0x1.8p-7}};
   record.by_output = {{"logprob", {4, 2, 0, 0}}, {"lse", {1, 0, 1, 0}}, {"loss", {0, 0, 0, 4}}};
+  record.honest = {{"lse", 0.75}, {"grad_weight", std::numeric_limits<double>::infinity()}};
   record.case_class = {.name = "exact", .aim = "sharp", .dtype = "bf16", .grads = "fp32"};
   record.arbitrated = 13;
   record.regime = "exact-dot";

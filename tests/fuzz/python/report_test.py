@@ -83,6 +83,53 @@ class Report(unittest.TestCase):
         self.assertLess(text.index("## wrong: moved.safetensors"), text.index("## clean: right.safetensors"))
         self.assertTrue("the previous row's label" in text and " where -" in text, text)
 
+    # Fails if a target, its finding or its errors are left out of a comparison's report, if the campaigns below it are, or if a
+    # file that is no comparison is read past.
+    def test_comparison(self):
+        status, text, _ = run("compare", "host", "mutant:plain-logprob", "plugin:./none.so", "--cases", 60, "--problems", 1, "--jobs", 2,
+                              "--out", "compared", folder=self.folder)  # fmt: skip
+        self.assertEqual(status, 1, text)
+        status, text, _ = run("report", "compared", "--markdown", folder=self.folder)
+        self.assertEqual(status, 0)
+        for said in ("## findings: comparison of compared", "| host | clean | 60 of 60 | 0 | 0 | 0 | yes | yes | as defined | 1 |",
+                     "| plugin:./none.so | not available |", "* mutant:plain-logprob: wrong: bound:logprob", "## findings: mutant:plain-logprob",
+                     "    plumb compare host mutant:plain-logprob plugin:./none.so --cases 60 --problems 1 --seed 1 --yardstick"):  # fmt: skip
+            self.assertTrue(said in text, said)
+        self.assertRegex(text, r"\| host \| 1 of 1 \| [0-9.e-]+ / [0-9.e-]+ / ")
+        if HAS_PAGE:
+            self.assertEqual(run("report", "compared", "--out", "compared.html", folder=self.folder)[0], 0)
+            page = (self.folder / "compared.html").read_text(encoding="utf-8")
+            self.assertTrue("Errors in units of what honest kernels of tensor-core-fp32" in page)
+        (self.folder / "compared/comparison.json").write_text('{"targets": [{}]}', encoding="utf-8")
+        status, _, error = run("report", "compared", "--markdown", folder=self.folder)
+        self.assertEqual(status, 2)
+        self.assertIn("comparison.json: no comparison", error)
+
+    # Fails if an error in honest units is not counted, or in a bin of its neighbour.
+    def test_honest_errors_of_a_journal(self):
+        from plumbline.report.journal import read_journal
+
+        path = self.folder / "honest.jsonl"
+        path.write_text('{"kind":0,"regime":"r","class":["a","sharp","bf16","bf16"]}\n'
+                        '{"done":[0,1,1,0],"u":{"p":9.5,"w":0.0,"s":"inf"}}\n', encoding="utf-8")  # fmt: skip
+        self.assertEqual(read_journal(path).honest, {"logprob": {3: 1}, "grad_weight": {-6: 1}, "lse": {12: 1}})
+
+    # Fails if results of two devices are one history, if they are not in the order of their dates, or if one that failed counts.
+    def test_benchmarks(self):
+        for name, date, device, ms in (("b", "2026-02-01", "A", 2.5), ("a", "2026-01-01", "A", 5), ("c", "2026-01-15", "B", 7)):
+            entries = [{"name": "forward/8", "real_time": ms, "time_unit": "ms", "ratio": ms / 4},
+                       {"name": "broken", "real_time": 1, "time_unit": "ms", "error_occurred": True}]  # fmt: skip
+            (self.folder / f"bench-{name}.json").write_text(json.dumps({"context": {"date": date, "device": device}, "benchmarks": entries}))
+        files = [f"bench-{name}.json" for name in "bac"]
+        status, text, error = run("report", *files, "--markdown", folder=self.folder)
+        self.assertEqual(status, 0, error)
+        for said in ("## benchmarks on A", "| benchmark | 2026-01-01 | 2026-02-01 |", "| forward/8 | 1.25 | 0.625 |", "| forward/8 | 5 | 2.5 |",
+                     "## benchmarks on B", "| forward/8 | 1.75 |"):  # fmt: skip
+            self.assertTrue(said in text, said)
+        self.assertFalse("broken" in text)
+        (self.folder / "bench-a.json").write_text('{"context": {}, "benchmarks": [{}]}')
+        self.assertEqual(run("report", "bench-a.json", "--markdown", folder=self.folder)[0], 2)
+
     # Fails if a fault in an input is read past, or named without its file and line.
     def test_malformed(self):
         for name, spoil, said in (

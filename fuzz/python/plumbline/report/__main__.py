@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plumb report DIR…: a report for people of campaigns and checks (fuzz/REPORT.md).
+"""plumb report DIR…: a report for people of campaigns, comparisons, checks and benchmarks (fuzz/REPORT.md).
 
 Exit status: 0 the report is written, 2 an input that cannot be read (file and line are named), 4 a package is missing."""
 
@@ -19,7 +19,7 @@ from .source import read
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("plumb report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=pathlib.Path, metavar="DIR",
-                        help="a campaign's folder, or a file with what `plumb check --json` prints")  # fmt: skip
+                        help="a campaign's or a comparison's folder, or a file with what `plumb check --json` prints or Google Benchmark wrote")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="at most 60 lines of Markdown, in place of a page")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="[report.html; with --markdown the terminal]")
     return parser.parse_args()
@@ -28,7 +28,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     given = _arguments()
     try:
-        reports = [report for path in given.inputs for report in read(path)]
+        reports = read(given.inputs)
         text = markdown(reports) if given.markdown else page(reports, __version__)
         if given.markdown and given.out is None:
             sys.stdout.write(text)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 
-from .journal import FIRST, LAST, Journal
+from .journal import FIRST, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT, LAST, Journal
 
 # Okabe and Ito's colours, told apart by most eyes; each output has its own on every figure.
 COLOURS = {"logprob": "#0072B2", "loss": "#56B4E9", "entropy": "#E69F00", "lse": "#CC79A7", "grad_hidden": "#009E73",
@@ -39,20 +40,33 @@ def _svg(draw: Callable[..., None], label: str, height: float) -> str:
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-def tightness(journal: Journal) -> str:
-    """Cases by largest error over bound, an output a line."""
+def _histogram(bins: Mapping[str, Counter[int]], first: int, last: int, mark: int, about: str, label: str) -> str:
+    """Cases by powers of two, an output a line, with a dotted line at 2^mark."""
 
     def draw(axes) -> None:
-        for output, bins in sorted(journal.tightness.items()):
-            axes.stairs([bins.get(at, 0) for at in range(FIRST, LAST + 1)], range(FIRST, LAST + 2), color=COLOURS[output],
+        for output, counts in sorted(bins.items()):
+            axes.stairs([counts.get(at, 0) for at in range(first, last + 1)], range(first, last + 2), color=COLOURS[output],
                         label=output)  # fmt: skip
-        axes.axvline(0, color=_INK, linestyle=":", linewidth=1)
-        axes.set_xticks(range(FIRST, LAST + 1, 4), [f"$2^{{{at}}}$" for at in range(FIRST, LAST + 1, 4)])
-        axes.set_xlabel("largest error of a case ÷ its bound; right of the dotted line it is wrong")
+        axes.axvline(mark, color=_INK, linestyle=":", linewidth=1)
+        axes.set_xticks(range(first, last + 1, 4), [f"$2^{{{at}}}$" for at in range(first, last + 1, 4)])
+        axes.set_xlabel(about)
         axes.set_ylabel("cases")
         axes.legend(frameon=False, ncols=2)
 
-    return _svg(draw, "Histogram of cases by error over bound, for each output", 2.8)
+    return _svg(draw, label, 2.8)
+
+
+def tightness(journal: Journal) -> str:
+    """Cases by largest error over bound."""
+    return _histogram(journal.tightness, FIRST, LAST, 0, "largest error of a case ÷ its bound; right of the dotted line it is wrong",
+                      "Histogram of cases by error over bound, for each output")  # fmt: skip
+
+
+def honest(journal: Journal) -> str:
+    """Cases with values like a model's by error in units of honest kernels'."""
+    return _histogram(journal.honest, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT,
+                      "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect",
+                      "Histogram of cases by error in units of an honest kernel's, for each output")  # fmt: skip
 
 
 def discoveries(journal: Journal, elapsed: float) -> str:

@@ -15,6 +15,8 @@ from ..stored import FormatError
 OUTPUTS = {"p": "logprob", "l": "loss", "e": "entropy", "s": "lse", "h": "grad_hidden", "w": "grad_weight"}
 # Powers of two of error over bound, from 2^-20 and below to beyond 2^4.
 FIRST, LAST = -20, 4
+# The same of an error in units of honest kernels'; above 2^3 an output is suspect.
+HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT = -6, 12, 3
 
 
 @dataclasses.dataclass
@@ -23,6 +25,8 @@ class Journal:
 
     # By output: cases whose largest error over bound lies in [2^k, 2^(k + 1)), by k from FIRST to LAST.
     tightness: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
+    # By output: cases whose error in units of an honest kernel's lies there, from HONEST_FIRST to HONEST_LAST.
+    honest: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
     # By output: cases without any error.
     exact: Counter[str] = dataclasses.field(default_factory=Counter)
     # (seconds, signature) of everything that was seen for the first time.
@@ -31,8 +35,8 @@ class Journal:
     drawn: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
 
 
-def _bin(tightness: float) -> int:
-    return LAST if math.isinf(tightness) else max(FIRST, min(LAST, math.floor(math.log2(tightness))))
+def _bin(value: float, first: int, last: int) -> int:
+    return last if math.isinf(value) else first if value == 0 else max(first, min(last, math.floor(math.log2(value))))
 
 
 def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> None:
@@ -46,9 +50,11 @@ def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> No
         for letter, numbers in line.get("o", {}).items():
             output, tightness = OUTPUTS[letter], float(numbers[-1])
             if tightness > 0:
-                journal.tightness.setdefault(output, Counter())[_bin(tightness)] += 1
+                journal.tightness.setdefault(output, Counter())[_bin(tightness, FIRST, LAST)] += 1
             elif tightness == 0:
                 journal.exact[output] += 1
+        for letter, ratio in line.get("u", {}).items():
+            journal.honest.setdefault(OUTPUTS[letter], Counter())[_bin(float(ratio), HONEST_FIRST, HONEST_LAST)] += 1
 
 
 def read_journal(path: pathlib.Path) -> Journal:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..findings import Finding
+from .comparison import ComparisonReport
+from .history import HistoryReport
 from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
 
 MOST = 60
@@ -55,11 +57,39 @@ def _dump(report: DumpReport) -> list[str]:
     return [*lines, "", f"    {report.again}"]
 
 
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first column flush left, the others flush right."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return lines + ["| " + " | ".join(cell(str(each)) for each in row) + " |" for row in rows] + [""]
+
+
+def _comparison(report: ComparisonReport) -> list[str]:
+    lines = [f"## {report.verdict}: {cell(report.title)}", ""]
+    for caption, head, rows in (report.found(), report.errors()):
+        lines += [f"{caption}.", "", *_table(head, rows)]
+    return [*lines, *(f"* {cell(line)}" for line in report.lines()), "", f"    {report.again}"]
+
+
+def _history(report: HistoryReport) -> list[str]:
+    lines = [f"## {cell(report.title)}", ""]
+    for caption, head, rows in report.tables():
+        lines += [f"{caption}.", "", *_table(head, rows)]
+    return [*lines, f"    {report.again}"]
+
+
+def _lines(report: Report) -> list[str]:
+    if isinstance(report, ComparisonReport):
+        return _comparison(report)
+    if isinstance(report, HistoryReport):
+        return _history(report)
+    return _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
+
+
 def markdown(reports: Sequence[Report]) -> str:
     """The report, the gravest first; what does not fit in MOST lines is counted in the last one."""
     lines = []
     for report in gravest_first(reports):
-        lines += [*(_campaign(report) if isinstance(report, CampaignReport) else _dump(report)), ""]
+        lines += [*_lines(report), ""]
     if len(lines) > MOST:
         lines = [*lines[: MOST - 2], "", f"… {len(lines) - MOST + 2} more lines: `plumb report --out report.html` has all."]
     return "\n".join(lines).rstrip() + "\n"

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..findings import Finding
+from .comparison import ComparisonReport
+from .history import HistoryReport
 from .journal import Journal
 from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
 
@@ -89,7 +91,8 @@ def _figures(report: CampaignReport) -> list[str]:
     from . import figures
 
     elapsed = float(report.campaign.json.get("elapsed_seconds", 0))
-    return [figures.tightness(report.journal), figures.discoveries(report.journal, elapsed)]
+    honest = [figures.honest(report.journal)] if report.journal.honest else []
+    return [figures.tightness(report.journal), *honest, figures.discoveries(report.journal, elapsed)]
 
 
 def _campaign(report: CampaignReport) -> dict[str, Any]:
@@ -129,14 +132,26 @@ def _dump(report: DumpReport) -> dict[str, Any]:
     }
 
 
+def _about(lines: list[str], tables: list[Any]) -> dict[str, Any]:
+    """A section of lines and tables alone."""
+    return {"lines": lines, "findings": [], "parts": [], "tables": tables, "figures": [], "coverage": None, "unseen": []}
+
+
+def _section(report: Report) -> dict[str, Any]:
+    if isinstance(report, ComparisonReport):
+        return _about(report.lines(), [report.found(), report.errors()])
+    if isinstance(report, HistoryReport):
+        return _about([], report.tables())
+    return _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
+
+
 def page(reports: Sequence[Report], version: str) -> str:
     """The page. ImportError where Jinja is not installed."""
     import jinja2
 
     shown = []
     for number, report in enumerate(gravest_first(reports), 1):
-        about = _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
-        shown.append({"title": report.title, "verdict": report.verdict, "again": report.again, "number": number} | about)
+        shown.append({"title": report.title, "verdict": report.verdict, "again": report.again, "number": number} | _section(report))
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} reports"
     text = TEMPLATE.read_text(encoding="utf-8")

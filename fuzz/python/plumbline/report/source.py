@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported: a campaign's folder, or a file with the JSON object that `plumb check --json` prints."""
+"""What is reported: folders of campaigns and comparisons, and files with what `plumb check --json` or Google Benchmark wrote."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from typing import Any
 
 from ..findings import Campaign, gravity, read_campaign
 from ..stored import FormatError
+from .comparison import NAME, ComparisonReport, read_comparison
+from .history import (
+    BenchResult,
+    HistoryReport,
+    bench_result,
+    histories,
+    is_bench_result,
+)
 from .journal import Journal, read_journal
 
 
@@ -70,7 +78,7 @@ class DumpReport:
         return [words(each) for key in ("cannot_show", "not_looked_at") for each in self.dump.get(key, ())]
 
 
-Report = CampaignReport | DumpReport
+Report = CampaignReport | ComparisonReport | DumpReport | HistoryReport
 
 
 def gravest_first(reports: Sequence[Report]) -> list[Report]:
@@ -95,9 +103,16 @@ _OF_A_DUMP = ("rows", "n", "v", "h", "dtype", "contract", "findings")
 _OF_AN_OUTPUT = ("output", "pass", "fail", "suspect", "vacuous", "tightness")
 
 
-def _of_check(path: pathlib.Path) -> list[Report]:
+def _of_file(path: pathlib.Path) -> list[Report | BenchResult]:
+    text = path.read_text(encoding="utf-8").strip()
     try:
-        said = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
+        whole = json.loads(text)
+    except ValueError:
+        whole = None  # what a check prints before its JSON
+    if is_bench_result(whole):
+        return [bench_result(path, whole)]
+    try:
+        said = json.loads(text.splitlines()[-1])
         reports = [DumpReport(each["file"], each) for each in said["dumps"]]
         # What a report reads is looked at here, where the file can be named.
         for report in reports:
@@ -107,14 +122,26 @@ def _of_check(path: pathlib.Path) -> list[Report]:
         raise FormatError(f"{path}: not what `plumb check --json` prints: {error!r}") from None
 
 
-def read(path: pathlib.Path) -> list[Report]:
-    """What there is to report of a campaign's folder or of a check's output. Raises FormatError, which names file and
-    line, or OSError."""
-    if not path.is_dir():
-        return _of_check(path)
+def _of_campaign(path: pathlib.Path) -> CampaignReport:
     campaign = read_campaign(path)
     try:
         title = ", ".join(campaign.json["campaign"]["targets"])
     except (KeyError, TypeError):
         raise FormatError(f"{path / 'summary.json'}: no summary of a campaign: it names no target") from None
-    return [CampaignReport(title, campaign, read_journal(path / "journal.jsonl"))]
+    return CampaignReport(title, campaign, read_journal(path / "journal.jsonl"))
+
+
+def _of_path(path: pathlib.Path) -> list[Report | BenchResult]:
+    if not path.is_dir():
+        return _of_file(path)
+    if (path / NAME).exists():
+        return [read_comparison(path / NAME), *(_of_campaign(each.parent) for each in sorted(path.glob("*/summary.json")))]
+    return [_of_campaign(path)]
+
+
+def read(paths: Sequence[pathlib.Path]) -> list[Report]:
+    """What there is to report of folders and files; results of one benchmark become one history. Raises FormatError,
+    which names file and line, or OSError."""
+    found = [each for path in paths for each in _of_path(path)]
+    results = [each for each in found if isinstance(each, BenchResult)]
+    return [*(each for each in found if not isinstance(each, BenchResult)), *histories(results)]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of a benchmark: JSON results of Google Benchmark, one column a result, oldest first."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from ..stored import FormatError
+
+MOST_COLUMNS = 8  # of a table; the oldest are left out
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchResult:
+    """One run of a benchmark program on one device."""
+
+    path: pathlib.Path
+    date: str
+    device: str
+    figures: dict[str, dict[str, float]]  # by benchmark: ms, and ratio where it was set against another in the same run
+
+    title = "benchmark"
+
+
+def is_bench_result(said: Any) -> bool:
+    """Whether JSON has the layout of Google Benchmark."""
+    return isinstance(said, dict) and "context" in said and "benchmarks" in said
+
+
+def _milliseconds(entry: dict[str, Any]) -> float:
+    return float(entry.get("ms", 0)) or float(entry["real_time"]) * {"ns": 1e-6, "us": 1e-3, "ms": 1, "s": 1e3}[entry["time_unit"]]
+
+
+def bench_result(path: pathlib.Path, said: dict[str, Any]) -> BenchResult:
+    """Reads a result. Benchmarks that failed are left out. Raises FormatError, which names the file."""
+    try:
+        context = said["context"]
+        figures = {}
+        for entry in said["benchmarks"]:
+            if entry.get("error_occurred") or entry.get("run_type") == "aggregate":
+                continue
+            name = entry.get("run_name", entry["name"]).split("/iterations")[0]
+            figures[name] = {"ms": _milliseconds(entry)} | ({"ratio": float(entry["ratio"])} if "ratio" in entry else {})
+        return BenchResult(path, str(context["date"]), str(context.get("device") or context.get("host_name", "unknown")), figures)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path}: no result of Google Benchmark: {error!r}") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class HistoryReport:
+    """All results of one device."""
+
+    device: str
+    results: list[BenchResult]
+
+    @property
+    def title(self) -> str:
+        return f"benchmarks on {self.device}"
+
+    @property
+    def verdict(self) -> str:
+        return "measured"
+
+    @property
+    def again(self) -> str:
+        return "plumb report " + " ".join(shlex.quote(str(result.path)) for result in self.results)
+
+    def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Times, and ratios where there are any: a row a benchmark, a column a result."""
+        shown = self.results[-MOST_COLUMNS:]
+        names = sorted({name for result in shown for name in result.figures})
+        tables = []
+        for key, caption in (("ratio", "Time over the reference's in the same run"), ("ms", "Time in ms")):
+            rows = []
+            for name in names:
+                values = [result.figures.get(name, {}).get(key) for result in shown]
+                if any(value is not None for value in values):
+                    rows.append([name, *("" if value is None else f"{value:.4g}" for value in values)])
+            if rows:
+                tables.append((caption, ["benchmark", *(result.date[:16] for result in shown)], rows))
+        return tables
+
+
+def histories(results: Sequence[BenchResult]) -> list[HistoryReport]:
+    """One history for each device: times of two devices are never compared."""
+    devices = dict.fromkeys(result.device for result in results)
+    return [HistoryReport(device, sorted((each for each in results if each.device == device), key=lambda each: each.date))
+            for device in devices]  # fmt: skip
