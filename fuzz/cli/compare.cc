@@ -143,7 +143,7 @@ CampaignSummary CompareRun::Hunt(const std::string& target, const fs::path& fold
   options.out = folder;
   CampaignSummary none;
   none.error = WhyNoTarget(options.targets.front());
-  none.status = none.error.empty() ? InferContracts(command_.infer, console_, &options)
+  none.status = none.error.empty() ? InferContracts(command_.infer, console_, &options, &none.error)
                                    : ExitStatus::kUnavailable;
   if (none.status != ExitStatus::kClean) {
     none.options = options;
@@ -238,8 +238,10 @@ void AddCompare(CommandLine* line) {
               "[tensor-core-fp32]",
               &options->yardstick);
   AddPython(sub);
-  sub->add_flag("--infer,!--no-infer", options->infer,
-                "infer what targets that declare no contract round [of Python targets]");
+  sub->add_flag_function(
+      "--infer,!--no-infer", [=](int64_t count) { options->infer = count > 0; },
+
+      "infer what targets that declare no contract round [of Python targets]");
   sub->add_option("--cases", options->cases, "cases of each target [1000]")
       ->check(CLI::Range(int64_t{0}, kMostCompared));
   sub->add_option("--problems", options->problems, "problems by which errors are compared [24]")

@@ -207,8 +207,10 @@ ExitStatus CommandFuzz(CampaignOptions options, const FuzzOptions& asked, const 
     console.Say("plumb: fuzzing" + targets + " for " + Format(options.GetBudget()) + ", seed " +
                 std::to_string(options.seed) + ", into " + options.out.string() + "\n");
   }
-  if (const ExitStatus status = InferContracts(asked.infer, console, &options);
+  std::string error;
+  if (const ExitStatus status = InferContracts(asked.infer, console, &options, &error);
       status != ExitStatus::kClean) {
+    console.Complain(error);
     return console.Finish(status);
   }
   Campaign campaign(std::move(options), *console.interrupt);

@@ -12,7 +12,7 @@
 namespace plumbline::fuzz {
 
 ExitStatus InferContracts(const std::optional<bool>& infer, const Console& console,
-                          CampaignOptions* options) {
+                          CampaignOptions* options, std::string* error) {
   if (options->resume || options->production || !options->recipe.empty()) return ExitStatus::kClean;
   for (std::string& target : options->targets) {
     const std::string plain(SplitTarget(target).first);
@@ -21,19 +21,15 @@ ExitStatus InferContracts(const std::optional<bool>& infer, const Console& conso
       continue;
     }
     if (contract.empty()) {
-      std::string error;
       const ExitStatus status =
-          UndeclaredContract(*options, target, *console.interrupt, &contract, &error);
-      if (status != ExitStatus::kClean) {
-        console.Complain(error);
-        return status;
-      }
+          UndeclaredContract(*options, target, *console.interrupt, &contract, error);
+      if (status != ExitStatus::kClean) return status;
       if (contract.empty()) continue;
       console.Say("plumb: " + target + " declares no contract: it is held to " + contract +
                   ", fp32 from tensor cores\n");
     }
     if (contract.ends_with(".json") || contract.starts_with("own,")) {
-      console.Complain("--infer: it goes on from a contract's name or words, not from " + contract);
+      *error = "--infer: it goes on from a contract's name or words, not from " + contract;
       return ExitStatus::kUsage;
     }
     console.Say("plumb: what else " + target + " rounds is inferred\n");

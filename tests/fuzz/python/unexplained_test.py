@@ -56,6 +56,20 @@ class Shortcuts(unittest.TestCase):
         self.assertEqual(again["inference"], report["inference"])
         self.assertIn("shortcut: logits rounded to", text)
 
+    # Fails if a comparison does not infer what a function rounds, holds it against the bounds, or leaves it out of the errors;
+    # or if why a target is not there is lost.
+    def test_comparison(self):
+        status, text, report = plumb("compare", "host", "python:rounded_numpy:logits", "python:rounded_numpy:none_such", "--cases", 20,
+                                     "--problems", 2, "--out", self.out)  # fmt: skip
+        self.assertEqual(status, 1, text)
+        host, rounded, none = report["targets"]
+        self.assertEqual((host["verdict"], rounded["verdict"], host.get("shortcuts")), ("clean", "clean", None), text)
+        self.assertEqual(len(rounded["shortcuts"]), 1, text)
+        self.assertIn("logits rounded to", rounded["shortcuts"][0])
+        typical = [{each["output"]: each["typical"] for each in target["accuracy"]["outputs"]}["logprob"] for target in (host, rounded)]
+        self.assertGreater(typical[1], 300 * typical[0])
+        self.assertIn("none_such", none["unavailable"])
+
 
 if __name__ == "__main__":
     unittest.main()
