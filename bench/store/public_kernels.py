@@ -44,7 +44,7 @@ from store.record import COMPLETE, INTERRUPTED
 ROOT = trees.ROOT
 OWN = "plumbline, cuda"
 SCRIPT_SECONDS = 180
-TARGET_SECONDS = 240.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
+TARGET_SECONDS = 450.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
 GRACE = 30.0
 WRITE = """
 import sys, plumbline
@@ -103,7 +103,16 @@ def last_line(text: str) -> str:
     return (said or [""])[-1].removeprefix("plumb: ")[:300]
 
 
-def alone(case: Path, python: str, environment: dict[str, str]) -> dict[str, Any]:
+def shows(signature: str, status: int | None, why: str) -> bool:
+    """Whether a script's end shows the finding. An exception ends Python with 1, too: it shows a finding that names this
+    exception, and no other."""
+    if status != 1 or "Traceback (most recent call last)" not in why:
+        return status == 1
+    kind, _, exception = signature.partition("@")[0].rpartition(":")
+    return kind == "status" and re.search(rf"^(?:[\w.]+\.)?{re.escape(exception)}\b", why, re.MULTILINE) is not None
+
+
+def alone(case: Path, signature: str, python: str, environment: dict[str, str]) -> dict[str, Any]:
     """Writes script and report of a stored case beside it, and runs the script without this package."""
     script, report = case.with_suffix(".repro.py"), case.with_suffix(".md")
     package = os.pathsep.join((str(ROOT / "build/staged"), str(ROOT / "build/release/python"), environment["PYTHONPATH"]))
@@ -111,7 +120,8 @@ def alone(case: Path, python: str, environment: dict[str, str]) -> dict[str, Any
     if status:
         return {"script": f"none: {last_line(why)}"}
     status, said, why = ran([python, str(script)], environment, SCRIPT_SECONDS, case.parent)
-    return {"script": script.name, "script_status": status, "script_says": last_line(said + why)}
+    return {"script": script.name, "script_status": status, "script_shows": shows(signature, status, why),
+            "script_says": last_line(said + why)}
 
 
 def finding_of(each: dict[str, Any], folder: Path, python: str, environment: dict[str, str]) -> dict[str, Any]:
@@ -123,7 +133,9 @@ def finding_of(each: dict[str, Any], folder: Path, python: str, environment: dic
               "needs": kept.get("cause", {}).get("needs", []), "values": kept.get("values_after"),
               "part_of": each.get("part_of", ""), "file": kept.get("file", "")}
     case = folder / record["file"]
-    return record | (alone(case, python, environment) if record["file"] and case.exists() and not record["part_of"] else {})
+    if not record["file"] or not case.exists() or record["part_of"]:
+        return record
+    return record | alone(case, record["signature"], python, environment)
 
 
 def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | None) -> dict[str, Any]:

@@ -4,9 +4,15 @@
 
 import json
 import os
+import pathlib
+import sys
 import unittest
 
 from scratch import Tree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
+
+from store import public_kernels
 
 # Says what the file says of eager PyTorch and the operator; the others are not there.
 PLUMB = r"""
@@ -47,6 +53,18 @@ class PublicKernels(Tree):
     def hunt(self, *words):
         path = f"{self.root}/bin:{os.environ['PATH']}"
         return self.run_store("public-kernels", "--python", self.root / "python", "--seconds", "5", *words, PATH=path)
+
+    # Fails if a script that cannot be run is taken for one that shows the finding, or an exception that is the finding is not.
+    def test_what_a_script_shows(self):
+        missing = "Traceback (most recent call last):\n  File \"x\"\nModuleNotFoundError: No module named 'x'\n"
+        compiling = "Traceback (most recent call last):\n  File \"x\"\ntriton.compiler.errors.CompilationError: at 1:2:\n  tl.dot\n"
+        for signature, status, why, expected in (
+            ("bound:lse", 1, "", True), ("bound:lse", 1, missing, False), ("bound:lse", 0, "", False), ("bound:lse", None, "", False),
+            ("status:CompilationError@loss.3fa2c1", 1, compiling, True), ("status:CompilationError@loss.3fa2c1", 1, missing, False),
+            ("status:CompilationError@loss.3fa2c1", 1, "loss has shape", True), ("status:crash", 1, missing, False),
+        ):  # fmt: skip
+            with self.subTest((signature, status, why)):
+                self.assertIs(public_kernels.shows(signature, status, why), expected)
 
     # Fails if shares, shortcuts, findings or the reason of what is not there are lost, or a kernel has no GPU.
     def test_what_is_stored(self):
