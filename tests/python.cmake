@@ -70,6 +70,11 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/device_test.py torch numpy)
     set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
     list(APPEND torch_tests torch_device)
+    # Fetches the package `kernels` on first use, and runs with the newest PyTorch where the cache has an environment of it.
+    add_test(NAME python_torch_hub_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+      ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/hub_test.py torch numpy)
+    set_tests_properties(python_torch_hub_test PROPERTIES LABELS "slow;torch" TIMEOUT 1800 COST 260)
+    list(APPEND torch_tests torch_hub)
     foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
             repro pytest_plugin package pages wheel torch triton
             adapters device capture capture_page ${torch_tests})
