@@ -71,6 +71,17 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/device_test.py torch numpy)
     set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
     list(APPEND torch_tests torch_device)
+    # Benchmarks that train a model of some hundred words.
+    foreach(name training rollout)
+      add_test(NAME python_bench_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+        ${CMAKE_CURRENT_SOURCE_DIR}/bench/store/${name}_test.py torch numpy)
+      set_tests_properties(python_bench_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 600 COST 40)
+      list(APPEND torch_tests bench_${name})
+    endforeach()
+    add_test(NAME python_torch_patches_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+      ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/patches_test.py torch numpy)
+    set_tests_properties(python_torch_patches_test PROPERTIES LABELS "slow;torch" TIMEOUT 3600 COST 300)
+    list(APPEND torch_tests torch_patches)
     # Fetches the package `kernels` on first use, and runs with the newest PyTorch where the cache has an environment of it.
     add_test(NAME python_torch_hub_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/hub_test.py torch numpy)

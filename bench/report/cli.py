@@ -7,11 +7,11 @@ Each subcommand says more with --help. Exit status: that of the subcommand; 2 us
 import argparse
 import sys
 
-from . import compare, figures, history, mutants, pages, tightness
+from . import compare, figures, history, mutants, pages, tightness, training_page
 from .command_line import Refused
 
 COMMANDS = {"compare": compare, "figures": figures, "history": history, "mutants": mutants, "tightness": tightness,
-            "all": pages}
+            "training": training_page, "all": pages}
 
 
 def main(words: list[str]) -> int:

@@ -18,6 +18,8 @@
   speed           measures the CUDA operator in pieces, a shape at a time, and joins what they say
   traffic         the bytes that each kernel of a pass moves, by ncu
   torch-operator  what plumbline.torch costs beyond the operator's library
+  training        trains a small model by several heads beside the spread of five orders of rows
+  rollout         what a head is to blame for in the ratio of rollout and training
   sight           what plumb check sees of defects at production size
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
@@ -37,7 +39,7 @@ from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
 COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "compare", "old-bugs", "split",
-            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "torch-operator", "sight", "check_dump", "search", "carry",
+            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "torch-operator", "training", "rollout", "sight", "check_dump", "search", "carry",
             "trees", "machine_code")
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store compare --python PYTHON [--cases N] [--problems K] [--palette P] [--at-once N] [--only NAME]
+"""usage: python3 bench/store compare --python PYTHON [--cases N] [--problems K] [--palette P] [--at-once J] [--only NAME]
                                           [--minutes M] [--as-built KEYS] [--keep DIR] [--out FILE]
 
 `plumb compare` over the operator `cuda` and every public kernel that is a target in Python (the list of `adapters`), on a
-GPU: N cases each [300] in P shapes [12], and errors on K problems [24]. Two or three targets share a process of plumb, N processes run
-side by side [4], spread over the GPUs. It stores bench/results/comparison.json: what plumb says of each, with the versions.
+GPU: N cases each [300] in P shapes [12], and errors on K problems [24]. Two or three targets share a process of plumb, J
+processes run side by side [4], spread over the GPUs, so times compare nothing and are left out. It stores
+bench/results/comparison.json: what plumb says of each, with the versions.
 
   --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
   --minutes M      begins no comparison later than this
@@ -54,8 +55,10 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
                  "--python", given.python]
         status, said, why = ran(words, environment, SECONDS)
     kept.with_suffix(".log").write_text(why, encoding="utf-8")
+    if status not in (*PASSED, None, INTERRUPTED):
+        raise Refused(f"{', '.join(names)}: plumb compare ended with {status}: {last_line(why)}", 3)
     if status not in PASSED:
-        print(f"{', '.join(names)}: status {status}: {last_line(why)}", flush=True)
+        print(f"{', '.join(names)}: {last_line(why)}", flush=True)
         return {"waiting": names}
     with refusing(f"{', '.join(names)}: no result", 3):
         found = stored.last_object(said)
@@ -63,7 +66,8 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
             target["kernel"] = name
             if name != OWN:
                 target["versions"] = versions(given.python, ADAPTERS[name].packages)
-            print(f"{name}: {target.get('unavailable') or target['verdict']}", flush=True)
+            target.get("accuracy", {}).pop("seconds", None)
+            print(f"{name}: {target['verdict']} {target.get('error', '')}", flush=True)
     stored.put(kept, found)
     return found
 
@@ -106,8 +110,9 @@ def main(words: list[str]) -> int:
     if given.only and not given.out:
         print(json.dumps(targets, indent=1))
     else:
-        command = f"python3 bench/store compare --python PYTHON --cases {given.cases} --problems {given.problems} --palette {given.palette}"
+        command = f"python3 bench/store compare --python PYTHON --cases {given.cases} --problems {given.problems}"
+        command += f" --palette {given.palette}"
         command += "".join(f' --only "{name}"' for name in given.only)
         stored.write(given.out or ROOT / "bench/results/comparison.json", command, about, machine,
                      yardstick=runs[0]["yardstick"], targets=stored.without_folders(targets))
-    return int(any(target.get("unavailable") for target in targets))
+    return int(any(target["verdict"] == "unavailable" for target in targets))

@@ -104,12 +104,15 @@ def last_line(text: str) -> str:
 
 
 def shows(signature: str, status: int | None, why: str) -> bool:
-    """Whether a script's end shows the finding. An exception ends Python with 1, too: it shows a finding that names this
-    exception, and no other."""
-    if status != 1 or "Traceback (most recent call last)" not in why:
+    """Whether a script's end shows the finding: a process that dies a crash, one that does not end a hang. An exception ends
+    Python with 1, as a wrong value does: it shows a finding that names this exception, and no other."""
+    kind, _, word = signature.removesuffix(" (once)").partition("@")[0].rpartition(":")
+    if word in ("crash", "hang"):
+        return status is None if word == "hang" else status is not None and (status < 0 or status > 128)
+    _, raised, end = why.rpartition("Traceback (most recent call last)")
+    if status != 1 or not raised:
         return status == 1
-    kind, _, exception = signature.partition("@")[0].rpartition(":")
-    return kind == "status" and re.search(rf"^(?:[\w.]+\.)?{re.escape(exception)}\b", why, re.MULTILINE) is not None
+    return kind == "status" and re.search(rf"^(?:[\w.]+\.)?{re.escape(word)}\b", end, re.MULTILINE) is not None
 
 
 def alone(case: Path, signature: str, python: str, environment: dict[str, str]) -> dict[str, Any]:

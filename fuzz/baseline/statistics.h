@@ -40,7 +40,7 @@ struct HonestUnits {
   // How many units of one size err as these do: (sum s_i^2)^2 / sum s_i^4, from 1 to `units`. Where it
   // is 1, one unit's realised errors are compared.
   double effective = 0;
-  size_t baseline = 0;  // whose root mean square is the largest
+  size_t baseline = 0;         // whose root mean square is the largest
   std::vector<double> ratios;  // [units]: e_i / s_i
 
   double Judged() const;  // the largest of the ratios, or of an eighth of them

@@ -59,8 +59,8 @@ void AddCaseTimeout(CLI::App* app, std::chrono::milliseconds* timeout);
 // Adds --python to a command that runs targets: the interpreter for those in Python.
 void AddPython(CLI::App* app);
 
-// Adds --contract, or another option of its values: a named contract, words, or the path of a description
-// that ends in .json.
+// Adds --contract, or another option of its values: a named contract, words, or the path of a
+// description that ends in .json.
 CLI::Option* AddContract(CLI::App* app, std::string* contract);
 CLI::Option* AddContract(CLI::App* app, const std::string& option, const std::string& what,
                          std::string* contract);

@@ -56,7 +56,7 @@ class CompareRun {
   ExitStatus Run();
 
  private:
-  // These return false, with error_, if the comparison cannot begin.
+  // These return false, with error_ and the status to end with.
   bool Check();
   bool TakeEarlier();
   bool Store();
@@ -66,22 +66,18 @@ class CompareRun {
 
   const CompareCommand& command_;
   const Console& console_;
-  TargetComparison comparison_, earlier_;
-  ExitStatus status_ = ExitStatus::kUsage;  // where there is an error_
+  // All that the folder holds, those that are asked for first.
+  TargetComparison comparison_;
+  ExitStatus status_ = ExitStatus::kUsage;
   std::string error_;
 };
 
-// "python:module:function" as a folder's name.
-std::string CampaignFolder(const std::string& target) {
-  std::string folder = target;
-  std::ranges::replace_if(
-      folder, [](char c) { return c == ':' || c == '/' || c == '@' || c == '+'; }, '-');
-  return folder;
-}
-
 bool CompareRun::Check() {
-  for (size_t i = 0; i < command_.targets.size(); ++i) {
-    const std::string& target = command_.targets[i];
+  if (command_.yardstick.starts_with("own")) {
+    error_ = "--yardstick: '" + command_.yardstick + "' is another contract for each target";
+    return false;
+  }
+  for (const std::string& target : command_.targets) {
     if (std::ranges::count(command_.targets, target) > 1) {
       error_ = "target " + target + " is given twice";
     } else if (!command_.contract.empty() && !SplitTarget(target).second.empty()) {
@@ -98,8 +94,10 @@ bool CompareRun::TakeEarlier() {
   comparison_.seed = command_.seed;
   comparison_.cases = command_.cases;
   comparison_.problems = command_.problems;
+  comparison_.palette = command_.palette;
   comparison_.contract = command_.contract;
   comparison_.yardstick = command_.yardstick;
+  comparison_.infer = !command_.infer ? "python" : *command_.infer ? "all" : "none";
   const fs::path file = command_.out / kComparisonName;
   std::error_code code;
   if (!fs::exists(command_.out, code) || fs::is_empty(command_.out, code)) return true;
@@ -107,18 +105,25 @@ bool CompareRun::TakeEarlier() {
     error_ = "--out: " + command_.out.string() + " holds no comparison, and is not empty";
     return false;
   }
-  const auto read = ReadRecord<TargetComparison>(file, kMostComparison, "comparison", &error_);
+  std::optional<TargetComparison> read =
+      ReadRecord<TargetComparison>(file, kMostComparison, "comparison", &error_);
   if (!read) return false;
   if (!read->SameCases(comparison_)) {
     error_ = "--out: " + command_.out.string() +
-             " holds a comparison by other cases, contracts or another version";
+             " holds a comparison by other cases, shapes or contracts, or of another version";
     return false;
   }
-  earlier_ = *read;
+  for (const std::string& target : command_.targets) {
+    if (ComparedTarget* const known = read->Find(target)) comparison_.targets.push_back(*known);
+  }
+  for (ComparedTarget& target : read->targets) {
+    if (comparison_.Find(target.target) == nullptr) comparison_.targets.push_back(std::move(target));
+  }
   return true;
 }
 
 bool CompareRun::Store() {
+  comparison_.verdict = Name(StatusOf(comparison_));
   std::error_code code;
   fs::create_directories(command_.out, code);
   const std::string text = ToJson(comparison_).Dump(1) + "\n";
@@ -144,10 +149,12 @@ CampaignSummary CompareRun::Hunt(const std::string& target, const fs::path& fold
   none.status = none.error.empty() ? InferContracts(command_.infer, console_, &options, &none.error)
                                    : ExitStatus::kUnavailable;
   if (none.status != ExitStatus::kClean) {
-    none.options = options;
+    none.options = std::move(options);
     return none;
   }
-  Campaign campaign(options, *console_.interrupt);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);  // of a comparison that was cut off; what is left is refused below
+  Campaign campaign(std::move(options), *console_.interrupt);
   std::vector<CampaignEvent> events;
   milliseconds next = kSayEvery;
   while (campaign.Next(milliseconds(200), &events)) {
@@ -166,13 +173,11 @@ CampaignSummary CompareRun::Hunt(const std::string& target, const fs::path& fold
 }
 
 ComparedTarget CompareRun::CompareOne(const std::string& target) {
-  const std::string folder = CampaignFolder(target);
-  std::error_code ignored;
-  fs::remove_all(command_.out / folder, ignored);  // of a comparison that was cut off
   console_.Say("plumb: " + target + ": " + std::to_string(command_.cases) + " cases of seed " +
                std::to_string(command_.seed) + "\n");
-  ComparedTarget of = OfCampaign(target, Hunt(target, command_.out / folder), folder);
-  if (!of.unavailable.empty() || interrupted()) return of;
+  const CampaignSummary summary = Hunt(target, command_.out / FolderOfTarget(target));
+  ComparedTarget of = OfCampaign(target, summary);
+  if (summary.targets.empty() || interrupted()) return of;
   AccuracyOptions options;
   options.yardstick = command_.yardstick;
   options.problems = command_.problems;
@@ -187,27 +192,27 @@ ComparedTarget CompareRun::CompareOne(const std::string& target) {
 }
 
 ExitStatus CompareRun::Run() {
-  if (!Check() || !TakeEarlier()) {
+  if (!Check() || !TakeEarlier() || !Store()) {
     console_.Complain(error_);
     return console_.Finish(status_);
   }
   for (const std::string& target : command_.targets) {
-    if (const ComparedTarget* known = earlier_.Find(target); known && known->unavailable.empty()) {
+    ComparedTarget* known = comparison_.Find(target);
+    if (known != nullptr && known->Complete()) {
       console_.Say("plumb: " + target + " was compared before\n");
-      comparison_.targets.push_back(*known);
       continue;
     }
     ComparedTarget of = CompareOne(target);
-    if (interrupted()) return console_.Finish(ExitStatus::kInterrupted);
-    comparison_.targets.push_back(std::move(of));
+    if (interrupted()) {
+      console_.Complain("interrupted; the same command goes on with " + target);
+      return console_.Finish(ExitStatus::kInterrupted);
+    }
+    if (known == nullptr) known = &comparison_.targets.emplace_back();
+    *known = std::move(of);
     if (!Store()) {
       console_.Complain(error_);
       return console_.Finish(status_);
     }
-  }
-  if (!Store()) {
-    console_.Complain(error_);
-    return console_.Finish(status_);
   }
   console_.Say(ComparisonText(comparison_, command_.out.string(), console_.program));
   console_.Say("everything lies in " + command_.out.string() + "\n");
@@ -244,7 +249,8 @@ void AddCompare(CommandLine* line) {
       ->check(CLI::Range(int64_t{0}, kMostCompared));
   sub->add_option("--problems", options->problems, "problems by which errors are compared [24]")
       ->check(CLI::Range(int64_t{0}, kMostProblems));
-  AddParsed(sub, "--seed", &options->seed, ParseSeed, "of both, decimal or 0x hexadecimal [1]");
+  AddParsed(sub, "--seed", &options->seed, ParseSeed,
+            "of the cases and of the problems, decimal or 0x hexadecimal [1]");
   sub->add_option("--palette", options->palette,
                   "shapes of the cases, for targets that compile for each; 0: any [0]")
       ->check(CLI::Range(int64_t{0}, kMostPalette));

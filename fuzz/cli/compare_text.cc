@@ -16,9 +16,15 @@ using Cells = std::vector<std::vector<std::string>>;
 
 std::string NumberOr(int64_t count) { return count > 0 ? std::to_string(count) : "none"; }
 
-// What was seen, where there was something to see: a hundred passes prove no more than that.
-std::string SeenTo(const ComparedTarget& target, bool good) {
-  return target.judged == 0 ? "?" : good ? "yes" : "no";
+std::string WordOf(Holding kept) {
+  return kept == Holding::kYes ? "yes" : kept == Holding::kNo ? "no" : "not checked";
+}
+
+std::string SpecialRows(const ComparedTarget& t) {
+  if (t.special_rows != Holding::kYes) return t.special_rows == Holding::kNo ? "wrong" : "not checked";
+  const size_t conventions = t.conventions.size();
+  return conventions == 0 ? "as defined"
+                          : Text("%zu convention%s", conventions, conventions > 1 ? "s" : "");
 }
 
 std::string FindingsTable(const TargetComparison& comparison) {
@@ -29,17 +35,14 @@ std::string FindingsTable(const TargetComparison& comparison) {
     if (first == 0) first = t.accuracy.seconds;
     const auto suspect = std::ranges::count_if(t.findings, &ComparedFinding::suspect);
     const auto wrong = static_cast<int64_t>(t.findings.size()) - suspect;
-    if (!t.unavailable.empty()) {
-      rows.push_back({t.target, "not available"});
+    if (t.cases == 0 && !t.error.empty()) {
+      rows.push_back({t.target, t.verdict});
       continue;
     }
     rows.push_back({t.target, t.verdict, Text("%" PRId64 " of %" PRId64, t.judged, t.cases),
                     NumberOr(wrong), NumberOr(suspect),
-                    NumberOr(static_cast<int64_t>(t.shortcuts.size())), SeenTo(t, t.deterministic),
-                    SeenTo(t, t.batch_invariant),
-                    !t.special_rows         ? "wrong"
-                    : t.conventions.empty() ? "as defined"
-                                            : Text("%zu conventions", t.conventions.size()),
+                    NumberOr(static_cast<int64_t>(t.shortcuts.size())), WordOf(t.deterministic),
+                    WordOf(t.batch_invariant), SpecialRows(t),
                     t.accuracy.seconds > 0 ? Text("%.2g", t.accuracy.seconds / first) : "?"});
   }
   return Table(rows);
@@ -51,7 +54,7 @@ std::string AccuracyTable(const TargetComparison& comparison) {
     if (output != oracle::Output::kLoss) rows.front().emplace_back(oracle::Name(output));
   }
   for (const ComparedTarget& t : comparison.targets) {
-    if (!t.unavailable.empty()) continue;
+    if (t.accuracy.judged == 0 && t.accuracy.problems == 0) continue;
     std::vector<std::string>& row = rows.emplace_back();
     row = {t.target, Text("%" PRId64 " of %" PRId64, t.accuracy.judged, t.accuracy.problems)};
     for (size_t i = 2; i < rows.front().size(); ++i) {
@@ -69,7 +72,7 @@ std::string DetailsOf(const ComparedTarget& t, std::string_view out, std::string
   std::string text = "\n" + t.target;
   if (!t.held_to.empty()) text += ", held to " + t.held_to;
   text += "\n";
-  if (!t.unavailable.empty()) return text + "  not available: " + Printable(t.unavailable) + "\n";
+  if (!t.error.empty()) text += Text("  %-11s ", t.verdict.c_str()) + Printable(t.error) + "\n";
   for (const std::string& shortcut : t.shortcuts) text += "  shortcut    " + shortcut + "\n";
   for (const ComparedFinding& f : t.findings) {
     text += Text("  %-11s ", f.suspect ? "suspect" : "wrong") + f.signature + ": " + Printable(f.what) +
@@ -93,6 +96,14 @@ std::string DetailsOf(const ComparedTarget& t, std::string_view out, std::string
   for (const SkippedCases& s : a.skipped) {
     text += Text("  errors      not on %" PRId64 " problems: ", s.cases) + Printable(s.reason) + "\n";
   }
+  for (const SkippedCases& f : a.failed) {
+    text += Text("  errors      fails on %" PRId64 " problems: ", f.cases) + Printable(f.reason) + "\n";
+  }
+  for (const OutputAccuracy& o : a.outputs) {
+    if (o.dropped == 0) continue;
+    text += "  errors      " + o.output +
+            Text(": no number in %" PRId64 " of %" PRId64 " rows or columns\n", o.dropped, o.units);
+  }
   if (!a.incomplete.empty()) text += "  errors      incomplete: " + Printable(a.incomplete) + "\n";
   return text;
 }
@@ -103,12 +114,12 @@ std::string ComparisonText(const TargetComparison& comparison, std::string_view 
                            std::string_view program) {
   std::string text = "\n" + FindingsTable(comparison);
   text +=
-      "time: of a target's runs on the same problems, the median over the first target's; kernels "
-      "are\nmeasured by a benchmark, not here\n";
+      "time: of a run of the same small problems, the median, over the first target's; kernels are "
+      "measured\nby a benchmark, not here\n";
   text +=
       "\nerrors in units of what honest kernels of " + comparison.yardstick +
-      " err on the same rows:\nthe typical problem's root mean square, the 99th percentile of rows, "
-      "the largest\n\n";
+      " err on the same rows: the typical problem's root\nmean square / the 99th percentile of rows, "
+      "each in its own unit / the largest error over the largest honest one\n\n";
   text += AccuracyTable(comparison);
   for (const ComparedTarget& target : comparison.targets) text += DetailsOf(target, out, program);
   return text + "\n";

@@ -181,7 +181,7 @@ std::pair<ExitStatus, std::string> WhyNotBegun(const CampaignOptions& options) {
 // What is asked beside a campaign's options.
 struct FuzzOptions {
   bool verbose = false;
-  std::optional<bool> infer;  // InferContracts
+  std::optional<bool> infer;     // InferContracts
   bool allow_shortcuts = false;  // they do not decide the status
 };
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <optional>
-#include <set>
+#include <span>
 #include <utility>
 
 #include "fuzz/base/mix.h"
@@ -55,14 +56,23 @@ double RankOf99(std::vector<double> values) {
 struct OutputRatios {
   std::vector<double> rms, units;
   double largest = 0;
-  int64_t problems = 0;
-
-  void Add(const HonestRatio& honest) {
-    rms.push_back(honest.rms);
-    largest = std::max(largest, honest.largest);
-    for (const UnitRatio& unit : honest.units) units.push_back(unit.ratio);
-  }
+  int64_t problems = 0, dropped = 0;
 };
+
+// Adds a problem's output, or both parts of one.
+void AddParts(std::span<const HonestRatio> parts, OutputRatios* to) {
+  double rms = 0;
+  for (const HonestRatio& part : parts) {
+    const double worst = part.dropped > 0 ? std::numeric_limits<double>::infinity() : 0;
+    rms = std::max({rms, part.rms, worst});
+    to->largest = std::max({to->largest, part.largest, worst});
+    to->units.insert(to->units.end(), part.units.begin(), part.units.end());
+    to->units.insert(to->units.end(), static_cast<size_t>(part.dropped), worst);
+    to->dropped += part.dropped;
+  }
+  to->rms.push_back(rms);
+  ++to->problems;
+}
 
 std::vector<OutputAccuracy> Summarized(std::map<std::string, OutputRatios> seen) {
   std::vector<OutputAccuracy> out;
@@ -74,11 +84,29 @@ std::vector<OutputAccuracy> Summarized(std::map<std::string, OutputRatios> seen)
     to.output = found->first;
     to.problems = of.problems;
     to.units = static_cast<int64_t>(of.units.size());
+    to.dropped = of.dropped;
     to.typical = MiddleOf(std::move(of.rms));
     to.p99 = RankOf99(std::move(of.units));
     to.largest = of.largest;
   }
   return out;
+}
+
+// More than an error of values, which is what is measured here.
+bool IsFailure(const Finding& finding) {
+  using enum FindingKind;
+  switch (finding.kind) {
+    case kNonFinite:
+    case kUnwritten:
+    case kGuardBand:
+    case kInputWritten:
+    case kStatus:
+    case kCrash:
+    case kHang:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -113,6 +141,7 @@ std::vector<Recipe> AccuracyProblems(int64_t count, uint64_t seed) {
 Accuracy MeasureAccuracy(const std::string& target, const AccuracyOptions& options,
                          const std::atomic<bool>& interrupt) {
   Accuracy accuracy;
+  accuracy.problems = options.problems;
   WorkerSpec spec{.target = HeldTo(std::string(SplitTarget(target).first), options.yardstick),
                   .program = options.program,
                   .first_call = options.first_call_timeout};
@@ -121,10 +150,10 @@ Accuracy MeasureAccuracy(const std::string& target, const AccuracyOptions& optio
   const auto description = ParseDescription(runner.hello().description, &accuracy.incomplete);
   if (!description) return accuracy;
   std::map<std::string, OutputRatios> seen;
-  std::map<std::string, int64_t> skipped;
+  std::map<std::string, int64_t> skipped, failed;
+  std::map<std::string, std::string> first_of;  // failures, by signature: what the first one was
   std::vector<double> seconds;
   for (const Recipe& drawn : AccuracyProblems(options.problems, options.seed)) {
-    ++accuracy.problems;
     const Recipe recipe = KeepWithin(description->capabilities, drawn);
     if (!IsOrdinary(recipe)) {
       ++skipped["within what it can do no batch of ordinary rows is left"];
@@ -132,32 +161,36 @@ Accuracy MeasureAccuracy(const std::string& target, const AccuracyOptions& optio
     }
     Request request = RequestFor(Format(recipe), options.seed);
     request.unit_ratios = true;
-    const Judged judged = runner.RunOnce(request, runner.DeadlineOf(request));
-    if (judged.kind != Judged::Kind::kJudged) {
-      accuracy.incomplete = interrupt.load() ? "it was interrupted" : judged.error;
+    const Judged judged = runner.Run(request);
+    if (judged.kind != Judged::Kind::kJudged || !judged.result.harness_fault.empty()) {
+      accuracy.incomplete = interrupt.load()                       ? "it was interrupted"
+                            : judged.kind != Judged::Kind::kJudged ? judged.error
+                                                                   : judged.result.harness_fault;
       break;
     }
     const CaseResult& result = judged.result;
-    if (!result.harness_fault.empty()) {
-      accuracy.incomplete = result.harness_fault;
-      break;
+    const auto failure = std::ranges::find_if(result.findings, IsFailure);
+    if (failure != result.findings.end()) {
+      const std::string signature = failure->Signature();
+      ++failed[signature + ": " + first_of.try_emplace(signature, failure->what).first->second];
     }
     if (result.honest.empty()) {
-      ++skipped[!result.skip_reason.empty() ? SkipGroup(result.skip_reason)
-                : !result.findings.empty()  ? result.findings.front().Signature()
-                                            : "no output is compared"];
+      if (failure != result.findings.end()) continue;
+      ++skipped[result.skip_reason.empty() ? "no output is compared" : SkipGroup(result.skip_reason)];
       continue;
     }
     ++accuracy.judged;
     accuracy.changed += recipe != drawn ? 1 : 0;
-    seconds.push_back(result.target_seconds);
-    std::set<std::string> outputs;
-    for (const HonestRatio& honest : result.honest) {
-      seen[honest.output].Add(honest);
-      if (outputs.insert(honest.output).second) ++seen[honest.output].problems;
+    if (recipe == drawn) seconds.push_back(result.first_run_seconds);
+    // The parts of one output stand together.
+    for (size_t first = 0, next = 0; first < result.honest.size(); first = next) {
+      const std::string& output = result.honest[first].output;
+      while (next < result.honest.size() && result.honest[next].output == output) ++next;
+      AddParts(std::span(result.honest).subspan(first, next - first), &seen[output]);
     }
   }
   accuracy.skipped = SkippedOf(skipped);
+  accuracy.failed = SkippedOf(failed);
   accuracy.seconds = MiddleOf(std::move(seconds));
   accuracy.outputs = Summarized(std::move(seen));
   return accuracy;
@@ -172,6 +205,7 @@ void Fields(FieldVisitor& io, OutputAccuracy& a) {
   io("output", a.output);
   io("problems", a.problems);
   io("units", a.units);
+  io.IfSet("dropped", a.dropped);
   io("typical", a.typical);
   io("p99", a.p99);
   io("largest", a.largest);
@@ -182,6 +216,7 @@ void Fields(FieldVisitor& io, Accuracy& a) {
   io("judged", a.judged);
   io("changed", a.changed);
   io.IfSet("skipped", a.skipped);
+  io.IfSet("failed", a.failed);
   io("seconds", a.seconds);
   io("outputs", a.outputs);
   io.IfSet("incomplete", a.incomplete);

@@ -36,33 +36,39 @@ struct SkippedCases {
 // The same as a list, the most frequent first.
 std::vector<SkippedCases> SkippedOf(const std::map<std::string, int64_t>& reasons);
 
-// An output's errors over all problems that were judged. A unit is a row, or a column of grad_weight;
-// its ratio is its error over what the worst honest kernel errs there.
+// An output's errors over all problems that were judged. A unit is a row, or a column of the vocabulary
+// of grad_weight, whose columns of labels and others are told apart: the larger figure of a problem
+// counts. A unit without a number errs infinitely.
 struct OutputAccuracy {
   std::string output;
   int64_t problems = 0, units = 0;
-  double typical = 0;  // the median over the problems of root mean square / honest one
-  double p99 = 0;      // of 100 units 99 are below it
-  double largest = 0;  // over the problems: the largest error / the largest honest one
+  int64_t dropped = 0;  // of the units, those without a number
+  double typical = 0;   // the median over the problems of root mean square / honest root mean square
+  double p99 = 0;       // of 100 units 99 err at most so many times what an honest kernel errs there
+  double largest = 0;   // over the problems: the largest error / the largest honest one
 };
 
 struct Accuracy {
   int64_t problems = 0, judged = 0;
   int64_t changed = 0;  // judged, but within what the target can do: not as they were drawn
   std::vector<SkippedCases> skipped;
-  // The median over the judged problems of what all the target's runs took, two of the whole batch and
-  // one or two of parts of it; copies to and from a device and the harness' own checks are not in it.
+  // Problems that the target does not survive, refuses, answers with what is no number, or in which it
+  // writes elsewhere: more than an error of its values.
+  std::vector<SkippedCases> failed;
+  // The median over the problems that were judged as they were drawn of the target's first run, copies
+  // to and from a device among it; 0: there are none.
   double seconds = 0;
   std::vector<OutputAccuracy> outputs;
-  std::string incomplete;  // why there is less; empty: there is not
+  std::string incomplete;  // why not all problems were run; empty: they were
 };
 
 // The problems as they are drawn: the same for each target. Ordinary rows, confident rows and massive
-// channels in turn, in bf16, in as few shapes as there are kinds, for targets that compile for each.
+// channels in turn, in bf16, in four shapes, for targets that compile for each.
 std::vector<Recipe> AccuracyProblems(int64_t count, uint64_t seed);
 
-// Runs each problem on the target, within what it can do. Never fails: a problem whose worker dies or
-// passes its deadline is skipped, and `incomplete` says why where none can be run.
+// Runs each problem on the target, within what it can do; one whose worker dies or passes its deadline
+// runs again. `incomplete` says why not all of them were run: the target does not load, the harness is
+// at fault, or it was interrupted.
 Accuracy MeasureAccuracy(const std::string& target, const AccuracyOptions& options,
                          const std::atomic<bool>& interrupt);
 

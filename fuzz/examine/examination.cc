@@ -114,6 +114,7 @@ void Merge(const std::string& name, CaseResult more, CaseResult* all) {
   all->arbitrated += more.arbitrated;
   all->target_seconds += more.target_seconds;
   all->oracle_seconds += more.oracle_seconds;
+  all->first_run_seconds += more.first_run_seconds;
 }
 
 }  // namespace
@@ -149,7 +150,7 @@ bool RunTwice(const OwnedProblem& problem, bool held_up, Runs* runs, CaseResult*
     return false;
   }
   AddDamage(runs->Inspect(), &result->findings);
-  result->target_seconds = runs->seconds();
+  result->target_seconds = result->first_run_seconds = runs->seconds();
   if (first.status != RunStatus::kOk) {
     // If the data are invalid, a refusal is right, and its outputs are unspecified.
     if (first.status == RunStatus::kFailed || !HasInvalidRow(problem)) {

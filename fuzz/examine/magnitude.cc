@@ -64,14 +64,14 @@ void AddMagnitudes(const HonestErrors& errors, std::vector<Finding>* findings) {
 std::vector<HonestRatio> RatiosOf(const HonestErrors& errors, bool units) {
   std::vector<HonestRatio> ratios;
   for (const OutputErrors& o : errors.outputs) {
-    if (o.units.units == 0) continue;
+    if (o.units.units == 0 && o.dropped == 0) continue;
     HonestRatio& to = ratios.emplace_back();
     to.output = oracle::Name(o.output);
     to.ratio = o.units.Ratio();
     to.rms = o.units.rms;
     to.largest = o.units.largest;
-    if (!units) continue;
-    for (const double ratio : o.units.ratios) to.units.push_back({ratio});
+    to.dropped = o.dropped;
+    if (units) to.units = o.units.ratios;
   }
   return ratios;
 }

@@ -111,13 +111,12 @@ void Fields(FieldVisitor& io, OutputSummary& o) {
   io("tightness", o.tightness);
 }
 
-void Fields(FieldVisitor& io, UnitRatio& unit) { io("ratio", unit.ratio); }
-
 void Fields(FieldVisitor& io, HonestRatio& h) {
   io("output", h.output);
   io("ratio", h.ratio);
   io("rms", h.rms);
   io("largest", h.largest);
+  io.IfSet("dropped", h.dropped);
   io.IfSet("units", h.units);
 }
 
@@ -135,6 +134,7 @@ void Fields(FieldVisitor& io, CaseResult& r) {
   io("expand_seconds", r.expand_seconds);
   io("target_seconds", r.target_seconds);
   io("oracle_seconds", r.oracle_seconds);
+  io("first_run_seconds", r.first_run_seconds);
 }
 
 }  // namespace plumbline::fuzz

@@ -92,18 +92,15 @@ struct ContractFit {
   double tightness = 0;
 };
 
-// The error of one unit, of a row say, in units of what an honest kernel errs there
-// (fuzz/baseline/statistics.h).
-struct UnitRatio {
-  double ratio = 0;
-};
-
 // An output's errors in units of honest kernels'.
 struct HonestRatio {
-  std::string output;            // grad_weight twice: its rows of labels, and the others
-  double ratio = 0;              // HonestUnits::Ratio
-  double rms = 0, largest = 0;   // HonestUnits
-  std::vector<UnitRatio> units;  // where ExamineOptions::unit_ratios asks for them
+  std::string output;           // grad_weight twice: its rows of labels, and the others
+  double ratio = 0;             // HonestUnits::Ratio
+  double rms = 0, largest = 0;  // HonestUnits
+  int64_t dropped = 0;          // units without a number, the target's or a baseline's
+  // The error of each other unit, of a row say, in units of what an honest kernel errs there
+  // (HonestUnits::ratios); where ExamineOptions::unit_ratios asks for them.
+  std::vector<double> units;
 };
 
 struct CaseResult {
@@ -118,8 +115,9 @@ struct CaseResult {
   std::vector<ContractFit> fits;        // by each named contract, where it was tried
   std::vector<HonestRatio> honest;      // of the outputs that the second tier compared
   std::string inference;  // JSON of an Inference (fuzz/infer/infer.h), where it was asked for
-  // expand_seconds is set by who expands the problem, the other two by Examine.
-  double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0;
+  // expand_seconds is set by who expands the problem, the others by Examine. target_seconds is of all
+  // runs, first_run_seconds of the first one of the whole problem.
+  double expand_seconds = 0, target_seconds = 0, oracle_seconds = 0, first_run_seconds = 0;
 };
 
 Names VerdictNames();
@@ -136,7 +134,6 @@ void Fields(FieldVisitor& io, SuspectReading& reading);
 void Fields(FieldVisitor& io, ContractFit& fit);
 void Fields(FieldVisitor& io, Finding& finding);
 void Fields(FieldVisitor& io, OutputSummary& summary);
-void Fields(FieldVisitor& io, UnitRatio& unit);
 void Fields(FieldVisitor& io, HonestRatio& honest);
 void Fields(FieldVisitor& io, CaseResult& result);
 

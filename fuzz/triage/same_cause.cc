@@ -95,7 +95,7 @@ bool Follows(const Sighting& suspect, const Sighting& wrong) {
          !output.empty() && Damages(wrong, output);
 }
 
-// True if `status`, a failure that is about no output, needs less than `value`, a wrong value that its
+// True if `status`, a failure that is about no output, lacks a need of `value`, a wrong value that its
 // problem does not show: most cases of a target that always fails show the failure.
 bool FailsWithout(const Sighting& status, const Sighting& value) {
   if (status.finding.kind != FindingKind::kStatus || !status.finding.output.empty()) return false;

@@ -149,6 +149,7 @@ CaseRecord RecordOf(const CaseResult& result, bool retried, const CaseClass& cas
   }
   for (const ContractFit& fit : result.fits) record.fits[fit.contract] = RoundTightness(fit.tightness);
   for (const HonestRatio& honest : result.honest) {
+    if (honest.ratio == 0 && honest.dropped > 0) continue;  // no unit has a number
     double& ratio = record.honest[honest.output];
     ratio = std::max(ratio, RoundTightness(honest.ratio));
   }

@@ -17,7 +17,7 @@ STATUS_WORDS = ("clean", "findings", "usage", "fault", "unavailable", "interrupt
 
 def gravity(verdict: str) -> int:
     """How grave a verdict is of a campaign, or of one dump, which is "wrong" and not "findings"."""
-    return {"wrong": 3, "findings": 3, "suspect": 2, "thin": 1}.get(verdict, 0)
+    return {"fault": 4, "wrong": 3, "findings": 3, "suspect": 2, "unavailable": 1, "thin": 1}.get(verdict, 0)
 
 
 class PlumbError(RuntimeError):

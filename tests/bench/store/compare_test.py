@@ -15,12 +15,12 @@ echo "$CUDA_VISIBLE_DEVICES $*" >>"$here/calls"
 case "$1" in
   doctor) echo '{"machine": {"cpu": "x"}, "verdict": "clean"}'; exit 0 ;;
 esac
-[ -e "$here/interrupt" ] && exit 5
+[ -e "$here/interrupt" ] && exit "$(cat "$here/interrupt")"
 shift
 said=
 while [ "${1#--}" = "$1" ]; do
   case "$1" in
-    *cce*|*cut_cross*) entry="\"unavailable\": \"no module named x\", \"verdict\": \"unavailable\"" ;;
+    *cce*|*cut_cross*) entry="\"error\": \"no module named x\", \"verdict\": \"unavailable\"" ;;
     *) entry="\"verdict\": \"clean\", \"accuracy\": {\"seconds\": 0.5}" ;;
   esac
   said="$said${said:+, }{\"target\": \"$1\", $entry}"
@@ -57,7 +57,8 @@ class Compare(Tree):
         self.assertEqual(by_name["plumbline, cuda"]["target"], "cuda")
         self.assertNotIn("versions", by_name["plumbline, cuda"])
         self.assertIn("versions", by_name["CCE"])
-        self.assertEqual(by_name["CCE"]["unavailable"], "no module named x")
+        self.assertEqual((by_name["CCE"]["verdict"], by_name["CCE"]["error"]), ("unavailable", "no module named x"))
+        self.assertNotIn("seconds", by_name["plumbline, cuda"]["accuracy"])
         self.assertEqual(found["yardstick"], "fp32")
         calls = self.root / "build/release/fuzz/calls"
         before = calls.read_text(encoding="utf-8").count(" compare ")
@@ -66,13 +67,16 @@ class Compare(Tree):
         self.assertEqual(self.compare("--cases", "7")[0], 1)
         self.assertEqual(calls.read_text(encoding="utf-8").count(" compare "), before)
 
-    # Fails if a comparison that was cut off is stored, or one kernel is compared with none.
+    # Fails if a comparison that was cut off or refused is stored, or is waited for for ever, or one kernel is compared with none.
     def test_what_is_not(self):
-        self.write("build/release/fuzz/interrupt", "")
+        self.write("build/release/fuzz/interrupt", "5")
         status, text, _ = self.compare("--only", "CCE", "--only", "plumbline, cuda", "--out", self.root / "out.json")
         self.assertEqual(status, 5, text)
         self.assertFalse((self.root / "out.json").exists())
         self.assertEqual(self.compare("--minutes", "0")[0], 5)
+        self.write("build/release/fuzz/interrupt", "2")
+        status, _, error = self.compare("--only", "CCE", "--only", "plumbline, cuda")
+        self.assertEqual((status, "ended with 2" in error), (3, True), error)
         status, _, error = self.compare("--only", "CCE")
         self.assertEqual(status, 2)
         self.assertIn("two kernels or more", error)

@@ -61,7 +61,10 @@ class PublicKernels(Tree):
         for signature, status, why, expected in (
             ("bound:lse", 1, "", True), ("bound:lse", 1, missing, False), ("bound:lse", 0, "", False), ("bound:lse", None, "", False),
             ("status:CompilationError@loss.3fa2c1", 1, compiling, True), ("status:CompilationError@loss.3fa2c1", 1, missing, False),
-            ("status:CompilationError@loss.3fa2c1", 1, "loss has shape", True), ("status:crash", 1, missing, False),
+            ("status:CompilationError@loss.3fa2c1", 1, "loss has shape", True),
+            ("status:KeyError@loss.3fa2c1", 1, missing.replace("Module", "KeyError: 1\n\nTraceback (most recent call last):\nModule"), False),
+            ("crash", -11, "", True), ("crash (once)", 134, "", True), ("crash", 1, missing, False), ("hang", None, "", True),
+            ("hang", 0, "", False),
         ):  # fmt: skip
             with self.subTest((signature, status, why)):
                 self.assertIs(public_kernels.shows(signature, status, why), expected)

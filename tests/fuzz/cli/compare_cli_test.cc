@@ -34,7 +34,7 @@ TEST_F(CompareCli, TwoTargetsSideBySide) {
               AllOf(ContainsRegex("host +clean +60 of 60 +none +none +none +yes +yes +as defined"),
                     ContainsRegex("mutant:plain-logprob +findings +60 of 60 +1"),
                     HasSubstr("wrong       bound:logprob: logprob["),
-                    HasSubstr("replay c/mutant-plain-logprob/findings/"),
+                    ContainsRegex("replay c/mutant-plain-logprob-[0-9a-f]+/findings/"),
                     ContainsRegex("host +1 of 1 +[0-9.]+ / [0-9.]+ / ")));
   const Outcome again = Run(kTwo);
   EXPECT_EQ(again.last, both.last);
@@ -45,8 +45,28 @@ TEST_F(CompareCli, TwoTargetsSideBySide) {
 TEST_F(CompareCli, ATargetThatIsNotAvailable) {
   const Outcome o = Run("compare plugin:./none.so host --cases 5 --problems 0 --out c");
   EXPECT_EQ(o.status, 4) << Err();
-  EXPECT_THAT(o.out, AllOf(ContainsRegex("plugin:./none.so +not available"),
-                           ContainsRegex("host +clean +5 of 5"), HasSubstr("none.so")));
+  EXPECT_THAT(o.out, AllOf(ContainsRegex("plugin:./none.so +unavailable"),
+                           ContainsRegex("host +clean +5 of 5"), HasSubstr("unavailable ")));
+}
+
+// Fails if a target that is not there has anything removed, or if a comparison that was cut off cannot
+// be gone on with.
+TEST_F(CompareCli, NothingElseIsRemoved) {
+  std::filesystem::create_directories(work_ / "inner/kept");
+  EXPECT_EQ(Run("compare .. host --cases 2 --problems 0 --out inner/c").status, 4) << Err();
+  EXPECT_EQ(Run("compare .. host --cases 2 --problems 0 --out inner/c").status, 4) << Err();
+  EXPECT_TRUE(std::filesystem::exists(work_ / "inner/kept"));
+  EXPECT_TRUE(std::filesystem::exists(work_ / "inner/c/comparison.json"));
+}
+
+// Fails if targets that are not asked for again are lost from the folder.
+TEST_F(CompareCli, AFolderKeepsItsTargets) {
+  const std::string rest = " --cases 2 --problems 0 --out c";
+  EXPECT_EQ(Run("compare host host-hopper" + rest).status, 0) << Err();
+  const Outcome o = Run("compare mutant:plain-logprob host-hopper" + rest);
+  EXPECT_THAT(o.out, AllOf(ContainsRegex("\nhost +clean"), ContainsRegex("\nhost-hopper +clean"),
+                           ContainsRegex("\nmutant:plain-logprob +"),
+                           HasSubstr("host-hopper was compared before")));
 }
 
 // Fails if nonsense is run, or refused without its name.
@@ -59,6 +79,7 @@ TEST_F(CompareCli, WhatItRefuses) {
   refused("host host", "target host is given twice");
   refused("host host-hopper@fp32 --contract hopper", "target host-hopper@fp32 has one already");
   refused("host host-hopper --yardstick none-such", "'none-such' is unknown");
+  refused("host host-hopper --yardstick own,logits=bf16", "is another contract for each target");
   std::filesystem::create_directories(work_ / "full");
   std::ofstream(work_ / "full/file") << "x";
   refused("host host-hopper --out full", "full holds no comparison, and is not empty");
@@ -69,6 +90,7 @@ TEST_F(CompareCli, WhatItRefuses) {
 // Fails if results of other cases are taken for those that are asked for.
 TEST_F(CompareCli, AFolderOfOtherCases) {
   EXPECT_EQ(Run("compare host host-hopper --cases 3 --problems 0 --out c").status, 0) << Err();
+  EXPECT_EQ(Run("compare host host-hopper --cases 3 --problems 0 --palette 2 --out c").status, 2);
   EXPECT_EQ(Run("compare host host-hopper --cases 4 --problems 0 --out c").status, 2);
   EXPECT_THAT(Err(), HasSubstr("holds a comparison by other cases"));
 }

@@ -92,7 +92,8 @@ class Report(unittest.TestCase):
         status, text, _ = run("report", "compared", "--markdown", folder=self.folder)
         self.assertEqual(status, 0)
         for said in ("## findings: comparison of compared", "| host | clean | 60 of 60 | 0 | 0 | 0 | yes | yes | as defined | 1 |",
-                     "| plugin:./none.so | not available |", "* mutant:plain-logprob: wrong: bound:logprob", "## findings: mutant:plain-logprob",
+                     "| plugin:./none.so | unavailable |", "* plugin:./none.so: unavailable: ",
+                     "* mutant:plain-logprob: wrong: bound:logprob", "## findings: mutant:plain-logprob",
                      "    plumb compare host mutant:plain-logprob plugin:./none.so --cases 60 --problems 1 --seed 1 --yardstick"):  # fmt: skip
             self.assertTrue(said in text, said)
         self.assertRegex(text, r"\| host \| 1 of 1 \| [0-9.e-]+ / [0-9.e-]+ / ")
@@ -100,7 +101,16 @@ class Report(unittest.TestCase):
             self.assertEqual(run("report", "compared", "--out", "compared.html", folder=self.folder)[0], 0)
             page = (self.folder / "compared.html").read_text(encoding="utf-8")
             self.assertTrue("Errors in units of what honest kernels of tensor-core-fp32" in page)
-        (self.folder / "compared/comparison.json").write_text('{"targets": [{}]}', encoding="utf-8")
+        path = self.folder / "compared/comparison.json"
+        stored_text = path.read_text(encoding="utf-8")
+        for was, becomes, said in (('"verdict": "findings"', '"verdict": "fault"', "## fault: comparison of compared"),
+                                   ('"changed": 0', '"changed": 1', "errors on 1 of 1 problems that are changed"),
+                                   ('"judged": 1,', '"judged": 1, "failed": [{"reason": "crash: it died", "cases": 2}],',
+                                    "fails on 2 problems: crash: it died")):  # fmt: skip
+            self.assertTrue(was in stored_text, was)
+            path.write_text(stored_text.replace(was, becomes), encoding="utf-8")
+            self.assertTrue(said in run("report", "compared", "--markdown", folder=self.folder)[1], said)
+        path.write_text('{"targets": [{}]}', encoding="utf-8")
         status, _, error = run("report", "compared", "--markdown", folder=self.folder)
         self.assertEqual(status, 2)
         self.assertIn("comparison.json: no comparison", error)
@@ -114,19 +124,23 @@ class Report(unittest.TestCase):
                         '{"done":[0,1,1,0],"u":{"p":9.5,"w":0.0,"s":"inf"}}\n', encoding="utf-8")  # fmt: skip
         self.assertEqual(read_journal(path).honest, {"logprob": {3: 1}, "grad_weight": {-6: 1}, "lse": {12: 1}})
 
-    # Fails if results of two devices are one history, if they are not in the order of their dates, or if one that failed counts.
+    # Fails if results of two devices are one history, if they are not in the order of their dates, if one that failed or
+    # was skipped counts, or if the last of three repetitions stands for their median.
     def test_benchmarks(self):
-        for name, date, device, ms in (("b", "2026-02-01", "A", 2.5), ("a", "2026-01-01", "A", 5), ("c", "2026-01-15", "B", 7)):
+        for name, date, device, ms in (("b", "2026-02-01T00:00:00+00:00", "A", 2.5), ("a", "2026-01-01T02:00:00+02:00", "A", 5), ("c", "2026-01-15", "B", 7)):
             entries = [{"name": "forward/8", "real_time": ms, "time_unit": "ms", "ratio": ms / 4},
+                       {"name": "forward/8", "real_time": 90, "time_unit": "ms", "ratio": 90},
+                       {"name": "forward/8", "real_time": 0.1, "time_unit": "ms", "ratio": 0.1},
+                       {"name": "skipped", "real_time": 0, "time_unit": "ms", "skipped": True},
                        {"name": "broken", "real_time": 1, "time_unit": "ms", "error_occurred": True}]  # fmt: skip
             (self.folder / f"bench-{name}.json").write_text(json.dumps({"context": {"date": date, "device": device}, "benchmarks": entries}))
         files = [f"bench-{name}.json" for name in "bac"]
         status, text, error = run("report", *files, "--markdown", folder=self.folder)
         self.assertEqual(status, 0, error)
-        for said in ("## benchmarks on A", "| benchmark | 2026-01-01 | 2026-02-01 |", "| forward/8 | 1.25 | 0.625 |", "| forward/8 | 5 | 2.5 |",
+        for said in ("## benchmarks on A", "| benchmark | 2026-01-01 00:00 | 2026-02-01 00:00 |", "| forward/8 | 1.25 | 0.625 |", "| forward/8 | 5 | 2.5 |",
                      "## benchmarks on B", "| forward/8 | 1.75 |"):  # fmt: skip
             self.assertTrue(said in text, said)
-        self.assertFalse("broken" in text)
+        self.assertFalse("broken" in text or "skipped" in text)
         (self.folder / "bench-a.json").write_text('{"context": {}, "benchmarks": [{}]}')
         self.assertEqual(run("report", "bench-a.json", "--markdown", folder=self.folder)[0], 2)
 

@@ -184,7 +184,7 @@ TEST(SameCause, AnInfinityIsTooLargeAWrongValue) {
 
 // A second backward that fails everywhere also fails on the problem of a NaN. Fails if the failure is
 // taken for a view of that NaN, or if one is not that needs as much, or whose problem shows the NaN.
-TEST(SameCause, AStatusThatNeedsLessIsAnotherCause) {
+TEST(SameCause, AStatusThatLacksANeedIsAnotherCause) {
   const std::string failed = "status:misfit@a-second-backward";
   Sighting nan = Stored("non-finite:grad_weight", kNonFinite, "grad_weight",
                         {"non-finite:grad_weight", failed}, {});

@@ -19,7 +19,7 @@ from .source import read
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("plumb report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=pathlib.Path, metavar="DIR",
-                        help="a campaign's or a comparison's folder, or a file with what `plumb check --json` prints or Google Benchmark wrote")  # fmt: skip
+                        help="a campaign's or a comparison's folder, a file that `plumb check --json` printed or Google Benchmark wrote")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="at most 60 lines of Markdown, in place of a page")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="[report.html; with --markdown the terminal]")
     return parser.parse_args()

@@ -65,7 +65,7 @@ def tightness(journal: Journal) -> str:
 def honest(journal: Journal) -> str:
     """Cases with values like a model's by error in units of honest kernels'."""
     return _histogram(journal.honest, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT,
-                      "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect",
+                      "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect, unless few rows carry it",
                       "Histogram of cases by error in units of an honest kernel's, for each output")  # fmt: skip
 
 

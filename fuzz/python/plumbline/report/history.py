@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pathlib
 import shlex
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ class BenchResult:
     """One run of a benchmark program on one device."""
 
     path: pathlib.Path
-    date: str
+    date: datetime.datetime  # UTC
     device: str
     figures: dict[str, dict[str, float]]  # by benchmark: ms, and ratio where it was set against another in the same run
 
@@ -39,13 +41,19 @@ def bench_result(path: pathlib.Path, said: dict[str, Any]) -> BenchResult:
     """Reads a result. Benchmarks that failed are left out. Raises FormatError, which names the file."""
     try:
         context = said["context"]
-        figures = {}
+        date = datetime.datetime.fromisoformat(context["date"]).astimezone(datetime.UTC)
+        runs: dict[str, list[dict[str, float]]] = {}
         for entry in said["benchmarks"]:
-            if entry.get("error_occurred") or entry.get("run_type") == "aggregate":
+            if entry.get("error_occurred") or entry.get("skipped") or entry.get("run_type") == "aggregate":
                 continue
             name = entry.get("run_name", entry["name"]).split("/iterations")[0]
-            figures[name] = {"ms": _milliseconds(entry)} | ({"ratio": float(entry["ratio"])} if "ratio" in entry else {})
-        return BenchResult(path, str(context["date"]), str(context.get("device") or context.get("host_name", "unknown")), figures)
+            figures = {"ms": _milliseconds(entry)} | ({"ratio": float(entry["ratio"])} if "ratio" in entry else {})
+            runs.setdefault(name, []).append(figures)
+        if not runs:
+            raise FormatError(f"{path}: no benchmark in it ran")
+        # Repetitions have one name.
+        medians = {name: {key: statistics.median(run[key] for run in of) for key in of[0]} for name, of in runs.items()}
+        return BenchResult(path, date, str(context.get("device") or context.get("host_name", "unknown")), medians)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{path}: no result of Google Benchmark: {error!r}") from None
 
@@ -72,6 +80,8 @@ class HistoryReport:
     def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """Times, and ratios where there are any: a row a benchmark, a column a result."""
         shown = self.results[-MOST_COLUMNS:]
+        left = len(self.results) - len(shown)
+        older = f"; {left} older results are left out" if left else ""
         names = sorted({name for result in shown for name in result.figures})
         tables = []
         for key, caption in (("ratio", "Time over the reference's in the same run"), ("ms", "Time in ms")):
@@ -81,7 +91,7 @@ class HistoryReport:
                 if any(value is not None for value in values):
                     rows.append([name, *("" if value is None else f"{value:.4g}" for value in values)])
             if rows:
-                tables.append((caption, ["benchmark", *(result.date[:16] for result in shown)], rows))
+                tables.append((caption + older, ["benchmark", *(result.date.strftime("%Y-%m-%d %H:%M") for result in shown)], rows))
         return tables
 
 

@@ -135,7 +135,9 @@ def _of_path(path: pathlib.Path) -> list[Report | BenchResult]:
     if not path.is_dir():
         return _of_file(path)
     if (path / NAME).exists():
-        return [read_comparison(path / NAME), *(_of_campaign(each.parent) for each in sorted(path.glob("*/summary.json")))]
+        comparison = read_comparison(path / NAME)
+        folders = [path / folder for folder in comparison.folders]
+        return [comparison, *(_of_campaign(folder) for folder in folders if (folder / "summary.json").exists())]
     return [_of_campaign(path)]
 
 

@@ -70,12 +70,19 @@ TEST(CaseRecordTest, RoundingKeepsFiveDigitsAndTheSideOfTheBound) {
 }
 
 // An output of which nothing was judged has no tightness. The largest of two summaries is kept. Fails
-// if a summary of an output is lost or counted twice, or if a signature comes twice.
+// if a summary of an output is lost or counted twice, if a signature comes twice, or if the lesser part
+// of an output's errors in honest units is kept, or one without a number.
 TEST(CaseRecordTest, IsMadeFromWhatWasJudged) {
   CaseResult result;
   result.outputs = {{.output = "lse", .pass = 3, .vacuous = 1, .tightness = 0.5},
                     {.output = "lse", .pass = 1, .tightness = 0.25},
                     {.output = "entropy", .vacuous = 2, .unspecified = 2, .tightness = 0.75}};
+  result.honest.resize(3);
+  result.honest[0].output = result.honest[1].output = "grad_weight";
+  result.honest[0].ratio = 2.1234567;
+  result.honest[1].ratio = 0.5;
+  result.honest[2].output = "lse";
+  result.honest[2].dropped = 4;
   result.findings.resize(3);
   result.findings[0].output = result.findings[2].output = "lse";
   result.findings[1].output = "loss";
@@ -84,6 +91,7 @@ TEST(CaseRecordTest, IsMadeFromWhatWasJudged) {
   EXPECT_EQ(record.tightness, (std::map<std::string, double>{{"lse", 0.5}}));
   EXPECT_EQ(record.by_output.at("lse"), (ElementCounts{4, 0, 1, 0}));
   EXPECT_EQ(record.signatures, (std::vector<std::string>{"bound:lse", "bound:loss"}));
+  EXPECT_EQ(record.honest, (std::map<std::string, double>{{"grad_weight", 2.1235}}));
   EXPECT_TRUE(record.retried);
   EXPECT_TRUE(record.Judged());
 }
