@@ -16,7 +16,7 @@ from plumbline.torch import (
     linear_cross_entropy,
     supported,
 )
-from plumbline.torch._operators import saved_bytes
+from plumbline.torch._passes import saved_bytes
 from plumbline.torch.memory import columns_kept
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
@@ -153,10 +153,10 @@ class DeviceMemory(unittest.TestCase):
 
         vector, absent = (0, 2, 1, rows, 1, 1, 1), _library.ABSENT
         labels = (0, 4, 1, rows, 1, 1, 1)
-        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, [
-            matrix(rows), matrix(vocabulary), labels, absent, vector, vector, vector, absent, vector, vector, matrix(rows),
-            matrix(vocabulary), absent,
-        ])  # fmt: skip
+        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, (
+            *matrix(rows), *matrix(vocabulary), *labels, *absent, *vector, *vector, *vector, *absent, *vector, *vector,
+            *matrix(rows), *matrix(vocabulary), *absent,
+        ))  # fmt: skip
         call._buffer[0:4] = (1).to_bytes(4, "little")  # a CUDA device
         return call.sizes()
 

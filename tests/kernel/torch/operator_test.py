@@ -29,7 +29,7 @@ class CallOfC(ctypes.Structure):
     """plumbline_operator_call, written from c_interface.h."""
 
     _fields_ = [("device", ctypes.c_int32), ("threads", ctypes.c_int32), ("stream", ctypes.c_void_p),
-                ("saved_logits_bytes", ctypes.c_uint64), ("ignore_index", ctypes.c_int64), ("reduction", ctypes.c_int32),
+                ("kept_logits_bytes", ctypes.c_uint64), ("ignore_index", ctypes.c_int64), ("reduction", ctypes.c_int32),
                 ("reserved", ctypes.c_int32), ("workspace_bytes", ctypes.c_uint64), ("saved_bytes", ctypes.c_uint64),
                 ("workspace", ctypes.c_void_p), ("saved", ctypes.c_void_p)] + [
         (name, Tensor) for name in ("hidden", "weight", "labels", "temperature", "grad_logprob", "grad_entropy", "logprob",
