@@ -9,8 +9,8 @@ from torch.autograd import forward_ad
 
 from . import _operators, _passes
 
-_KINDS = (torch.Tensor, torch.nn.Parameter)
-_is_batched = torch._C._functorch.is_legacy_batchedtensor  # by autograd, for is_grads_batched
+_KINDS = frozenset((torch.Tensor, torch.nn.Parameter, type(None)))
+_BATCHING = torch._C._parse_dispatch_key("VmapMode")  # by autograd, for is_grads_batched
 
 
 class LinearCrossEntropyFunction(torch.autograd.Function):
@@ -53,14 +53,13 @@ def as_tensor(temperature: float | torch.Tensor | None, device: torch.device) ->
 
 def is_plain(*tensors: torch.Tensor | None) -> bool:
     """Whether nothing but the operator need see these tensors: no mode, transformation, tracer or subclass."""
-    for tensor in tensors:
-        if tensor is not None and (type(tensor) not in _KINDS or _is_batched(tensor)):
-            return False
     return (
-        not torch.compiler.is_compiling()
+        _KINDS.issuperset(map(type, tensors))
+        and not torch.compiler.is_compiling()
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and torch._C._get_tracing_state() is None
+        and not torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
     )
 
 
@@ -80,10 +79,9 @@ def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
 
 def is_direct(*tensors: torch.Tensor | None) -> bool:
     """Whether the operator may be run on these without the dispatcher. Refuses derivatives that there are not."""
-    if torch.compiler.is_compiling():
-        return False
     if forward_ad._current_level < 0 and is_plain(*tensors):
         device = tensors[0].device.type
         return device in ("cpu", "cuda") and not torch.is_autocast_enabled(device)
-    _refuse_forward_mode(tensors)
+    if not torch.compiler.is_compiling():
+        _refuse_forward_mode(tensors)
     return False

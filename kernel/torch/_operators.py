@@ -31,7 +31,7 @@ backward = torch.ops.plumbline.linear_cross_entropy_backward.default
 
 def run_forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
     options = Options(ignore_index, reduction, compute_dtype, saved_columns)
-    *outputs, saved = _passes.forward(hidden, weight, labels, temperature, options, save, True, True, zeroed=True)
+    *outputs, saved = _passes.forward(hidden, weight, labels, temperature, options, save, True, True, planned=True)
     return *outputs, hidden.new_empty(0, dtype=torch.uint8) if saved is None else saved
 
 

@@ -33,10 +33,10 @@ def saved_bytes(device: torch.device, rows: Any, vocabulary: Any, columns: Any) 
     if device.type == "cpu":
         return _HEADER + 4 * _up(4 * rows, 64)
     # The same expression where none are kept: whether `columns` is 0 may not be known yet.
-    return rows_bytes(rows) + _up(_kept_bytes(rows, torch.sym_min(columns, vocabulary)), _ALIGNED)
+    return _rows_bytes(rows) + _up(_kept_bytes(rows, torch.sym_min(columns, vocabulary)), _ALIGNED)
 
 
-def rows_bytes(rows: Any) -> Any:
+def _rows_bytes(rows: Any) -> Any:
     """The part of a device's state that is written row by row: header, numbers, places."""
     return _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED)
 
@@ -120,10 +120,9 @@ def forward(
     save: bool,
     with_lse: bool = False,
     with_first_invalid: bool = False,
-    zeroed: bool = False,
+    planned: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """outputs(), and the saved state if one is asked for. Forward leaves the numbers of ignored rows as they are there:
-    `zeroed`."""
+    """outputs(), and the saved state if one is asked for. `planned`: it has saved_bytes(), all of them written."""
     ignore_index, reduction, compute_dtype, columns = options
     hidden, weight = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)
     rows, device = hidden.shape[0], hidden.device
@@ -137,18 +136,21 @@ def forward(
         *_described(made, reduction, absent, ABSENT),
     ))  # fmt: skip
     workspace, state = call.sizes()
-    saved = _state(state, rows, weight.shape[0], columns, device) if save else None
-    if save and zeroed:
-        (saved[: rows_bytes(rows)] if columns else saved).zero_()
+    saved = None
+    if save:
+        saved = _planned(state, rows, weight.shape[0], columns, device) if planned else _bytes(state, device)
     call.forward(_bytes(workspace, device), saved)
     return *made, saved
 
 
-def _state(least: int, rows: int, vocabulary: int, columns: int, device: torch.device) -> torch.Tensor:
-    planned = saved_bytes(device, rows, vocabulary, columns)
-    if least > planned:
-        raise RuntimeError(f"linear_cross_entropy: a state of {least} bytes, not {planned} as planned")
-    return _bytes(planned, device)
+def _planned(least: int, rows: int, vocabulary: int, columns: int, device: torch.device) -> torch.Tensor:
+    """Forward writes no numbers of ignored rows."""
+    bytes_ = saved_bytes(device, rows, vocabulary, columns)
+    if least > bytes_:
+        raise RuntimeError(f"linear_cross_entropy: a state of {least} bytes, not {bytes_} as planned")
+    saved = _bytes(bytes_, device)
+    (saved[: _rows_bytes(rows)] if columns else saved).zero_()
+    return saved
 
 
 def backward(
@@ -165,7 +167,8 @@ def backward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradients of hidden and weight; one that is not needed has no elements."""
     ignore_index, reduction, compute_dtype, columns = options
-    computed, device = compute_dtype or weight.dtype, hidden.device
+    computed = weight.dtype if compute_dtype is None else compute_dtype
+    device = hidden.device
     grad_hidden, grad_weight = gradient(hidden, computed, need_hidden), gradient(weight, computed, need_weight)
     # Tensors that a call reads are named until it has been made: what is computed here has no other owner.
     divisor = _divisor(temperature, device)
@@ -196,7 +199,8 @@ def forward_backward(
 ) -> tuple[torch.Tensor | None, ...]:
     """outputs() of a reduction, and both gradients of the loss."""
     ignore_index, reduction, compute_dtype, columns = options
-    computed, device = compute_dtype or weight.dtype, hidden.device
+    computed = weight.dtype if compute_dtype is None else compute_dtype
+    device = hidden.device
     divisor, one = _divisor(temperature, device), scalar(1.0, device)
     made = outputs(hidden, reduction, with_lse, with_first_invalid)
     grad_hidden, grad_weight = gradient(hidden, computed, need_hidden), gradient(weight, computed, need_weight)
@@ -207,5 +211,6 @@ def forward_backward(
         *_described(made, reduction, describe(grad_hidden) if need_hidden else ABSENT,
                     describe(grad_weight) if need_weight else ABSENT),
     ))  # fmt: skip
-    call.forward_backward(_bytes(call.workspace_at_once(), device))
+    workspace, _ = call.sizes_at_once()
+    call.forward_backward(_bytes(workspace, device))
     return *made, cast(grad_hidden, hidden), cast(grad_weight, weight)

@@ -48,12 +48,14 @@ def linear_cross_entropy(
     fit in memory.
     """
     _check_kinds(hidden, weight, labels, reduction, ignore_index)
-    check_device(hidden.device)
+    device = hidden.device
+    if device.type != "cpu":
+        check_device(device)
     check_weight(weight)
     allowed = bytes_of(memory)
     compute_dtype = _dtype(hidden, weight, compute_dtype)
     _check_shapes(hidden, weight, labels)
-    _check_temperature(temperature, labels, hidden.device)
+    _check_temperature(temperature, labels, device)
     if gradients != "backward":
         gradients = _gradients(gradients, reduction, hidden.dtype, weight.dtype, compute_dtype)
     options = reduction, ignore_index, compute_dtype, allowed, return_lse, return_first_invalid, gradients
@@ -140,7 +142,7 @@ def _check_kinds(hidden: object, weight: object, labels: object, reduction: obje
     for name, tensor in (("hidden", hidden), ("weight", weight), ("labels", labels)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}: a tensor is needed")
-        if tensor.layout != torch.strided or tensor.is_nested:
+        if tensor.layout is not torch.strided or tensor.is_nested:
             raise TypeError(f"{name}.layout = {tensor.layout}{', nested' * tensor.is_nested}: a dense tensor is needed")
     if not isinstance(reduction, str) or reduction not in _library.REDUCTIONS:
         raise ValueError(f'reduction = {reduction!r}: "none", "sum" or "mean"')
