@@ -9,6 +9,7 @@ import torch
 from . import _eager, _operators, _passes
 from ._operators import library
 from ._passes import Options
+from ._scalars import scalar
 
 library.define(
     f"linear_cross_entropy_in_forward({_operators.ARGUMENTS}, bool need_hidden, bool need_weight) "
@@ -32,7 +33,8 @@ def _run(
     hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, columns, need_hidden, need_weight
 ):  # fmt: skip
     options = Options(ignore_index, reduction, compute_dtype, columns)
-    return _passes.forward_backward(hidden, weight, labels, temperature, options, need_hidden, need_weight, True, True)
+    one = hidden.new_ones((), dtype=torch.float32)
+    return _passes.forward_backward(hidden, weight, labels, temperature, options, one, need_hidden, need_weight, True, True)
 
 
 def _fake(
@@ -55,13 +57,15 @@ def _factor(gradient: torch.Tensor, upstream: torch.Tensor | None, grad_entropy:
     return torch.where(wanted, torch.nan, factor)
 
 
-def _scale(gradient: torch.Tensor, factor: torch.Tensor, into: torch.Tensor) -> torch.Tensor:
-    """The product in fp32, rounded to the dtype of the gradient."""
-    return torch.mul(gradient, factor, out=into)
+def _scale(gradient: torch.Tensor, factor: torch.Tensor, zero: torch.Tensor, into: torch.Tensor) -> torch.Tensor:
+    """The product in fp32, rounded to the dtype of the gradient. To it +0 is added: a gradient of +0, as ignored rows have,
+    stays +0 where the factor is negative."""
+    return torch.addcmul(zero, gradient, factor, out=into)
 
 
 def _run_scaled(gradient, upstream, grad_entropy):
-    return _scale(gradient, _factor(gradient, upstream, grad_entropy), torch.empty_like(gradient))
+    factor = _factor(gradient, upstream, grad_entropy)
+    return _scale(gradient, factor, torch.zeros_like(factor), torch.empty_like(gradient))
 
 
 for _key in ("CPU", "CUDA"):
@@ -81,8 +85,18 @@ def _keep(ctx, inputs, output) -> None:
 def _differentiate(ctx, grad_loss, grad_entropy, *_):
     asked = grad_loss is not None or grad_entropy is not None
     needed = [each and asked for each in ctx.needs_input_grad[:2]]
+    if asked:
+        grad_loss = _anchored(grad_loss)
     return *(scaled(gradient, grad_loss, grad_entropy) if need else None
              for gradient, need in zip(ctx.saved_tensors, needed, strict=True)), *[None] * 8  # fmt: skip
+
+
+def _anchored(grad_loss: torch.Tensor | None) -> torch.Tensor | None:
+    """Where a graph of the gradients is wanted, one that has a node, which says that there is no second derivative: the
+    gradients that forward made have none."""
+    if grad_loss is None or grad_loss.requires_grad or not torch.is_grad_enabled():
+        return grad_loss
+    return grad_loss.detach().requires_grad_()
 
 
 torch.library.register_autograd("plumbline::linear_cross_entropy_in_forward", _differentiate, setup_context=_keep, lib=library)
@@ -95,9 +109,9 @@ class InForwardFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, hidden, weight, labels, temperature, options, with_lse, with_first_invalid):
-        needed = ctx.needs_input_grad[:2]
+        needed, one = ctx.needs_input_grad[:2], scalar(1.0, hidden.device)
         *outputs, grad_hidden, grad_weight = _passes.forward_backward(
-            hidden, weight, labels, temperature, options, *needed, with_lse, with_first_invalid
+            hidden, weight, labels, temperature, options, one, *needed, with_lse, with_first_invalid
         )
         ctx.set_materialize_grads(False)
         if with_lse:
@@ -116,9 +130,11 @@ class InForwardFunction(torch.autograd.Function):
         if grad_loss is None:
             made = None, None
         elif torch.is_grad_enabled() or not _eager.is_plain(grad_loss):
+            grad_loss = _anchored(grad_loss)
             made = [each if each is None else scaled(each, grad_loss, None) for each in made]
         else:
             over = ctx.own and not torch._C._autograd._get_current_graph_task_keep_graph()
-            factor = _factor(made[0] if made[1] is None else made[1], grad_loss, None)
-            made = [each if each is None else _scale(each, factor, each if over else torch.empty_like(each)) for each in made]
+            factor, zero = _factor(grad_loss, grad_loss, None), scalar(0.0, grad_loss.device)
+            made = [each if each is None else _scale(each, factor, zero, each if over else torch.empty_like(each))
+                    for each in made]  # fmt: skip
         return *made, None, None, None, None, None

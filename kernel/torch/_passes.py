@@ -192,16 +192,17 @@ def forward_backward(
     labels: torch.Tensor,
     temperature: torch.Tensor | float | None,
     options: Options,
+    one: torch.Tensor,
     need_hidden: bool,
     need_weight: bool,
     with_lse: bool = False,
     with_first_invalid: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """outputs() of a reduction, and both gradients of the loss."""
+    """outputs() of a reduction, and both gradients of the loss for an upstream gradient of `one`."""
     ignore_index, reduction, compute_dtype, columns = options
     computed = weight.dtype if compute_dtype is None else compute_dtype
     device = hidden.device
-    divisor, one = _divisor(temperature, device), scalar(1.0, device)
+    divisor = _divisor(temperature, device)
     made = outputs(hidden, reduction, with_lse, with_first_invalid)
     grad_hidden, grad_weight = gradient(hidden, computed, need_hidden), gradient(weight, computed, need_weight)
     operands = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)

@@ -17,7 +17,8 @@ def scalar(value: float, device: torch.device) -> torch.Tensor:
     """A tensor of rank 0 in fp32, made once: its fill is a launch of its own, and kernels have no such argument by value.
 
     Each stream has its own, because another stream would not wait for the fill. A CUDA graph fills one of its own at each
-    replay: it may outlive what is held here. No caller may hand the tensor on to anyone who could write it.
+    replay: it may outlive what is held here. Registered operators take none: a compiler's graph runs them in a pool of
+    memory in which nothing may stay. No caller may hand the tensor on to anyone who could write it.
     """
     stream = 0
     if device.type == "cuda":

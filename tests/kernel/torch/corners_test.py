@@ -158,10 +158,11 @@ class DeviceMemory(unittest.TestCase):
             *matrix(rows), *matrix(vocabulary), *absent,
         ))  # fmt: skip
         call._buffer[0:4] = (1).to_bytes(4, "little")  # a CUDA device
-        return call.sizes()
+        call._key = None, *call._key
+        return call.sizes(), call.sizes_at_once()[0]
 
-    # Fails if kept logits and the workspace pass what the caller allows, the state is larger than planned, or fewer columns
-    # are kept than were paid for.
+    # Fails if kept logits and the workspace pass what the caller allows, in two calls or in one, the state is larger than
+    # planned, or fewer columns are kept than were paid for.
     def test_fits(self):
         if not _library.HAS_CUDA:
             self.skipTest("built without CUDA")
@@ -169,12 +170,13 @@ class DeviceMemory(unittest.TestCase):
         for rows in (1, 128, 3000, 8192, 32768, 65536, 131072, 200000):
             for hidden_size, vocabulary in ((4096, 151936), (1024, 50257), (2048, 128256), (64, 1000)):
                 for dtype in (torch.bfloat16, torch.float32):
-                    least = sum(self.sizes(rows, hidden_size, vocabulary, dtype, 0))
+                    least = self.sizes(rows, hidden_size, vocabulary, dtype, 0)
                     for memory in (0, 1 << 30, 4 << 30, 16 << 30):
                         columns = columns_kept(rows, hidden_size, vocabulary, dtype, memory)
-                        workspace, state = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
+                        (workspace, state), at_once = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
                         shape = f"{rows}x{hidden_size}x{vocabulary} {dtype} {memory} {columns}"
-                        self.assertLessEqual(workspace + state, max(memory, least), shape)
+                        self.assertLessEqual(workspace + state, max(memory, sum(least[0])), shape)
+                        self.assertLessEqual(at_once, max(memory, least[1]), shape)
                         self.assertLessEqual(state, saved_bytes(device, rows, vocabulary, columns), shape)
                         kept = 4 * rows * (-(-columns // 32) * 32)
                         self.assertGreaterEqual(state, kept, shape)
