@@ -77,6 +77,9 @@ _operators.register_autocast("linear_cross_entropy_in_forward", operator)
 
 
 def _keep(ctx, inputs, output) -> None:
+    for name, needed, made in zip(("hidden", "weight"), ctx.needs_input_grad, inputs[-2:]):
+        if needed and not made:  # a graph that was exported for an input without one
+            raise ValueError(f"{name}.requires_grad = True: linear_cross_entropy_in_forward was not asked for its gradient")
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(*output[2:])
     ctx.save_for_backward(*output[4:])

@@ -81,7 +81,8 @@ class Values(unittest.TestCase):
             found = differentiated(hidden, weight, labels, third, gradients="forward")
             for one, other in zip(found[2:], of_one[2:], strict=True):
                 self.assertTrue(bits_are_equal(one, (other.double() * third).float().to(dtype)), dtype)
-            self.assertFalse(bits_are_equal(found[3], (of_one[3].double() * torch.tensor(third).bfloat16().item()).float().to(dtype)))
+            narrow = torch.tensor(third).bfloat16().item()
+            self.assertFalse(bits_are_equal(found[3], (of_one[3].double() * narrow).float().to(dtype)), dtype)
 
     # Fails if a factor of 0 leaves something, or one that is no number is read as one.
     def test_upstream_that_is_special(self):
@@ -119,7 +120,8 @@ class Values(unittest.TestCase):
         grads = []
         for gradients in ("forward", "backward"):
             body, matrix = leaf(hidden), leaf(weight)
-            causal_lm_loss(body.unflatten(0, (4, 6)), matrix, labels.unflatten(0, (4, 6)), num_items_in_batch=16, gradients=gradients).backward()
+            nested = body.unflatten(0, (4, 6)), matrix, labels.unflatten(0, (4, 6))
+            causal_lm_loss(*nested, num_items_in_batch=16, gradients=gradients).backward()
             grads.append((body.grad, matrix.grad))
         self.assertTrue(all(map(bits_are_equal, *grads)))
 
@@ -309,6 +311,20 @@ class Operators(unittest.TestCase):
                 found.append([each.grad for each in inputs])
             self.assertTrue(all(map(bits_are_equal, *found)), rows)
 
+    # Fails if an exported head has other bits, or a gradient that its graph does not make is one of no elements.
+    def test_exported(self):
+        hidden, _, labels, _ = problem()
+        torch.manual_seed(0)
+        head = LinearCrossEntropy(16, 130, reduction="mean", gradients="forward")
+        exported = torch.export.export(head, (hidden.detach(), labels)).module()
+        losses = exported(hidden.detach(), labels)[0], head(hidden.detach(), labels)[0]
+        self.assertTrue(bits_are_equal(*losses))
+        for loss in losses:
+            loss.backward()
+        self.assertTrue(bits_are_equal(exported.weight.grad, head.weight.grad))
+        with self.assertRaisesRegex(ValueError, "hidden.requires_grad = True"):
+            exported(hidden, labels)
+
     # Fails if the dtype that autocast multiplies in is another, or a gradient of an fp32 weight is rounded to bf16.
     def test_autocast(self):
         hidden, weight, labels, _ = problem()
@@ -353,8 +369,9 @@ class Choice(unittest.TestCase):
 
         hidden, weight = Placed("cuda", 8192, 4096), Placed("cuda", 151936, 4096)
         held = 2 * (8192 + 151936) * 4096
-        for gradients, columns, memory, expected in (("auto", 100, held, True), ("auto", 100, held - 1, False), ("auto", 0, held, False),
-                                                     ("forward", 0, 0, True), ("backward", 100, held, False)):  # fmt: skip
+        for gradients, columns, memory, expected in (("auto", 100, held, True), ("auto", 100, held - 1, False),
+                                                     ("auto", 0, held, False), ("forward", 0, 0, True),
+                                                     ("backward", 100, held, False)):  # fmt: skip
             self.assertEqual(made_in_forward(gradients, hidden, weight, columns, memory), expected, gradients)
         self.assertTrue(made_in_forward("auto", hidden, Placed("cuda", 151936, 4096, False), 100, 2 * 8192 * 4096))
         self.assertFalse(made_in_forward("auto", Placed("cpu", 1, 1), Placed("cpu", 1, 1), 0, 1 << 40))
