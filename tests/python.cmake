@@ -11,7 +11,7 @@ if(Python3_FOUND)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
           report/history report/median_interval report/mutants report/pages report/public report/tables report/tightness run
-          store/adapters store/carry store/check_dump store/false_alarms store/honest store/inference store/limited
+          store/adapters store/compare store/carry store/check_dump store/false_alarms store/honest store/inference store/limited
           store/machine_code store/old_bugs store/planted_triton store/public_kernels store/record store/search
           store/speed store/tail store/traffic store/trees store/triton_rate)
     string(REPLACE "/" "_" name ${path})
@@ -54,8 +54,9 @@ if(Python3_FOUND)
     set(packages_torch torch numpy)
     set(packages_triton torch triton liger_kernel)
     set(packages_adapters torch triton numpy)
+    set(packages_tutorials torch triton numpy mpmath pytest)
     set(packages_device torch numpy)
-    foreach(name torch triton adapters device capture capture_page)
+    foreach(name torch triton adapters device capture capture_page tutorials)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
@@ -70,13 +71,18 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/device_test.py torch numpy)
     set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
     list(APPEND torch_tests torch_device)
+    # Fetches the package `kernels` on first use, and runs with the newest PyTorch where the cache has an environment of it.
+    add_test(NAME python_torch_hub_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
+      ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/hub_test.py torch numpy)
+    set_tests_properties(python_torch_hub_test PROPERTIES LABELS "slow;torch" TIMEOUT 1800 COST 260)
+    list(APPEND torch_tests torch_hub)
     foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
             repro pytest_plugin package pages wheel torch triton
-            adapters device capture capture_page ${torch_tests})
+            adapters device capture capture_page tutorials ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     endforeach()
-    set_tests_properties(python_triton_test PROPERTIES LABELS "slow;torch")
+    set_tests_properties(python_triton_test python_tutorials_test PROPERTIES LABELS "slow;torch")
     set_tests_properties(python_wheel_test PROPERTIES LABELS slow TIMEOUT 3600)  # it builds one
     set_tests_properties(python_progress_test python_unexplained_test python_report_browser_test PROPERTIES LABELS "harness;slow")
   endif()

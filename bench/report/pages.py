@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from . import (
-    found_page,
-    gpu_page,
-    old_bugs_page,
-    peers_page,
-    public_page,
-    speed_page,
-    tightness_page,
-)
+from . import found_page, gpu_page, old_bugs_page, peers_page, public_page, speed_page, tightness_page
 from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 

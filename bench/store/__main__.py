@@ -8,6 +8,7 @@
   limited         runs campaigns within declared capabilities and stores the shares judged
   adapters        runs campaigns on public kernels in Python and stores the shares judged
   public-kernels  hunts public kernels on a GPU: limits, shortcuts, findings with a script each
+  compare         sets public kernels and the operator side by side on a GPU
   old-bugs        hunts known defects of public kernels at the releases that had them
   split           where the time of a campaign goes
   planted-triton  hunts each planted defect of the Triton targets, cold
@@ -35,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "old-bugs", "split",
+COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "compare", "old-bugs", "split",
             "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "torch-operator", "sight", "check_dump", "search", "carry",
             "trees", "machine_code")
 

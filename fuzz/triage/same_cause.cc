@@ -95,6 +95,18 @@ bool Follows(const Sighting& suspect, const Sighting& wrong) {
          !output.empty() && Damages(wrong, output);
 }
 
+// True if `status`, a failure that is about no output, needs less than `value`, a wrong value that its
+// problem does not show: most cases of a target that always fails show the failure.
+bool FailsWithout(const Sighting& status, const Sighting& value) {
+  if (status.finding.kind != FindingKind::kStatus || !status.finding.output.empty()) return false;
+  if (value.finding.output.empty() || !IsWrongValue(value.finding)) return false;
+  const std::vector<std::string>& needs = status.kept->cause.needs;
+  return !Shown(status).contains(value.signature) &&
+         std::ranges::any_of(value.kept->cause.needs, [&](const std::string& need) {
+           return std::ranges::find(needs, need) == needs.end();
+         });
+}
+
 // True if the rules of `graver` hold at the extents at which `milder` was drawn.
 bool FailsWhere(const Sighting& graver, const Sighting& milder) {
   Recipe recipe;
@@ -173,6 +185,7 @@ bool SameCause(const Sighting& a, const Sighting& b) {
   // not show.
   if (a.finding.output.empty() || b.finding.output.empty()) {
     if (!shows(a, b) && !shows(b, a)) return false;
+    if (FailsWithout(a, b) || FailsWithout(b, a)) return false;
   } else if (!Damages(graver, milder.finding.output) ||
              (of_a == of_b && !Damages(milder, graver.finding.output))) {
     return false;

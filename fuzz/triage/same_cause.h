@@ -12,7 +12,8 @@ namespace plumbline::fuzz {
 // True if all of this holds; both are kept, and on the same target:
 //
 //   * The graver damages the output of the milder; of equally grave ones each that of the other. Where
-//     one is about no output (a crash, a write outside), the problem of one shows the other.
+//     one is about no output (a crash, a write outside), the problem of one shows the other. A status
+//     that needs less than a wrong value, and whose own problem does not show it, is another cause.
 //   * The problems of both, or their neighbours, show a common signature. A suspect or a relation that
 //     breaks is expected of an output that is wrong, and needs none.
 //   * Neither needs a residue of an extent that the other does not, by its own signature or by failing

@@ -182,5 +182,22 @@ TEST(SameCause, AnInfinityIsTooLargeAWrongValue) {
   EXPECT_FALSE(SameCause(wrong, infinite));
 }
 
+// A second backward that fails everywhere also fails on the problem of a NaN. Fails if the failure is
+// taken for a view of that NaN, or if one is not that needs as much, or whose problem shows the NaN.
+TEST(SameCause, AStatusThatNeedsLessIsAnotherCause) {
+  const std::string failed = "status:misfit@a-second-backward";
+  Sighting nan = Stored("non-finite:grad_weight", kNonFinite, "grad_weight",
+                        {"non-finite:grad_weight", failed}, {});
+  nan.kept->cause.needs = {"fp16", "ignored-row"};
+  Sighting status = Stored(failed, FindingKind::kStatus, "", {failed}, {});
+  EXPECT_FALSE(SameCause(nan, status));
+  EXPECT_FALSE(SameCause(status, nan));
+  status.kept->cause.needs = nan.kept->cause.needs;
+  EXPECT_TRUE(SameCause(nan, status));
+  status.kept->cause.needs.clear();
+  status.kept->cause.also.push_back("non-finite:grad_weight");
+  EXPECT_TRUE(SameCause(nan, status));
+}
+
 }  // namespace
 }  // namespace plumbline::fuzz

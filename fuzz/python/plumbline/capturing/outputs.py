@@ -106,9 +106,7 @@ def _reduction(call: Call, inputs: Inputs, loss: float) -> str:
 
 
 def _by_name(name: str) -> str | None:
-    from .. import (
-        dump,  # a program of its own: `python -m plumbline.dump` warns where the package has imported it
-    )
+    from .. import dump  # a program of its own: `python -m plumbline.dump` warns where the package has imported it
 
     role = dump._role_of(name) if name else None
     return role if role in _FORWARD else None

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/store compare: what is stored of kernels that were compared, and of a comparison that goes on."""
+
+import json
+import os
+import unittest
+
+from scratch import Tree
+
+# Compares what it is given: the second target of a pair is not there if it is CCE. Interrupted where a file says so.
+PLUMB = r"""
+here=$(dirname "$0")
+echo "$CUDA_VISIBLE_DEVICES $*" >>"$here/calls"
+case "$1" in
+  doctor) echo '{"machine": {"cpu": "x"}, "verdict": "clean"}'; exit 0 ;;
+esac
+[ -e "$here/interrupt" ] && exit 5
+shift
+said=
+while [ "${1#--}" = "$1" ]; do
+  case "$1" in
+    *cce*|*cut_cross*) entry="\"unavailable\": \"no module named x\", \"verdict\": \"unavailable\"" ;;
+    *) entry="\"verdict\": \"clean\", \"accuracy\": {\"seconds\": 0.5}" ;;
+  esac
+  said="$said${said:+, }{\"target\": \"$1\", $entry}"
+  shift
+done
+echo "{\"yardstick\": \"fp32\", \"targets\": [$said], \"status\": 0}"
+"""
+PYTHON = """echo '{"device": "GPU", "python": "3", "torch": "2", "triton": "3", "numpy": "2"}'\n"""
+
+
+class Compare(Tree):
+    def setUp(self):
+        super().setUp()
+        self.program("build/release/fuzz/plumb", PLUMB)
+        self.program("bin/cmake", "")
+        self.program("bin/nvidia-smi", "printf 'GPU-0\\nGPU-1\\n'\n")
+        self.program("python", PYTHON)
+        self.write(".gitignore", "build/\nbin/\npython\n")
+        self.commit()
+
+    def compare(self, *words):
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        return self.run_store("compare", "--python", self.root / "python", *words, PATH=path)
+
+    # Fails if a kernel is left out or compared twice, if what is not there is hidden, or if what is through runs again.
+    def test_what_is_stored(self):
+        status, text, error = self.compare("--cases", "7")
+        self.assertEqual(status, 1, text + error)
+        found = json.loads((self.root / "bench/results/comparison.json").read_text(encoding="utf-8"))
+        kernels = [each["kernel"] for each in found["targets"]]
+        self.assertEqual(len(kernels), len(set(kernels)))
+        self.assertIn("plumbline, cuda", kernels)
+        by_name = {each["kernel"]: each for each in found["targets"]}
+        self.assertEqual(by_name["plumbline, cuda"]["target"], "cuda")
+        self.assertNotIn("versions", by_name["plumbline, cuda"])
+        self.assertIn("versions", by_name["CCE"])
+        self.assertEqual(by_name["CCE"]["unavailable"], "no module named x")
+        self.assertEqual(found["yardstick"], "fp32")
+        calls = self.root / "build/release/fuzz/calls"
+        before = calls.read_text(encoding="utf-8").count(" compare ")
+        self.assertIn("--cases 7", calls.read_text(encoding="utf-8"))
+        self.assertIn("GPU-1 compare", calls.read_text(encoding="utf-8"))
+        self.assertEqual(self.compare("--cases", "7")[0], 1)
+        self.assertEqual(calls.read_text(encoding="utf-8").count(" compare "), before)
+
+    # Fails if a comparison that was cut off is stored, or one kernel is compared with none.
+    def test_what_is_not(self):
+        self.write("build/release/fuzz/interrupt", "")
+        status, text, _ = self.compare("--only", "CCE", "--only", "plumbline, cuda", "--out", self.root / "out.json")
+        self.assertEqual(status, 5, text)
+        self.assertFalse((self.root / "out.json").exists())
+        self.assertEqual(self.compare("--minutes", "0")[0], 5)
+        status, _, error = self.compare("--only", "CCE")
+        self.assertEqual(status, 2)
+        self.assertIn("two kernels or more", error)
+
+
+if __name__ == "__main__":
+    unittest.main()
