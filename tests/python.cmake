@@ -61,7 +61,7 @@ if(Python3_FOUND)
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 1800 COST 120)
     endforeach()
-    foreach(name operator corners compile module distributed target)
+    foreach(name operator corners compile gradients_in_forward module distributed target)
       add_test(NAME python_torch_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/${name}_test.py torch numpy)
       set_tests_properties(python_torch_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 600 COST 60)

@@ -4,45 +4,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
+from torch.autograd import forward_ad
 
-from . import _operators
+from . import _operators, _passes
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
-
-
-def _is_batched(tensor: torch.Tensor | None) -> bool:
-    """Whether autograd has batched it for is_grads_batched."""
-    return tensor is not None and torch._C._functorch.is_legacy_batchedtensor(tensor)
+_KINDS = frozenset((torch.Tensor, torch.nn.Parameter, type(None)))
+_BATCHING = torch._C._parse_dispatch_key("VmapMode")  # by autograd, for is_grads_batched
 
 
 class LinearCrossEntropyFunction(torch.autograd.Function):
-    """What register_autograd makes of the registered operators."""
+    """What register_autograd makes of the registered operators. A temperature that is a number is none of its tensors."""
 
     @staticmethod
-    def forward(ctx, *inputs):
-        output = _operators.run_forward(*inputs)
-        _operators.keep(ctx, inputs, output)
-        return output
+    def forward(ctx, hidden, weight, labels, temperature, options, with_lse, with_first_invalid):
+        outputs = _passes.forward(hidden, weight, labels, temperature, options, True, with_lse, with_first_invalid)
+        ctx.set_materialize_grads(False)
+        if with_lse:
+            ctx.mark_non_differentiable(outputs[2])
+        number = isinstance(temperature, float)
+        ctx.options, ctx.number = options, temperature if number else None
+        ctx.save_for_backward(hidden, weight, labels, None if number else temperature, outputs[4])
+        return outputs[:4]
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx, grad_result, grad_entropy, *_):
+        hidden, weight, labels, temperature, saved = ctx.saved_tensors
+        need_hidden, need_weight, *_ = ctx.needs_input_grad
+        others = grad_result, grad_entropy, saved, need_hidden, need_weight
         # With a graph of the gradients wanted, the registered operator says that there is none.
-        direct = not torch.is_grad_enabled() and is_plain(*gradients[:2])  # the other outputs have none
-        return _operators.differentiate(ctx, *gradients, run=_operators.run_backward if direct else _operators.backward)
+        if torch.is_grad_enabled() or not is_plain(grad_result, grad_entropy):
+            temperature = as_tensor(ctx.number, hidden.device) if temperature is None else temperature
+            gradients = _operators.backward(hidden, weight, labels, temperature, *ctx.options, *others)
+        else:
+            temperature = ctx.number if temperature is None else temperature
+            gradients = _passes.backward(hidden, weight, labels, temperature, ctx.options, *others)
+        return gradients[0] if need_hidden else None, gradients[1] if need_weight else None, None, None, None, None, None
+
+
+def as_tensor(temperature: float | torch.Tensor | None, device: torch.device) -> torch.Tensor | None:
+    """A temperature as the registered operators take it."""
+    if temperature is None or isinstance(temperature, torch.Tensor):
+        return temperature
+    if torch.compiler.is_compiling():  # which makes a graph of each value that `full` is given
+        return torch.ones((), dtype=torch.float32, device=device) * temperature
+    return torch.full((), temperature, dtype=torch.float32, device=device)
 
 
 def is_plain(*tensors: torch.Tensor | None) -> bool:
     """Whether nothing but the operator need see these tensors: no mode, transformation, tracer or subclass."""
     return (
-        not torch.compiler.is_compiling()
-        and all(type(tensor) in _PLAIN for tensor in tensors)
+        _KINDS.issuperset(map(type, tensors))
+        and not torch.compiler.is_compiling()
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and torch._C._get_tracing_state() is None
-        and not any(map(_is_batched, tensors))
+        and not torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
     )
 
 
@@ -54,20 +71,17 @@ def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
             f"linear_cross_entropy under torch.func's {interpreter.key().name.lower()}: use torch.autograd.grad; there is no "
             "forward mode"
         )
-    dual = torch.autograd.forward_ad
-    if dual._current_level >= 0 and any(dual.unpack_dual(each).tangent is not None for each in tensors if each is not None):
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(each).tangent is not None for each in tensors if each is not None
+    ):
         raise NotImplementedError("linear_cross_entropy has no forward-mode derivative: use torch.autograd.grad")
 
 
-def operator_for(*tensors: torch.Tensor | None) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The fastest way to run the operator on these: what others must see goes through the dispatcher."""
-    device = tensors[0].device.type
+def is_direct(*tensors: torch.Tensor | None) -> bool:
+    """Whether the operator may be run on these without the dispatcher. Refuses derivatives that there are not."""
+    if forward_ad._current_level < 0 and is_plain(*tensors):
+        device = tensors[0].device.type
+        return device in ("cpu", "cuda") and not torch.is_autocast_enabled(device)
     if not torch.compiler.is_compiling():
         _refuse_forward_mode(tensors)
-    plain = device in ("cpu", "cuda") and is_plain(*tensors) and not torch.is_autocast_enabled(device)
-    return _without_dispatcher if plain else _operators.forward
-
-
-def _without_dispatcher(*arguments) -> tuple[torch.Tensor, ...]:
-    save = arguments[-1]
-    return LinearCrossEntropyFunction.apply(*arguments) if save else _operators.run_forward(*arguments)
+    return False

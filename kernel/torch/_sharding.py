@@ -29,6 +29,16 @@ def _backward(*arguments: Any):
     return _whole(2, arguments)
 
 
+@register_sharding(torch.ops.plumbline.linear_cross_entropy_in_forward.default)
+def _in_forward(*arguments: Any):
+    return _whole(6, arguments)
+
+
+@register_sharding(torch.ops.plumbline.linear_cross_entropy_scaled.default)
+def _scaled(*arguments: Any):
+    return _whole(1, arguments)
+
+
 def _like(name: str, tensor: torch.Tensor, hidden: DTensor, placements: tuple[Any, ...]) -> torch.Tensor:
     """This device's part of a tensor with one number for each row."""
     if isinstance(tensor, DTensor):

@@ -62,7 +62,8 @@ Call Read(const CCall& c) {
   call.execution.device = static_cast<Device>(c.device);
   call.execution.threads = c.threads;
   call.execution.stream = c.stream;
-  call.execution.saved_logits_bytes = c.saved_logits_bytes;
+  call.execution.saved_logits_bytes = c.kept_logits_bytes;
+  call.execution.kept_logits_bytes = c.kept_logits_bytes;
   return call;
 }
 
@@ -111,5 +112,24 @@ int32_t plumbline_operator_backward(const plumbline_operator_call* call) {
   return Guarded([&] {
     const Call c = Read(*call);
     return Backward(c.problem, c.results, c.execution, call->workspace, call->saved);
+  });
+}
+
+int32_t plumbline_operator_forward_backward_sizes(plumbline_operator_call* call) {
+  return Guarded([&] {
+    const Call c = Read(*call);
+    size_t workspace = 0;
+    plumbline::kernel::Status status =
+        GetForwardBackwardSize(c.problem, c.results, c.execution, &workspace);
+    call->workspace_bytes = workspace;
+    call->saved_bytes = 0;
+    return status;
+  });
+}
+
+int32_t plumbline_operator_forward_backward(const plumbline_operator_call* call) {
+  return Guarded([&] {
+    const Call c = Read(*call);
+    return ForwardBackward(c.problem, c.results, c.execution, {}, call->workspace);
   });
 }

@@ -29,12 +29,12 @@ struct plumbline_operator_call {
   int32_t device;   // 0 host, 1 the current CUDA device
   int32_t threads;  // host: the most threads, 0: one per hardware thread
   void* stream;     // CUDA: a cudaStream_t
-  uint64_t saved_logits_bytes;
+  uint64_t kept_logits_bytes;  // CUDA: the most bytes of logits that forward keeps for backward
   int64_t ignore_index;
   int32_t reduction;                      // 0 none, 1 sum, 2 mean
   int32_t reserved;                       // 0
-  uint64_t workspace_bytes, saved_bytes;  // written by plumbline_operator_sizes
-  void *workspace, *saved;                // read by the two passes
+  uint64_t workspace_bytes, saved_bytes;  // written by the functions of sizes
+  void *workspace, *saved;                // read by the passes
   struct plumbline_operator_tensor hidden, weight, labels, temperature, grad_logprob, grad_entropy;
   struct plumbline_operator_tensor logprob, loss, entropy, lse, grad_hidden, grad_weight;
   struct plumbline_operator_tensor first_invalid_row;
@@ -49,6 +49,11 @@ const char* plumbline_operator_message(void);
 int32_t plumbline_operator_sizes(struct plumbline_operator_call* call);
 int32_t plumbline_operator_forward(const struct plumbline_operator_call* call);
 int32_t plumbline_operator_backward(const struct plumbline_operator_call* call);
+
+// Both passes in one call, for the upstream gradients of the call itself. It leaves no saved state: the
+// logits that it keeps lie in its workspace.
+int32_t plumbline_operator_forward_backward_sizes(struct plumbline_operator_call* call);
+int32_t plumbline_operator_forward_backward(const struct plumbline_operator_call* call);
 
 #ifdef __cplusplus
 }

@@ -7,9 +7,9 @@ import numbers
 
 import torch
 
-from . import _eager, _library
+from . import _eager, _in_forward, _library, _operators, _passes
 from .heads import check_weight
-from .memory import bytes_of, columns_kept
+from .memory import bytes_of, columns_kept, made_in_forward
 from .support import check_device
 
 MULTIPLIED = (torch.bfloat16, torch.float16, torch.float32)
@@ -27,6 +27,7 @@ def linear_cross_entropy(
     compute_dtype: torch.dtype | None = None,
     memory: int | str = "4GiB",
     return_first_invalid: bool = False,
+    gradients: str = "backward",
 ) -> tuple[torch.Tensor, ...]:
     """Returns (logprob, entropy) of `labels` under softmax(hidden @ weight.T / temperature), or (loss, entropy).
 
@@ -41,29 +42,38 @@ def linear_cross_entropy(
     them again. Changes no bit.
     return_first_invalid: a scalar int64 tensor follows: the first row whose label or temperature is not valid, or -1.
     On a CPU such a row is a ValueError instead; on a device its outputs are NaN.
+    gradients: "backward" makes them there. "forward" makes those of the loss in forward, with an upstream gradient of 1,
+    and multiplies them in backward by the one that there is, which rounds them once more unless it is a power of two;
+    entropy then has no gradient, and asking for it is an error. "auto" makes them in forward where that saves time and they
+    fit in memory.
     """
     _check_kinds(hidden, weight, labels, reduction, ignore_index)
-    check_device(hidden.device)
+    device = hidden.device
+    if device.type != "cpu":
+        check_device(device)
     check_weight(weight)
     allowed = bytes_of(memory)
     compute_dtype = _dtype(hidden, weight, compute_dtype)
     _check_shapes(hidden, weight, labels)
-    _check_temperature(temperature, labels, hidden.device)
-
-    def run(hidden, weight, labels, temperature):
-        return _run(hidden, weight, labels, temperature, reduction, ignore_index, compute_dtype, allowed, return_lse)
-
+    _check_temperature(temperature, labels, device)
+    if gradients != "backward":
+        gradients = _gradients(gradients, reduction, hidden.dtype, weight.dtype, compute_dtype)
+    options = reduction, ignore_index, compute_dtype, allowed, return_lse, return_first_invalid, gradients
     if hasattr(hidden, "placements"):
         from . import _sharding
 
         if return_first_invalid:
             raise TypeError("return_first_invalid = True: of a DTensor it would be a row of one device")
-        outputs = _sharding.over_rows(lambda *each: run(*each)[:3], hidden, weight, labels, temperature, reduction)
+
+        def run(*tensors):
+            return _run(*tensors, *options)[: 3 if return_lse else 2]
+
+        outputs = _sharding.over_rows(run, hidden, weight, labels, temperature, reduction)
     elif hasattr(weight, "placements"):
         raise TypeError("weight is a DTensor and hidden a plain tensor: distribute hidden, or give weight.to_local()")
     else:
-        outputs = run(hidden, weight, labels, temperature)
-    return (*outputs[:2], *(outputs[2:3] if return_lse else ()), *(outputs[3:] if return_first_invalid else ()))
+        outputs = _run(hidden, weight, labels, temperature, *options)
+    return (*outputs[:2], *(outputs[2:3] if return_lse else ()), *(outputs[3:4] if return_first_invalid else ()))
 
 
 def _run(
@@ -76,8 +86,11 @@ def _run(
     compute_dtype: torch.dtype | None,
     memory: int,
     with_lse: bool,
-) -> tuple[torch.Tensor, ...]:
-    """logprob or loss, entropy, lse and the first invalid row, of plain tensors that were checked."""
+    with_first_invalid: bool,
+    gradients: str,
+) -> tuple[torch.Tensor | None, ...]:
+    """logprob or loss, entropy, lse and the first invalid row, of plain tensors that were checked; the last two are None
+    where nobody asks for them and they cost time."""
     shape = labels.shape
     rows = labels
     if hidden.dim() != 2:  # each reshaping is a node of the graph: 5 us of a host's time, forward and backward
@@ -87,24 +100,49 @@ def _run(
     columns = 0
     if save and hidden.device.type == "cuda":
         columns = columns_kept(rows.shape[0], weight.shape[1], weight.shape[0], compute_dtype or weight.dtype, memory)
-    divisor = _divisor(temperature, hidden.device)
-    result, entropy, lse, first_invalid, _ = _eager.operator_for(hidden, weight, rows, divisor)(
-        hidden, weight, rows, divisor, ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns, save
-    )
+    in_forward = save and gradients != "backward" and made_in_forward(gradients, hidden, weight, columns, memory)
+    options = _passes.Options(ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns)
+    outputs = _outputs(hidden, weight, rows, _divisor(temperature), options, save, in_forward, with_lse, with_first_invalid)
+    result, entropy, lse, first_invalid, *_ = outputs
     # A compiler materialises gradients of outputs that nobody differentiates.
-    if with_lse and save and not torch.compiler.is_compiling():
-        lse = _Refused.apply(lse, hidden, weight)
+    if save and not torch.compiler.is_compiling():
+        if with_lse:
+            lse = _Refused.apply(lse, hidden, weight, _NO_GRADIENT_OF_LSE)
+        if gradients == "auto" and not in_forward:  # as where they are made in forward, whatever fits in memory
+            entropy = _Refused.apply(entropy, hidden, weight, _in_forward.REFUSED)
     if len(shape) != 1:
         result = result.reshape(shape) if reduction == "none" else result
-        entropy, lse = entropy.reshape(shape), lse.reshape(shape)
+        entropy, lse = entropy.reshape(shape), lse.reshape(shape) if with_lse else lse
     return result, entropy, lse, first_invalid
+
+
+def _outputs(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    divisor: float | torch.Tensor | None,
+    options: _passes.Options,
+    save: bool,
+    in_forward: bool,
+    *wanted: bool,
+) -> tuple[torch.Tensor | None, ...]:
+    """The outputs by the fastest way: what others must see goes through the dispatcher."""
+    if _eager.is_direct(hidden, weight, labels, divisor if isinstance(divisor, torch.Tensor) else None):
+        if not save:
+            return _passes.forward(hidden, weight, labels, divisor, options, False, *wanted)
+        function = _in_forward.InForwardFunction if in_forward else _eager.LinearCrossEntropyFunction
+        return function.apply(hidden, weight, labels, divisor, options, *wanted)
+    tensors = hidden, weight, labels, _eager.as_tensor(divisor, hidden.device)
+    if in_forward:
+        return _in_forward.operator(*tensors, *options, hidden.requires_grad, weight.requires_grad)
+    return _operators.forward(*tensors, *options, save)
 
 
 def _check_kinds(hidden: object, weight: object, labels: object, reduction: object, ignore_index: object) -> None:
     for name, tensor in (("hidden", hidden), ("weight", weight), ("labels", labels)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}: a tensor is needed")
-        if tensor.layout != torch.strided or tensor.is_nested:
+        if tensor.layout is not torch.strided or tensor.is_nested:
             raise TypeError(f"{name}.layout = {tensor.layout}{', nested' * tensor.is_nested}: a dense tensor is needed")
     if not isinstance(reduction, str) or reduction not in _library.REDUCTIONS:
         raise ValueError(f'reduction = {reduction!r}: "none", "sum" or "mean"')
@@ -118,13 +156,32 @@ def _dtype(hidden: torch.Tensor, weight: torch.Tensor, asked: torch.dtype | None
             raise TypeError(f"{name}.dtype = {tensor.dtype}: bfloat16, float16 or float32")
     if asked is not None and asked not in MULTIPLIED:
         raise TypeError(f"compute_dtype = {asked}: bfloat16, float16 or float32")
-    cast = hidden.device.type != "meta" and torch.is_autocast_enabled(hidden.device.type)
-    if asked is None and hidden.dtype != weight.dtype and not cast:
+    if asked is None and hidden.dtype != weight.dtype and not _is_autocast(hidden.device.type):
         raise TypeError(
             f"hidden.dtype = {hidden.dtype} and weight.dtype = {weight.dtype}: convert one, or say in which dtype to multiply "
             f"(compute_dtype=torch.float32)"
         )
     return asked
+
+
+def _is_autocast(device: str) -> bool:
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def _gradients(asked: object, reduction: str, *dtypes: torch.dtype | None) -> str:
+    """Where gradients may be made: "auto" is "backward" where forward cannot make them."""
+    if asked not in ("forward", "auto"):
+        raise ValueError(f'gradients = {asked!r}: "backward", "forward" or "auto"')
+    if reduction != "none" and torch.float16 not in dtypes:
+        return asked
+    if asked == "auto":
+        return "backward"
+    if reduction == "none":
+        raise ValueError('gradients = "forward" with reduction = "none": there is no one loss; take "sum" or "mean", or "backward"')
+    raise ValueError(
+        'gradients = "forward" with torch.float16: what is too small for it would be lost before the factor of a loss scaler '
+        'comes; multiply in bfloat16 or float32, or take "backward"'
+    )
 
 
 def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> None:
@@ -165,29 +222,31 @@ def _check_temperature(temperature: float | torch.Tensor, labels: torch.Tensor, 
         raise ValueError(f"temperature.shape = {tuple(temperature.shape)}: a scalar, or {tuple(labels.shape)} as labels")
 
 
-def _divisor(temperature: float | torch.Tensor, device: torch.device) -> torch.Tensor | None:
-    """A scalar or one a row, in fp32; None for 1."""
+def _divisor(temperature: float | torch.Tensor) -> float | torch.Tensor | None:
+    """A number, a scalar or one a row, in fp32; None for 1."""
     if isinstance(temperature, torch.Tensor):
         temperature = temperature.float()
         return temperature.reshape(-1) if temperature.dim() else temperature
     if temperature == 1:
         return None
-    if torch.compiler.is_compiling():  # which makes a graph of each value that `full` is given
-        return torch.ones((), dtype=torch.float32, device=device) * temperature
-    return torch.full((), float(temperature), dtype=torch.float32, device=device)
+    return temperature if torch.compiler.is_compiling() else float(temperature)
+
+
+_NO_GRADIENT_OF_LSE = "lse of linear_cross_entropy has no gradient (as in a z-loss): use lse.detach()"
 
 
 class _Refused(torch.autograd.Function):
     """An output whose gradient the operator lacks: whoever asks for it is told, and does not get 0."""
 
     @staticmethod
-    def forward(ctx, lse: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, output: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, said: str) -> torch.Tensor:
         ctx.set_materialize_grads(False)
-        return lse.clone()
+        ctx.said = said
+        return output.clone()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor | None):
         # Functions around it may make zeros of a gradient that there is none of.
         if gradient is not None and gradient.any():
-            raise NotImplementedError("lse of linear_cross_entropy has no gradient (as in a z-loss): use lse.detach()")
-        return None, None, None
+            raise NotImplementedError(ctx.said)
+        return None, None, None, None

@@ -51,3 +51,12 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
     fit = logits // (4 * torch.sym_max(rows, 1)) // 32 * 32
     left = (torch.sym_max(vocabulary - fit, 0) + unit - 1) // unit * unit
     return torch.sym_max(vocabulary - left, 0)
+
+
+def made_in_forward(gradients: str, hidden: torch.Tensor, weight: torch.Tensor, columns: Any, memory: int) -> Any:
+    """Whether forward makes the gradients of a loss where it can keep so many columns of logits for that. "auto": where it
+    saves a product, which it does not without kept logits (a CPU keeps none), and `memory` has room to hold the gradients."""
+    if gradients != "auto":
+        return gradients == "forward"
+    held = sum(each.numel() * each.element_size() for each in (hidden, weight) if each.requires_grad)
+    return hidden.device.type == "cuda" and columns > 0 and held <= memory

@@ -72,12 +72,13 @@ def causal_lm_loss(
     logit_scale: float = 1.0,
     final_logit_softcapping: float | None = None,
     lm_head_bias: torch.Tensor | None = None,
+    gradients: str = "backward",
 ) -> torch.Tensor:
     """transformers' ForCausalLMLoss of a head's inputs: the loss, in fp32.
 
     labels [..., S] are those of the inputs themselves: position s predicts labels[..., s + 1]. shift_labels are moved
     already, and may be flat. The sum of the losses is divided by num_items_in_batch, or where there is none by the labels
-    not ignored; where all are ignored the loss is 0, and not NaN.
+    not ignored; where all are ignored the loss is 0, and not NaN. gradients is linear_cross_entropy's.
     """
     _refuse(final_logit_softcapping=final_logit_softcapping, lm_head_bias=lm_head_bias)
     _check_scale(logit_scale)
@@ -89,7 +90,9 @@ def causal_lm_loss(
     if shift_labels.dim() == 1 and shift_labels.numel() == hidden_states.shape[:-1].numel():
         shift_labels = shift_labels.reshape(hidden_states.shape[:-1])
     reduction = "mean" if num_items_in_batch is None else "sum"
-    loss, _ = linear_cross_entropy(hidden_states, lm_head_weight, shift_labels, 1 / logit_scale, reduction, ignore_index)
+    loss, _ = linear_cross_entropy(
+        hidden_states, lm_head_weight, shift_labels, 1 / logit_scale, reduction, ignore_index, gradients=gradients
+    )
     if isinstance(num_items_in_batch, torch.Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch

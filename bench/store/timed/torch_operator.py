@@ -18,13 +18,13 @@ class Nothing:
     """The library, whose passes return at once; sizes are asked as ever."""
 
     def __init__(self, library) -> None:
-        self.plumbline_operator_sizes = library.plumbline_operator_sizes
-        self.plumbline_operator_message = library.plumbline_operator_message
+        for name in ("sizes", "forward_backward_sizes", "message"):
+            setattr(self, f"plumbline_operator_{name}", getattr(library, f"plumbline_operator_{name}"))
 
     def plumbline_operator_forward(self, _) -> int:
         return 0
 
-    plumbline_operator_backward = plumbline_operator_forward
+    plumbline_operator_backward = plumbline_operator_forward_backward = plumbline_operator_forward
 
 
 def median_us(call) -> dict[str, float]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch may hand to an operator: negated views, transformations, tracers, fake tensors, values of odd kinds."""
 
+import itertools
 import sys
 import unittest
+from unittest import mock
 
 from support import PACKAGE, bits_are_equal, leaf, problem
 
@@ -13,10 +15,11 @@ import torch
 from plumbline.torch import (
     LinearCrossEntropy,
     _library,
+    _scalars,
     linear_cross_entropy,
     supported,
 )
-from plumbline.torch._operators import saved_bytes
+from plumbline.torch._passes import saved_bytes
 from plumbline.torch.memory import columns_kept
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
@@ -142,6 +145,60 @@ class Values(unittest.TestCase):
             self.assertFalse(supported(device) and not torch.cuda.is_available(), device)
 
 
+class Held(unittest.TestCase):
+    """What is made once and used again."""
+
+    # Fails if a number is filled at each call, another number's memory is read, or no end is set to what is held.
+    def test_scalars(self):
+        hidden, weight, labels, g = problem()
+        expected = differentiated(hidden, weight, labels, g, temperature=torch.tensor(0.7))
+        filled, real = [], _scalars._filled
+
+        def noted(value, device):
+            filled.append(value)
+            return real(value, device)
+
+        with mock.patch.object(_scalars, "_filled", noted), mock.patch.dict(_scalars._made, clear=True):
+            with torch.inference_mode():
+                linear_cross_entropy(hidden, weight, labels, 0.7)
+            for _ in range(2):
+                found = differentiated(hidden, weight, labels, g, temperature=0.7)
+                self.assertTrue(all(map(bits_are_equal, found, expected)))
+            self.assertEqual(filled, [0.7])
+            colder = differentiated(hidden, weight, labels, g, temperature=0.25)
+            filled.pop()
+            of_tensor = differentiated(hidden, weight, labels, g, temperature=torch.tensor(0.25))
+            self.assertTrue(all(map(bits_are_equal, colder, of_tensor)))
+            with torch._subclasses.FakeTensorMode() as mode:
+                linear_cross_entropy(*(mode.from_tensor(each) for each in (hidden, weight, labels)), 0.3)
+            self.assertEqual(filled, [0.7])
+            for step in range(3 * _scalars._MOST):
+                linear_cross_entropy(hidden, weight, labels, 1.5 + step)
+            self.assertLessEqual(len(_scalars._made), _scalars._MOST)
+        self.assertTrue(all(map(bits_are_equal, differentiated(hidden, weight, labels, g, temperature=0.7), expected)))
+
+    # Fails if the sizes of one call are taken for those of another shape, dtype, result or number of threads.
+    def test_sizes(self):
+        def sizes(rows, hidden_size, vocabulary, dtype, threads, wanted, at_once):
+            matrices = [(0, dtype, 2, height, hidden_size, hidden_size, 1) for height in (rows, vocabulary)]
+            vector, absent = (0, 2, 1, rows, 1, 1, 1), _library.ABSENT
+            gradients = matrices if wanted else (absent, absent)
+            with mock.patch.object(torch, "get_num_threads", lambda: threads):
+                call = _library.Call(torch.device("cpu"), 0, -100, 0, (
+                    *matrices[0], *matrices[1], *(0, 4, 1, rows, 1, 1, 1), *absent, *vector, *absent, *vector, *absent, *vector,
+                    *vector, *gradients[0], *gradients[1], *absent,
+                ))  # fmt: skip
+            return call.sizes_at_once() if at_once else call.sizes()
+
+        shapes = list(itertools.product((64, 3000), (64, 512), (1000, 50000), (0, 2), (1, 2), (False, True), (False, True)))
+        with mock.patch.dict(_library._sizes, clear=True):
+            together = [sizes(*each) for each in shapes]
+        for each, found in zip(shapes, together, strict=True):
+            with mock.patch.dict(_library._sizes, clear=True):
+                self.assertEqual(found, sizes(*each), each)
+        self.assertGreater(len(set(together)), 16)  # they differ
+
+
 class DeviceMemory(unittest.TestCase):
     """The plan of kept logits against what the library asks for, which is arithmetic on shapes."""
 
@@ -153,15 +210,16 @@ class DeviceMemory(unittest.TestCase):
 
         vector, absent = (0, 2, 1, rows, 1, 1, 1), _library.ABSENT
         labels = (0, 4, 1, rows, 1, 1, 1)
-        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, [
-            matrix(rows), matrix(vocabulary), labels, absent, vector, vector, vector, absent, vector, vector, matrix(rows),
-            matrix(vocabulary), absent,
-        ])  # fmt: skip
+        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, (
+            *matrix(rows), *matrix(vocabulary), *labels, *absent, *vector, *vector, *vector, *absent, *vector, *vector,
+            *matrix(rows), *matrix(vocabulary), *absent,
+        ))  # fmt: skip
         call._buffer[0:4] = (1).to_bytes(4, "little")  # a CUDA device
-        return call.sizes()
+        call._key = None, *call._key
+        return call.sizes(), call.sizes_at_once()[0]
 
-    # Fails if kept logits and the workspace pass what the caller allows, the state is larger than planned, or fewer columns
-    # are kept than were paid for.
+    # Fails if kept logits and the workspace pass what the caller allows, in two calls or in one, the state is larger than
+    # planned, or fewer columns are kept than were paid for.
     def test_fits(self):
         if not _library.HAS_CUDA:
             self.skipTest("built without CUDA")
@@ -169,12 +227,13 @@ class DeviceMemory(unittest.TestCase):
         for rows in (1, 128, 3000, 8192, 32768, 65536, 131072, 200000):
             for hidden_size, vocabulary in ((4096, 151936), (1024, 50257), (2048, 128256), (64, 1000)):
                 for dtype in (torch.bfloat16, torch.float32):
-                    least = sum(self.sizes(rows, hidden_size, vocabulary, dtype, 0))
+                    least = self.sizes(rows, hidden_size, vocabulary, dtype, 0)
                     for memory in (0, 1 << 30, 4 << 30, 16 << 30):
                         columns = columns_kept(rows, hidden_size, vocabulary, dtype, memory)
-                        workspace, state = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
+                        (workspace, state), at_once = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
                         shape = f"{rows}x{hidden_size}x{vocabulary} {dtype} {memory} {columns}"
-                        self.assertLessEqual(workspace + state, max(memory, least), shape)
+                        self.assertLessEqual(workspace + state, max(memory, sum(least[0])), shape)
+                        self.assertLessEqual(at_once, max(memory, least[1]), shape)
                         self.assertLessEqual(state, saved_bytes(device, rows, vocabulary, columns), shape)
                         kept = 4 * rows * (-(-columns // 32) * 32)
                         self.assertGreaterEqual(state, kept, shape)

@@ -53,6 +53,53 @@ class Device(unittest.TestCase):
                 found = differentiated(hidden, weight, labels, g, memory=memory)
                 self.assertTrue(all(map(bits_are_equal, found, expected)), f"{dtype} {memory}")
 
+    # Fails if gradients in forward are others than backward's for an upstream gradient of 1 or a power of two, whatever is
+    # kept, a call waits, or gradients that entropy has none of are numbers where a compiler asks.
+    def test_gradients_in_forward(self):
+        for dtype in (torch.bfloat16, torch.float32):
+            hidden, weight, labels, _ = on_device(dtype, 1000, 256, 40000)
+
+            def step(gradients, memory, hidden=hidden, weight=weight, labels=labels):
+                inputs = leaf(hidden), leaf(weight)
+                loss, _ = linear_cross_entropy(*inputs, labels, 0.7, "mean", gradients=gradients, memory=memory)
+                (loss * 0.5).backward()
+                return [loss.detach(), *(each.grad for each in inputs)]
+
+            expected = step("backward", 0)
+            for gradients, memory in (("forward", 0), ("forward", "330MiB"), ("auto", "8GiB"), ("auto", 0)):
+                found = step(gradients, memory)
+                self.assertTrue(all(map(bits_are_equal, found, expected)), f"{dtype} {gradients} {memory}")
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                step("forward", "8GiB")
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            scaled = torch.ops.plumbline.linear_cross_entropy_scaled
+            factor = torch.tensor(0.5, device="cuda")
+            self.assertTrue(scaled(weight, factor, torch.ones(3, device="cuda")).isnan().all())
+            self.assertTrue(torch.equal(scaled(weight, factor, torch.zeros(3, device="cuda")), weight / 2))
+
+    # Fails if a temperature that one stream fills is read by another before, or a graph reads one that is filled anew.
+    def test_temperatures_of_streams(self):
+        hidden, weight, labels, _ = on_device(torch.bfloat16)
+        expected = linear_cross_entropy(hidden, weight, labels, torch.tensor(0.9, device="cuda"))[0]
+        sides = [torch.cuda.Stream() for _ in range(2)]
+        torch.cuda.synchronize()
+        found = []
+        for side in sides:
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(50_000_000 if side is sides[0] else 1)
+                found.append(linear_cross_entropy(hidden, weight, labels, 0.9)[0])
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found.append(linear_cross_entropy(hidden, weight, labels, 0.9)[0])
+        for step in range(200):
+            linear_cross_entropy(hidden, weight, labels, 1.0 + step / 100)
+        graph.replay()
+        torch.cuda.synchronize()
+        self.assertTrue(all(bits_are_equal(each, expected) for each in found))
+
     # Fails if a row's bits depend on its batch.
     def test_batch_invariant(self):
         hidden, weight, labels, g = on_device(torch.bfloat16)

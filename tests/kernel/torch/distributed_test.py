@@ -57,6 +57,26 @@ def rows_are_sharded(mesh) -> None:
             torch.testing.assert_close(placed[1].grad.full_tensor(), weight.grad, **NEAR)
 
 
+def gradients_are_made_in_forward(mesh) -> None:
+    """Those of a loss, of which each device has a part; the registered operator by its name gathers rows."""
+    hidden, weight, labels, _ = problem()
+    for reduction in ("sum", "mean"):
+        hidden.grad = weight.grad = None
+        (linear_cross_entropy(hidden, weight, labels, reduction=reduction)[0] * 0.25).backward()
+        for named in (False, True):
+            placed = distribute_tensor(hidden.detach(), mesh, [Shard(0)]).requires_grad_()
+            whole = distribute_tensor(weight.detach(), mesh, [Replicate()]).requires_grad_()
+            given = placed, whole, distribute_tensor(labels, mesh, [Shard(0)])
+            if named:
+                code = ("none", "sum", "mean").index(reduction)
+                outputs = torch.ops.plumbline.linear_cross_entropy_in_forward(*given, None, -100, code, None, 0, True, True)
+            else:
+                outputs = linear_cross_entropy(*given, reduction=reduction, gradients="forward")
+            (outputs[0] * 0.25).backward()
+            assert torch.equal(placed.grad.full_tensor(), hidden.grad), (reduction, named)
+            torch.testing.assert_close(whole.grad.full_tensor(), weight.grad, **NEAR)
+
+
 def gradients_are_placed_otherwise(mesh) -> None:
     """An upstream gradient is sharded in another way than hidden, or there is none of logprob."""
     hidden, weight, labels, g = problem()
@@ -136,8 +156,8 @@ def head_is_gathered(mesh) -> None:
         torch.testing.assert_close(PROCESSES * sharded.grad.full_tensor(), whole.grad, **NEAR)
 
 
-PARTS = (rows_are_sharded, gradients_are_placed_otherwise, sequences_are_sharded, operator_is_called_by_name, faults_are_named,
-         head_is_gathered)  # fmt: skip
+PARTS = (rows_are_sharded, gradients_are_made_in_forward, gradients_are_placed_otherwise, sequences_are_sharded,
+         operator_is_called_by_name, faults_are_named, head_is_gathered)  # fmt: skip
 
 
 def process(rank: int, port: int, said) -> None:

@@ -5,6 +5,7 @@ import ctypes
 import sys
 import unittest
 
+from c_call import CallOfC, Tensor, as_c, library
 from support import PACKAGE, bits_are_equal, leaf, problem
 
 sys.path.insert(0, str(PACKAGE))
@@ -12,42 +13,15 @@ sys.path.insert(0, str(PACKAGE))
 import plumbline
 import plumbline.torch
 import torch
-from plumbline.torch import _library, linear_cross_entropy
+from plumbline.torch import linear_cross_entropy
 from torch.library import opcheck
 
 OPERATOR = torch.ops.plumbline.linear_cross_entropy.default
 
 
-class Tensor(ctypes.Structure):
-    """plumbline_operator_tensor, written from c_interface.h."""
-
-    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("shape", ctypes.c_int64 * 2), ("stride", ctypes.c_int64 * 2)]  # fmt: skip
-
-
-class CallOfC(ctypes.Structure):
-    """plumbline_operator_call, written from c_interface.h."""
-
-    _fields_ = [("device", ctypes.c_int32), ("threads", ctypes.c_int32), ("stream", ctypes.c_void_p),
-                ("saved_logits_bytes", ctypes.c_uint64), ("ignore_index", ctypes.c_int64), ("reduction", ctypes.c_int32),
-                ("reserved", ctypes.c_int32), ("workspace_bytes", ctypes.c_uint64), ("saved_bytes", ctypes.c_uint64),
-                ("workspace", ctypes.c_void_p), ("saved", ctypes.c_void_p)] + [
-        (name, Tensor) for name in ("hidden", "weight", "labels", "temperature", "grad_logprob", "grad_entropy", "logprob",
-                                    "loss", "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row")]  # fmt: skip
-
-
-def as_c(tensor):
-    codes = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3, torch.int64: 4}
-    made = Tensor(tensor.data_ptr(), codes[tensor.dtype], tensor.dim())
-    for at in range(2):
-        made.shape[at] = tensor.shape[at] if at < tensor.dim() else 1
-        made.stride[at] = tensor.stride(at) if at < tensor.dim() else 1
-    return made
-
-
 def by_c(hidden, weight, labels, factors, grad_entropy):
     """logprob, entropy, grad_hidden and grad_weight by the library's three functions."""
-    library = ctypes.CDLL(str(_library.PATH))
+    operator = library()
     rows = hidden.shape[0]
     outputs = {"logprob": torch.empty(rows), "entropy": torch.empty(rows), "lse": torch.empty(rows),
                "grad_hidden": torch.empty_like(hidden), "grad_weight": torch.empty_like(weight)}  # fmt: skip
@@ -57,11 +31,11 @@ def by_c(hidden, weight, labels, factors, grad_entropy):
     given = {"hidden": hidden, "weight": weight, "labels": labels, "grad_logprob": factors, "grad_entropy": grad_entropy}
     for name, tensor in {**given, **outputs}.items():
         setattr(call, name, as_c(tensor.detach()))
-    assert library.plumbline_operator_sizes(ctypes.byref(call)) == 0
+    assert operator.plumbline_operator_sizes(ctypes.byref(call)) == 0
     memories = [torch.empty(size, dtype=torch.uint8) for size in (call.workspace_bytes, call.saved_bytes)]
     call.workspace, call.saved = (memory.data_ptr() for memory in memories)
-    assert library.plumbline_operator_forward(ctypes.byref(call)) == 0
-    assert library.plumbline_operator_backward(ctypes.byref(call)) == 0
+    assert operator.plumbline_operator_forward(ctypes.byref(call)) == 0
+    assert operator.plumbline_operator_backward(ctypes.byref(call)) == 0
     return [outputs[name] for name in ("logprob", "entropy", "grad_hidden", "grad_weight")]
 
 

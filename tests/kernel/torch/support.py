@@ -27,4 +27,5 @@ def leaf(tensor):
 
 
 def bits_are_equal(one, other):
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    one_bytes, other_bytes = (each.detach().contiguous().reshape(-1).view(torch.uint8) for each in (one, other))
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one_bytes, other_bytes)

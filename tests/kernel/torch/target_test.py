@@ -27,12 +27,14 @@ def hunt(function: str, cases: int, *options: str) -> tuple[int, str]:
 class Target(unittest.TestCase):
     # Fails if an argument is handed on wrongly in some corner: strides, labels, T by row, reductions, empty extents.
     def test_clean(self):
-        status, text = hunt("operator", 800)
-        self.assertEqual(status, 0, text)
+        for function, cases in (("operator", 800), ("in_forward", 400)):
+            status, text = hunt(function, cases)
+            self.assertEqual(status, 0, text)
 
     # Fails if a campaign could not see what the package may do wrong between PyTorch and the operator.
     def test_defects_are_found(self):
-        for function in ("temperature_of_the_next_row", "upstream_read_densely", "ignored_index_is_default"):
+        for function in ("temperature_of_the_next_row", "upstream_read_densely", "ignored_index_is_default",
+                         "in_forward_is_not_scaled"):  # fmt: skip
             status, text = hunt(function, 250, "--stop-after", "1")
             self.assertEqual(status, 1, f"{function}\n{text}")
 

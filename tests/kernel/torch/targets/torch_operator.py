@@ -34,6 +34,52 @@ def operator(
     return {name: result, "entropy": entropy, "lse": lse, "first_invalid_row": first_invalid_row}
 
 
+@plumbline.target(
+    framework="torch", form="autograd", contract=HOST, batch_invariant=True, negative_strides=False, fp32_grads=False,
+    first_invalid_row=False, entropy=False, reductions=["sum", "mean"], dtypes=["fp32"],
+)  # fmt: skip
+def in_forward(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor = 1.0,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> dict[str, torch.Tensor]:
+    """Gradients in forward. The contract pays for one rounding of a gradient to bf16 and not for two, so fp32 alone.
+
+    A long hunt finds what kernel/TORCH.md says of it, in about 1 of 300 cases: a gradient that is subnormal before a large
+    upstream gradient multiplies it, and one of 0 times NaN.
+    """
+    loss, _, lse = plumbline.torch.linear_cross_entropy(
+        hidden, weight, labels, temperature, reduction, ignore_index, return_lse=True, gradients="forward"
+    )
+    return {"loss": loss, "lse": lse}
+
+
+class _One(torch.autograd.Function):
+    """A defect: an upstream gradient is taken for 1, as gradients that forward made stand for."""
+
+    @staticmethod
+    def forward(ctx, loss):
+        return loss.view_as(loss)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ones_like(gradient)
+
+
+@plumbline.target(
+    framework="torch", form="autograd", contract=HOST, entropy=False, lse=False, reductions=["sum", "mean"], dtypes=["fp32"]
+)
+def in_forward_is_not_scaled(hidden, weight, labels, temperature=1.0, reduction="mean", ignore_index=-100):
+    """A defect: backward hands on what forward made."""
+    loss, _ = plumbline.torch.linear_cross_entropy(
+        hidden, weight, labels, temperature, reduction, ignore_index, gradients="forward"
+    )
+    return {"loss": _One.apply(loss)}
+
+
 def _called(hidden, weight, labels, temperature, reduction, ignore_index):
     result, entropy = plumbline.torch.linear_cross_entropy(hidden, weight, labels, temperature, reduction, ignore_index)
     return {"logprob" if reduction == "none" else "loss": result, "entropy": entropy}
