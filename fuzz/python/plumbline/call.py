@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import signature
-from .declaration import VALUES, Declaration
+from .declaration import OBJECTIVES, VALUES, Declaration
 from .frameworks import Framework
 from .views import View
 
@@ -174,11 +174,9 @@ class Kernel:
         for name, value in pairs:
             if name not in VALUES or value is None:
                 continue  # metrics, say
-            if name in ("nll", "loss"):
-                name, negate = ("loss", False) if reduced else ("logprob", True)
-            else:
-                negate = name == "logprob" and reduced
-                name = "loss" if negate else name
+            negate = name == "logprob" if reduced else name in ("nll", "loss")
+            if name in OBJECTIVES:
+                name = "loss" if reduced else "logprob"
             found[name] = Returned(value, negate)
         return found
 
@@ -200,7 +198,7 @@ class Kernel:
         return named
 
     def expected_dtype(self, name: str, view: View) -> str:
-        role = {"loss": ("loss", "nll", "logprob"), "logprob": ("logprob", "nll", "loss")}.get(name, (name,))
+        role = {"loss": ("loss", *OBJECTIVES), "logprob": OBJECTIVES}.get(name, (name,))
         declared = next((self.declaration.outputs[r] for r in role if r in self.declaration.outputs), None)
         if declared == "hidden":
             return self.input_dtype

@@ -10,7 +10,8 @@ from typing import Any
 
 from .contract import Contract
 
-VALUES = ("logprob", "nll", "loss", "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row")
+OBJECTIVES = ("logprob", "nll", "loss", "logprob_or_loss")
+VALUES = (*OBJECTIVES, "entropy", "lse", "grad_hidden", "grad_weight", "first_invalid_row")
 FORMS = ("autograd", "vjp", "pair", "returned", "forward")
 
 # Keys of "capabilities" in fuzz/target/DESCRIPTION.md.
@@ -45,7 +46,7 @@ class Declaration:
         "returned" (the function returns gradients), "forward" (there are none); None: by what it is.
     arguments: parameter names by role (plumbline.signature.ROLES), where the names do not tell.
     returns: the names of the returned values in order, of VALUES; None for one that is not judged.
-        In a reduced call "logprob" is minus the loss and "nll" the loss.
+        In a reduced call "logprob" is minus the loss, "nll" and "logprob_or_loss" are the loss.
     outputs: dtypes of returned values where they are not fp32 (gradients: that of their input).
     device: "cpu" or "cuda".
     contract: a plumbline.Contract, the name of one (`plumb targets`), or keys of fuzz/target/DESCRIPTION.md.
@@ -81,7 +82,7 @@ class Declaration:
             known = "input" if dtype == "hidden" else dtype
             if known == "fp32" or value.startswith("grad_"):
                 continue
-            for output in ("logprob", "loss") if value in ("logprob", "nll", "loss") else (value,):
+            for output in ("logprob", "loss") if value in OBJECTIVES else (value,):
                 said[output] = known
         # Autograd's upstream gradient of an output has its dtype.
         back = self.form in (None, "autograd", "vjp")

@@ -9,6 +9,7 @@ import textwrap
 
 from . import repro_call, repro_problem, repro_text
 from .call import Kernel
+from .declaration import OBJECTIVES
 from .findings import Finding
 from .naming import Place, version_of
 from .stored import Case
@@ -96,7 +97,7 @@ def _required(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
     dtypes = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "hidden": of_input}
     table = {}
     for name in asked:
-        also = {"loss": ("loss", "nll", "logprob"), "logprob": ("logprob", "nll", "loss")}.get(name, (name,))
+        also = {"loss": ("loss", *OBJECTIVES), "logprob": OBJECTIVES}.get(name, (name,))
         given = next((declared.outputs[n] for n in also if n in declared.outputs), None)
         plain = of_input if name.startswith("grad_") else "float32"
         table[name] = (shapes[name], dtypes.get(given, given) if given else plain)

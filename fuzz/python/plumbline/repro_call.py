@@ -139,6 +139,8 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
     if reduced and "logprob" in names:
         lines += ['if "logprob" in found:  # of a reduced call: minus the loss']
         lines += ['    found["loss"] = -found.pop("logprob")']
+    if "logprob_or_loss" in names:
+        lines += [f'found[{"loss" if reduced else "logprob"!r}] = found.pop("logprob_or_loss")']
     for name in ("nll", "loss") if not reduced else ():
         if name in names:
             lines += [f'if "{name}" in found:', f'    found["logprob"] = -found.pop("{name}")']

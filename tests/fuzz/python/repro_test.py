@@ -107,7 +107,8 @@ class Scripts(unittest.TestCase):
     def test_forms_of_numpy_functions(self):
         weight = np.float32([[1, 0], [0, 1], [2, -1]])
         expected = float(wrong_numpy.positive(np.float32([[1, 0.5]]), weight, [0])[0])
-        for function, returns in ((wrong_numpy.negative, ("nll",)), (wrong_numpy.positive, ("logprob",))):
+        for function, returns in ((wrong_numpy.negative, ("nll",)), (wrong_numpy.positive, ("logprob",)),
+                                  (wrong_numpy.positive, ("logprob_or_loss",))):  # fmt: skip
             declare(function, "forward", returns)
             status, printed = self.run_alone(self.finding(function, "logprob", expected).repro())
             self.assertEqual(status, 0, printed)

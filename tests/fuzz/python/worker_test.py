@@ -243,7 +243,8 @@ class Trying(unittest.TestCase):
             "brings_metrics": "returned 'accuracy', of shape [16]: it is no log-probability",
             "entropy_in_bits": "returned value 2 of 2, of shape [16]: it is no log-probability",
         }
-        names = ("declares_its_value_alone", "declares_an_argument_alone", "has_an_option", "returns_a_dataclass", "partial")
+        names = ("declares_its_value_alone", "declares_an_argument_alone", "has_an_option", "returns_a_dataclass", "partial",
+                 "reduces_to_the_loss")  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             environment = {"XDG_CACHE_HOME": folder}
             for name in (*names, *not_judged):

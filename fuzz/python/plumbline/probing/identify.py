@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ..call import Call, Kernel, by_name, listed
-from ..declaration import VALUES, Declaration
+from ..declaration import OBJECTIVES, VALUES, Declaration
 from .attempt import REFUSED, outcome_of
 from .problems import Laid, Problem, near
 
@@ -122,6 +122,25 @@ def _with_larger(
     return names, dtypes
 
 
+def _with_reduced(
+    kernel: Kernel, base: Problem, names: list[str | None], dtypes: dict[str, str]
+) -> tuple[list[str | None], dict[str, str]]:
+    """The names, with "logprob_or_loss" for a log-probability that is the loss, and not minus the loss, where reduced."""
+    if "logprob" not in names or base.reduction != "none" or not kernel.signature.has("reduction"):
+        return names, dtypes
+    at = names.index("logprob")
+    for reduction in ("mean", "sum"):
+        reduced, _ = _named_on(kernel, dataclasses.replace(base, reduction=reduction))
+        if len(reduced) == len(names) and reduced[at] is not None:
+            break
+    else:
+        return names, dtypes
+    if reduced[at] != "nll":
+        return names, dtypes
+    told = [*names[:at], "logprob_or_loss", *names[at + 1 :]]
+    return told, {"logprob_or_loss" if name == "logprob" else name: dtype for name, dtype in dtypes.items()}
+
+
 def _described(result: object) -> str:
     return ", ".join(f"{type(v).__name__}{list(getattr(v, 'shape', []))}" for v in listed(result))
 
@@ -174,7 +193,7 @@ class Identified:
 def _mapped(kernel: Kernel, problem: Problem, values: Mapping[str, object]) -> Identified:
     """What is known of a function that names its values itself. Raises Unidentified if none is what every kernel
     returns."""
-    if not {"logprob", "nll", "loss"} & set(values):
+    if not set(OBJECTIVES) & set(values):
         raise Unidentified(
             f"it returned values named {', '.join(map(str, values)) or 'nothing'}: none is logprob, nll or loss; "
             "a function of two lines around it gives them these names"
@@ -230,6 +249,7 @@ def identify(kernel: Kernel) -> Identified:
             continue
         if None in names:
             names, dtypes = _with_larger(kernel, problem, names, dtypes)
+        names, dtypes = _with_reduced(kernel, problem, names, dtypes)
         outputs = _outputs(kernel, problem, names, dtypes)
         declared = dataclasses.replace(kernel.declaration, returns=tuple(names), outputs=outputs)
         lines = [

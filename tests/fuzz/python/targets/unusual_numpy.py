@@ -35,6 +35,12 @@ def has_an_option(hidden, weight, labels, k=5):
     return _values(hidden, weight, labels)[0] * np.float32(k / 5)
 
 
+def reduces_to_the_loss(hidden, weight, labels, *, reduction="none"):
+    """A log-probability of each row, and their negated sum or mean, as plumbline.torch has it."""
+    found = honest_numpy.linear_cross_entropy(hidden, weight, labels, reduction=reduction)
+    return found["logprob" if reduction == "none" else "loss"]
+
+
 def brings_metrics(hidden, weight, labels):
     """A value that is no output beside those that are."""
     logprob, entropy = _values(hidden, weight, labels)
