@@ -122,6 +122,15 @@ def _modules(known: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_operator(module: str) -> bool:
+    """Whether it is of the operator's package, which a function may call as it calls any other kernel's."""
+    return module == "plumbline.torch" or module.startswith("plumbline.torch.")
+
+
 def framework_of(function: Any) -> str:
     """The array library whose module the function's globals refer to, else the modules that they refer to, and so on:
     a wrapper need not import the library. The nearest counts. NumPy where there is none."""
@@ -129,11 +138,11 @@ def framework_of(function: Any) -> str:
     seen = {"", __name__.partition(".")[0], *sys.stdlib_module_names}
     while nearest:
         modules = [name for each in nearest for name in _modules(each)]
-        tops = {name.partition(".")[0] for name in modules}
+        tops = {_top(name) for name in modules}
         for name in frameworks.NAMES:
             if name in tops:
                 return name
-        further = dict.fromkeys(name for name in modules if not {name, name.partition(".")[0]} & seen)
+        further = dict.fromkeys(name for name in modules if name not in seen and (_top(name) not in seen or _is_operator(name)))
         seen |= set(further)
         nearest = [vars(sys.modules[name]) for name in further if name in sys.modules]
     return "numpy"

@@ -2,10 +2,15 @@
 """PyTorch targets in a campaign: honest ones in each form, the checks of the graph, and one misdeed each."""
 
 import pathlib
+import sys
 import tempfile
 import unittest
 
-from support import fuzz, plumb
+from support import PACKAGE, fuzz, plumb
+
+sys.path.insert(0, str(PACKAGE))
+
+from plumbline import loading
 
 # Forms of the honest function, and how many cases each has.
 HONEST = {"eager": 1000, "fused": 300, "Fused.apply": 300, "returned": 300, "pair": 300}
@@ -68,6 +73,12 @@ class Torch(unittest.TestCase):
                 status, text, _ = fuzz(f"misbehaving_torch:{name}", self.out.with_name(name), 40, "--stop-after", 1)
                 self.assertEqual(status, 1, text)
                 self.assertIn(words, text)
+
+    # Fails if a function that calls the operator of this package, and imports nothing else, is given NumPy's arrays.
+    def test_a_wrapper_of_the_operator_has_tensors(self):
+        known = {}
+        exec("from plumbline.torch import linear_cross_entropy as lce\ndef wrapper(*given): return lce(*given)[0]", known)  # noqa: S102
+        self.assertEqual(loading.framework_of(known["wrapper"]), "torch")
 
     # Fails if a negative stride reaches PyTorch, whose importer ends the process, because a function declares it.
     def test_negative_strides_never_reach_torch(self):

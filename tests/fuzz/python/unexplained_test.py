@@ -68,7 +68,8 @@ class Shortcuts(unittest.TestCase):
         self.assertIn("logits rounded to", rounded["shortcuts"][0])
         typical = [{each["output"]: each["typical"] for each in target["accuracy"]["outputs"]}["logprob"] for target in (host, rounded)]
         self.assertGreater(typical[1], 300 * typical[0])
-        self.assertIn("none_such", none["unavailable"])
+        self.assertEqual(none["verdict"], "unavailable")
+        self.assertIn("none_such", none["error"])
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ class Wheel(unittest.TestCase):
         if shutil.which("nm") is None:
             self.skipTest("nm is not installed")
         heap = [f"plumbline_heap_{name}" for name in ("allocate", "begin", "end", "free", "is_built")]
-        operator = ("backward", "call_size", "forward", "has_cuda", "message", "sizes")
+        operator = ("backward", "call_size", "forward", "forward_backward", "forward_backward_sizes", "has_cuda", "message", "sizes")
         for library, names in ((LIBRARY, [*heap, "plumbline_serve"]), (OPERATOR, [f"plumbline_operator_{name}" for name in operator])):
             printed = call("nm", "-D", "--defined-only", self.site / library).stdout
             self.assertEqual(sorted(line.split()[-1] for line in printed.splitlines()), names)
