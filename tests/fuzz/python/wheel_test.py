@@ -190,8 +190,9 @@ class Wheel(unittest.TestCase):
         if shutil.which("nm") is None:
             self.skipTest("nm is not installed")
         heap = [f"plumbline_heap_{name}" for name in ("allocate", "begin", "end", "free", "is_built")]
-        operator = ("backward", "call_size", "forward", "forward_backward", "forward_backward_sizes", "has_cuda", "message", "sizes")
-        for library, names in ((LIBRARY, [*heap, "plumbline_serve"]), (OPERATOR, [f"plumbline_operator_{name}" for name in operator])):
+        operator = [f"plumbline_operator_{name}" for name in (
+            "backward", "call_size", "forward", "forward_backward", "forward_backward_sizes", "has_cuda", "message", "sizes")]
+        for library, names in ((LIBRARY, [*heap, "plumbline_serve"]), (OPERATOR, operator)):
             printed = call("nm", "-D", "--defined-only", self.site / library).stdout
             self.assertEqual(sorted(line.split()[-1] for line in printed.splitlines()), names)
         for path in self.binaries():

@@ -19,7 +19,6 @@ import unittest
 import unittest.mock
 
 import torch
-
 from support import PACKAGE, ROOT, bits_are_equal
 
 FOLDER = ROOT / "kernel/torch/patches"
