@@ -46,8 +46,8 @@ def _fake(
 
 def _factor(gradient: torch.Tensor, upstream: torch.Tensor | None, grad_entropy: torch.Tensor | None) -> torch.Tensor:
     """The upstream gradient in fp32. It has one dimension: PyTorch would round a scalar to the dtype of what it multiplies.
-    A compiler hands a gradient of entropy on where there is none, as zeros: one that is not is an error on a CPU, and on a
-    device, where nothing waits to look, NaN."""
+    Compilers and checkpoints hand a gradient of entropy on where there is none, as zeros: one that is not is an error on a
+    CPU, and on a device, where nothing waits to look, NaN."""
     factor = gradient.new_zeros(1, dtype=torch.float32) if upstream is None else _passes.numbers(upstream).float().reshape(1)
     if grad_entropy is None:
         return factor
@@ -126,18 +126,17 @@ class InForwardFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss, grad_entropy, *_):
-        # Functions around it may make zeros of a gradient that there is none of.
-        if grad_entropy is not None and grad_entropy.any():
-            raise NotImplementedError(REFUSED)
-        made = ctx.saved_tensors
-        if grad_loss is None:
+        made, given = ctx.saved_tensors, [each for each in (grad_loss, grad_entropy) if each is not None]
+        if not given:
             made = None, None
-        elif torch.is_grad_enabled() or not _eager.is_plain(grad_loss):
+        elif torch.is_grad_enabled() or not all(map(_eager.is_plain, given)):
             grad_loss = _anchored(grad_loss)
-            made = [each if each is None else scaled(each, grad_loss, None) for each in made]
+            made = [each if each is None else scaled(each, grad_loss, grad_entropy) for each in made]
         else:
             over = ctx.own and not torch._C._autograd._get_current_graph_task_keep_graph()
-            factor, zero = _factor(grad_loss, grad_loss, None), scalar(0.0, grad_loss.device)
+            # What a CUDA graph holds runs at each replay, and would scale what it has scaled.
+            over = over and not (given[0].is_cuda and torch.cuda.is_current_stream_capturing())
+            factor, zero = _factor(given[0], grad_loss, grad_entropy), scalar(0.0, given[0].device)
             made = [each if each is None else _scale(each, factor, zero, each if over else torch.empty_like(each))
                     for each in made]  # fmt: skip
         return *made, None, None, None, None, None

@@ -57,7 +57,8 @@ def linear_cross_entropy(
     _check_shapes(hidden, weight, labels)
     _check_temperature(temperature, labels, device)
     if gradients != "backward":
-        gradients = _gradients(gradients, reduction, hidden.dtype, weight.dtype, compute_dtype)
+        made = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+        gradients = _gradients(gradients, made, reduction, hidden.dtype, weight.dtype, compute_dtype)
     options = reduction, ignore_index, compute_dtype, allowed, return_lse, return_first_invalid, gradients
     if hasattr(hidden, "placements"):
         from . import _sharding
@@ -168,10 +169,12 @@ def _is_autocast(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 
-def _gradients(asked: object, reduction: str, *dtypes: torch.dtype | None) -> str:
-    """Where gradients may be made: "auto" is "backward" where forward cannot make them."""
+def _gradients(asked: object, made: bool, reduction: str, *dtypes: torch.dtype | None) -> str:
+    """Where gradients may be made, if any are: "auto" is "backward" where forward cannot make them."""
     if asked not in ("forward", "auto"):
         raise ValueError(f'gradients = {asked!r}: "backward", "forward" or "auto"')
+    if not made:
+        return "backward"
     if reduction != "none" and torch.float16 not in dtypes:
         return asked
     if asked == "auto":

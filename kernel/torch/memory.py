@@ -59,4 +59,13 @@ def made_in_forward(gradients: str, hidden: torch.Tensor, weight: torch.Tensor, 
     if gradients != "auto":
         return gradients == "forward"
     held = sum(each.numel() * each.element_size() for each in (hidden, weight) if each.requires_grad)
-    return hidden.device.type == "cuda" and columns > 0 and held <= memory
+    return hidden.device.type == "cuda" and _is_known(columns > 0) and _is_known(held <= memory)
+
+
+def _is_known(condition: bool | torch.SymBool) -> bool:
+    """Whether it holds; not where a compiler cannot know, as of rows that a mask chooses."""
+    if isinstance(condition, bool) and not torch.compiler.is_compiling():
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)

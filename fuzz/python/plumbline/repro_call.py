@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from . import loading, naming, pickled
 from .call import Kernel
+from .declaration import OBJECTIVES
 from .findings import Finding
 from .repro_problem import WIDTH, Array
 from .signature import Signature, is_module
@@ -132,7 +133,7 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
     else:
         lines = ["found = result._asdict() if hasattr(result, '_asdict') else result"]
         lines += ["found = dict(vars(found) if hasattr(found, '__dataclass_fields__') else found)"]
-        names = {"nll", "loss", "logprob"}
+        names = set(OBJECTIVES)
     lines.append("found = {name: value for name, value in found.items() if name is not None and value is not None}")
     if reduced and "nll" in names:
         lines += ['if "nll" in found:', '    found["loss"] = found.pop("nll")']
@@ -140,7 +141,8 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
         lines += ['if "logprob" in found:  # of a reduced call: minus the loss']
         lines += ['    found["loss"] = -found.pop("logprob")']
     if "logprob_or_loss" in names:
-        lines += [f'found[{"loss" if reduced else "logprob"!r}] = found.pop("logprob_or_loss")']
+        lines += ['if "logprob_or_loss" in found:']
+        lines += [f'    found[{"loss" if reduced else "logprob"!r}] = found.pop("logprob_or_loss")']
     for name in ("nll", "loss") if not reduced else ():
         if name in names:
             lines += [f'if "{name}" in found:', f'    found["logprob"] = -found.pop("{name}")']

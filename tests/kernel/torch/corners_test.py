@@ -20,8 +20,10 @@ from plumbline.torch import (
     supported,
 )
 from plumbline.torch._passes import saved_bytes
-from plumbline.torch.memory import columns_kept
+from plumbline.torch.memory import columns_kept, made_in_forward
+from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils.checkpoint import checkpoint
 
 
@@ -176,6 +178,42 @@ class Held(unittest.TestCase):
                 linear_cross_entropy(hidden, weight, labels, 1.5 + step)
             self.assertLessEqual(len(_scalars._made), _scalars._MOST)
         self.assertTrue(all(map(bits_are_equal, differentiated(hidden, weight, labels, g, temperature=0.7), expected)))
+
+    # Fails if a graph that is captured reads a number that is filled outside of it, or leaves one that only it fills.
+    def test_scalars_of_a_captured_graph(self):
+        device = torch.device("cuda", 0)
+        with (
+            mock.patch.multiple(torch.cuda, current_device=lambda: 0, current_stream=lambda _: mock.Mock(cuda_stream=7)),
+            mock.patch.object(_scalars, "_filled", lambda value, _: [value]),
+            mock.patch.dict(_scalars._made, clear=True),
+        ):
+            with mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False):
+                before = _scalars.scalar(0.9, device)
+                self.assertIs(_scalars.scalar(0.9, device), before)
+            with mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True):
+                self.assertIsNot(_scalars.scalar(0.9, device), before)
+                _scalars.scalar(0.8, device)
+            self.assertEqual(list(_scalars._made), [(0.9, device, 7)])
+
+    # Fails if a compiler is asked on a device what it cannot know of rows that a mask chooses.
+    def test_rows_that_nobody_knows(self):
+        with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+            rows = mode.shape_env.create_unbacked_symint()
+            torch._check(rows >= 0)
+            inputs = [torch.empty(n, 4096, device="cuda", dtype=torch.bfloat16, requires_grad=True) for n in (rows, 151936)]
+            columns = columns_kept(rows, 4096, 151936, torch.bfloat16, 4 << 30)
+            self.assertIs(made_in_forward("auto", *inputs, columns, 4 << 30), False)
+            self.assertIs(made_in_forward("forward", *inputs, columns, 4 << 30), True)
+            known = inputs[1], inputs[1]
+            self.assertIs(made_in_forward("auto", *known, 64, 4 << 30), True)
+            self.assertIs(made_in_forward("auto", *known, 64, 1 << 30), False)
+
+    # Fails if a head whose option is gradients in forward cannot score.
+    def test_scoring_makes_no_gradients(self):
+        head = LinearCrossEntropy(16, 130, reduction="mean", gradients="forward")
+        with torch.no_grad():
+            logprob = head(torch.randn(4, 16), torch.zeros(4, dtype=torch.long), reduction="none")[0]
+        self.assertEqual(logprob.shape, (4,))
 
     # Fails if the sizes of one call are taken for those of another shape, dtype, result or number of threads.
     def test_sizes(self):
