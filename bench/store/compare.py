@@ -29,7 +29,16 @@ from report.command_line import Refused, load, refusing
 
 from store import python_targets, stored, trees
 from store.adapters import ADAPTERS, versions
-from store.public_kernels import OWN, environment_of, gpus, last_line, on_gpu, ran, slug
+from store.public_kernels import (
+    OWN,
+    chosen_kernels,
+    environment_of,
+    gpus,
+    last_line,
+    on_gpu,
+    ran,
+    slug,
+)
 from store.record import INTERRUPTED
 
 ROOT = trees.ROOT
@@ -84,19 +93,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--keep", type=Path, default=ROOT / "build/comparison")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
-    names = [OWN, *(name for name in ADAPTERS if not name.endswith(" by name"))]  # on a GPU both are the same
-    for name in given.only:
-        if name not in names:
-            parser.error(f"--only {name}: there are {', '.join(names)}")
-    chosen = [name for name in names if not given.only or name in given.only]
+    chosen = chosen_kernels(parser, given.only)
     if len(chosen) < 2:
         parser.error(f"--only {chosen[0]}: two kernels or more are compared")
     if min(given.cases, given.problems, given.palette, given.at_once) < 1:
         parser.error("--cases, --problems, --palette and --at-once are at least 1")
     program, about, machine = python_targets.start(given)
     devices = gpus()
-    if not devices:
-        raise Refused("nvidia-smi names no GPU", 4)
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + 60 * given.minutes
     stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette")})
     pairs = [chosen[at:at + 2] for at in range(0, len(chosen) - len(chosen) % 2, 2)]

@@ -55,10 +55,22 @@ open(sys.argv[3], "w", encoding="utf-8").write(found.report())
 
 
 def gpus() -> list[str]:
-    """The UUID of each GPU."""
+    """The UUID of each GPU, of which there is one at least."""
     asked = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True,
                            check=False)
-    return asked.stdout.split() if asked.returncode == 0 else []
+    found = asked.stdout.split() if asked.returncode == 0 else []
+    if not found:
+        raise Refused("nvidia-smi names no GPU", 4)
+    return found
+
+
+def chosen_kernels(parser: argparse.ArgumentParser, only: list[str]) -> list[str]:
+    """The operator and the public kernels, or those of them that --only names."""
+    names = [OWN, *(name for name in ADAPTERS if not name.endswith(" by name"))]  # on a GPU both are the same
+    for name in only:
+        if name not in names:
+            parser.error(f"--only {name}: there are {', '.join(names)}")
+    return [name for name in names if not only or name in only]
 
 
 def slug(name: str) -> str:
@@ -209,19 +221,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
-    names = [OWN, *(name for name in ADAPTERS if not name.endswith(" by name"))]  # on a GPU both are the same
-    for name in given.only:
-        if name not in names:
-            parser.error(f"--only {name}: there are {', '.join(names)}")
+    chosen = chosen_kernels(parser, given.only)
     if given.seconds < 1 or given.at_once < 1:
         parser.error(f"--seconds {given.seconds}, --at-once {given.at_once}: both are at least 1")
     program, about, machine = python_targets.start(given)
     devices = gpus()
-    if not devices:
-        raise Refused("nvidia-smi names no GPU", 4)
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + given.begin_within
     stored.begin(given.keep, about | {"seconds": str(given.seconds)})
-    chosen = [name for name in names if not given.only or name in given.only]
     # The operator judges what the others are judged by: it goes last, when they leave the device.
     chosen.sort(key=lambda name: name == OWN)
     with ThreadPoolExecutor(given.at_once) as pool:

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
+#include "fuzz/base/median.h"
 #include "oracle/verdict/verdict.h"
 
 namespace plumbline::fuzz {
@@ -210,10 +212,7 @@ Comparison::Share Comparison::ExplainedShare(const OutputErrors& before, const E
   }
   Share share;
   share.units = static_cast<int64_t>(shares.size());
-  if (shares.empty()) return share;
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-  std::ranges::nth_element(shares, middle);
-  share.median = *middle;
+  share.median = Median(std::move(shares));
   return share;
 }
 

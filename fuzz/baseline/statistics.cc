@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fuzz/base/median.h"
+
 namespace plumbline::fuzz {
 namespace {
 
 double RootMeanSquare(double sum, size_t count) { return std::sqrt(sum / static_cast<double>(count)); }
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 // Gives targets the same cases and prints them side by side: fuzz/compare/COMPARE.md.
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,7 +18,7 @@
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/compare_text.h"
 #include "fuzz/cli/infer_contracts.h"
-#include "fuzz/cli/report_text.h"
+#include "fuzz/cli/watched_campaign.h"
 #include "fuzz/compare/accuracy.h"
 #include "fuzz/compare/comparison.h"
 #include "fuzz/infer/infer.h"
@@ -36,7 +35,6 @@ constexpr int64_t kMostCompared = 1'000'000, kMostProblems = 100'000;
 constexpr uint64_t kMostComparison = uint64_t{64} << 20;  // of comparison.json
 // As a gate's. Shrinking alone is limited by time: it does not change which cases are compared.
 constexpr milliseconds kCaseDeadline{120'000}, kCompileDeadline{300'000};
-constexpr milliseconds kSayEvery{10'000};
 
 struct CompareCommand {
   std::vector<std::string> targets;
@@ -154,22 +152,9 @@ CampaignSummary CompareRun::Hunt(const std::string& target, const fs::path& fold
   }
   std::error_code ignored;
   fs::remove_all(folder, ignored);  // of a comparison that was cut off; what is left is refused below
-  Campaign campaign(std::move(options), *console_.interrupt);
-  std::vector<CampaignEvent> events;
-  milliseconds next = kSayEvery;
-  while (campaign.Next(milliseconds(200), &events)) {
-    for (const CampaignEvent& event : events) {
-      if (event.kind == CampaignEvent::Kind::kFault) {
-        console_.Say("FAULT OF THE HARNESS: " + event.text + "\n  see " + event.file.string() + "\n");
-      }
-    }
-    if (!events.empty()) continue;
-    const Progress progress = campaign.GetProgress();
-    if (progress.elapsed < next) continue;
-    console_.Say(StatusLine(progress) + "\n");
-    next = progress.elapsed + kSayEvery;
-  }
-  return campaign.Finish();
+  return RunWatched(std::move(options), console_, [this](const CampaignEvent& event) {
+    if (event.kind == CampaignEvent::Kind::kFault) SayFault(event, console_);
+  });
 }
 
 ComparedTarget CompareRun::CompareOne(const std::string& target) {
@@ -243,7 +228,6 @@ void AddCompare(CommandLine* line) {
   AddPython(sub);
   sub->add_flag_function(
       "--infer,!--no-infer", [=](int64_t count) { options->infer = count > 0; },
-
       "infer what targets that declare no contract round [of Python targets]");
   sub->add_option("--cases", options->cases, "cases of each target [1000]")
       ->check(CLI::Range(int64_t{0}, kMostCompared));

@@ -54,7 +54,7 @@ std::string AccuracyTable(const TargetComparison& comparison) {
     if (output != oracle::Output::kLoss) rows.front().emplace_back(oracle::Name(output));
   }
   for (const ComparedTarget& t : comparison.targets) {
-    if (t.accuracy.judged == 0 && t.accuracy.problems == 0) continue;
+    if (t.accuracy.problems == 0) continue;
     std::vector<std::string>& row = rows.emplace_back();
     row = {t.target, Text("%" PRId64 " of %" PRId64, t.accuracy.judged, t.accuracy.problems)};
     for (size_t i = 2; i < rows.front().size(); ++i) {

@@ -19,6 +19,7 @@
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/gate_report.h"
 #include "fuzz/cli/report_text.h"
+#include "fuzz/cli/watched_campaign.h"
 #include "fuzz/target/catalogue.h"
 #include "fuzz/target/contracts.h"
 
@@ -36,7 +37,6 @@ constexpr uint64_t kSeed = 1;
 constexpr milliseconds kDeadline{120'000};
 // Shrinking takes some hundred tries at most, with few exceptions.
 constexpr int64_t kShrinkTries = 3'000;
-constexpr milliseconds kLogEvery{10'000};
 constexpr const char* kSettings = ".plumbline/gate.json";
 constexpr const char* kKnown = ".plumbline/known.json";
 
@@ -162,8 +162,7 @@ void Gate::Tell(const CampaignEvent& event) {
     case CampaignEvent::Kind::kStored:
       return;  // GateText has them, in the order of their cases
     case CampaignEvent::Kind::kFault:
-      return console_.Say("FAULT OF THE HARNESS: " + event.text + "\n  see " + event.file.string() +
-                          "\n");
+      return SayFault(event, console_);
   }
 }
 
@@ -186,18 +185,7 @@ CampaignSummary Gate::RunCases() {
     return summary;
   }
   Announce();
-  Campaign campaign(options_, *console_.interrupt);
-  std::vector<CampaignEvent> events;
-  milliseconds next = kLogEvery;
-  while (campaign.Next(milliseconds(200), &events)) {
-    for (const CampaignEvent& event : events) Tell(event);
-    if (!events.empty()) continue;
-    const Progress progress = campaign.GetProgress();
-    if (progress.elapsed < next) continue;
-    console_.Say(StatusLine(progress) + "\n");
-    next = progress.elapsed + kLogEvery;
-  }
-  return campaign.Finish();
+  return RunWatched(options_, console_, [this](const CampaignEvent& event) { Tell(event); });
 }
 
 ExitStatus Gate::Run() {

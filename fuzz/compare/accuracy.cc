@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "fuzz/base/median.h"
 #include "fuzz/base/mix.h"
 #include "fuzz/campaign/search/within.h"
 #include "fuzz/campaign/tally.h"
@@ -36,14 +37,7 @@ struct ValueKind {
 constexpr std::array<ValueKind, 3> kValueKinds = {
     {{Values::kGaussian, 1}, {Values::kConfident, 8}, {Values::kMassive, 2}}};
 
-double MiddleOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-// The least of them that 99 of 100 do not pass.
+// The least of the values that 99 of 100 do not pass; 0 of none.
 double RankOf99(std::vector<double> values) {
   if (values.empty()) return 0;
   const size_t rank = (99 * values.size() + 99) / 100 - 1;
@@ -85,7 +79,7 @@ std::vector<OutputAccuracy> Summarized(std::map<std::string, OutputRatios> seen)
     to.problems = of.problems;
     to.units = static_cast<int64_t>(of.units.size());
     to.dropped = of.dropped;
-    to.typical = MiddleOf(std::move(of.rms));
+    to.typical = Median(std::move(of.rms));
     to.p99 = RankOf99(std::move(of.units));
     to.largest = of.largest;
   }
@@ -191,7 +185,7 @@ Accuracy MeasureAccuracy(const std::string& target, const AccuracyOptions& optio
   }
   accuracy.skipped = SkippedOf(skipped);
   accuracy.failed = SkippedOf(failed);
-  accuracy.seconds = MiddleOf(std::move(seconds));
+  accuracy.seconds = Median(std::move(seconds));
   accuracy.outputs = Summarized(std::move(seen));
   return accuracy;
 }

@@ -57,8 +57,7 @@ def linear_cross_entropy(
     _check_shapes(hidden, weight, labels)
     _check_temperature(temperature, labels, device)
     if gradients != "backward":
-        made = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-        gradients = _gradients(gradients, made, reduction, hidden.dtype, weight.dtype, compute_dtype)
+        gradients = _gradients(gradients, _is_differentiated(hidden, weight), reduction, hidden.dtype, weight.dtype, compute_dtype)
     options = reduction, ignore_index, compute_dtype, allowed, return_lse, return_first_invalid, gradients
     if hasattr(hidden, "placements"):
         from . import _sharding
@@ -97,7 +96,7 @@ def _run(
     if hidden.dim() != 2:  # each reshaping is a node of the graph: 5 us of a host's time, forward and backward
         rows = labels.reshape(-1)
         hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
-    save = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    save = _is_differentiated(hidden, weight)
     columns = 0
     if save and hidden.device.type == "cuda":
         columns = columns_kept(rows.shape[0], weight.shape[1], weight.shape[0], compute_dtype or weight.dtype, memory)
@@ -115,6 +114,10 @@ def _run(
         result = result.reshape(shape) if reduction == "none" else result
         entropy, lse = entropy.reshape(shape), lse.reshape(shape) if with_lse else lse
     return result, entropy, lse, first_invalid
+
+
+def _is_differentiated(hidden: torch.Tensor, weight: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
 
 
 def _outputs(

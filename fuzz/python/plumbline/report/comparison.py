@@ -52,7 +52,8 @@ class ComparisonReport:
 
     def found(self) -> Table:
         """What was found on the same cases."""
-        head = ["target", "verdict", "judged", "wrong", "suspect", "shortcuts", "deterministic", "batch-invariant", "special rows", "time"]
+        head = ["target", "verdict", "judged", "wrong", "suspect", "shortcuts", "deterministic", "batch-invariant"]
+        head += ["special rows", "time"]
         targets = self.json["targets"]
         first = next((seconds for target in targets if (seconds := float(target["accuracy"]["seconds"]))), 0.0)
         rows = []

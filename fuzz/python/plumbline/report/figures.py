@@ -58,15 +58,15 @@ def _histogram(bins: Mapping[str, Counter[int]], first: int, last: int, mark: in
 
 def tightness(journal: Journal) -> str:
     """Cases by largest error over bound."""
-    return _histogram(journal.tightness, FIRST, LAST, 0, "largest error of a case ÷ its bound; right of the dotted line it is wrong",
-                      "Histogram of cases by error over bound, for each output")  # fmt: skip
+    about = "largest error of a case ÷ its bound; right of the dotted line it is wrong"
+    return _histogram(journal.tightness, FIRST, LAST, 0, about, "Histogram of cases by error over bound, for each output")
 
 
 def honest(journal: Journal) -> str:
     """Cases with values like a model's by error in units of honest kernels'."""
-    return _histogram(journal.honest, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT,
-                      "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect, unless few rows carry it",
-                      "Histogram of cases by error in units of an honest kernel's, for each output")  # fmt: skip
+    about = "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect, unless few rows carry it"
+    label = "Histogram of cases by error in units of an honest kernel's, for each output"
+    return _histogram(journal.honest, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT, about, label)
 
 
 def discoveries(journal: Journal, elapsed: float) -> str:

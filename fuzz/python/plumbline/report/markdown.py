@@ -28,15 +28,20 @@ def _finding(finding: Finding) -> list[str]:
     return [*lines, ""]
 
 
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first column flush left, the others flush right."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return lines + ["| " + " | ".join(cell(str(each)) for each in row) + " |" for row in rows] + [""]
+
+
 def _campaign(report: CampaignReport) -> list[str]:
     campaign = report.campaign
     lines = [f"## {campaign.verdict}: {cell(report.title)}", ""]
     lines += [(f"{campaign.judged} of {campaign.cases} cases judged, {campaign.skipped} skipped, "
               f"{len(campaign.findings)} findings, {campaign.json.get('elapsed_seconds', 0):.0f} s."), ""]  # fmt: skip
-    lines += ["| output | largest error / bound |", "|---|---:|"]
-    for target in campaign.json["targets"]:
-        lines += [f"| {output} | {float(largest):.3g} |" for output, largest in target.get("tightness", {}).items()]
-    lines += ["", *(f"* {shortcut.text()}" for shortcut in campaign.shortcuts)]
+    errors = [(output, f"{float(largest):.3g}") for target in campaign.json["targets"]
+              for output, largest in target.get("tightness", {}).items()]  # fmt: skip
+    lines += [*_table(("output", "largest error / bound"), errors), *(f"* {shortcut.text()}" for shortcut in campaign.shortcuts)]
     for finding in campaign.findings:
         lines += _finding(finding)
     return [*lines, f"    {report.again}"]
@@ -55,12 +60,6 @@ def _dump(report: DumpReport) -> list[str]:
     if unseen := report.unseen:
         lines.append(f"Could not have been seen: {len(unseen)} kinds of error or parts, the last: {cell(unseen[-1])}.")
     return [*lines, "", f"    {report.again}"]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first column flush left, the others flush right."""
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return lines + ["| " + " | ".join(cell(str(each)) for each in row) + " |" for row in rows] + [""]
 
 
 def _comparison(report: ComparisonReport) -> list[str]:
