@@ -27,10 +27,11 @@ one of these is not so (stored too); 2 usage or another tree; 3 what plumb says 
 import argparse
 import functools
 import json
+import multiprocessing
 import struct
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -198,13 +199,20 @@ def missed(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def make_dumps(folder: Path, runs: list[dict[str, Any]], given: argparse.Namespace) -> None:
-    """Writes the dumps that these runs need."""
-    for data, dtype, gradients in sorted({(run["data"], run["dtype"], run["gradients"]) for run in runs}):
+    """Writes the dumps that these runs need, at_once beside each other, in processes of their own. Those that differ in the
+    dtype of gradients alone have the same data."""
+    needed = sorted({(run["data"], run["dtype"], run["gradients"]) for run in runs})
+    files = {(data, dtype): folder / f"{data}-{dtype}-{gradients}.safetensors" for data, dtype, gradients in needed}
+    if not given.dump:
+        with ProcessPoolExecutor(given.at_once, multiprocessing.get_context("spawn")) as pool:
+            drawn = [pool.submit(write_dump, path, given.n, given.v, given.h, data, dtype, path.stem.rsplit("-", 1)[1])
+                     for (data, dtype), path in files.items()]
+            for each in drawn:
+                each.result()
+    for data, dtype, gradients in needed:
         path = folder / f"{data}-{dtype}-{gradients}.safetensors"
-        if given.dump:
-            rewrite_dump(given.dump, path, gradients)
-        else:
-            write_dump(path, given.n, given.v, given.h, data, dtype, gradients)
+        if not path.exists():
+            rewrite_dump(given.dump or files[data, dtype], path, gradients)
 
 
 def main(words: list[str]) -> int:

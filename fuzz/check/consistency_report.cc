@@ -66,22 +66,20 @@ std::string ConsistencyHeadline(const ConsistencyReport& report) {
 }
 
 std::string ConsistencyText(const ConsistencyReport& report) {
-  std::string text;
-  if (!report.checks.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"outputs against each other", "of", "compared",
-                                                   "left", "usual", "allowed", "at worst", "verdict"}};
-    for (const ConsistencyCheck& check : report.checks) {
-      // A grid that values are off says nothing to a person.
-      if (check.tolerance == 1 && check.verdict == ConsistencyVerdict::kHolds) continue;
-      const bool says = check.verdict != ConsistencyVerdict::kSaysNothing;
-      rows.push_back({std::string(check.name), std::string(oracle::Name(check.output)),
-                      Text("%" PRId64, check.compared), says ? Text("%.3g", check.left) : "-",
-                      says && std::isfinite(check.usual) ? Text("%.3g", check.usual) : "-",
-                      says ? Text("%.3g", check.tolerance) : "-", PlaceOf(check),
-                      std::string(Name(check.verdict))});
-    }
-    text = Table(rows) + "\n";
+  std::vector<std::vector<std::string>> rows = {{"outputs against each other", "of", "compared", "left",
+                                                 "usual", "allowed", "at worst", "verdict"}};
+  for (const ConsistencyCheck& check : report.checks) {
+    // A grid that values are off says nothing to a person.
+    if (check.tolerance == 1 && check.verdict == ConsistencyVerdict::kHolds) continue;
+    const bool says = check.verdict != ConsistencyVerdict::kSaysNothing;
+    rows.push_back({std::string(check.name), std::string(oracle::Name(check.output)),
+                    Text("%" PRId64, check.compared), says ? Text("%.3g", check.left) : "-",
+                    says && std::isfinite(check.usual) ? Text("%.3g", check.usual) : "-",
+                    says ? Text("%.3g", check.tolerance) : "-", PlaceOf(check),
+                    std::string(Name(check.verdict))});
   }
+  std::string text;
+  if (rows.size() > 1) text = Table(rows) + "\n";
   for (const ConsistencyCheck* check : BrokenChecks(report)) {
     text += "inconsistent: " + check->what + "\n";
   }

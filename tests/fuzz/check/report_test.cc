@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "fuzz/check/consistency_report.h"
 #include "tests/fuzz/check/check_program.h"
 #include "tests/fuzz/check/dump_file.h"
 
@@ -26,6 +27,17 @@ using ::testing::StartsWith;
 using testing::WriteDump;
 
 class CheckReport : public testing::CheckProgram {};
+
+// Fails if a table without a row is printed: a header alone reads as a check that was cut.
+TEST(ConsistencyText, HasATableOnlyWhereALineSaysSomething) {
+  ConsistencyReport report;
+  report.checks.resize(1);
+  report.checks[0].verdict = ConsistencyVerdict::kHolds;
+  report.checks[0].tolerance = 1;
+  EXPECT_EQ(ConsistencyText(report), "");
+  report.checks[0].tolerance = 0.5;
+  EXPECT_THAT(ConsistencyText(report), StartsWith("outputs against each other"));
+}
 
 // Fails if the first line is not the verdict with its cause in words and what it explains, or if a
 // person is not told whose bounds hold.
