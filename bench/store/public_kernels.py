@@ -3,10 +3,10 @@
                                                 [--as-built KEYS] [--keep DIR] [--out FILE]
 
 Hunts every public kernel that is a target in Python (the list of `adapters`) and the operator `cuda` on a GPU, S seconds
-each [300], seed 1, one job, N campaigns side by side [4], spread over the GPUs. It stores bench/results/public-kernels.json:
-of each kernel the versions, the share of its cases that is judged, what it declines, the shortcuts that were inferred, and
-its findings. The script that shows a finding without plumb is made and run alone; its exit status and last line are
-stored. The hunts, with cases, scripts and reports, lie in DIR [build/public-kernels].
+each [300], seed 1, one job, N campaigns side by side [4], spread over the GPUs that CUDA_VISIBLE_DEVICES leaves. It stores
+bench/results/public-kernels.json: of each kernel the versions, the share of its cases that is judged, what it declines, the
+shortcuts that were inferred, and its findings. The script that shows a finding without plumb is made and run alone; its exit
+status and last line are stored. The hunts, with cases, scripts and reports, lie in DIR [build/public-kernels].
 
 PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages. A package that cannot be imported, or a kernel that
 takes none of the problems tried, is recorded with the reason.
@@ -55,13 +55,18 @@ open(sys.argv[3], "w", encoding="utf-8").write(found.report())
 
 
 def gpus() -> list[str]:
-    """The UUID of each GPU, of which there is one at least."""
-    asked = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True,
+    """The UUID of each GPU that CUDA_VISIBLE_DEVICES leaves, in its order, of which there is one at least."""
+    asked = subprocess.run(["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"], capture_output=True, text=True,
                            check=False)
-    found = asked.stdout.split() if asked.returncode == 0 else []
-    if not found:
-        raise Refused("nvidia-smi names no GPU", 4)
-    return found
+    rows = [line.split(", ") for line in asked.stdout.splitlines()] if asked.returncode == 0 else []
+    by_name = {name.strip(): row[-1].strip() for row in rows for name in row}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    left = [row[0].strip() for row in rows] if visible is None else [name.strip() for name in visible.split(",") if name.strip()]
+    if unknown := [name for name in left if name not in by_name]:
+        raise Refused(f"CUDA_VISIBLE_DEVICES {visible}: nvidia-smi names no GPU {unknown[0]}", 4)
+    if not left:
+        raise Refused("nvidia-smi names no GPU" if visible is None else f"CUDA_VISIBLE_DEVICES '{visible}' leaves no GPU", 4)
+    return [by_name[name] for name in left]
 
 
 def chosen_kernels(parser: argparse.ArgumentParser, only: list[str]) -> list[str]:

@@ -36,7 +36,7 @@ class Compare(Tree):
         super().setUp()
         self.program("build/release/fuzz/plumb", PLUMB)
         self.program("bin/cmake", "")
-        self.program("bin/nvidia-smi", "printf 'GPU-0\\nGPU-1\\n'\n")
+        self.program("bin/nvidia-smi", "printf '0, GPU-0\\n1, GPU-1\\n'\n")
         self.program("python", PYTHON)
         self.write(".gitignore", "build/\nbin/\npython\n")
         self.commit()

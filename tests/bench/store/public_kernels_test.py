@@ -43,16 +43,16 @@ class PublicKernels(Tree):
         super().setUp()
         self.program("build/release/fuzz/plumb", PLUMB)
         self.program("bin/cmake", "")
-        self.program("bin/nvidia-smi", "printf 'GPU-0\\nGPU-1\\n'\n")
+        self.program("bin/nvidia-smi", "printf '0, GPU-0\\n1, GPU-1\\n'\n")
         self.program("python", PYTHON)
         self.write(".gitignore", "build/\nbin/\npython\n")
         self.commit()
         self.write("build/release/fuzz/said", json.dumps(said(1)) + "\n")
         self.write("build/release/fuzz/said-cuda", json.dumps(said(0)) + "\n")
 
-    def hunt(self, *words):
+    def hunt(self, *words, **environment):
         path = f"{self.root}/bin:{os.environ['PATH']}"
-        return self.run_store("public-kernels", "--python", self.root / "python", "--seconds", "5", *words, PATH=path)
+        return self.run_store("public-kernels", "--python", self.root / "python", "--seconds", "5", *words, PATH=path, **environment)
 
     # Fails if a script that cannot be run is taken for one that shows the finding, or an exception that is the finding is not.
     def test_what_a_script_shows(self):
@@ -84,6 +84,17 @@ class PublicKernels(Tree):
         calls = (self.root / "build/release/fuzz/calls").read_text(encoding="utf-8")
         self.assertIn("GPU-1 fuzz", calls)
         self.assertNotIn("\n fuzz", calls)
+
+    # Fails if a hunt goes to a GPU that is left to others, or a GPU that is not there is passed over in silence.
+    def test_the_gpus_that_are_left(self):
+        self.assertEqual(self.hunt(CUDA_VISIBLE_DEVICES="1")[0], 0)
+        calls = (self.root / "build/release/fuzz/calls").read_text(encoding="utf-8")
+        self.assertIn("GPU-1 fuzz", calls)
+        self.assertNotIn("GPU-0 fuzz", calls)
+        for visible, reason in (("1,3", "CUDA_VISIBLE_DEVICES 1,3: nvidia-smi names no GPU 3"), ("", "leaves no GPU")):
+            status, text, error = self.hunt("--keep", self.root / "build/none", CUDA_VISIBLE_DEVICES=visible)
+            self.assertEqual(status, 4)
+            self.assertIn(reason, text + error)
 
     # Fails if what is through is run again, or a share below the threshold counts as enough.
     def test_it_goes_on_and_judges_the_share(self):
