@@ -19,6 +19,7 @@ Exit status: 0 all is measured; 2 usage, or FILE is of another build; 3 ncu or p
 
 import argparse
 import csv
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -52,8 +53,10 @@ def measure(ncu: str, stage: Path, shape: str, what: str, side: str) -> dict[str
     """The kernels of one call, and their sums. Refused where they cannot be measured."""
     command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off", "--clock-control",
                "none", "--metrics", ",".join(METRICS.values()), stage / "passes_once", shape, what, side]
+    libraries = os.pathsep.join(filter(None, (str(stage), os.environ.get("LD_LIBRARY_PATH", ""))))  # as DIR/run has it
     with refusing(f"{ncu}", 3):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              env=os.environ | {"LD_LIBRARY_PATH": libraries})
     if done.returncode == 4 or "no CUDA device" in done.stderr:
         raise Refused("no CUDA device", 4)
     with refusing(f"{ncu}, {shape} {what} {side}, status {done.returncode}: {done.stderr.strip()[-200:]}", 3):

@@ -35,6 +35,15 @@ def bytes_of(memory: int | str) -> int:
     return int(number)
 
 
+def _largest(a: Any, b: Any) -> Any:
+    """The larger of two numbers, symbolic or not. Dynamo refuses torch.sym_max of two plain numbers, and traces max."""
+    return max(a, b) if torch.compiler.is_dynamo_compiling() else torch.sym_max(a, b)
+
+
+def _least(a: Any, b: Any) -> Any:
+    return min(a, b) if torch.compiler.is_dynamo_compiling() else torch.sym_min(a, b)
+
+
 def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtype, memory: int) -> Any:
     """The columns of the vocabulary whose logits fit in `memory` bytes beside what the passes take in any case: all, or so
     many that those left are a multiple of 64 (fp32: of 1536). `rows` may be symbolic."""
@@ -44,13 +53,13 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
     if planes > 1:  # a chunk of an fp32 problem has as many columns whatever its rows
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
-        chunks = torch.sym_min(torch.sym_max(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
-    free = torch.sym_max(memory - chunks - padded * (64 + 4 * hidden_size + 32 + row_bytes), 0)
+        chunks = _least(_largest(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
+    free = _largest(memory - chunks - padded * (64 + 4 * hidden_size + 32 + row_bytes), 0)
     # d_logits of kept columns take a quarter of what is kept, up to a limit.
-    logits = torch.sym_max(free * 4 // 5, free - _MOST_KEPT_D_LOGITS)
-    fit = logits // (4 * torch.sym_max(rows, 1)) // 32 * 32
-    left = (torch.sym_max(vocabulary - fit, 0) + unit - 1) // unit * unit
-    return torch.sym_max(vocabulary - left, 0)
+    logits = _largest(free * 4 // 5, free - _MOST_KEPT_D_LOGITS)
+    fit = logits // (4 * _largest(rows, 1)) // 32 * 32
+    left = (_largest(vocabulary - fit, 0) + unit - 1) // unit * unit
+    return _largest(vocabulary - left, 0)
 
 
 def made_in_forward(gradients: str, hidden: torch.Tensor, weight: torch.Tensor, columns: Any, memory: int) -> Any:

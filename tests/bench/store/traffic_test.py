@@ -17,6 +17,7 @@ TABLE = '''==PROF== Connected to process 1
 NCU = """
 case "$*" in *"$(cat "$0.fails")"*) echo broken >&2; exit 9 ;; esac
 echo "$*" >>"$0.said"
+echo "$LD_LIBRARY_PATH" >"$0.libraries"
 cat "$0.table"
 """
 
@@ -54,6 +55,9 @@ class Traffic(Tree):
         self.assertEqual((first["read"], first["written"], first["ns"]), (11001000.5, 40000, 6730))
         self.assertEqual([one["kernel"] for one in first["kernels"]], ["void plumbline::Logits", "Merge"])
         self.assertTrue(self.calls()[0].endswith("passes_once 8x8x8 forward ours"))
+        # Else passes_once finds none of the stage's libraries.
+        libraries = (self.root / "ncu.libraries").read_text(encoding="utf-8")
+        self.assertEqual(libraries.strip().split(":")[0], str((self.root / "stage").resolve()))
 
     # Fails if a fault of ncu is a result, if what was measured before it is lost or measured again, or if a result of
     # another build is gone on with.
