@@ -119,8 +119,9 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
     unit.floor = Both(ForwardFloor(output, simulated.front().forward[at]), expected);
     return unit;
   }
+  const double roundoff = kUnitRoundoff * (1 + rough / kShare) + AccumulatorRoundoff();
   unit.floor = GradientFloor(output, at, simulated.front()) +
-               kUnitRoundoff * (1 + rough / kShare) * std::sqrt(MeanSquare(unit.exact.front()));
+               roundoff * std::sqrt(MeanSquare(unit.exact.front()));
   unit.floor = Both(unit.floor, expected);
   return unit;
 }

@@ -98,6 +98,7 @@ class Comparison {
   double GradientFloor(oracle::Output output, size_t at, const Simulated<float>& baseline) const;
   double GivenFloor(size_t row, size_t at, const Simulated<float>& baseline) const;
   double NormOf(const kernel::ConstTensor& matrix, int64_t row) const;
+  double AccumulatorRoundoff() const;
   double UpstreamOf(size_t row) const;
   double LeastProbability() const;
   double Flushed(int64_t terms, double factor) const;

@@ -107,6 +107,13 @@ double Comparison::GivenFloor(size_t r, size_t at, const Simulated<float>& basel
   return p * error * up * hidden_norm_[r] / inputs_.temperature[i];
 }
 
+// What rounding the accumulator of a gradient once costs an element, relative to it. Baselines round
+// theirs in the same chunks, and one realised rounding may be 0 by chance.
+double Comparison::AccumulatorRoundoff() const {
+  const kernel::DType dtype = contract_.accumulator.value_or(kernel::DType::kF32);
+  return dtype == kernel::DType::kBf16 ? 0x1p-8 : dtype == kernel::DType::kF16 ? 0x1p-11 : 0;
+}
+
 // What a row's probabilities are multiplied by.
 double Comparison::UpstreamOf(size_t row) const {
   const auto i = static_cast<size_t>(places_.rows[row]);

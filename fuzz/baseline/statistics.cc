@@ -17,6 +17,12 @@ double HonestUnits::Ratio() const {
   return std::max({rms, median, largest}) / (TooFew() ? kFewerUnits : 1);
 }
 
+double HonestUnits::Divisor() const {
+  if (TooFew()) return kFewerUnits;
+  const double exponent = static_cast<double>(kLeastUnits) / std::max(effective, 1.0) - 1;
+  return std::clamp(std::pow(kSuspect, exponent), 1.0, kFewerUnits);
+}
+
 double HonestUnits::Judged() const {
   return TooFew() ? Ratio() : std::max(median, std::max(rms, largest) / Divisor());
 }

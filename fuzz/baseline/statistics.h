@@ -13,8 +13,12 @@
 //
 // A realised error passes through 0, so no unit's own ratio is judged. Above kSuspect the target is
 // suspect; above kNoted that is said. One realised error is ten times another in one pair of twelve, so
-// fewer than kLeastUnits units are judged by an eighth of their ratios, and the root mean square and
-// the largest by an eighth where one unit carries the errors.
+// fewer than kLeastUnits units are judged by an eighth of their ratios.
+//
+// Where k units carry the errors (`effective`), an honest scale is as small as s with a probability
+// that goes as s^k, and a ratio above t has one that goes as t^-k. The root mean square and the largest
+// are judged by the fraction that has, at k units, the probability that kSuspect has at kLeastUnits:
+// 8^(1 - 8/k), and never less than an eighth.
 
 #pragma once
 
@@ -43,18 +47,17 @@ struct HonestUnits {
   size_t baseline = 0;         // whose root mean square is the largest
   std::vector<double> ratios;  // [units]: e_i / s_i
 
-  double Judged() const;  // the largest of the ratios, or of an eighth of them
-  double Ratio() const;   // the same, but undivided where one unit carries the errors
+  double Judged() const;  // the largest of the ratios, those of few units divided
+  double Ratio() const;   // the same, but undivided where few of many units carry the errors
   bool TooFew() const { return units < kLeastUnits; }
-  bool OneCarries() const { return effective < kMoreThanOne; }
-  // What rms and largest are divided by before they are judged.
-  double Divisor() const { return TooFew() || OneCarries() ? kFewerUnits : 1; }
+  // What rms and largest are divided by before they are judged: from 1 to kFewerUnits.
+  double Divisor() const;
   bool Suspect() const { return Judged() > kSuspect; }
   bool Noted() const { return !Suspect() && Judged() > kNoted; }
 
   static constexpr double kSuspect = 8, kNoted = 4;
   static constexpr int64_t kLeastUnits = 8;
-  static constexpr double kMoreThanOne = 2, kFewerUnits = 8;
+  static constexpr double kFewerUnits = 8;
 };
 
 // There is at least one baseline.

@@ -57,19 +57,26 @@ TEST(HonestUnits, FewUnitsAreJudgedByAnEighth) {
   EXPECT_FALSE(Compare(Of({}, {{}})).Suspect());
 }
 
-// Fails if one unit that carries all errors, in which the baseline happens to err little, makes an
-// honest target suspect; or if it is not judged at all.
-TEST(HonestUnits, WhatOneUnitCarriesIsJudgedByAnEighth) {
+// Fails if units that carry all errors, in which the baseline happens to err little, make an honest
+// target suspect; or if they are not judged at all, or not as their number allows.
+TEST(HonestUnits, WhatFewUnitsCarryIsJudgedByLess) {
   std::vector<double> honest(100, 1), mine(100, 1);
-  honest[7] = 1000;
-  mine[7] = 60000;
-  EXPECT_FALSE(Compare(Of(mine, {honest})).Suspect());
-  mine[7] = 70000;
-  EXPECT_TRUE(Compare(Of(mine, {honest})).Suspect());
-  EXPECT_DOUBLE_EQ(Compare(Of(mine, {honest})).Ratio(), 70);
-  honest[8] = honest[9] = 1000;
-  mine[7] = 10000;
-  EXPECT_TRUE(Compare(Of(mine, {honest})).Suspect());
+  const auto suspect = [&](double error) {
+    mine[7] = error;
+    return Compare(Of(mine, {honest})).Suspect();
+  };
+  for (size_t carrying = 1; carrying <= 4; ++carrying) {
+    honest[6 + carrying] = 1000;  // an eighth
+    EXPECT_FALSE(suspect(60000)) << carrying;
+    EXPECT_TRUE(suspect(70000 * std::sqrt(carrying))) << carrying;
+  }
+  honest[11] = honest[12] = 1000;  // six: a half
+  EXPECT_FALSE(suspect(15000));
+  EXPECT_TRUE(suspect(17000));
+  EXPECT_DOUBLE_EQ(Compare(Of(mine, {honest})).Ratio(), 17);
+  honest[13] = honest[14] = 1000;  // eight
+  EXPECT_FALSE(suspect(7900));
+  EXPECT_TRUE(suspect(8100));
 }
 
 // Fails if what one rounding costs makes a target suspect that a baseline happens to beat in each row.

@@ -54,5 +54,15 @@ TEST(OnceSuspect, OneUnit) {
   ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {10389, 19681});
 }
 
+// Fails if the errors that two to five units carry are judged as those of many are: 8.3 to 12 times.
+TEST(OnceSuspect, FewUnits) {
+  ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {123209, 137213});
+  ExpectNoneSuspect("foreign:flash-splits", {107059});
+  ExpectNoneSuspect("foreign:split-k", {108134, 109969, 118398, 123732});
+}
+
+// Fails if the floor leaves out that a declared accumulator in bf16 rounds: 64 times.
+TEST(OnceSuspect, RoundedAccumulator) { ExpectNoneSuspect("foreign:bf16-accumulator", {116449}); }
+
 }  // namespace
 }  // namespace plumbline::false_alarms
