@@ -117,7 +117,16 @@ def _run(
 
 
 def _is_differentiated(hidden: torch.Tensor, weight: torch.Tensor) -> bool:
-    return torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    return torch.is_grad_enabled() and (_needs_gradient(hidden) or _needs_gradient(weight))
+
+
+def _needs_gradient(tensor: torch.Tensor) -> bool:
+    """Whether a gradient of it is asked for, also where torch.vmap hides that behind a part of a batch."""
+    if tensor.requires_grad or torch.compiler.is_compiling():
+        return tensor.requires_grad
+    while torch._C._functorch.is_batchedtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.requires_grad
 
 
 def _outputs(
@@ -138,7 +147,7 @@ def _outputs(
         return function.apply(hidden, weight, labels, divisor, options, *wanted)
     tensors = hidden, weight, labels, _eager.as_tensor(divisor, hidden.device)
     if in_forward:
-        return _in_forward.operator(*tensors, *options, hidden.requires_grad, weight.requires_grad)
+        return _in_forward.operator(*tensors, *options, _needs_gradient(hidden), _needs_gradient(weight))
     return _operators.forward(*tensors, *options, save)
 
 

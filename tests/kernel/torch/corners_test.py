@@ -44,6 +44,23 @@ class Views(unittest.TestCase):
         zeros = differentiated(hidden, weight, labels, torch._efficientzerotensor(24))
         self.assertEqual([each.abs().max().item() for each in zeros[2:]], [0, 0])
 
+    # Fails if torch.vmap hides that a gradient is asked for, of hidden alone as well, and wherever it is made.
+    def test_a_batch_of_problems(self):
+        hidden, weight, labels, _ = problem()
+        for trained, options in itertools.product((True, False), ({"reduction": "sum"}, {"reduction": "sum", "gradients": "forward"})):
+            head = leaf(weight) if trained else weight.detach()
+
+            def loss(hidden, labels, head=head, options=options):
+                return linear_cross_entropy(hidden, head, labels, **options)[0]
+
+            def gradients(losses, batch, head=head, trained=trained):
+                return torch.autograd.grad(losses.sum(), [batch, head] if trained else [batch])
+
+            batch, alone = leaf(hidden.reshape(2, 12, -1)), leaf(hidden.reshape(2, 12, -1))
+            found = gradients(torch.vmap(loss)(batch, labels.reshape(2, 12)), batch)
+            expected = gradients(torch.stack([loss(alone[i], labels[12 * i : 12 * i + 12]) for i in range(2)]), alone)
+            self.assertTrue(all(map(bits_are_equal, found, expected)), (trained, options))
+
     # Fails if hooks that move saved tensors leave a state where it cannot be read.
     def test_saved_elsewhere(self):
         hidden, weight, labels, g = problem()
@@ -194,6 +211,17 @@ class Held(unittest.TestCase):
                 self.assertIsNot(_scalars.scalar(0.9, device), before)
                 _scalars.scalar(0.8, device)
             self.assertEqual(list(_scalars._made), [(0.9, device, 7)])
+
+    # Fails if a compiler cannot trace how many columns are kept, where it knows every size or none.
+    def test_sizes_that_a_compiler_knows(self):
+        def kept(rows):
+            return rows.new_ones(()) * columns_kept(rows.shape[0], 4096, 151936, torch.bfloat16, 1 << 30)
+
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(kept, fullgraph=True, dynamic=dynamic, backend="eager")
+            for rows in (64, 8192):
+                self.assertEqual(compiled(torch.empty(rows)), kept(torch.empty(rows)), (dynamic, rows))
 
     # Fails if a compiler is asked on a device what it cannot know of rows that a mask chooses.
     def test_rows_that_nobody_knows(self):

@@ -194,6 +194,51 @@ class Device(unittest.TestCase):
                 grads += [each.grad for each in inputs]
             self.assertTrue(all(map(bits_are_equal, found, expected)), rows)
 
+    # Fails if a compiler that knows every size cannot trace a call, or a graph that it captured has other bits.
+    def test_compiled_for_one_size(self):
+        hidden, weight, labels, _ = on_device(torch.bfloat16)
+
+        def objective(hidden, weight, labels):
+            return linear_cross_entropy(hidden, weight, labels, 0.7, "mean")[0]
+
+        expected = torch.autograd.grad(objective(*(inputs := (leaf(hidden), leaf(weight))), labels), inputs)
+        for mode in ("default", "reduce-overhead"):
+            torch._dynamo.reset()
+            compiled = torch.compile(objective, fullgraph=True, mode=mode)
+            for _ in range(4):  # warmed up, captured, replayed
+                torch.compiler.cudagraph_mark_step_begin()
+                inputs = leaf(hidden), leaf(weight)
+                found = torch.autograd.grad(compiled(*inputs, labels), inputs)
+                self.assertTrue(all(map(bits_are_equal, found, expected)), mode)
+
+    # Fails if autocast rounds an fp32 weight that nobody asked it to, or rounds one twice that somebody did.
+    def test_autocast(self):
+        hidden, weight, labels, g = on_device(torch.float32)
+        expected = differentiated(hidden, weight, labels, g)
+        narrow = differentiated(hidden.bfloat16(), weight.bfloat16(), labels, g)
+        with torch.autocast("cuda", torch.bfloat16):
+            found = differentiated(hidden, weight, labels, g)
+            asked = differentiated(hidden, weight, labels, g, compute_dtype=torch.bfloat16)
+        self.assertTrue(all(map(bits_are_equal, found, expected)))
+        self.assertTrue(all(map(bits_are_equal, asked[:2], narrow[:2])))
+
+    # Fails if a head that PyTorch captured, forward and backward apart, has other bits on other values.
+    def test_graphed_head(self):
+        hidden, weight, labels, g = on_device(torch.bfloat16)
+        head = plumbline.torch.LinearCrossEntropy(weight.shape[1], weight.shape[0], bias=False, device="cuda", dtype=torch.bfloat16)
+        with torch.no_grad():
+            head.weight.copy_(weight)
+        graphed = torch.cuda.make_graphed_callables(head, (leaf(torch.randn_like(hidden)), labels.flip(0)))
+        found, expected = [], []
+        plain = plumbline.torch.LinearCrossEntropy.from_linear(head)  # the graphed one's forward was replaced
+        for function, results in ((graphed, found), (plain, expected)):
+            given = leaf(hidden)
+            head.weight.grad = None
+            outputs = function(given, labels)
+            torch.autograd.backward(outputs[:2], (g, g.flip(0)))
+            results += [*(each.detach().clone() for each in outputs[:2]), given.grad, head.weight.grad.clone()]
+        self.assertTrue(all(map(bits_are_equal, found, expected)))
+
     # Fails if an invalid row is silent on a device.
     def test_invalid_row(self):
         hidden, weight, labels, _ = on_device(torch.bfloat16)
