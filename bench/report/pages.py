@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from . import found_page, gpu_page, old_bugs_page, peers_page, public_page, speed_page, tightness_page
+from . import found_page, gpu_page, old_bugs_page, peers_page, public_page, speed_page, tightness_page, training_page
 from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 
@@ -37,6 +37,7 @@ PAGES = {
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
     "public": Page("bench/PUBLIC.md", ("public-kernels.json",), public_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
+    "training": Page("bench/TRAINING.md", ("training-*.json", "rollout-*.json"), training_page.values),
 }
 
 
