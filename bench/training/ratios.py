@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from training import factors, heads, model, sampler
+from training import decoding, factors, heads, model, sampler
 from training.settings import Settings
 from training.text import TOKENS
 
@@ -78,13 +78,14 @@ def same_hidden(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor
 
 def trunk(decoder: model.Decoder, tokens: torch.Tensor, chosen: sampler.Sampler, prompt: int,
           logprobs: Mapping[str, heads.Head] = heads.LOGPROBS) -> dict[str, Any]:
-    """The factors of the log-ratio of all tokens behind the prompts, for each batch size of rollout."""
+    """The factors of the log-ratio of all tokens behind the prompts, for each batch size of rollout. Training has whole
+    sequences; rollout decodes them."""
     labels, weight = tokens[:, prompt:], decoder.embedding.weight
     places = slice(prompt - 1, tokens.shape[1] - 1)
     training = sampler.hidden_of(decoder, tokens, TRAINING_BATCH)[:, places]
     found = []
     for batch in BATCHES:
-        rollout = sampler.hidden_of(decoder, tokens, batch)[:, places]
+        rollout = decoding.hidden_of(decoder, tokens[:, :-1], prompt, batch)[:, prompt - 1:]
         found += factors.of_batch(rollout, training, weight, labels, chosen, batch, logprobs)
     return {"sequences": len(tokens), "tokens": labels.numel(), "sampler": vars(chosen), "ratios": found}
 

@@ -49,6 +49,6 @@ def drawn(decoder: model.Decoder, prompts: torch.Tensor, length: int, sampler: S
 
 
 def hidden_of(decoder: model.Decoder, tokens: torch.Tensor, batch: int) -> torch.Tensor:
-    """Hidden states [sequences, places, size] in bf16, `batch` sequences at a time."""
+    """Hidden states [sequences, places, size] of whole sequences in bf16, `batch` at a time."""
     with torch.no_grad():
         return torch.cat([decoder(each).to(heads.NARROW) for each in tokens.split(batch)])

@@ -174,8 +174,8 @@ def _imports(framework: str, given: dict[str, repro_problem.Array], strided: boo
 
 def _no_tensors(finding: Finding, case: Case) -> str:
     lines = [f'"""{_title(finding, None)}', "", "The case is too large for a script: it is stored as the recipe below."]
-    lines += [f"Run `plumb replay {case.path}`.", '"""', "", f"RECIPE = {finding.recipe!r}"]
-    lines += ['raise SystemExit("nothing was run: see the top of this file")']
+    lines += [f"Run `plumb replay {case.path}`.", '"""', "", "import sys", "", f"RECIPE = {finding.recipe!r}"]
+    lines += ['sys.stderr.write("nothing was run: see the top of this file\\n")', "sys.exit(2)  # 1 says that the finding shows"]
     return "\n".join(lines) + "\n"
 
 

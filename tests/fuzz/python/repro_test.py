@@ -78,6 +78,17 @@ class Scripts(unittest.TestCase):
         )
         return ended.returncode, ended.stdout + ended.stderr
 
+    # Fails if a script without a case, which runs nothing, ends as one that shows its finding: `bench/store public-kernels`
+    # counted two of them.
+    def test_a_case_that_is_too_large_shows_nothing(self):
+        path = self.folder / "large.safetensors"
+        case = {"finding": {"kind": "bound", "output": "logprob", "what": "logprob is wrong"}, "recipe": "v1 n=2",
+                "problem": {"ignore_index": -100, "reduction": "none"}, "target": "python:wrong_numpy:right"}  # fmt: skip
+        stored.write_safetensors(path, {}, {"case": json.dumps(case)})
+        status, text = self.run_alone(findings.read_finding(path).repro())
+        self.assertEqual(status, 2, text)
+        self.assertIn("nothing was run", text)
+
     # Fails if the script of a real finding needs plumbline, shows nothing, or fails on a function that is right.
     def test_a_real_finding(self):
         campaign = api.fuzz(
