@@ -120,11 +120,15 @@ def last_line(text: str) -> str:
     return (said or [""])[-1].removeprefix("plumb: ")[:300]
 
 
-def shows(signature: str, status: int | None, why: str) -> bool:
-    """Whether a script's end shows the finding: a process that dies a crash, one that does not end a hang. An exception ends
-    Python with 1, as a wrong value does: it shows a finding that names this exception, and no other."""
+def shows(signature: str, status: int | None, why: str, what: str = "") -> bool:
+    """Whether a script's end shows the finding: a process that dies a crash, one that does not end a hang. A device that is
+    lost ends Python with the error of the device, which `what` names. An exception ends Python with 1, as a wrong value
+    does: it shows a finding that names this exception, and no other."""
     kind, _, word = signature.removesuffix(" (once)").partition("@")[0].rpartition(":")
     if word in ("crash", "hang"):
+        lost = re.search(r"CUDA: ([\w -]+) \(cudaError", what)
+        if lost and status and lost[1] in why:
+            return True
         return status is None if word == "hang" else status is not None and (status < 0 or status > 128)
     _, raised, end = why.rpartition("Traceback (most recent call last)")
     if status != 1 or not raised:
@@ -132,7 +136,7 @@ def shows(signature: str, status: int | None, why: str) -> bool:
     return kind == "status" and re.search(rf"^(?:[\w.]+\.)?{re.escape(word)}\b", end, re.MULTILINE) is not None
 
 
-def alone(case: Path, signature: str, python: str, environment: dict[str, str]) -> dict[str, Any]:
+def alone(case: Path, record: dict[str, Any], python: str, environment: dict[str, str]) -> dict[str, Any]:
     """Writes script and report of a stored case beside it, and runs the script without this package."""
     script, report = case.with_suffix(".repro.py"), case.with_suffix(".md")
     package = os.pathsep.join((str(ROOT / "build/staged"), str(ROOT / "build/release/python"), environment["PYTHONPATH"]))
@@ -140,7 +144,7 @@ def alone(case: Path, signature: str, python: str, environment: dict[str, str]) 
     if status:
         return {"script": f"none: {last_line(why)}"}
     status, said, why = ran([python, str(script)], environment, SCRIPT_SECONDS, case.parent)
-    return {"script": script.name, "script_status": status, "script_shows": shows(signature, status, why),
+    return {"script": script.name, "script_status": status, "script_shows": shows(record["signature"], status, why, record["what"]),
             "script_says": last_line(said + why)}
 
 
@@ -155,7 +159,7 @@ def finding_of(each: dict[str, Any], folder: Path, python: str, environment: dic
     case = folder / record["file"]
     if not record["file"] or not case.exists() or record["part_of"]:
         return record
-    return record | alone(case, record["signature"], python, environment)
+    return record | alone(case, record, python, environment)
 
 
 def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | None) -> dict[str, Any]:

@@ -68,6 +68,11 @@ class PublicKernels(Tree):
         ):  # fmt: skip
             with self.subTest((signature, status, why)):
                 self.assertIs(public_kernels.shows(signature, status, why), expected)
+        lost = "exited with status 6, its device lost; its last line: CUDA: misaligned address (cudaErrorMisalignedAddress)"
+        for status, why, expected in ((1, "torch.AcceleratorError: CUDA error: misaligned address\n", True), (1, missing, False),
+                                      (0, "misaligned address", False), (-6, "", True)):  # fmt: skip
+            with self.subTest((status, why)):
+                self.assertIs(public_kernels.shows("crash", status, why, lost), expected)
 
     # Fails if shares, shortcuts, findings or the reason of what is not there are lost, or a kernel has no GPU.
     def test_what_is_stored(self):
