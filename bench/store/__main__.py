@@ -17,6 +17,7 @@
   production-sight  judges roundings at production size on a GPU
   speed           measures the CUDA operator in pieces, a shape at a time, and joins what they say
   traffic         the bytes that each kernel of a pass moves, by ncu
+  first-calls     what the first step of a process takes beside its second
   torch-operator  what plumbline.torch costs beyond the operator's library
   training        trains a small model by several heads beside the spread of five orders of rows
   rollout         what a head is to blame for in the ratio of rollout and training
@@ -38,9 +39,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
-COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "compare", "old-bugs", "split",
-            "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "torch-operator", "training", "rollout", "sight", "check_dump", "search", "carry",
-            "trees", "machine_code")
+COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "compare", "old-bugs",
+            "split", "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "first-calls",
+            "torch-operator", "training", "rollout", "sight", "check_dump", "search", "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:
