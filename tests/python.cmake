@@ -72,7 +72,7 @@ if(Python3_FOUND)
     set_tests_properties(python_torch_device_test PROPERTIES LABELS "gpu;torch" TIMEOUT 900)
     list(APPEND torch_tests torch_device)
     # Benchmarks that train a model of some hundred words.
-    foreach(name training rollout)
+    foreach(name training rollout decoding)
       add_test(NAME python_bench_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run --torch
         ${CMAKE_CURRENT_SOURCE_DIR}/bench/store/${name}_test.py torch numpy)
       set_tests_properties(python_bench_${name}_test PROPERTIES LABELS "harness;torch" TIMEOUT 600 COST 40)

@@ -16,6 +16,12 @@ from .stored import driver, grouped
 FACTORS = {"trunk": "trunk", "head": "head", "head_batch": "of it the batch", "rounding": "rounding, rollout",
            "training_head": "training's head", "truncation": "truncation", "without_truncation": "without truncation",
            "total": "total"}
+# By whether rollout decoded; a result without that key was measured before it did.
+ROLLOUT_TRUNK = {
+    True: "Rollout decodes the same tokens one place at a time, with a cache of keys and values",
+    False: "Rollout ran the same whole sequences anew, without a cache: the trunk's products had the shapes that training's have, "
+           "and its factor is 0",
+}
 
 
 def scientific(number: float) -> str:
@@ -90,6 +96,7 @@ def values(training: dict[str, Any], rollout: dict[str, Any]) -> dict[str, str]:
         "rows": grouped(same["rows"]), "same_temperature": str(same["temperature"]), "same_hidden": same_hidden_table(rollout),
         "error": scientific(own["largest_error"]), "bound": scientific(same["bound"]), "ratios": ratio_tables(rollout),
         "weights": "untrained" if rollout["weights"] == "random" else "those of the run fp32-logits",
+        "rollout_trunk": ROLLOUT_TRUNK[all(part.get("decoded", False) for part in rollout["trunk"])],
         "faults": "; ".join(rollout["wrong"]) or "none",
         "commands": f"    {training['command']}\n    {rollout['command']}",
     }

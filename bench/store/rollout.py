@@ -4,9 +4,9 @@
 
 What a head is to blame for in the ratio of two policies' probabilities (bench/training/README.md). First, one trunk's
 hidden states are given bit for bit to rollout and training: the share of log-probabilities with the same bits in batches
-of 1, 8 and 64. Then the trunk itself runs in these batches: the log-ratio of tokens that three samplers drew, split into
-trunk, rounding of logits, the head's own variance, its arithmetic, truncation, and training's head. It stores
-bench/results/rollout-DEVICE.json.
+of 1, 8 and 64. Then the trunk decodes with a cache in these batches, beside whole sequences: the log-ratio of tokens that
+three samplers drew, split into trunk, rounding of logits, the head's own variance, its arithmetic, truncation, and training's
+head. It stores bench/results/rollout-DEVICE.json.
 
   --checkpoint FILE  the trunk's weights, checkpoint.pt of `training`; --random: those of the seed, untrained
   --keep DIR         has a file of each part that is through [build/rollout]

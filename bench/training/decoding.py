@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from training import model
 
-# cuDNN's attention, which PyTorch 2.11 prefers on an H100, is not among them: it builds a plan for each number of keys.
+# cuDNN's attention, which PyTorch 2.11 may prefer on an H100, is not among them: it builds a plan for each number of keys.
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 

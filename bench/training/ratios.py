@@ -87,7 +87,8 @@ def trunk(decoder: model.Decoder, tokens: torch.Tensor, chosen: sampler.Sampler,
     for batch in BATCHES:
         rollout = decoding.hidden_of(decoder, tokens[:, :-1], prompt, batch)[:, prompt - 1:]
         found += factors.of_batch(rollout, training, weight, labels, chosen, batch, logprobs)
-    return {"sequences": len(tokens), "tokens": labels.numel(), "sampler": vars(chosen), "ratios": found}
+    return {"sequences": len(tokens), "tokens": labels.numel(), "sampler": vars(chosen), "decoded": True,
+            "ratios": found}
 
 
 def main(words: list[str]) -> None:
