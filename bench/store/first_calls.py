@@ -14,7 +14,6 @@ of PyTorch may take longer. Exit status: 0; 2 usage; 3 passes_once says nothing 
 """
 
 import argparse
-import os
 import statistics
 import subprocess
 from pathlib import Path
@@ -22,7 +21,7 @@ from pathlib import Path
 from report.command_line import Refused, refusing
 
 from store import stored, trees
-from store.traffic import build_of, machine
+from store.traffic import build_of, environment_of, machine
 
 SHAPES = "1024x4096x32768,8192x1024x151936"
 FIGURES = ("first_ms", "second_ms")
@@ -30,10 +29,9 @@ FIGURES = ("first_ms", "second_ms")
 
 def measure(stage: Path, shape: str) -> dict[str, float]:
     """What one process says."""
-    libraries = os.pathsep.join(filter(None, (str(stage), os.environ.get("LD_LIBRARY_PATH", ""))))
     with refusing(f"{stage}/passes_once", 3):
         done = subprocess.run([stage / "passes_once", shape, "first_calls", "ours"], capture_output=True, text=True, check=False,
-                              env=os.environ | {"LD_LIBRARY_PATH": libraries})
+                              env=environment_of(stage))
     if done.returncode == 4:
         raise Refused("no CUDA device", 4)
     with refusing(f"passes_once {shape}, status {done.returncode}: {done.stderr.strip()[-200:]}", 3):

@@ -143,13 +143,17 @@ def record_of(said: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
                     "explains": explanation.get("explains", []), "outputs": outputs}
 
 
+def dump_in(folder: Path, data: str, dtype: str, gradients: str) -> Path:
+    return folder / f"{data}-{dtype}-{gradients}.safetensors"
+
+
 def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     """Runs one check, unless its file is there; its record."""
     file = kept / f"{run['defect']}-{run['data']}-{run['gradients']}-{run['contract']}.json"
     if file.exists():
         with refusing(f"{file}"):
             return load(file)
-    dump = dumps / f"{run['data']}-{run['dtype']}-{run['gradients']}.safetensors"
+    dump = dump_in(dumps, run["data"], run["dtype"], run["gradients"])
     words = ["check", str(dump), "--run", "--target", run["target"], "--contract", run["contract"], "--rows", "all",
              "--threads", "2", "--arbiter", "1ms"]
     begun = time.monotonic()
@@ -202,17 +206,17 @@ def make_dumps(folder: Path, runs: list[dict[str, Any]], given: argparse.Namespa
     """Writes the dumps that these runs need, at_once beside each other, in processes of their own. Those that differ in the
     dtype of gradients alone have the same data."""
     needed = sorted({(run["data"], run["dtype"], run["gradients"]) for run in runs})
-    files = {(data, dtype): folder / f"{data}-{dtype}-{gradients}.safetensors" for data, dtype, gradients in needed}
+    drawn = {(data, dtype): gradients for data, dtype, gradients in needed}  # one of each
     if not given.dump:
         with ProcessPoolExecutor(given.at_once, multiprocessing.get_context("spawn")) as pool:
-            drawn = [pool.submit(write_dump, path, given.n, given.v, given.h, data, dtype, path.stem.rsplit("-", 1)[1])
-                     for (data, dtype), path in files.items()]
-            for each in drawn:
+            writing = [pool.submit(write_dump, dump_in(folder, data, dtype, gradients), given.n, given.v, given.h, data, dtype,
+                                   gradients) for (data, dtype), gradients in drawn.items()]
+            for each in writing:
                 each.result()
     for data, dtype, gradients in needed:
-        path = folder / f"{data}-{dtype}-{gradients}.safetensors"
+        path = dump_in(folder, data, dtype, gradients)
         if not path.exists():
-            rewrite_dump(given.dump or files[data, dtype], path, gradients)
+            rewrite_dump(given.dump or dump_in(folder, data, dtype, drawn[data, dtype]), path, gradients)
 
 
 def main(words: list[str]) -> int:

@@ -49,14 +49,18 @@ def kernels(text: str) -> list[dict[str, Any]]:
             | {name: float(row[metric].replace(",", "")) for name, metric in METRICS.items()} for row in rows]
 
 
+def environment_of(stage: Path) -> dict[str, str]:
+    """The environment in which programs of a stage find its libraries, as DIR/run makes it."""
+    libraries = os.pathsep.join(filter(None, (str(stage), os.environ.get("LD_LIBRARY_PATH", ""))))
+    return os.environ | {"LD_LIBRARY_PATH": libraries}
+
+
 def measure(ncu: str, stage: Path, shape: str, what: str, side: str) -> dict[str, Any]:
     """The kernels of one call, and their sums. Refused where they cannot be measured."""
     command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off", "--clock-control",
                "none", "--metrics", ",".join(METRICS.values()), stage / "passes_once", shape, what, side]
-    libraries = os.pathsep.join(filter(None, (str(stage), os.environ.get("LD_LIBRARY_PATH", ""))))  # as DIR/run has it
     with refusing(f"{ncu}", 3):
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env=os.environ | {"LD_LIBRARY_PATH": libraries})
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment_of(stage))
     if done.returncode == 4 or "no CUDA device" in done.stderr:
         raise Refused("no CUDA device", 4)
     with refusing(f"{ncu}, {shape} {what} {side}, status {done.returncode}: {done.stderr.strip()[-200:]}", 3):

@@ -15,10 +15,10 @@
 // suspect; above kNoted that is said. One realised error is ten times another in one pair of twelve, so
 // fewer than kLeastUnits units are judged by an eighth of their ratios.
 //
-// Where k units carry the errors (`effective`), an honest scale is as small as s with a probability
-// that goes as s^k, and a ratio above t has one that goes as t^-k. The root mean square and the largest
-// are judged by the fraction that has, at k units, the probability that kSuspect has at kLeastUnits:
-// 8^(1 - 8/k), and never less than an eighth.
+// Where k units carry the errors (`effective`), an honest scale is below s with a probability that goes
+// as s^k, so that an honest ratio is above t with one that goes as t^-k. The threshold for the root
+// mean square and the largest is therefore kSuspect at kLeastUnits = 8, 8^(8/k) below that, and 64 at
+// most. Divisor() is what divides them instead.
 
 #pragma once
 
