@@ -6,7 +6,8 @@
 // first warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their
 // registers. They take turns, a tile each, so that one's epilogue overlaps with the other's products.
 // During a gradient's product the first warpgroup's other warps may compute d_logits of another chunk
-// (kept_warp.cuh). A ring of stages connects the copies and the products (ring.cuh).
+// (kept_warp.cuh). A ring of stages connects the copies and the products (ring.cuh). Clusters wait for
+// others that are far behind, so that more of the reads are served by L2 (pace.cuh).
 //
 // One block computes a tile, so no result depends on the grid, on the block's rank or on other tiles.
 // Beyond the operands' extents there are zeros, which change no sum. Where tiles do not fill a cluster,
@@ -18,6 +19,7 @@
 
 #include "kernel/cuda/hopper/kept_warp.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
+#include "kernel/cuda/hopper/pace.cuh"
 #include "kernel/cuda/hopper/ring.cuh"
 #include "kernel/cuda/hopper/tensor_map.h"
 #include "kernel/cuda/hopper/tile_shape.cuh"
@@ -153,7 +155,11 @@ __device__ __forceinline__ void Produce(const Block<Tile, Epilogue, Hooks> block
                              block.hooks};
   PrefetchTensorMap(issuer.a);
   PrefetchTensorMap(issuer.b);
-  for (int tile = block.first; tile < block.schedule.tiles(); tile = block.deal.After(tile)) {
+  const int tiles = block.schedule.tiles();
+  Pace pace =
+      PaceOf(product.begun, block.place.rank, block.deal, tiles, product.passes * block.depth_blocks);
+  for (int tile = block.first; tile < tiles; tile = block.deal.After(tile)) {
+    pace.Begin(product.begun, block.deal, int(blockIdx.x) / Tile::kClusterBlocks, tile, tiles);
     int row, column;
     block.schedule.At(tile, &row, &column);
     issuer.FillTile(block.RowOf(row), block.ColumnOf(column));

@@ -8,6 +8,10 @@
 // chunks of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: FinishRows
 // adds tiles in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. The
 // six passes of an fp32 problem go over one chunk at a time, so its chunk is a constant.
+//
+// The region `census` holds a Census (stages/list_rows.h): counts of the list, and the counters of
+// tiles that have begun. The first launch of each pass writes all of it, so a captured call can be
+// replayed.
 
 #pragma once
 

@@ -77,6 +77,7 @@ class Chunk {
   Product Common() const {
     Product product;
     product.live_rows = &memory_.list.census->live;
+    product.begun = &memory_.list.census->begun;
     product.passes = layout_.passes;
     return product;
   }
@@ -150,6 +151,7 @@ class Chunk {
     product.k = layout_.n;
     product.live_is_depth = true;
     product.beside_previous = call_.results.grad_hidden.has_value();  // both read the same d_logits
+    product.begun = &memory_.list.census->begun_beside;
     const Tensor& grad = *call_.results.grad_weight;
     const int64_t offset = first_ * grad.stride[0];
     GradWeightEpilogue epilogue;

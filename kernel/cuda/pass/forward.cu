@@ -79,6 +79,7 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     product.k = layout.h;
     product.live_rows = &memory.list.census->live;
     product.live_first = first;
+    product.begun = &memory.list.census->begun;
     product.passes = layout.passes;
     ForwardEpilogue epilogue;
     epilogue.label = memory.list.label + first;

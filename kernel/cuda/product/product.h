@@ -61,6 +61,9 @@ struct Product {
   // only on launches that had ended when that one began. It may then run concurrently with that launch.
   // A path may ignore this.
   bool beside_previous = false;
+  // Counts the tiles that have begun while the product runs; 0 before and after it, in device memory.
+  // Products that may run concurrently have one each. null: none. A path may ignore this.
+  int32_t* begun = nullptr;
   int passes = 1;  // or kPlanePasses
   // Another chunk, whose d_logits are computed while this gradient's product runs: rows kept_part,
   // kept_part + kept_parts, … The launch before this one does not read them. Only for a path that has

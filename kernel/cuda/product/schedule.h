@@ -43,6 +43,8 @@ struct Deal {
   __host__ __device__ int After(int tile) const {
     return tile + (tile < head.clusters * head.rounds ? head.clusters : clusters);
   }
+  // Returns the number of tiles up to the end of the round in which `cluster` takes `tile`.
+  __host__ __device__ int EndOfRound(int cluster, int tile) const { return After(tile) - cluster; }
 };
 
 // Maps the number of a tile to its row and column, in units of a cluster's tiles. Groups of a few rows

@@ -136,7 +136,8 @@ __device__ Counts ListRows(const RowInputs& inputs, List list, Census* census) {
     next += in_round;
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    *census = {taken_rows.x, taken_rows.x != inputs.rows ? 1 : 0, counts.counted, counts.first_invalid};
+    *census = {
+        taken_rows.x, taken_rows.x != inputs.rows ? 1 : 0, counts.counted, counts.first_invalid, 0, 0};
   }
   return counts;
 }

@@ -36,13 +36,17 @@ struct RowInputs {
 
 RowInputs RowInputsOf(const Problem& problem);
 
-// Counts of one list, in the workspace.
+// Counts of one list, and the counters of a pass's products, in the workspace.
 struct Census {
   int32_t live;           // rows on the list
   int32_t compacted;      // whether they are fewer than there are, so that list and rows differ
   int64_t counted;        // what `mean` divides by: rows not ignored
   int64_t first_invalid;  // -1: none
+  // Product::begun, made 0 with the list: of the products that await the previous launch, and of those
+  // that may run beside it.
+  int32_t begun, begun_beside;
 };
+static_assert(sizeof(Census) <= 64);  // of its region (layout/workspace.cc)
 
 // Forward's list: the rows whose softmax is computed, which are neither ignored nor invalid. A place is
 // an index into the list.

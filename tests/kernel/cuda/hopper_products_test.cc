@@ -158,6 +158,23 @@ TEST_F(GpuHopperProducts, DealtUnevenlyTheyAreExact) {
   }
 }
 
+// A counter that is too low keeps every cluster waiting as long as it waits at most; one that is too
+// high, not at all. Fails if a wait has no end, or if a result depends on the counter.
+TEST_F(GpuHopperProducts, AWrongCounterChangesNoBit) {
+  Expectation expect;
+  for (const Loop loop : kLoops) {
+    for (const int32_t begun : {-1'000'000, -1, 1, 1'000'000}) {
+      ProductCase c;
+      c.loop = loop;
+      c.m = 256 * 13 - 3;
+      c.n = 192 * 41 + 5;
+      c.k = 333;
+      c.begun = begun;
+      expect.Exact(c);
+    }
+  }
+}
+
 // An operand of more than 2^31 elements, with a row whose offset is past 2^32 bytes.
 ProductCase Huge() {
   ProductCase c;

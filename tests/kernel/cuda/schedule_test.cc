@@ -39,6 +39,44 @@ TEST(HopperSchedule, EachTileIsDealtOnceAndInOrder) {
   }
 }
 
+// Returns whether every cluster begins all of its tiles, if it begins none before all tiles of the
+// round of the one before have begun, as with a slack of 0 (hopper/pace.cuh).
+bool AllBegin(const Deal& deal, int tiles) {
+  std::vector<int> next, enough(kClusters);
+  for (int cluster = 0; cluster < kClusters; ++cluster) next.push_back(deal.First(cluster));
+  int begun = 0;
+  for (bool went_on = true; went_on;) {
+    went_on = false;
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (next[i] >= tiles || begun < enough[i]) continue;
+      ++begun;
+      enough[i] = deal.EndOfRound(static_cast<int>(i), next[i]);
+      next[i] = deal.After(next[i]);
+      went_on = true;
+    }
+  }
+  return begun == tiles;
+}
+
+// Fails if a cluster waits for a tile that is dealt to nobody in that round, and so until it has polled
+// as often as it may.
+TEST(HopperSchedule, ARoundEndsWithATileThatBegins) {
+  for (const int tiles : {0, 1, 65, 66, 67, 500, 1311}) {
+    for (const int clusters : {0, 1, 16, 65, 66}) {
+      for (const int rounds : {0, 1, 2, 7, 30}) {
+        EXPECT_TRUE(AllBegin({kClusters, {clusters, rounds}}, tiles))
+            << tiles << " tiles, a head of " << clusters << " x " << rounds;
+      }
+    }
+  }
+  const Deal deal = {kClusters, {16, 2}};
+  EXPECT_EQ(deal.EndOfRound(0, 0), 16);
+  EXPECT_EQ(deal.EndOfRound(15, 31), 32);
+  EXPECT_EQ(deal.EndOfRound(0, 32), 98);
+  EXPECT_EQ(deal.EndOfRound(65, 97), 98);
+  EXPECT_EQ(deal.EndOfRound(65, 163), 164);
+}
+
 // 8192 x 4096 x 151936: grad_hidden has 512 tiles, 50 of them in its last round, and each takes as long
 // as 2.2 of grad_weight's. Fails if the head does not go to the 16 clusters that are free in that
 // round, or if all clusters get as much.

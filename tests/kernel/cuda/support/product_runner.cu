@@ -252,6 +252,7 @@ Product MakeProduct(const ProductCase& c, DeviceMemory* memory, Matrix* a, Matri
   product.live_is_depth = Extent::live_is_depth(c);
   product.live_first = c.live_first;
   if (c.live >= 0) product.live_rows = word(uint32_t(c.live));
+  product.begun = word(uint32_t(c.begun));
   return product;
 }
 
@@ -327,6 +328,7 @@ std::string Describe(const ProductCase& c) {
   add("live_first", c.live_first);
   add("unit_rows", c.unit_rows);
   add("unit_columns", c.unit_columns);
+  add("begun", c.begun);
   add("alternative", c.alternative);
   add("of_a", c.a_has_alternative);
   add("of_b", c.b_has_alternative);
@@ -347,7 +349,11 @@ Outcome RunProduct(const ProductCase& c) {
     memory.NoteLaunch("reference");
   }
   if (memory.error().empty()) memory.Note(Launch(c, product, sums.got, sums.ld));
-  return CompareSums(sums, &memory);
+  const int32_t begun = memory.Fetch(product.begun, 1)[0];
+  Outcome outcome = CompareSums(sums, &memory);
+  if (c.begun == 0 && begun != 0 && outcome.error.empty())
+    outcome.error = "the counter of begun tiles is " + std::to_string(begun) + " afterwards";
+  return outcome;
 }
 
 std::string Multiply(const ProductCase& c, const std::vector<uint16_t>& a,

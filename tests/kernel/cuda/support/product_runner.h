@@ -32,6 +32,7 @@ struct ProductCase {
   // kGradWeight: the units of a grad_hidden beside it, which decide how tiles are dealt; 0: there is
   // none.
   int unit_rows = 0, unit_columns = 0;
+  int32_t begun = 0;  // Product::begun beforehand; a product that begins with 0 must leave 0
   enum { kNone, kNotUsed, kUsed } alternative = kNone;
   bool a_has_alternative = true, b_has_alternative = true;  // operands that have the alternative
   int mutant = -1;  // a row of the table of mutants; bf16 only, kLogits and kGradWeight
