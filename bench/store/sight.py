@@ -19,9 +19,10 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
   --out FILE   stores the result here [bench/results/sight-V.json]
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
+A result with runs left is stored as well and names them; runs of a stored result of the same trees are not run again.
 
 Exit status: 0 every defect that errs more than 4 times an honest kernel is seen, and the targets without one are clean; 1
-one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left.
+one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
 """
 
 import argparse
@@ -147,9 +148,24 @@ def dump_in(folder: Path, data: str, dtype: str, gradients: str) -> Path:
     return folder / f"{data}-{dtype}-{gradients}.safetensors"
 
 
+def name_of(run: dict[str, Any]) -> str:
+    return f"{run['defect']}-{run['data']}-{run['dtype']}-{run['gradients']}-{run['contract']}"
+
+
+def take_stored(result: Path, about: dict[str, str], kept: Path) -> None:
+    """Puts the runs of a stored result of the same trees where `check` finds them."""
+    if not result.exists():
+        return
+    with refusing(f"{result}"):
+        said = load(result)
+        for run in said["runs"] if said["trees"] == about else []:
+            if not (kept / f"{name_of(run)}.json").exists():
+                stored.put(kept / f"{name_of(run)}.json", run)
+
+
 def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     """Runs one check, unless its file is there; its record."""
-    file = kept / f"{run['defect']}-{run['data']}-{run['gradients']}-{run['contract']}.json"
+    file = kept / f"{name_of(run)}.json"
     if file.exists():
         with refusing(f"{file}"):
             return load(file)
@@ -244,6 +260,9 @@ def main(words: list[str]) -> int:
         machine = plumb.machine(program)
     kept = ROOT / "build/campaigns" / (f"sight-{given.dump.stem}" if given.dump else f"sight-{given.v}-{given.h}-{given.n}")
     stored.begin(kept, about)
+    what = given.dump.stem if given.dump else given.v
+    result = given.out or ROOT / f"bench/results/sight-{what}.json"
+    take_stored(result, about, kept)
     runs = runs_of(given.only, given.dump)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
         make_dumps(Path(folder), runs, given)
@@ -254,11 +273,11 @@ def main(words: list[str]) -> int:
     print("\n".join(wrong) or "nothing is missed", flush=True)
     if given.only:
         return int(bool(wrong))
-    if len(done) < len(runs):
-        print(f"{len(runs) - len(done)} of {len(runs)} runs are left", flush=True)
-        return 5
-    what = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
+    left = [name_of(run) for run, record in zip(runs, records, strict=True) if record is None]
+    asked = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
     shape = {} if given.dump else {"n": given.n, "v": given.v, "h": given.h}
-    stored.write(given.out or ROOT / f"bench/results/sight-{given.dump.stem if given.dump else given.v}.json",
-                 f"python3 bench/store sight {what}", about, machine, **shape, missed=wrong, runs=done)
+    stored.write(result, f"python3 bench/store sight {asked}", about, machine, **shape, missed=wrong, left=left, runs=done)
+    if left:
+        print(f"{len(left)} of {len(runs)} runs are left", flush=True)
+        return 5
     return int(bool(wrong))
