@@ -50,6 +50,10 @@ if(Python3_FOUND)
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
     endforeach()
+    add_test(NAME bench_store_sight_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
+      ${CMAKE_CURRENT_SOURCE_DIR}/bench/store/sight_test.py numpy)
+    set_tests_properties(bench_store_sight_test PROPERTIES LABELS harness TIMEOUT 300 COST 30 SKIP_RETURN_CODE 77
+      ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")
     # Those that need PyTorch: in the interpreter that PLUMBLINE_TEST_TORCH names when they run, or tests/run's.
     set(packages_torch torch numpy)
     set(packages_triton torch triton liger_kernel)
