@@ -254,7 +254,7 @@ until [[ $(wc -l <"$here/calls") -ge 2 ]]; do sleep 0.02; done
         self.write("stage/tightness.py", "import sys\nsys.exit(3)")
         self.assertEqual(self.accept("--stages", "figures", "--again")[0], 1)
 
-    # Fails if an interrupted campaign begins anew.
+    # Fails if an interrupted campaign begins anew, or with as many workers as there are processors.
     def test_a_campaign_goes_on_where_it_was_interrupted(self):
         self.deed("sleep")
         self.assertEqual(self.interrupt("--stages", "small"), 5)
@@ -263,6 +263,8 @@ until [[ $(wc -l <"$here/calls") -ge 2 ]]; do sleep 0.02; done
         self.accept("--stages", "small")
         self.assertTrue(self.calls()[0].startswith("fuzz --target cuda"))
         self.assertTrue(self.calls()[1].startswith("fuzz --resume"))
+        said = [call[call.index("--jobs"):].split()[:4] for call in self.calls()[:2]]
+        self.assertEqual(said[0], said[1])
         self.assertEqual(self.summary()["stages"]["small"]["outcome"], "passed")
 
     # Fails if a campaign of other programs goes on with these.

@@ -63,12 +63,13 @@ def plumb(name: str, *words: str, **how: Any) -> Step:
                                  "--json"], **how)
 
 
-def campaign(name: str, folder: str, *words: str, **how: Any) -> Step:
-    """A campaign that goes on where it was stopped."""
+def campaign(name: str, folder: str, *words: str, each_time: tuple[str, ...] = (), **how: Any) -> Step:
+    """A campaign that goes on where it was stopped. It does not remember `each_time`: without --jobs it goes on with a worker
+    a processor, and a GPU has no memory for 64 of them."""
     def resumed(c: Context) -> list[str] | None:
         begun = (c.folder(folder) / "journal.jsonl").exists()
-        return [c.program("plumb"), "fuzz", "--resume", str(c.folder(folder)), "--json"] if begun else None
-    return plumb(name, "fuzz", *words, "--seed", "20261122", "--out", f"{{out}}/{folder}", resumed=resumed, **how)
+        return [c.program("plumb"), "fuzz", "--resume", str(c.folder(folder)), *each_time, "--json"] if begun else None
+    return plumb(name, "fuzz", *words, *each_time, "--seed", "20261122", "--out", f"{{out}}/{folder}", resumed=resumed, **how)
 
 
 def sanitizer(tool: str, bytes_at_most: int, seconds: int) -> Step:
@@ -90,7 +91,7 @@ def stages() -> dict[str, list[Step]]:
         "memory": [gtest("memory", "fuzz_tests", "*GpuMemory*")],
         "probe": [plumb("probe", "doctor", "--probe", digest=digests.probe, seconds=120)],
         "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
-                           "--jobs", jobs, "--case-timeout", "120s", digest=digests.campaign, shared=True)],
+                           "--case-timeout", "120s", each_time=("--jobs", jobs), digest=digests.campaign, shared=True)],
         "mutants": [plumb("selftest", "selftest", "--cuda", "--budget", "10000cases", "--jobs", jobs,
                           digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
