@@ -263,7 +263,7 @@ until [[ $(wc -l <"$here/calls") -ge 2 ]]; do sleep 0.02; done
         self.accept("--stages", "small")
         self.assertTrue(self.calls()[0].startswith("fuzz --target cuda"))
         self.assertTrue(self.calls()[1].startswith("fuzz --resume"))
-        said = [call[call.index("--jobs"):].split()[:4] for call in self.calls()[:2]]
+        said = [call[call.index("--jobs"):].split()[:2] for call in self.calls()[:2]]
         self.assertEqual(said[0], said[1])
         self.assertEqual(self.summary()["stages"]["small"]["outcome"], "passed")
 
