@@ -19,7 +19,8 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
   --out FILE   stores the result here [bench/results/sight-V.json]
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
-A result with runs left is stored as well and names them; runs of a stored result of the same trees are not run again.
+A result with runs left is stored as well and names them. Runs of a stored result of the same trees are not run again. A
+result names the machine of the last call.
 
 Exit status: 0 every defect that errs more than 4 times an honest kernel is seen, and the targets without one are clean; 1
 one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
@@ -152,6 +153,11 @@ def name_of(run: dict[str, Any]) -> str:
     return f"{run['defect']}-{run['data']}-{run['dtype']}-{run['gradients']}-{run['contract']}"
 
 
+def file_in(kept: Path, run: dict[str, Any]) -> Path:
+    """The file of a run's record, which is there once it is through."""
+    return kept / f"{name_of(run)}.json"
+
+
 def take_stored(result: Path, about: dict[str, str], kept: Path) -> None:
     """Puts the runs of a stored result of the same trees where `check` finds them."""
     if not result.exists():
@@ -159,13 +165,13 @@ def take_stored(result: Path, about: dict[str, str], kept: Path) -> None:
     with refusing(f"{result}"):
         said = load(result)
         for run in said["runs"] if said["trees"] == about else []:
-            if not (kept / f"{name_of(run)}.json").exists():
-                stored.put(kept / f"{name_of(run)}.json", run)
+            if not file_in(kept, run).exists():
+                stored.put(file_in(kept, run), run)
 
 
 def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     """Runs one check, unless its file is there; its record."""
-    file = kept / f"{name_of(run)}.json"
+    file = file_in(kept, run)
     if file.exists():
         with refusing(f"{file}"):
             return load(file)
@@ -260,12 +266,11 @@ def main(words: list[str]) -> int:
         machine = plumb.machine(program)
     kept = ROOT / "build/campaigns" / (f"sight-{given.dump.stem}" if given.dump else f"sight-{given.v}-{given.h}-{given.n}")
     stored.begin(kept, about)
-    what = given.dump.stem if given.dump else given.v
-    result = given.out or ROOT / f"bench/results/sight-{what}.json"
+    result = given.out or ROOT / f"bench/results/sight-{given.dump.stem if given.dump else given.v}.json"
     take_stored(result, about, kept)
     runs = runs_of(given.only, given.dump)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
-        make_dumps(Path(folder), runs, given)
+        make_dumps(Path(folder), [run for run in runs if not file_in(kept, run).exists()], given)
         one = functools.partial(check, dumps=Path(folder), kept=kept)
         records = list(pool.map(lambda run: one(run) if time.monotonic() < end else None, runs))
     done = [record for record in records if record is not None]
@@ -274,9 +279,9 @@ def main(words: list[str]) -> int:
     if given.only:
         return int(bool(wrong))
     left = [name_of(run) for run, record in zip(runs, records, strict=True) if record is None]
-    asked = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
+    what = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
     shape = {} if given.dump else {"n": given.n, "v": given.v, "h": given.h}
-    stored.write(result, f"python3 bench/store sight {asked}", about, machine, **shape, missed=wrong, left=left, runs=done)
+    stored.write(result, f"python3 bench/store sight {what}", about, machine, **shape, missed=wrong, left=left, runs=done)
     if left:
         print(f"{len(left)} of {len(runs)} runs are left", flush=True)
         return 5

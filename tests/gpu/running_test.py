@@ -263,8 +263,8 @@ until [[ $(wc -l <"$here/calls") -ge 2 ]]; do sleep 0.02; done
         self.accept("--stages", "small")
         self.assertTrue(self.calls()[0].startswith("fuzz --target cuda"))
         self.assertTrue(self.calls()[1].startswith("fuzz --resume"))
-        said = [call[call.index("--jobs"):].split()[:2] for call in self.calls()[:2]]
-        self.assertEqual(said[0], said[1])
+        begun, resumed = (call[call.index("--jobs"):].split()[:2] for call in self.calls()[:2])
+        self.assertEqual(begun, resumed)
         self.assertEqual(self.summary()["stages"]["small"]["outcome"], "passed")
 
     # Fails if a campaign of other programs goes on with these.

@@ -2,8 +2,8 @@
 //
 // Limits how far the concurrent clusters of a product drift apart. The clusters of one round read the
 // same columns of B (product/schedule.h), and L2 holds those only while the clusters run at about the
-// same time. Forward at 8192 x 4096 x 151936 read 26.0 GB of DRAM on an H100 without this limit, and
-// 10.4 with it; a single call took 12.76 ms in place of 13.69 (bench/NOTES.md, 35).
+// same time. Forward at 8192 x 4096 x 151936 read 26.0 GB of DRAM on an H100 without this limit and
+// 10.5 with it; it took 13.66 ms under ncu without and 12.64 with it (bench/NOTES.md, 35).
 //
 // A counter in device memory (Product::begun) counts the tiles that have begun. A tile begins when the
 // issuing thread of the cluster's first block is about to issue its copies. This thread counts the

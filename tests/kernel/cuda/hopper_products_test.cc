@@ -158,8 +158,8 @@ TEST_F(GpuHopperProducts, DealtUnevenlyTheyAreExact) {
   }
 }
 
-// A counter that is too low keeps every cluster waiting as long as it waits at most; one that is too
-// high, not at all. Fails if a wait has no end, or if a result depends on the counter.
+// With a counter that is too low every cluster polls as often as it may, with one that is too high none
+// polls. Fails if a wait has no end, or if a result depends on the counter.
 TEST_F(GpuHopperProducts, AWrongCounterChangesNoBit) {
   Expectation expect;
   for (const Loop loop : kLoops) {
