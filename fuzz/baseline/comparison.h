@@ -99,6 +99,7 @@ class Comparison {
   double GivenFloor(size_t row, size_t at, const Simulated<float>& baseline) const;
   double NormOf(const kernel::ConstTensor& matrix, int64_t row) const;
   double AccumulatorRoundoff() const;
+  double SpreadOfLogits(size_t row, const Simulated<float>& baseline) const;
   double UpstreamOf(size_t row) const;
   double LeastProbability() const;
   double Flushed(int64_t terms, double factor) const;
@@ -112,6 +113,9 @@ class Comparison {
   // `rough`: the largest RoughOf(…).probability.
   Unit UnitOf(oracle::Output output, size_t at, const std::vector<ExactValues>& exact,
               const std::vector<Simulated<float>>& simulated, double rough) const;
+  // The root mean square of what a baseline's values err beyond the output's rounding.
+  double BaselineError(oracle::Output output, const std::vector<double>& exact,
+                       const std::vector<double>& values) const;
   void CompareOutput(oracle::Output output, std::string_view part, const std::vector<size_t>& units,
                      const std::vector<ExactValues>& exact, const std::vector<Baseline>& baselines,
                      const std::vector<Simulated<float>>& simulated, double rough,

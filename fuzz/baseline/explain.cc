@@ -249,7 +249,7 @@ ShortcutExplanation ExplainByShortcuts(const kernel::Problem& problem, const ker
   const bool given = !options.given.empty();
   const Places fewer = given ? FewerColumns(places) : FewerPlaces(places, family, inputs.v, candidates);
   SimulationOptions simulation = options;
-  if (fewer.weight_rows.empty()) simulation.grad_weight.reset();
+  if (fewer.weight_rows.empty()) simulation.grad_weight = false;
   ShortcutSearch search(problem, results, contract, inputs, family, fewer, simulation);
   const bool scales = !std::ranges::all_of(
       fewer.rows, [&](int64_t i) { return IsPowerOfTwo(inputs.temperature[static_cast<size_t>(i)]); });

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "fuzz/baseline/comparison.h"
+#include "oracle/budget/arithmetic.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -111,7 +112,17 @@ double Comparison::GivenFloor(size_t r, size_t at, const Simulated<float>& basel
 // theirs in the same chunks, and one realised rounding may be 0 by chance.
 double Comparison::AccumulatorRoundoff() const {
   const kernel::DType dtype = contract_.accumulator.value_or(kernel::DType::kF32);
-  return dtype == kernel::DType::kBf16 ? 0x1p-8 : dtype == kernel::DType::kF16 ? 0x1p-11 : 0;
+  return dtype == kernel::DType::kF32 ? 0 : oracle::RoundingOf(dtype).u;
+}
+
+// The spread of a row's logits as gradients see it. Where backward computes them again, p is
+// exp(z' - lse) of two errors, and errs by exp of them: what kSuspect spreads make of it, of which one
+// is left for the unit.
+double Comparison::SpreadOfLogits(size_t row, const Simulated<float>& baseline) const {
+  constexpr double kMost = 100;  // beyond fp32's exponent
+  const double spread = baseline.spread[row].logits, threshold = HonestUnits::kSuspect;
+  if (contract_.recompute_same_bits) return spread;
+  return std::expm1(std::min(threshold * spread, kMost)) / threshold;
 }
 
 // What a row's probabilities are multiplied by.
@@ -163,7 +174,7 @@ double Comparison::Expected(Output output, size_t at, const Simulated<float>& ba
   const auto of_row = [&](size_t r, double norm, double by_g, double by_k) {
     const auto i = static_cast<size_t>(places_.rows[r]);
     const double up = std::abs(inputs_.g[i]) * by_g + std::abs(inputs_.k[i]) * by_k;
-    return baseline.spread[r].logits * up * norm / inputs_.temperature[i];
+    return SpreadOfLogits(r, baseline) * up * norm / inputs_.temperature[i];
   };
   if (output != Output::kGradWeight) {
     const RowSpread& spread = baseline.spread[at];

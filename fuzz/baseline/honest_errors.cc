@@ -151,8 +151,8 @@ HonestErrors HonestErrorTier::Compare() {
   SimulationOptions simulation;
   simulation.threads = options_.threads;
   simulation.interrupt = options_.interrupt;
-  if (!exact_[Output::kGradHidden].empty()) simulation.grad_hidden = results_.grad_hidden->dtype;
-  if (!exact_[Output::kGradWeight].empty()) simulation.grad_weight = results_.grad_weight->dtype;
+  simulation.grad_hidden = !exact_[Output::kGradHidden].empty();
+  simulation.grad_weight = !exact_[Output::kGradWeight].empty();
   const Comparison comparison(problem_, results_, contract_, inputs_, places_);
   {
     Simulation<float> baselines(problem_, inputs_, places_, simulation);

@@ -231,5 +231,16 @@ void Multiply(const Dot&, const ProductBlock<double>& block) {
   HWY_DYNAMIC_DISPATCH(ExactChain)(block);
 }
 
+// In blocks that stay in the first cache: line after line each write would be another cache line.
+void MakePanel(const float* lines, int64_t depth, int64_t width, float* panel) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t first = 0; first < depth; first += kBlock) {
+    const int64_t last = std::min(depth, first + kBlock);
+    for (int64_t j = 0; j < width; ++j) {
+      for (int64_t k = first; k < last; ++k) panel[k * kProductColumns + j] = lines[j * depth + k];
+    }
+  }
+}
+
 }  // namespace plumbline::fuzz
 #endif  // HWY_ONCE

@@ -49,6 +49,10 @@ struct ProductBlock {
   bool accumulate;
 };
 
+// Writes `width` lines of `depth` floats, one after the other, as the first columns of a panel,
+// [depth][kProductColumns].
+void MakePanel(const float* lines, int64_t depth, int64_t width, float* panel);
+
 void Multiply(const Dot& dot, const ProductBlock<float>& block);
 // In fp64, whatever `dot` says: exact beside an error in fp32.
 void Multiply(const Dot& dot, const ProductBlock<double>& block);

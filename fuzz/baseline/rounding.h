@@ -30,9 +30,6 @@ inline void KeepBits(int bits, std::span<double> values) {
   }
 }
 
-// What is exact beside fp32 is not rounded.
-inline void RoundTo(kernel::DType, std::span<double>) {}
-
 template <class Real>
 Real RoundTo(kernel::DType dtype, Real value) {
   const auto narrow = static_cast<float>(value);
@@ -41,10 +38,6 @@ Real RoundTo(kernel::DType dtype, Real value) {
   if (dtype == kernel::DType::kF16)
     return static_cast<Real>(kernel::ToFloat(kernel::ToFloat16(narrow)));
   return value;
-}
-
-inline void RoundTo(kernel::DType dtype, std::span<float> values) {
-  for (float& value : values) value = RoundTo(dtype, value);
 }
 
 }  // namespace plumbline::fuzz

@@ -33,6 +33,23 @@ double DifferenceOf(std::span<const Real> one, std::span<const Real> other, doub
   return std::sqrt(std::max(mean, weights > 0 ? weighted_square / weights : 0)) / temperature;
 }
 
+// What one rounding of fp32 makes of a row's logits, / T: the root mean square over the columns, no
+// less than that weighted by p squared. Two orders of a few terms may have the same bits.
+template <class Real>
+double RoundingOfLogits(std::span<const Real> z, double temperature) {
+  const auto largest = static_cast<double>(*std::ranges::max_element(z));
+  double square = 0, weighted_square = 0, weights = 0;
+  for (const Real each : z) {
+    const auto x = static_cast<double>(each);
+    const double weight = std::exp(2 * (x - largest) / temperature);
+    square += x * x;
+    weighted_square += weight * x * x;
+    weights += weight;
+  }
+  const double mean = square / static_cast<double>(z.size());
+  return 0x1p-24 * std::sqrt(std::max(mean, weighted_square / weights)) / temperature;
+}
+
 }  // namespace
 
 template <class Real>
@@ -58,6 +75,11 @@ std::vector<RowSpread> SpreadOf(Simulation<Real>* simulation, const std::vector<
                        narrow && !simulation->given() ? &first.forward[r] : nullptr);
       spread[r].logits = std::max(spread[r].logits, difference);
     }
+  }
+  for (size_t r = 0; r < spread.size(); ++r) {
+    const double rounding = RoundingOfLogits(std::span<const Real>(z).subspan(r * v, v),
+                                             static_cast<double>(simulation->ScalarsOf(r).temperature));
+    spread[r].logits = std::max(spread[r].logits, rounding);
   }
   if (simulation->given()) {
     // The other columns' are bounded: sum p^2 by 1, and p |ln p + H| by 1/e + H.

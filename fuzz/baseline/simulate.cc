@@ -30,6 +30,18 @@ float TruncatedSum(float a, float b) {
 }
 double TruncatedSum(double a, double b) { return a + b; }
 
+// Reads to.size() elements of row i of a float matrix in host memory, from column `first` on, widened.
+void ReadNeighbours(const ConstTensor& matrix, int64_t i, int64_t first, std::span<float> to) {
+  if (matrix.stride[1] == 1) {
+    const auto* const data = static_cast<const std::byte*>(matrix.data);
+    const auto at = static_cast<size_t>(i * matrix.stride[0] + first);
+    return Widen(data + at * kernel::SizeOf(matrix.dtype), matrix.dtype, to);
+  }
+  for (size_t j = 0; j < to.size(); ++j) {
+    to[j] = static_cast<float>(oracle::ReadElement(matrix, i, first + static_cast<int64_t>(j)));
+  }
+}
+
 }  // namespace
 
 std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
@@ -41,15 +53,7 @@ std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
 }
 
 void ReadRow(const ConstTensor& matrix, int64_t i, std::span<float> to) {
-  if (matrix.stride[1] == 1) {
-    const auto* const data = static_cast<const std::byte*>(matrix.data);
-    Widen(data + static_cast<size_t>(i * matrix.stride[0]) * kernel::SizeOf(matrix.dtype), matrix.dtype,
-          to);
-    return;
-  }
-  for (size_t j = 0; j < to.size(); ++j) {
-    to[j] = static_cast<float>(oracle::ReadElement(matrix, i, static_cast<int64_t>(j)));
-  }
+  ReadNeighbours(matrix, i, 0, to);
 }
 
 template <class Real>
@@ -114,19 +118,20 @@ void Simulation<Real>::BlockLogits(const Baseline& baseline, const std::vector<R
   const auto count = static_cast<int64_t>(a.size()) / h;
   oracle::ParallelRanges(
       options_.threads, (v + kPanelColumns - 1) / kPanelColumns, [&](int, int64_t begin, int64_t end) {
-        std::vector<float> line(static_cast<size_t>(h)), panel(static_cast<size_t>(h * kPanelColumns));
+        std::vector<float> lines(static_cast<size_t>(h * kPanelColumns)), panel(lines.size());
         std::vector<Real> sums(static_cast<size_t>(count * kPanelColumns));
         for (int64_t p = begin; p < end && !Interrupted(); ++p) {
           const int64_t first = p * kPanelColumns, width = std::min(kPanelColumns, v - first);
           for (int64_t j = 0; j < width; ++j) {
             const int64_t column = first + j;
+            const auto line =
+                std::span(lines).subspan(static_cast<size_t>(j * h), static_cast<size_t>(h));
             ReadRow(problem_.weight,
                     given() ? places_.weight_rows[static_cast<size_t>(column)] : column, line);
             KeepBits(baseline.operand_bits, line);
             if (baseline.dot.reversed) std::ranges::reverse(line);
-            for (int64_t k = 0; k < h; ++k)
-              panel[static_cast<size_t>(k * kPanelColumns + j)] = line[static_cast<size_t>(k)];
           }
+          MakePanel(lines.data(), h, width, panel.data());
           Product(baseline, baseline.logit_sum, false,
                   ProductBlock<Real>{a.data(), h, panel.data(), h, count, sums.data(), kPanelColumns,
                                      false});
@@ -245,11 +250,12 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
     std::vector<Real> sums(static_cast<size_t>(rows() * kPanelColumns));
     for (int64_t group = begin; group < end && !Interrupted(); ++group) {
       const int64_t first = group * kPanelColumns, width = std::min(kPanelColumns, columns - first);
+      // Panels are groups of neighbours.
+      const int64_t column = places_.hidden_columns[static_cast<size_t>(first)];
       for (int64_t c = 0; c < v; ++c) {
-        for (int64_t j = 0; j < width; ++j) {
-          panel[static_cast<size_t>(c * kPanelColumns + j)] = static_cast<float>(oracle::ReadElement(
-              problem_.weight, c, places_.hidden_columns[static_cast<size_t>(first + j)]));
-        }
+        ReadNeighbours(problem_.weight, c, column,
+                       std::span(panel).subspan(static_cast<size_t>(c * kPanelColumns),
+                                                static_cast<size_t>(width)));
       }
       KeepBits(bits, panel);
       for (size_t b = 0; b < all->size(); ++b) {
@@ -263,7 +269,6 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
       }
     }
   });
-  for (Simulated<Real>& each : *all) RoundTo(*options_.grad_hidden, std::span<Real>(each.grad_hidden));
 }
 
 template <class Real>
@@ -300,7 +305,6 @@ void Simulation<Real>::Weight(const Baseline& baseline, const std::vector<Real>&
           }
         }
       });
-  RoundTo(*options_.grad_weight, std::span<Real>(out->grad_weight));
 }
 
 template <class Real>

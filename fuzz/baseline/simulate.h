@@ -44,9 +44,8 @@ struct GivenErrors {
 
 struct SimulationOptions {
   int threads = 1;
-  const std::atomic<bool>* interrupt = nullptr;  // may be null
-  // The dtypes that gradients are rounded to at the end; absent: that gradient is not computed.
-  std::optional<kernel::DType> grad_hidden, grad_weight;
+  const std::atomic<bool>* interrupt = nullptr;   // may be null
+  bool grad_hidden = false, grad_weight = false;  // which gradients are computed
   // [rows], or empty. With them backward alone is simulated, of grad_weight: logits are those of the
   // columns in `weight_rows`, and the forward outputs are those that are given.
   std::vector<GivenForward> given = {};
@@ -56,7 +55,8 @@ struct SimulationOptions {
 // To first order, what independent errors of a row's logits make of its outputs. A realised error is 0
 // by chance, its expectation is not: where one row carries the errors of all, that decides.
 struct RowSpread {
-  // Root mean square over the columns of what two orders of a dot product differ by, / T.
+  // Root mean square over the columns of what two orders of a dot product differ by, / T; no less than
+  // one rounding of the logits.
   double logits = 0;
   double lse = 0;      // sqrt(sum p^2): times `logits`, the error of lse
   double entropy = 0;  // sqrt(sum p^2 (ln p + H)^2), likewise
@@ -85,8 +85,9 @@ class Simulation {
   Simulation(const kernel::Problem& problem, const oracle::Inputs& inputs, const Places& places,
              const SimulationOptions& options);
 
-  // Returns one for each baseline, the gradients rounded to their dtypes in float; empty if it was
-  // interrupted. Takes as much memory as the logits for each baseline, if gradients are wanted.
+  // Returns one for each baseline, gradients as they are before they are rounded to their tensor's
+  // dtype; empty if it was interrupted. Takes as much memory as the logits for each baseline, if
+  // gradients are wanted.
   std::vector<Simulated<Real>> Run(const std::vector<Baseline>& baselines);
   // The same of all members of a family, for a Comparison: with the spread of the first.
   std::vector<Simulated<Real>> RunFamily(const std::vector<Baseline>& baselines);

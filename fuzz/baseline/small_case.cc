@@ -71,8 +71,8 @@ SmallCase::SmallCase(const kernel::Problem& problem, const kernel::Results& resu
   std::iota(places_.hidden_columns.begin(), places_.hidden_columns.end(), 0);
   places_.weight_rows.resize(static_cast<size_t>(inputs_.v));
   std::iota(places_.weight_rows.begin(), places_.weight_rows.end(), 0);
-  if (results_.grad_hidden) options_.grad_hidden = results_.grad_hidden->dtype;
-  if (results_.grad_weight) options_.grad_weight = results_.grad_weight->dtype;
+  options_.grad_hidden = results_.grad_hidden.has_value();
+  options_.grad_weight = results_.grad_weight.has_value();
   Sink sink(this);
   oracle::Sweep(problem, results_, contract, {}, &sink);
   comparison_.emplace(problem, results_, contract, inputs_, places_);

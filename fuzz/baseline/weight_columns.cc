@@ -84,7 +84,7 @@ class Columns {
     results_.grad_weight = results.grad_weight;
     simulation_.threads = options.threads;
     simulation_.interrupt = options.interrupt;
-    simulation_.grad_weight = results.grad_weight->dtype;
+    simulation_.grad_weight = true;
     simulation_.given_errors = GivenErrorsOf(results, lse_error);
     // Rows without an upstream gradient may hold anything.
     for (const int64_t row : inputs_.NormalRows()) {

@@ -54,6 +54,12 @@ float WidenFloat16(uint16_t bits) {
                               ((magnitude << 13) + (uint32_t{112} << 23)));
 }
 
+float WidenBFloat16(uint16_t bits) {
+  constexpr uint32_t kQuietBit = 0x0040'0000;
+  const uint32_t wide = uint32_t{bits} << 16;
+  return std::bit_cast<float>((wide & 0x7fff'ffff) > kInfinity ? wide | kQuietBit : wide);
+}
+
 }  // namespace
 
 void Widen(const std::byte* from, kernel::DType dtype, std::span<float> values) {
@@ -62,9 +68,7 @@ void Widen(const std::byte* from, kernel::DType dtype, std::span<float> values) 
   } else if (dtype == kernel::DType::kF16) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = WidenFloat16(Half(from, i));
   } else {
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = kernel::ToFloat(kernel::BFloat16{Half(from, i)});
-    }
+    for (size_t i = 0; i < values.size(); ++i) values[i] = WidenBFloat16(Half(from, i));
   }
 }
 

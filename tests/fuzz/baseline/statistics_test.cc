@@ -91,7 +91,12 @@ TEST(HonestUnits, RoundingIsTakenOut) {
   EXPECT_EQ(BeyondRounding(1 + 0x1p-7, 1, kernel::DType::kBf16), 0x1p-7 - 0x1p-8);
   EXPECT_EQ(BeyondRounding(1 + 0x1p-10, 1, kernel::DType::kF16), 0x1p-10 - 0x1p-11);
   EXPECT_EQ(BeyondRounding(1 + 0x1p-20, 1, kernel::DType::kF32), 0x1p-20 - 0x1p-24);
+  // 0 and what is subnormal have the unit of the least normal number.
+  EXPECT_EQ(BeyondRounding(0x1p-24, 0, kernel::DType::kF16), 0x1p-24 - 0x1p-25);
+  EXPECT_EQ(BeyondRounding(-0x1p-120, 0x1p-1060, kernel::DType::kBf16), 0x1p-120 - 0x1p-134);
+  EXPECT_EQ(BeyondRounding(-1.5, -1, kernel::DType::kBf16), 0.5 - 0x1p-8);
   EXPECT_TRUE(std::isnan(BeyondRounding(NAN, 1, kernel::DType::kF32)));
+  EXPECT_TRUE(std::isnan(BeyondRounding(1, NAN, kernel::DType::kF32)));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ void OneProblem::Simulate(const std::vector<const Member*>& members) {
   // A run has one number of bits of operands.
   std::ranges::stable_sort(baselines_, {}, &Baseline::operand_bits);
   fuzz::SimulationOptions options;
-  options.grad_hidden = options.grad_weight = drawn_.gradients;
+  options.grad_hidden = options.grad_weight = true;
   simulation_.emplace(problem_, inputs_, drawn_.places, options);
   for (auto first = baselines_.begin(); first != baselines_.end();) {
     const auto last = std::find_if(first, baselines_.end(), [&](const Baseline& each) {
@@ -139,7 +139,7 @@ std::vector<fuzz::OutputErrors> OneProblem::FromGiven(const Member& member, cons
                                                       const std::vector<fuzz::OutputErrors>& errors) {
   if (!results.grad_weight) return {};
   fuzz::SimulationOptions options;
-  options.grad_weight = drawn_.gradients;
+  options.grad_weight = true;
   double lse_error = 0;
   for (const fuzz::OutputErrors& o : errors) {
     if (o.output == Output::kLse) lse_error = o.units.honest;
@@ -166,7 +166,7 @@ bool IsWanted(const Member& member, const std::vector<std::string>& only) {
 fuzz::ExactValues ExactValuesOf(const kernel::Problem& problem, const oracle::Inputs& inputs,
                                 const fuzz::Places& places) {
   fuzz::SimulationOptions options;
-  options.grad_hidden = options.grad_weight = DType::kF32;  // fp64 is not rounded to it
+  options.grad_hidden = options.grad_weight = true;
   Baseline plain;
   plain.sum = fuzz::SumForm::kLanes;
   plain.ratio = true;

@@ -96,16 +96,16 @@ std::vector<float> Sums::Vectorised(const Form& form) const {
     }
   }
   std::vector<float> z(rows_.size() * static_cast<size_t>(v_));
-  std::vector<float> line(h), panel(h * kProductColumns);
+  std::vector<float> line(h), lines(h * kProductColumns), panel(h * kProductColumns);
   std::vector<float> sums(static_cast<size_t>(rows * kProductColumns));
   for (int64_t first = 0; first < v_; first += kProductColumns) {
     const int64_t width = std::min(kProductColumns, v_ - first);
     for (int64_t j = 0; j < width; ++j) {
       fuzz::ReadRow(problem_.weight, first + j, line);
-      for (int64_t k = 0; k < h_; ++k) {
-        panel[static_cast<size_t>(k * kProductColumns + j)] = line[static_cast<size_t>(at(k))];
-      }
+      float* const to = lines.data() + static_cast<size_t>(j) * h;
+      for (int64_t k = 0; k < h_; ++k) to[k] = line[static_cast<size_t>(at(k))];
     }
+    fuzz::MakePanel(lines.data(), h_, width, panel.data());
     SumPanel(form, a.data(), panel.data(), sums.data());
     for (int64_t r = 0; r < rows; ++r) {
       std::copy_n(sums.data() + r * kProductColumns, width, z.data() + r * v_ + first);

@@ -64,5 +64,23 @@ TEST(OnceSuspect, FewUnits) {
 // Fails if the floor leaves out that a declared accumulator in bf16 rounds: 64 times.
 TEST(OnceSuspect, RoundedAccumulator) { ExpectNoneSuspect("foreign:bf16-accumulator", {116449}); }
 
+// Fails if an error of a logit of 10^7 that backward computes again is taken to first order: 9 to 508
+// times.
+TEST(OnceSuspect, LogitsOfManyNats) {
+  ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {329409, 337157});
+  ExpectNoneSuspect("foreign:truncated", {337157});
+}
+
+// Fails if a few elements of 16 bits are compared beyond their rounding alone: one lies near a tie that
+// no baseline crosses, though it errs as much before it rounds: 11 times.
+TEST(OnceSuspect, FewElementsNearATie) {
+  ExpectNoneSuspect("foreign:log-softmax-autograd", {349021});
+  ExpectNoneSuspect("foreign:truncated", {314927});
+}
+
+// Fails if the logits of a row have no spread where two orders of ten terms have the same bits: 8
+// times.
+TEST(OnceSuspect, OrdersOfTheSameBits) { ExpectNoneSuspect("foreign:split-k", {355134}); }
+
 }  // namespace
 }  // namespace plumbline::false_alarms
