@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from . import found_page, gpu_page, old_bugs_page, peers_page, public_page, speed_page, tightness_page, training_page
+from . import (
+    found_page,
+    gpu_page,
+    old_bugs_page,
+    peers_page,
+    public_page,
+    sight_page,
+    speed_page,
+    tightness_page,
+    training_page,
+)
 from .command_line import refusing
 from .stored import RESULTS, ROOT, Stored, about, find
 
@@ -36,6 +46,7 @@ PAGES = {
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
     "public": Page("bench/PUBLIC.md", ("public-kernels.json",), public_page.values),
+    "sight": Page("bench/SIGHT.md", ("sight-32003.json", "sight-151936.json", "sight-minilm-64.json"), sight_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
     "training": Page("bench/TRAINING.md", ("training-*.json", "rollout-*.json"), training_page.values),
 }

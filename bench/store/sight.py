@@ -20,7 +20,7 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
 A result with runs left is stored as well and names them. Runs of a stored result of the same trees are not run again. A
-result names the machine of the last call.
+result has the machine of the last call, and a list of all that ran some of it.
 
 Exit status: 0 every defect that errs more than 4 times an honest kernel is seen, and the targets without one are clean; 1
 one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
@@ -169,6 +169,19 @@ def take_stored(result: Path, about: dict[str, str], kept: Path) -> None:
                 stored.put(file_in(kept, run), run)
 
 
+def machines(result: Path, about: dict[str, str], kept: Path, machine: dict[str, str]) -> list[dict[str, str]]:
+    """Those that ran checks of these trees, with this one: of the stored result, and of earlier calls."""
+    file = kept / "machines.json"
+    with refusing(f"{file} or {result}"):
+        said = load(result) if result.exists() else {}
+        known = list(said.get("machines", [])) if said.get("trees") == about else []
+        known += load(file)["machines"] if file.exists() else []
+    known.append({key: machine[key] for key in ("cpu", "cores", "compiler", "libraries") if key in machine})
+    once = [each for at, each in enumerate(known) if each not in known[:at]]
+    stored.put(file, {"machines": once})
+    return once
+
+
 def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     """Runs one check, unless its file is there; its record."""
     file = file_in(kept, run)
@@ -268,6 +281,7 @@ def main(words: list[str]) -> int:
     stored.begin(kept, about)
     result = given.out or ROOT / f"bench/results/sight-{given.dump.stem if given.dump else given.v}.json"
     take_stored(result, about, kept)
+    beside = machines(result, about, kept, machine)
     runs = runs_of(given.only, given.dump)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
         make_dumps(Path(folder), [run for run in runs if not file_in(kept, run).exists()], given)
@@ -281,7 +295,8 @@ def main(words: list[str]) -> int:
     left = [name_of(run) for run, record in zip(runs, records, strict=True) if record is None]
     what = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
     shape = {} if given.dump else {"n": given.n, "v": given.v, "h": given.h}
-    stored.write(result, f"python3 bench/store sight {what}", about, machine, **shape, missed=wrong, left=left, runs=done)
+    stored.write(result, f"python3 bench/store sight {what}", about, machine, **shape, machines=beside, missed=wrong, left=left,
+                 runs=done)
     if left:
         print(f"{len(left)} of {len(runs)} runs are left", flush=True)
         return 5

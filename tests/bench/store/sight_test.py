@@ -35,8 +35,8 @@ class Sight(Tree):
         checks = [line for line in self.calls.read_text(encoding="utf-8").splitlines() if line.startswith("check")]
         return status, json.loads(self.result.read_text(encoding="utf-8")), checks
 
-    # Fails if a run that is left is not named, if one of a stored result is made again or lost, or if two runs share a record,
-    # as those of the target without a defect did on inputs of two dtypes.
+    # Fails if a run that is left is not named, if one of a stored result is made again or lost, if two runs share a record,
+    # as those of the target without a defect did on inputs of two dtypes, or if a machine that ran some of it is not named.
     def test_goes_on(self):
         status, result, checks = self.sight("--minutes", 0)
         self.assertEqual((status, result["runs"], checks), (5, [], []))
@@ -49,8 +49,10 @@ class Sight(Tree):
         result["runs"] = result["runs"][:7]
         self.result.write_text(json.dumps(result), encoding="utf-8")
         shutil.rmtree(self.root / "build/campaigns")
+        self.program("build/release/fuzz/plumb", PLUMB.replace('"x"', '"y"'))
         status, result, checks = self.sight()
         self.assertEqual((status, len(result["runs"]), len(checks)), (0, len(names), len(names) - 7))
+        self.assertEqual((result["machine"], result["machines"]), ({"cpu": "y"}, [{"cpu": "x"}, {"cpu": "y"}]))
 
     # Fails if runs of other sources are taken for those of these.
     def test_other_sources(self):
