@@ -116,6 +116,7 @@ class Comparison {
   // The root mean square of what a baseline's values err beyond the output's rounding.
   double BaselineError(oracle::Output output, const std::vector<double>& exact,
                        const std::vector<double>& values) const;
+  double Rounded(oracle::Output output, double value) const;
   void CompareOutput(oracle::Output output, std::string_view part, const std::vector<size_t>& units,
                      const std::vector<ExactValues>& exact, const std::vector<Baseline>& baselines,
                      const std::vector<Simulated<float>>& simulated, double rough,

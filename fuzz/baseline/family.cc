@@ -101,11 +101,6 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
     base.logit_sum = parts;
     if (base.hidden_sum.chunk == 0) base.hidden_sum = base.weight_sum = parts;
   }
-  for (const auto& [sum, o] : {std::pair(&base.hidden_sum, oracle::Output::kGradHidden),
-                               std::pair(&base.weight_sum, oracle::Output::kGradWeight)}) {
-    const auto stored = contract.outputs[static_cast<size_t>(o)].For(inputs);
-    if (stored && sum->chunk == 0 && sum->parts == 0) *sum = {.dtype = *stored, .parts = 1};
-  }
   base.plain_logprob = contract.plain_logprob;
   base.plain_entropy = contract.plain_entropy;
   base.entropy_of_probabilities = contract.entropy_of_probabilities;

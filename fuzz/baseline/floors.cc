@@ -115,13 +115,13 @@ double Comparison::AccumulatorRoundoff() const {
   return dtype == kernel::DType::kF32 ? 0 : oracle::RoundingOf(dtype).u;
 }
 
-// The spread of a row's logits as gradients see it. Where backward computes them again, p is
-// exp(z' - lse) of two errors, and errs by exp of them: what kSuspect spreads make of it, of which one
-// is left for the unit.
+// The spread of a row's logits as gradients see it. Where backward computes them again, or baselines
+// set theirs against a given lse, p is exp(z' - lse) of two errors, and errs by exp of them: what
+// kSuspect spreads make of it, of which one is left for the unit.
 double Comparison::SpreadOfLogits(size_t row, const Simulated<float>& baseline) const {
   constexpr double kMost = 100;  // beyond fp32's exponent
   const double spread = baseline.spread[row].logits, threshold = HonestUnits::kSuspect;
-  if (contract_.recompute_same_bits) return spread;
+  if (contract_.recompute_same_bits && given_.error == 0) return spread;
   return std::expm1(std::min(threshold * spread, kMost)) / threshold;
 }
 

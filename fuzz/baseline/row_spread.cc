@@ -33,21 +33,20 @@ double DifferenceOf(std::span<const Real> one, std::span<const Real> other, doub
   return std::sqrt(std::max(mean, weights > 0 ? weighted_square / weights : 0)) / temperature;
 }
 
-// What one rounding of fp32 makes of a row's logits, / T: the root mean square over the columns, no
-// less than that weighted by p squared. Two orders of a few terms may have the same bits.
+// What one rounding of fp32 makes of a row's logits, / T: their root mean square, weighted by p
+// squared, since columns of no probability move nothing. Two orders of a few terms may have the same
+// bits.
 template <class Real>
 double RoundingOfLogits(std::span<const Real> z, double temperature) {
   const auto largest = static_cast<double>(*std::ranges::max_element(z));
-  double square = 0, weighted_square = 0, weights = 0;
+  double square = 0, weights = 0;
   for (const Real each : z) {
     const auto x = static_cast<double>(each);
     const double weight = std::exp(2 * (x - largest) / temperature);
-    square += x * x;
-    weighted_square += weight * x * x;
+    square += weight * x * x;
     weights += weight;
   }
-  const double mean = square / static_cast<double>(z.size());
-  return 0x1p-24 * std::sqrt(std::max(mean, weighted_square / weights)) / temperature;
+  return 0x1p-24 * std::sqrt(square / weights) / temperature;
 }
 
 }  // namespace
@@ -98,7 +97,8 @@ std::vector<RowSpread> SpreadOf(Simulation<Real>* simulation, const std::vector<
       // The sums of p^2 and p^3; with t = ln p + H, of p^2 t^2; with 1 + |t|, of its square times both.
       double sums[5] = {};
       for (size_t i = r * v; i < (r + 1) * v; ++i) {
-        const double log = static_cast<double>(z[i]) / temperature - lse;
+        // Above 0 where the lse of large logits is rounded in fp32.
+        const double log = std::min(0.0, static_cast<double>(z[i]) / temperature - lse);
         if (log < -50) continue;
         const double p = std::exp(log), t = log + entropy, wide = 1 + std::abs(t);
         sums[0] += p * p;

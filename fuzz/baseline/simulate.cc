@@ -153,7 +153,8 @@ void Simulation<Real>::ForwardRow(const Baseline& baseline, std::span<const Real
   const size_t count = options_.grad_weight ? places_.weight_rows.size() : 0;
   for (size_t c = 0; c < count; ++c) {
     const Real x = z[ColumnOf(c)] / scalars.temperature;
-    out->probability[r * count + c] = static_cast<float>(std::exp(x - out->forward[r].lse));
+    out->probability[r * count + c] =
+        static_cast<float>(std::exp(std::min<Real>(x - out->forward[r].lse, 0)));
   }
 }
 

@@ -93,6 +93,18 @@ class Drawn {
     }
     problem_ = DenseView(owned_);
   }
+  // Takes this logit to every `every`-th column that is no label's, by a channel that is 1 in all rows.
+  void Suppress(int64_t every, float logit) {
+    const int64_t h = owned_.hidden_size();
+    for (int64_t i = 0; i < owned_.rows(); ++i) owned_.hidden.SetFloat(i * h, 1);
+    for (int64_t v = 0; v < owned_.vocab(); ++v) {
+      owned_.weight.SetFloat(v * h, v % every == every / 2 ? logit : 0);
+    }
+    for (int64_t i = 0; i < owned_.rows(); ++i) {
+      owned_.weight.SetFloat(owned_.labels.GetInt(i) * h, 0);
+    }
+    problem_ = DenseView(owned_);
+  }
   const kernel::Problem& problem() const { return problem_; }
   // What a target that ran last wrote. Tests may write there.
   const kernel::Results& results() const { return results_; }

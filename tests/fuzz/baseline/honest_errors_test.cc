@@ -107,6 +107,42 @@ TEST(HonestErrors, ABugIsNoRounding) {
   }
 }
 
+// Fails if columns of no probability, whose logits are large, are part of what honest kernels err: 1400
+// times that is then clean.
+TEST(HonestErrors, SuppressedTokensHideNothing) {
+  Drawn drawn({.n = 24, .v = 800}, 11);
+  drawn.Suppress(100, -1e8F);
+  EXPECT_TRUE(drawn.Run("mutant:logits-rounded", "black-box").Suspect(Output::kLogprob));
+  EXPECT_TRUE(drawn.Run("mutant:label-off-by-one", "fp32").Suspect(Output::kLogprob));
+  EXPECT_FALSE(drawn.Run("host", "black-box").AnySuspect());
+}
+
+// Fails if what honest kernels err before they round few elements to 16 bits is taken for what is left
+// beyond the rounding where all elements err alike, as with d_logits in 16 bits, or if it has a
+// rounding that the contract declares: every gradient of fewer than 64 elements is clean then.
+TEST(HonestErrors, FewElementsOf16Bits) {
+  const Drawn drawn({.n = 24, .v = 800, .h = 48, .gradients = kernel::DType::kBf16}, 11);
+  for (const char* defect : {"entropy-grad-dropped", "entropy-grad-extra-one"}) {
+    const HonestErrors errors = drawn.Run(std::string("mutant:") + defect, "black-box");
+    EXPECT_TRUE(errors.AnySuspect()) << defect << "\n" << Text(errors.outputs);
+  }
+  std::string error;
+  const auto target = LoadTarget("host", &error);
+  ASSERT_TRUE(target) << error;
+  oracle::Contract declared = target->description().contract;
+  for (const Output o : {Output::kGradHidden, Output::kGradWeight}) {
+    declared.outputs[static_cast<size_t>(o)] = kernel::DType::kBf16;
+  }
+  for (const kernel::DType stored : {kernel::DType::kBf16, kernel::DType::kF32}) {
+    const Drawn wide({.n = 24, .v = 800, .h = 48, .gradients = stored}, 11);
+    for (const char* defect : {"saved-sum-rounded", "probability-rounded", "grad-hidden-accumulator"}) {
+      const HonestErrors errors = wide.Run(std::string("mutant:") + defect, declared);
+      EXPECT_TRUE(errors.AnySuspect()) << defect << "\n" << Text(errors.outputs);
+    }
+    EXPECT_FALSE(wide.Run("host", declared).AnySuspect());
+  }
+}
+
 // Fails if a contract's own accumulator of 16 bits is missing in its baselines, so that a kernel that
 // does what it declares is suspect; or if dtype and chunk are not the contract's, so that one that
 // rounds to eight times coarser numbers, 16 times as often, is clean.

@@ -15,14 +15,15 @@
 namespace plumbline::false_alarms {
 namespace {
 
-void ExpectNoneSuspect(const std::string& name, const std::vector<uint64_t>& seeds) {
+void ExpectNoneSuspect(const std::string& name, const std::vector<uint64_t>& seeds,
+                       double most = fuzz::HonestUnits::kSuspect) {
   static const Members members;
   for (const uint64_t seed : seeds) {
     const auto errors = Measure(members, Draw(Set::kSmall, 0, 256, seed), {.only = {name}});
     ASSERT_FALSE(errors.empty()) << name;
     for (const MemberErrors& member : errors) {
       for (const fuzz::OutputErrors& o : member.outputs) {
-        EXPECT_FALSE(o.units.Suspect())
+        EXPECT_LE(o.units.Judged(), most)
             << name << ", seed " << seed << ", " << oracle::Name(o.output) << ", " << o.part << ": "
             << o.units.rms << ' ' << o.units.median << ' ' << o.units.largest;
       }
@@ -64,23 +65,27 @@ TEST(OnceSuspect, FewUnits) {
 // Fails if the floor leaves out that a declared accumulator in bf16 rounds: 64 times.
 TEST(OnceSuspect, RoundedAccumulator) { ExpectNoneSuspect("foreign:bf16-accumulator", {116449}); }
 
-// Fails if an error of a logit of 10^7 that backward computes again is taken to first order: 9 to 508
-// times.
+// Fails if an error of a logit of 10^7 that backward computes again is taken to first order: 155 to
+// 1900 times.
 TEST(OnceSuspect, LogitsOfManyNats) {
-  ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {329409, 337157});
+  ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {337157});
   ExpectNoneSuspect("foreign:truncated", {337157});
 }
 
 // Fails if a few elements of 16 bits are compared beyond their rounding alone: one lies near a tie that
-// no baseline crosses, though it errs as much before it rounds: 11 times.
+// no baseline crosses, though it errs as much before it rounds. With that 7.3 and 8.04 times.
 TEST(OnceSuspect, FewElementsNearATie) {
-  ExpectNoneSuspect("foreign:log-softmax-autograd", {349021});
-  ExpectNoneSuspect("foreign:truncated", {314927});
+  constexpr double kMost = 2;
+  ExpectNoneSuspect("foreign:log-softmax-autograd", {349021}, kMost);
+  ExpectNoneSuspect("foreign:truncated", {314927}, kMost);
 }
 
 // Fails if the logits of a row have no spread where two orders of ten terms have the same bits: 8
-// times.
-TEST(OnceSuspect, OrdersOfTheSameBits) { ExpectNoneSuspect("foreign:split-k", {355134}); }
+// times; with large logits also to first order, 8.7.
+TEST(OnceSuspect, OrdersOfTheSameBits) {
+  ExpectNoneSuspect("foreign:split-k", {355134});
+  ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {329409});
+}
 
 }  // namespace
 }  // namespace plumbline::false_alarms
