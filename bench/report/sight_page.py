@@ -79,6 +79,10 @@ def summary(data: dict[str, Any]) -> str:
     text = (f"{len(planted)} runs with a defect: {len(asked)} err more than {ASKED:g} times an honest kernel or break a bound, and "
             f"{seen} of these are seen; {sum(seen_as(run) != 'clean' for run in planted)} of all are. {clean} of {len(right)} runs "
             "without a defect are clean. Missed: " + ("; ".join(data["missed"]) or "none") + ".")
+    if "repeated" in data:
+        taken = data["repeated"]
+        text += (f" {taken['taken']} runs were made with {', '.join(f'{room} {key}' for room, key in taken['of'].items())}; "
+                 f"{taken['runs']} others of those, made again with the present sources, had the same records.")
     left = data.get("left", [])
     return text + (f" **{len(left)} of {len(data['runs']) + len(left)} runs are left** and have not been made: "
                    + ", ".join(sorted({name.split("-bf16-")[0].split("-fp32-")[0].rsplit("-", 1)[1] for name in left}))
@@ -88,7 +92,8 @@ def summary(data: dict[str, Any]) -> str:
 def values(small: dict[str, Any], large: dict[str, Any], real: dict[str, Any]) -> dict[str, str]:
     results = {"V = 32 003": small, "V = 151 936": large, "MiniLM": real}
     ran = {machine["cpu"] + ", " + machine["cores"] + " cores": None
-           for data in results.values() for machine in data.get("machines", [data["machine"]])}
+           for data in results.values()
+           for machine in [*data.get("machines", [data["machine"]]), *data.get("repeated", {}).get("machines", [])]}
     return {
         "machines": "; ".join(ran),
         "small": table(small), "small_summary": summary(small),

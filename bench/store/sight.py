@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: python3 bench/store sight (--v V [--h H] [--n N] | --dump FILE) [--at-once K] [--only NAME] [--as-built KEYS]
-                                       [--minutes M] [--out FILE]
+                                       [--minutes M] [--repeat K] [--out FILE]
 
 What `plumb check` sees of defects at production size: N rows [64] of ordinary, massive-channel and confident data, V x H
 [4096] weights, gradients in the dtype of the inputs and in fp32. Each of DEFECTS is run on them as a mutant of `host` (held
@@ -16,6 +16,8 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
   --only NAME  prints the runs of this defect and stores nothing
   --as-built KEYS  takes the program as it is built; KEYS is a file of what `python3 bench/store trees` printed
   --minutes M  begins no run after M minutes; call it again to go on
+  --repeat K   takes over the runs of a stored result of other trees, if K of them, evenly spread, have the same records
+               again; the result says so
   --out FILE   stores the result here [bench/results/sight-V.json]
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
@@ -23,7 +25,7 @@ A result with runs left is stored as well and names them. Runs of a stored resul
 result has the machine of the last call, and a list of all that ran some of it.
 
 Exit status: 0 every defect that errs more than 4 times an honest kernel is seen, and the targets without one are clean; 1
-one of these is not so (stored too); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
+one of these is not so (stored too), or a record is another when it is repeated (nothing is stored); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
 """
 
 import argparse
@@ -204,6 +206,37 @@ def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     return found
 
 
+def repeated_in(result: Path, about: dict[str, str]) -> dict[str, Any]:
+    """What a stored result of these trees says that it took over from others."""
+    with refusing(f"{result}"):
+        said = load(result) if result.exists() else {}
+        return said.get("repeated", {}) if said.get("trees") == about else {}
+
+
+def repeat(result: Path, about: dict[str, str], kept: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Takes over a stored result of other trees, if given.repeat of its runs have the same records; what is said of that."""
+    with refusing(f"{result}"):
+        before = load(result)
+        if before["trees"] == about:
+            return repeated_in(result, about)
+        runs = before["runs"]
+    count = min(given.repeat, len(runs))
+    if count == 0:
+        return {}
+    some = [runs[at * len(runs) // count] for at in range(count)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
+        wanted = [{key: run[key] for key in ("defect", "data", "dtype", "gradients", "contract", "target")} for run in some]
+        make_dumps(Path(folder), [run for run in wanted if not file_in(kept, run).exists()], given)
+        again = list(pool.map(functools.partial(check, dumps=Path(folder), kept=kept), wanted))
+    others = [name_of(was) for was, now in zip(some, again, strict=True) if was | {"seconds": 0} != now | {"seconds": 0}]
+    if others:
+        raise Refused(f"{result}: {len(others)} of {count} records are others now, nothing is taken over: {', '.join(others)}", 1)
+    for run in runs:
+        if not file_in(kept, run).exists():
+            stored.put(file_in(kept, run), run)
+    return {"of": before["trees"], "runs": count, "taken": len(runs) - count, "machines": before.get("machines", [])}
+
+
 def runs_of(only: str | None, dump: Path | None) -> list[dict[str, Any]]:
     """All runs, those of one dump together."""
     runs = []
@@ -265,9 +298,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--only")
     parser.add_argument("--as-built", type=Path, metavar="KEYS")
     parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--repeat", type=int, metavar="K")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
-    for name in ("v", "h", "n", "at_once"):
+    for name in ("v", "h", "n", "at_once", "repeat"):
         if getattr(given, name) is not None and getattr(given, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(given, name)}: it is at least 1")
     if given.only not in (None, RIGHT, *DEFECTS):
@@ -281,6 +315,7 @@ def main(words: list[str]) -> int:
     stored.begin(kept, about)
     result = given.out or ROOT / f"bench/results/sight-{given.dump.stem if given.dump else given.v}.json"
     take_stored(result, about, kept)
+    repeated = repeat(result, about, kept, given) if given.repeat else repeated_in(result, about)
     beside = machines(result, about, kept, machine)
     runs = runs_of(given.only, given.dump)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
@@ -296,7 +331,7 @@ def main(words: list[str]) -> int:
     what = f"--dump {given.dump}" if given.dump else f"--v {given.v} --h {given.h} --n {given.n}"
     shape = {} if given.dump else {"n": given.n, "v": given.v, "h": given.h}
     stored.write(result, f"python3 bench/store sight {what}", about, machine, **shape, machines=beside, missed=wrong, left=left,
-                 runs=done)
+                 **({"repeated": repeated} if repeated else {}), runs=done)
     if left:
         print(f"{len(left)} of {len(runs)} runs are left", flush=True)
         return 5

@@ -54,6 +54,26 @@ class Sight(Tree):
         self.assertEqual((status, len(result["runs"]), len(checks)), (0, len(names), len(names) - 7))
         self.assertEqual((result["machine"], result["machines"]), ({"cpu": "y"}, [{"cpu": "x"}, {"cpu": "y"}]))
 
+    # Fails if runs of other sources are taken over without a run that was repeated, or though one has another record; or if the
+    # result does not say so, also when it is gone on with.
+    def test_repeats(self):
+        _, before, _ = self.sight()
+        self.write("oracle/file.cc", "changed")
+        self.commit()
+        for wrong in (True, False):
+            shutil.rmtree(self.root / "build/campaigns")
+            other = json.loads(json.dumps(before))
+            if wrong:
+                other["runs"][0]["verdict"] = "suspect"
+            self.result.write_text(json.dumps(other), encoding="utf-8")
+            status, result, checks = self.sight("--repeat", 4)
+            self.assertEqual((status, len(checks)), (1, 4) if wrong else (0, 4))
+            self.assertEqual(result["trees"] == before["trees"], wrong)
+        said = {"of": before["trees"], "runs": 4, "taken": len(before["runs"]) - 4, "machines": before["machines"]}
+        self.assertEqual((result["repeated"], len(result["runs"])), (said, len(before["runs"])))
+        _, result, checks = self.sight()
+        self.assertEqual((result["repeated"], checks), (said, []))
+
     # Fails if runs of other sources are taken for those of these.
     def test_other_sources(self):
         self.sight()
