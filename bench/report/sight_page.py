@@ -7,8 +7,9 @@ from typing import Any
 
 from . import markdown
 
-RIGHT = "right"
+RIGHT = "right"  # the name of a target without a defect
 ASKED = 4.0  # times an honest kernel's error, from which on a defect is asked to be seen
+DATA = ("ordinary", "massive", "confident")
 CONTRACTS = ("black-box", "pytorch-fp32-logits", "hopper")
 Run = dict[str, Any]
 
@@ -85,7 +86,7 @@ def summary(data: dict[str, Any]) -> str:
                  f"{taken['runs']} others of those, made again with the present sources, had the same records.")
     left = data.get("left", [])
     return text + (f" **{len(left)} of {len(data['runs']) + len(left)} runs are left** and have not been made: "
-                   + ", ".join(sorted({name.split("-bf16-")[0].split("-fp32-")[0].rsplit("-", 1)[1] for name in left}))
+                   + ", ".join(sorted(data for data in DATA if any(data in name.split("-") for name in left)))
                    + " data." if left else "")
 
 

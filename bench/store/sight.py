@@ -40,14 +40,13 @@ from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
+from report.sight_page import ASKED, DATA, RIGHT, own
 
 from store import builds, plumb, stored, trees
 from store.record import COMPLETE, said_by
 
 ROOT = trees.ROOT
 PLUMB = ROOT / "build/release/fuzz/plumb"
-RIGHT = "right"
-ASKED = 4.0  # of honest errors
 # What names each; empty: it is a bug, which no shortcut may explain.
 DEFECTS = {
     "logits-rounded": "logits rounded to bf16", "logits-fp16": "logits rounded to fp16",
@@ -62,7 +61,6 @@ DEFECTS = {
     "backward-tail-unmasked": "", "entropy-grad-dropped": "", "entropy-grad-without-h": "",
 }
 FP32_INPUTS = ("d-logits-rounded", "inputs-tf32")  # these do nothing to inputs of 16 bits
-DATA = ("ordinary", "massive", "confident")
 HELD_TO = (("mutant:", "host", "black-box"), ("mutant:", "host", "pytorch-fp32-logits"),
            ("hopper-mutant:", "host-hopper", "hopper"))
 
@@ -160,24 +158,18 @@ def file_in(kept: Path, run: dict[str, Any]) -> Path:
     return kept / f"{name_of(run)}.json"
 
 
-def take_stored(result: Path, about: dict[str, str], kept: Path) -> None:
-    """Puts the runs of a stored result of the same trees where `check` finds them."""
-    if not result.exists():
-        return
-    with refusing(f"{result}"):
-        said = load(result)
-        for run in said["runs"] if said["trees"] == about else []:
-            if not file_in(kept, run).exists():
-                stored.put(file_in(kept, run), run)
+def keep(runs: list[dict[str, Any]], kept: Path) -> None:
+    """Puts records where `check` finds them."""
+    for run in runs:
+        if not file_in(kept, run).exists():
+            stored.put(file_in(kept, run), run)
 
 
-def machines(result: Path, about: dict[str, str], kept: Path, machine: dict[str, str]) -> list[dict[str, str]]:
-    """Those that ran checks of these trees, with this one: of the stored result, and of earlier calls."""
+def machines(known: list[dict[str, str]], kept: Path, machine: dict[str, str]) -> list[dict[str, str]]:
+    """Those of the stored result, those of earlier calls and this one, each once."""
     file = kept / "machines.json"
-    with refusing(f"{file} or {result}"):
-        said = load(result) if result.exists() else {}
-        known = list(said.get("machines", [])) if said.get("trees") == about else []
-        known += load(file)["machines"] if file.exists() else []
+    with refusing(f"{file}"):
+        known = known + (load(file)["machines"] if file.exists() else [])
     known.append({key: machine[key] for key in ("cpu", "cores", "compiler", "libraries") if key in machine})
     once = [each for at, each in enumerate(known) if each not in known[:at]]
     stored.put(file, {"machines": once})
@@ -206,34 +198,21 @@ def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
     return found
 
 
-def repeated_in(result: Path, about: dict[str, str]) -> dict[str, Any]:
-    """What a stored result of these trees says that it took over from others."""
-    with refusing(f"{result}"):
-        said = load(result) if result.exists() else {}
-        return said.get("repeated", {}) if said.get("trees") == about else {}
-
-
-def repeat(result: Path, about: dict[str, str], kept: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Takes over a stored result of other trees, if given.repeat of its runs have the same records; what is said of that."""
-    with refusing(f"{result}"):
-        before = load(result)
-        if before["trees"] == about:
-            return repeated_in(result, about)
-        runs = before["runs"]
+def repeat(before: dict[str, Any], kept: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Takes over a result of other trees, if given.repeat of its runs have the same records; what is said of that."""
+    runs = before["runs"]
     count = min(given.repeat, len(runs))
     if count == 0:
         return {}
     some = [runs[at * len(runs) // count] for at in range(count)]
+    wanted = [{key: run[key] for key in ("defect", "data", "dtype", "gradients", "contract", "target")} for run in some]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
-        wanted = [{key: run[key] for key in ("defect", "data", "dtype", "gradients", "contract", "target")} for run in some]
         make_dumps(Path(folder), [run for run in wanted if not file_in(kept, run).exists()], given)
         again = list(pool.map(functools.partial(check, dumps=Path(folder), kept=kept), wanted))
     others = [name_of(was) for was, now in zip(some, again, strict=True) if was | {"seconds": 0} != now | {"seconds": 0}]
     if others:
-        raise Refused(f"{result}: {len(others)} of {count} records are others now, nothing is taken over: {', '.join(others)}", 1)
-    for run in runs:
-        if not file_in(kept, run).exists():
-            stored.put(file_in(kept, run), run)
+        raise Refused(f"{len(others)} of {count} stored records are others now, nothing is taken over: {', '.join(others)}", 1)
+    keep(runs, kept)
     return {"of": before["trees"], "runs": count, "taken": len(runs) - count, "machines": before.get("machines", [])}
 
 
@@ -260,11 +239,10 @@ def missed(runs: list[dict[str, Any]]) -> list[str]:
     found = []
     for run in runs:
         name = f"{run['defect']} {run['data']} {run['gradients']} {run['contract']}"
-        own = max((each.get("rms", 0) for each in run["outputs"].values()), default=0)
         if run["defect"] == RIGHT:
             found += [] if run["verdict"] == "clean" else [f"{name}: {run['verdict']}"]
-        elif run["verdict"] == "clean" and own > ASKED:
-            found.append(f"{name}: clean at {own:g}")
+        elif run["verdict"] == "clean" and own(run) > ASKED:
+            found.append(f"{name}: clean at {own(run):g}")
         elif run["shortcuts"] and not DEFECTS[run["defect"]]:
             found.append(f"{name}: called {run['shortcuts'][0]}")
     return found
@@ -314,12 +292,21 @@ def main(words: list[str]) -> int:
     kept = ROOT / "build/campaigns" / (f"sight-{given.dump.stem}" if given.dump else f"sight-{given.v}-{given.h}-{given.n}")
     stored.begin(kept, about)
     result = given.out or ROOT / f"bench/results/sight-{given.dump.stem if given.dump else given.v}.json"
-    take_stored(result, about, kept)
-    repeated = repeat(result, about, kept, given) if given.repeat else repeated_in(result, about)
-    beside = machines(result, about, kept, machine)
+    repeated: dict[str, Any] = {}
+    known: list[dict[str, str]] = []
+    with refusing(f"{result}"):
+        before = load(result) if result.exists() else {"trees": about, "runs": []}
+        same = before["trees"] == about
+        if same:
+            keep(before["runs"], kept)
+            repeated, known = before.get("repeated", {}), before.get("machines", [])
+    if given.repeat and not same:
+        repeated = repeat(before, kept, given)
+    beside = machines(known, kept, machine)
     runs = runs_of(given.only, given.dump)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
-        make_dumps(Path(folder), [run for run in runs if not file_in(kept, run).exists()], given)
+        in_time = time.monotonic() < end  # a dump is gigabytes
+        make_dumps(Path(folder), [run for run in runs if in_time and not file_in(kept, run).exists()], given)
         one = functools.partial(check, dumps=Path(folder), kept=kept)
         records = list(pool.map(lambda run: one(run) if time.monotonic() < end else None, runs))
     done = [record for record in records if record is not None]

@@ -33,6 +33,17 @@ double MeanSquare(const std::vector<double>& values) {
   return sum / static_cast<double>(std::max<size_t>(values.size(), 1));
 }
 
+// The root mean square of what values err beyond their rounding to `dtype`.
+double ErrorBeyond(const std::vector<double>& exact, const std::vector<double>& values,
+                   kernel::DType dtype) {
+  double sum = 0;
+  for (size_t j = 0; j < values.size(); ++j) {
+    const double error = BeyondRounding(values[j], exact[j], dtype);
+    sum += error * error;
+  }
+  return std::sqrt(sum / static_cast<double>(std::max<size_t>(values.size(), 1)));
+}
+
 }  // namespace
 
 template <class Real>
@@ -134,16 +145,17 @@ Comparison::Unit Comparison::UnitOf(Output output, size_t at, const std::vector<
 double Comparison::BaselineError(Output output, const std::vector<double>& exact,
                                  const std::vector<double>& values) const {
   const kernel::DType dtype = DtypeOf(output);
-  const bool few = IsGradient(output) && dtype != kernel::DType::kF32 && exact.size() < kManyElements;
-  double beyond = 0, largest = 0;
+  std::vector<double> stored;
+  double largest = 0;
   for (size_t j = 0; j < values.size(); ++j) {
-    const double error = BeyondRounding(Rounded(output, values[j]), exact[j], dtype);
-    beyond += error * error;
+    stored.push_back(Rounded(output, values[j]));
     largest = std::max(largest, std::abs(values[j] - exact[j]));
   }
+  const double beyond = ErrorBeyond(exact, stored, dtype);
+  const bool few = IsGradient(output) && dtype != kernel::DType::kF32 && exact.size() < kManyElements;
   // As much may be left of the one that errs most, if it is the one near a tie.
-  const double sum = few ? std::max(beyond, largest * largest) : beyond;
-  return std::sqrt(sum / static_cast<double>(values.size()));
+  const double of_one = std::sqrt(largest * largest / static_cast<double>(values.size()));
+  return few ? std::max(beyond, of_one) : beyond;
 }
 
 // A gradient's value of a baseline as its kernel stores it: rounded to what the contract declares, then
@@ -162,22 +174,15 @@ void Comparison::CompareOutput(Output output, std::string_view part, const std::
                                const std::vector<Simulated<float>>& simulated, double rough,
                                std::vector<OutputErrors>* out) const {
   const kernel::DType dtype = DtypeOf(output);
-  const auto error = [&](const std::vector<double>& exact_values, const std::vector<double>& values) {
-    std::vector<double> beyond;
-    for (size_t j = 0; j < values.size(); ++j) {
-      beyond.push_back(BeyondRounding(values[j], exact_values[j], dtype));
-    }
-    return std::sqrt(MeanSquare(beyond));
-  };
   if (at.empty()) return;
   OutputErrors errors;
   Units units;
   units.baseline.resize(simulated.size());
   for (const size_t i : at) {
     const Unit unit = UnitOf(output, i, exact, simulated, rough);
-    double mine = error(unit.exact.front(), unit.got);
+    double mine = ErrorBeyond(unit.exact.front(), unit.got, dtype);
     for (size_t set = 1; set < unit.exact.size(); ++set) {
-      mine = std::min(mine, error(unit.exact[set], unit.got));
+      mine = std::min(mine, ErrorBeyond(unit.exact[set], unit.got, dtype));
     }
     std::vector<double> theirs;
     for (const std::vector<double>& values : unit.simulated) {

@@ -75,11 +75,14 @@ std::vector<RowSpread> SpreadOf(Simulation<Real>* simulation, const std::vector<
       spread[r].logits = std::max(spread[r].logits, difference);
     }
   }
-  for (size_t r = 0; r < spread.size(); ++r) {
-    const double rounding = RoundingOfLogits(std::span<const Real>(z).subspan(r * v, v),
-                                             static_cast<double>(simulation->ScalarsOf(r).temperature));
-    spread[r].logits = std::max(spread[r].logits, rounding);
-  }
+  oracle::ParallelRanges(options.threads, simulation->rows(), [&](int, int64_t begin, int64_t end) {
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
+      const double rounding =
+          RoundingOfLogits(std::span<const Real>(z).subspan(r * v, v),
+                           static_cast<double>(simulation->ScalarsOf(r).temperature));
+      spread[r].logits = std::max(spread[r].logits, rounding);
+    }
+  });
   if (simulation->given()) {
     // The other columns' are bounded: sum p^2 by 1, and p |ln p + H| by 1/e + H.
     for (size_t r = 0; r < spread.size(); ++r) {

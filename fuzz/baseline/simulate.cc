@@ -30,18 +30,6 @@ float TruncatedSum(float a, float b) {
 }
 double TruncatedSum(double a, double b) { return a + b; }
 
-// Reads to.size() elements of row i of a float matrix in host memory, from column `first` on, widened.
-void ReadNeighbours(const ConstTensor& matrix, int64_t i, int64_t first, std::span<float> to) {
-  if (matrix.stride[1] == 1) {
-    const auto* const data = static_cast<const std::byte*>(matrix.data);
-    const auto at = static_cast<size_t>(i * matrix.stride[0] + first);
-    return Widen(data + at * kernel::SizeOf(matrix.dtype), matrix.dtype, to);
-  }
-  for (size_t j = 0; j < to.size(); ++j) {
-    to[j] = static_cast<float>(oracle::ReadElement(matrix, i, first + static_cast<int64_t>(j)));
-  }
-}
-
 }  // namespace
 
 std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
@@ -52,8 +40,15 @@ std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
   return to;
 }
 
-void ReadRow(const ConstTensor& matrix, int64_t i, std::span<float> to) {
-  ReadNeighbours(matrix, i, 0, to);
+void ReadRow(const ConstTensor& matrix, int64_t i, std::span<float> to, int64_t first) {
+  if (matrix.stride[1] == 1) {
+    const auto* const data = static_cast<const std::byte*>(matrix.data);
+    const auto at = static_cast<size_t>(i * matrix.stride[0] + first);
+    return Widen(data + at * kernel::SizeOf(matrix.dtype), matrix.dtype, to);
+  }
+  for (size_t j = 0; j < to.size(); ++j) {
+    to[j] = static_cast<float>(oracle::ReadElement(matrix, i, first + static_cast<int64_t>(j)));
+  }
 }
 
 template <class Real>
@@ -254,9 +249,10 @@ void Simulation<Real>::Hidden(const std::vector<Baseline>& baselines,
       // Panels are groups of neighbours.
       const int64_t column = places_.hidden_columns[static_cast<size_t>(first)];
       for (int64_t c = 0; c < v; ++c) {
-        ReadNeighbours(problem_.weight, c, column,
-                       std::span(panel).subspan(static_cast<size_t>(c * kPanelColumns),
-                                                static_cast<size_t>(width)));
+        ReadRow(problem_.weight, c,
+                std::span(panel).subspan(static_cast<size_t>(c * kPanelColumns),
+                                         static_cast<size_t>(width)),
+                column);
       }
       KeepBits(bits, panel);
       for (size_t b = 0; b < all->size(); ++b) {

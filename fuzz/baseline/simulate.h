@@ -142,7 +142,8 @@ class Simulation {
   std::vector<std::unique_ptr<Logits>> logits_;
 };
 
-// Reads row i of a float matrix in host memory, widened.
-void ReadRow(const kernel::ConstTensor& matrix, int64_t i, std::span<float> to);
+// Reads row i of a float matrix in host memory, widened: as many elements as `to` has, from column
+// `first` on.
+void ReadRow(const kernel::ConstTensor& matrix, int64_t i, std::span<float> to, int64_t first = 0);
 
 }  // namespace plumbline::fuzz

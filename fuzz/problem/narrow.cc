@@ -54,6 +54,7 @@ float WidenFloat16(uint16_t bits) {
                               ((magnitude << 13) + (uint32_t{112} << 23)));
 }
 
+// Gives kernel::ToFloat's values: a call of it for each element was 8 % of plumb check's time.
 float WidenBFloat16(uint16_t bits) {
   constexpr uint32_t kQuietBit = 0x0040'0000;
   const uint32_t wide = uint32_t{bits} << 16;

@@ -72,16 +72,16 @@ TEST(OnceSuspect, LogitsOfManyNats) {
   ExpectNoneSuspect("foreign:truncated", {337157});
 }
 
-// Fails if a few elements of 16 bits are compared beyond their rounding alone: one lies near a tie that
-// no baseline crosses, though it errs as much before it rounds. With that 7.3 and 8.04 times.
+// Fails if a few elements of 16 bits are compared beyond their rounding alone: 7.3 and 8.04 times. One
+// lies near a tie that no baseline crosses, though it errs as much before it rounds.
 TEST(OnceSuspect, FewElementsNearATie) {
   constexpr double kMost = 2;
   ExpectNoneSuspect("foreign:log-softmax-autograd", {349021}, kMost);
   ExpectNoneSuspect("foreign:truncated", {314927}, kMost);
 }
 
-// Fails if the logits of a row have no spread where two orders of ten terms have the same bits: 8
-// times; with large logits also to first order, 8.7.
+// Fails if a row's logits have no spread where two orders of ten terms have the same bits: 8 times. The
+// second seed fails if large logits are taken to first order as well: 8.7 times.
 TEST(OnceSuspect, OrdersOfTheSameBits) {
   ExpectNoneSuspect("foreign:split-k", {355134});
   ExpectNoneSuspect("fp32 in one chain, sums in lanes, logits recomputed", {329409});
