@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: python3 bench/store false-alarms [--small N] [--large N] [--first SEED] [--threads N] [--from FILE…]
+"""usage: python3 bench/store false-alarms [--small N] [--large N] [--first SEED] [--threads N] [--from FILE… [--others FILE…]]
        [--commands]
 
 Counts how often the second tier (fuzz/baseline) suspects an honest kernel, by tests/fuzz/false_alarms, from the release
@@ -11,7 +11,8 @@ build, and stores bench/results/false-alarms.json:
 A verdict is one problem of one kernel: all outputs, rows and statistics together. Problems are numbered from `--first`
 [1]: what was mended on some is counted anew on others. Lines are kept in build/campaigns/false-alarms/ and are not
 computed again. `--from` takes lines that another machine wrote in place of running anything; `--commands` prints what to
-carry there and what to run. Lines of other sources are refused.
+carry there and what to run. Lines of other sources are refused, but for those of `--others`: a set of them counts if ten of
+its lines at least are also among the present ones, with the same verdicts and ratios within 1 %, and the result says so.
 
 Exit status: 0 no verdict is suspect, 1 some are (stored too), 2 usage, no lines, or lines of another tree, 3 the
 program failed.
@@ -19,15 +20,14 @@ program failed.
 
 import argparse
 import dataclasses
-import json
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from report.command_line import Refused, refusing
+from report.command_line import Refused
 
-from store import builds, stored, tail, trees
+from store import alarm_lines, builds, stored, tail, trees
+from store.alarm_lines import Line
 
 ROOT = trees.ROOT
 PROGRAM = ROOT / "build/release/tests/fuzz/false_alarms/false_alarms"
@@ -38,8 +38,6 @@ SHARES = (0.1, 0.05, 0.02)  # of the verdicts, whose tail is fitted
 MOST_SUSPECT = 3  # that are named of a kernel, kind of data and output
 BINS_AN_OCTAVE = 8
 LINE = 250  # small problems of a line
-
-Line = dict[str, Any]
 
 
 def told(about: dict[str, str]) -> str:
@@ -57,27 +55,6 @@ def words(name: str, vocab: int | None, seeds: tuple[int, int], threads: int, ab
 def runs(small: int, large: int) -> list[tuple[str, int | None, int]]:
     """(set, vocabulary, problems) of each run."""
     return ([("small", None, small)] if small else []) + [("large", v, large) for v in VOCABULARIES if large]
-
-
-def read(paths: Iterable[Path], about: str) -> list[Line]:
-    """Lines of files, each once; Refused where one is of other sources."""
-    lines: dict[str, Line] = {}
-    for path in paths:
-        with refusing(f"{path}"):
-            for text in path.read_text(encoding="utf-8").splitlines():
-                line = json.loads(text)
-                if line["about"] != about:
-                    raise Refused(f"{path}: lines of other files: {line['about']}; now {about}")
-                lines[json.dumps([line[key] for key in ("set", "vocab", "places", "only", "seed")])] = line
-    if not lines:
-        raise Refused("there are no lines")
-    seeds: dict[str, int] = {}
-    for line in sorted(lines.values(), key=lambda each: each["seed"]):
-        run = json.dumps([line[key] for key in ("set", "vocab", "places", "only")])
-        if line["seed"] < seeds.get(run, 0):
-            raise Refused(f"seed {line['seed']} of {run} is in two lines of different lengths")
-        seeds[run] = line["seed"] + line["problems"]
-    return list(lines.values())
 
 
 def members(line: Line) -> Iterable[tuple[str, str, Line]]:
@@ -192,11 +169,14 @@ def main(given_words: list[str]) -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--from", nargs="+", type=Path, default=[], dest="files")
+    parser.add_argument("--others", nargs="+", type=Path, default=[])
     parser.add_argument("--commands", action="store_true")
     given = parser.parse_args(given_words)
     wanted = runs(given.small, given.large)
     if min(given.small, given.large) < 0 or min(given.threads, given.first) < 1 or bool(wanted) == bool(given.files):
         parser.error("--small or --large is needed, or --from; numbers are at least 1")
+    if given.others and not given.files:
+        parser.error("--others: --from is needed with it")
     if given.small % LINE or given.small and given.first % LINE != 1:
         parser.error(f"--small {given.small} --first {given.first}: a multiple of {LINE}, and one more than that, so that "
                      "lines of two runs do not overlap")
@@ -219,12 +199,14 @@ def main(given_words: list[str]) -> int:
                                                str(files[-1]))], check=False)
         if done.returncode:
             raise Refused(f"{name}: status {done.returncode}, nothing stored", 3)
-    lines = read(files, about)
+    lines = alarm_lines.read(files, about)
+    others, of_others = alarm_lines.taken(given.others, lines) if given.others else ([], [])
+    lines += others
     sets = summary(lines)
     machine = {"processors": sorted({line["processor"] for line in lines}),
                "versions": sorted({line["versions"] for line in lines})}
-    command = f"--small {given.small} --large {given.large} --first {given.first}" if wanted else "--from …"
+    command = f"--small {given.small} --large {given.large} --first {given.first}" if wanted else "--from …" + (" --others …" if given.others else "")
     stored.write(ROOT / "bench/results/false-alarms.json", f"python3 bench/store false-alarms {command}", keys, machine,
-                 threshold=THRESHOLD, sets=sets)
+                 threshold=THRESHOLD, sets=sets, **({"others": of_others} if of_others else {}))
     say(sets)
     return int(any(each["suspect"] for each in sets))

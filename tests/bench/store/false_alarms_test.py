@@ -84,6 +84,27 @@ class FalseAlarms(Tree):
         self.assertEqual((small["problems"], small["verdicts"], small["core_seconds"]), (4, 4, 2))
         self.assertEqual((found["vocab"], found["verdicts"]), (99, 1))
 
+    # Fails if lines of other sources count where too few are repeated, where one has another verdict or another ratio, or
+    # if one that is repeated counts twice.
+    def test_others(self):
+        self.alarms("--small", "250")
+        large = [{**LINE, "set": "large", "vocab": 99, "problems": 1, "seed": seed, "data": {"wide": {"a": CLEAN}}}
+                 for seed in range(1, 13)]
+        before = self.write("before", "".join(json.dumps({**line, "about": "before"}) + "\n" for line in large))
+        few = self.lines("few", LINE, *large[:9])
+        status, _, said = self.alarms("--from", few, "--others", before)
+        self.assertEqual((status, "9 lines are repeated, of 10" in said), (2, True), said)
+        near = {**large[9], "seconds": 9.0, "data": {"wide": {"a": {**CLEAN, "outputs": {"lse": [1, 1.0, 4.01, 2.0]}}}}}
+        self.alarms("--from", self.lines("near", LINE, *large[:9], near), "--others", before)
+        of_large, = [each for each in self.stored()["sets"] if each["set"] == "large"]
+        self.assertEqual((of_large["problems"], of_large["verdicts"]), (12, 12))
+        self.assertEqual(self.stored()["others"], [{"set": "large", "vocab": 99, "about": "before", "lines": 2, "repeated": 10,
+                                                    "largest_difference": 0.0025}])
+        for counted in ({**CLEAN, "outputs": {"lse": [1, 1.0, 4.1, 2.0]}}, {**CLEAN, "verdicts": 2}):
+            other = {**large[9], "data": {"wide": {"a": counted}}}
+            status, _, said = self.alarms("--from", self.lines("other", LINE, *large[:9], other), "--others", before)
+            self.assertEqual((status, "seed 10 of" in said), (2, True), said)
+
     # Fails if lines of other sources, or seeds counted twice in lines of other lengths, are taken.
     def test_refused(self):
         self.alarms("--small", "250")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines that tests/fuzz/false_alarms writes: read, and taken over from other sources where enough are repeated."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from report.command_line import Refused, refusing
+
+Line = dict[str, Any]
+OF_THE_RUN = ("about", "seconds", "processor", "versions")  # what two lines of the same problems may have of their own
+REPEATED = 10  # lines of each set that sources have in common, before one takes over the others'
+SAME = 0.01  # of a ratio, which is printed in three digits
+
+
+def set_of(line: Line) -> str:
+    """What lines that count together have in common."""
+    return json.dumps([line[key] for key in ("set", "vocab", "places", "only")])
+
+
+def read(paths: Iterable[Path], about: str | None) -> list[Line]:
+    """Lines of files, each once; Refused where one is of other sources, which are those of the first line without about."""
+    lines: dict[tuple[str, int], Line] = {}
+    for path in paths:
+        with refusing(f"{path}"):
+            for text in path.read_text(encoding="utf-8").splitlines():
+                line = json.loads(text)
+                about = about or line["about"]
+                if line["about"] != about:
+                    raise Refused(f"{path}: lines of other files: {line['about']}; now {about}")
+                lines[set_of(line), line["seed"]] = line
+    if not lines:
+        raise Refused("there are no lines")
+    ends: dict[str, int] = {}
+    for line in sorted(lines.values(), key=lambda each: each["seed"]):
+        if line["seed"] < ends.get(set_of(line), 0):
+            raise Refused(f"seed {line['seed']} of {set_of(line)} is in two lines of different lengths")
+        ends[set_of(line)] = line["seed"] + line["problems"]
+    return list(lines.values())
+
+
+def apart(one: object, other: object) -> float:
+    """The largest relative difference of two ratios at the same place; infinite where anything else differs."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return max((apart(one[key], other[key]) for key in one), default=0)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return max(map(apart, one, other), default=0)
+    if isinstance(one, float) and isinstance(other, float) and one != other:
+        return abs(one - other) / max(abs(one), abs(other))
+    return 0 if one == other else float("inf")
+
+
+def taken(paths: Iterable[Path], lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """Lines of other sources that `lines` does not have, and a record of each set of them.
+
+    Refused where fewer than REPEATED lines of a set are in both, or where one of these has other verdicts, or a ratio
+    that is another by more than SAME.
+    """
+    others = {(set_of(line), line["seed"]): line for line in read(paths, None)}
+    both: dict[str, list[float]] = {name: [] for name, _ in others}
+    for line in lines:
+        other = others.pop((set_of(line), line["seed"]), None)
+        if other is None:
+            continue
+        here, there = ({key: value for key, value in each.items() if key not in OF_THE_RUN} for each in (line, other))
+        difference = apart(here, there)
+        if difference > SAME:
+            raise Refused(f"seed {line['seed']} of {set_of(line)}: another line now, nothing is taken over")
+        both[set_of(line)].append(difference)
+    for name, differences in both.items():
+        if len(differences) < REPEATED:
+            raise Refused(f"{name}: {len(differences)} lines are repeated, of {REPEATED} at least: nothing is taken over")
+    left = list(others.values())
+    return left, [{"set": json.loads(name)[0], "vocab": json.loads(name)[1], "about": line["about"],
+                   "lines": sum(set_of(each) == name for each in left), "repeated": len(both[name]),
+                   "largest_difference": float(f"{max(both[name]):.2g}")}
+                  for name, line in sorted({set_of(each): each for each in left}.items())]
