@@ -193,6 +193,9 @@ std::optional<Choice> Choose(ShortcutSearch* search, const std::vector<Candidate
     std::optional<Left> left = search->Under(tried);
     if (!left) return {};  // interrupted
     if (Overflows(left->errors, before_left.errors)) continue;
+    // A form whose baselines err as much as the target clears what logits that are wrong have made of
+    // an output: lse, which forms leave as it is, says that they are.
+    if (candidate.is_form && IsSuspect(left->errors, Output::kLse)) continue;
     const Rest rest = RestOf(left->errors), before = RestOf(before_left.errors);
     if (rest.suspect > before.suspect ||
         (rest.suspect == before.suspect && rest.size > before.size - std::log(2.0))) {

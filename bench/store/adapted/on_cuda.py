@@ -22,14 +22,14 @@ KERNELS = {
 
 
 def liger_scaled(hidden, weight, labels, temperature=1.0, ignore_index=-100):
-    """Minus the log-probability by row. `apply` itself takes no declaration."""
+    """Minus the log-probability and the entropy by row. `apply` itself takes no declaration."""
     module, _, path = KERNELS["liger_scaled"].partition(":")
     function = getattr(importlib.import_module(module), path.removesuffix(".apply"))
-    return function.apply(hidden, weight, labels, temperature, ignore_index, False)[0]
+    return function.apply(hidden, weight, labels, temperature, ignore_index, return_entropy=True)
 
 
 if plumbline:
-    plumbline.target(liger_scaled, device="cuda", returns=("nll",))
+    plumbline.target(liger_scaled, device="cuda", returns=("nll", "entropy"))
 
 
 def __getattr__(name: str) -> object:
@@ -38,6 +38,8 @@ def __getattr__(name: str) -> object:
     module, _, path = KERNELS[name].partition(":")
     found: object = importlib.import_module(module)
     for part in path.split("."):
+        if not hasattr(found, part):
+            raise ImportError(f"{module} has no {path}")
         found = getattr(found, part)
     globals()[name] = plumbline.target(found, device="cuda") if plumbline else found
     return globals()[name]

@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import textwrap
 
-from . import repro_call, repro_problem, repro_text
+from . import graph_checks, repro_call, repro_problem, repro_text
 from .call import Kernel
 from .declaration import OBJECTIVES
 from .findings import Finding
@@ -112,19 +112,19 @@ def _required(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
 
 def _compared(check: str, name: str) -> list[str]:
     """Lines that compare the bits of what a check of the graph compares."""
+    words = graph_checks.WORDS
     if check == "twice":
         lines = [f"once, after, again = call()[{name!r}]"]
-        lines += ['pairs = {", after a second backward has run": after, " of a second backward on the same graph": again}']
+        lines += [f"pairs = {{{words['after']!r}: after,", f"         {words['again']!r}: again}}"]
     else:
         alone = f'("{name.removeprefix("grad_")}",)' if check == "alone" else "()"
         lines = [f"once, again = call()[{name!r}], call({alone})[{name!r}]"]
-        what = f" where {name.removeprefix('grad_')} alone needs one" if check == "alone" else " under no_grad"
-        lines += [f"pairs = {{{what!r}: again}}"]
+        lines += [f"pairs = {{{words[check]!r}: again}}"]
     lines += ["wrong = False", "for what, other in pairs.items():"]
     lines += ["    a, b = (each.detach().contiguous().flatten() for each in (once, other))"]
     lines += ["    differ = (a.view(torch.uint8) != b.view(torch.uint8)).reshape(a.numel(), -1).any(1).nonzero().flatten().tolist()"]
     lines += ["    wrong = wrong or differ != []", "    for at in differ[:5]:"]
-    return [*lines, f'        print(f"{name}{{what}}: element {{at}} is {{float(b[at])!r}}, and {{float(a[at])!r}} before")']
+    return [*lines, f'        print(f"{{what}}: element {{at}} of {name} is {{float(b[at])!r}}, and {{float(a[at])!r}} before")']
 
 
 def _main(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
@@ -153,10 +153,13 @@ def _place_text(framework: str, strided: bool) -> str:
         return repro_text.TORCH_PLACE if framework == "torch" else repro_text.NUMPY_PLACE
     if framework == "torch":
         return repro_text.STRIDED_PLACE.format(
-            what="A tensor", fill="torch.tensor", dtype="dtype=dtype, device=DEVICE", view=repro_text.TORCH_VIEW
+            what="A tensor", fill="torch.tensor", dtype="dtype=dtype, device=DEVICE",
+            full="torch.full((size,), around, dtype=dtype, device=DEVICE)",
+            empty="torch.empty(size, dtype=dtype, device=DEVICE)", view=repro_text.TORCH_VIEW,
         )
     return repro_text.STRIDED_PLACE.format(
-        what="An array", fill="np.array", dtype="dtype", view=repro_text.NUMPY_VIEW
+        what="An array", fill="np.array", dtype="dtype", full="np.full(size, around, dtype)", empty="np.empty(size, dtype)",
+        view=repro_text.NUMPY_VIEW,
     )
 
 

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import re
 import site
 import textwrap
 from collections.abc import Mapping
 
-from . import loading, naming, pickled
+from . import graph_checks, loading, naming, pickled
 from .call import Kernel
 from .declaration import OBJECTIVES
 from .findings import Finding
@@ -150,17 +149,11 @@ def _by_name(kernel: Kernel, case: Case) -> list[str]:
 
 
 def graph_check(kernel: Kernel, what: str) -> tuple[str, str]:
-    """Which further check of a graph (plumbline/autograd.py) a finding's words are of, and of which value; else ("", "")."""
+    """Which further check of a graph (plumbline/graph_checks.py) a finding's words are of, and of which value; else ("", "")."""
     if kernel.form != "autograd":
         return "", ""
-    for check, words in (
-        ("twice", r"(grad_\w+), after a second backward has run"), ("twice", r"(grad_\w+) of a second backward on the same graph"),
-        ("alone", r"(grad_\w+) where \w+ alone needs one"), ("no_grad", r"(\w+) under no_grad"),
-    ):  # fmt: skip
-        found = re.search(words + ": element", what)
-        if found:
-            return check, found[1]
-    return "", ""
+    check, output = graph_checks.said(what)
+    return {"after": "twice", "again": "twice"}.get(check, check), output
 
 
 def _autograd(call: str, gradients: list[str], objective: str, check: str) -> list[str]:

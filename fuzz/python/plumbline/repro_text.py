@@ -139,7 +139,8 @@ def place(values, shape, dtype, strides=None, offset=0):
     return torch.tensor(values, dtype=dtype, device=DEVICE).reshape(shape)
 '''
 
-# {fill}: makes the array of a list; {view}: gives it strides.
+# {fill}: makes the array of a list; {full} and {empty}: memory, of which an amount that only a wide stride spans is not
+# written to; {view}: gives it strides.
 STRIDED_PLACE = '''\
 def place(values, shape, dtype, strides=None, offset=0):
     """{what} of these values, given in row-major order, with these strides (in elements) between others."""
@@ -148,16 +149,17 @@ def place(values, shape, dtype, strides=None, offset=0):
     reach = [(extent - 1) * stride for extent, stride in zip(shape, strides)]
     first = offset - sum(r for r in reach if r < 0)
     around = 0x7F7F7F7F if isinstance(values[0], int) else math.nan
-    memory = [around] * (first + sum(r for r in reach if r > 0) + 65)
+    size = first + sum(r for r in reach if r > 0) + 65
+    memory = {full} if size <= 1 << 22 else {empty}
     for index, value in zip(itertools.product(*map(range, shape)), values):
         memory[first + sum(i * stride for i, stride in zip(index, strides))] = value
     return {view}
 '''
 NUMPY_VIEW = (
     "np.lib.stride_tricks.as_strided(\n"
-    "        np.array(memory, dtype)[first:], shape, [s * np.dtype(dtype).itemsize for s in strides]\n    )"
+    "        memory[first:], shape, [s * np.dtype(dtype).itemsize for s in strides]\n    )"
 )
-TORCH_VIEW = "torch.as_strided(torch.tensor(memory, dtype=dtype, device=DEVICE), shape, strides, first)"
+TORCH_VIEW = "torch.as_strided(memory, shape, strides, first)"
 
 SHOW = '''\
 def element(values, output, i, j):

@@ -22,7 +22,8 @@ constexpr milliseconds kAmpleDeadline{20'000};
 // The limit of the repeats: fewer must do for a large problem, or for a target that takes seconds to
 // load after it died.
 constexpr milliseconds kRepeatTime{1'000};
-// Where the clock is to have no say. milliseconds::max() overflows when it is compared with nanoseconds.
+// Where the clock is to have no say. milliseconds::max() overflows when it is compared with
+// nanoseconds.
 constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365);
 
 HostTensor Ones(std::vector<int64_t> shape) {
@@ -186,6 +187,14 @@ std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem, bool entr
   problem.wanted = {true, true, true, true, fp32_grads};
   const bool needs_gradient = !problem.grad_logprob && (entropy_gradient || !problem.grad_entropy);
   std::set<std::string> signatures;
+  const auto run = [&](const OwnedProblem& asked) {
+    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed, start_.finding), deadline_);
+    if (!Note(judged)) return false;
+    for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
+    return true;
+  };
+  // Gradients that must be 0 for want of an upstream one need not be with one.
+  if (needs_gradient && !run(problem)) return {};
   // logprob is an output of the one, loss of the other.
   for (const bool reduced : {false, true}) {
     OwnedProblem asked = problem;
@@ -196,9 +205,7 @@ std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem, bool entr
     if (needs_gradient || (problem.grad_logprob && !asked.grad_logprob)) {
       asked.grad_logprob = Ones(reduced ? std::vector<int64_t>{} : std::vector{asked.rows()});
     }
-    const Judged judged = runner_.RunOnce(RequestFor(asked, start_.seed, start_.finding), deadline_);
-    if (!Note(judged)) break;
-    for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
+    if (!run(asked)) break;
   }
   return {signatures.begin(), signatures.end()};
 }

@@ -38,6 +38,8 @@ constexpr Change kChanges[] = {
     {"WriteBeyond", "if (lse) lse[i] = m + l;", "if (lse) lse[i + (n % 16 == 3)] = m + l;"},
     {"Abort", "if (stream || !z)", "if (h % 32 == 5) abort();\n  if (stream || !z)"},
     {"DepthTail", "d < h; ++d) z[j]", "d < (h > 8 ? h / 8 * 8 : h); ++d) z[j]"},
+    {"OnesWhereNoneIsGiven", "grad_logprob ? grad_logprob[i] : 0, k",
+     "grad_logprob ? grad_logprob[i] : 1, k"},
     {"NotZeroed", "if (grad_weight) memset(grad_weight, 0, (size_t)(v * h) * sizeof(float));", ""},
 };
 

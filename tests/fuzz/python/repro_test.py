@@ -26,7 +26,7 @@ import numpy as np
 import plumbline
 import wrong_numpy
 from mpmath import mp, mpf
-from plumbline import api, findings, repro_problem, repro_text, stored
+from plumbline import api, findings, graph_checks, repro_problem, repro_text, stored
 
 CORPUS = pathlib.Path(__file__).resolve().parents[3] / "corpus"
 OUTPUTS = ("logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight")
@@ -178,11 +178,21 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 2, printed)
         self.assertNotIn("<--", printed)
         self.assertNotIn("0 if not", text)
-        wide = self.finding(wrong_numpy.positive, "logprob", 0.0, layout={"hidden_padding": 1 << 30}).repro()
+        wide = self.finding(wrong_numpy.positive, "logprob", 0.0, layout={"hidden_padding": 1 << 35}).repro()
         self.assertIn("hidden has strides", wide.split('"""')[1])
         case = findings.Finding("bound:lse", "what", "python:a:b")
         with self.assertRaises(FileNotFoundError):
             case.repro()
+
+    # Fails if a row that lies gigabytes behind the one before is left out of a script, or written to as a whole.
+    def test_a_wide_stride_is_in_the_script(self):
+        declare(wrong_numpy.positive, "forward", ("logprob",))
+        text = self.finding(wrong_numpy.positive, "logprob", 0.0, layout={"hidden_padding": 1 << 30}).repro()
+        self.assertNotIn("Not expressed", text)
+        self.assertIn(str((1 << 30) + 2), text)
+        status, printed = self.run_alone(text)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("within the bound", printed)
 
     # Fails if torch's autograd is fed otherwise than by the worker.
     def test_torch_autograd(self):
@@ -217,17 +227,18 @@ class Scripts(unittest.TestCase):
         import torch_graphs
 
         more = {"grad_logprob": tensor([1.0, 3.0], (2,))}
-        for words, *functions in (
-            ("grad_weight, after a second backward has run", torch_graphs.scales_in_place, torch_graphs.right),
-            ("grad_hidden of a second backward on the same graph", torch_graphs.scales_in_place),
-            ("grad_hidden where hidden alone needs one", torch_graphs.other_alone, torch_graphs.right),
-            ("logprob under no_grad", torch_graphs.other_without_a_graph),
+        for check, output, *functions in (
+            ("after", "grad_weight", torch_graphs.scales_in_place, torch_graphs.right),
+            ("again", "grad_hidden", torch_graphs.scales_in_place),
+            ("alone", "grad_hidden", torch_graphs.other_alone, torch_graphs.right),
+            ("no_grad", "logprob", torch_graphs.other_without_a_graph),
         ):
+            words = graph_checks.WORDS[check]
             for status, function in zip((1, 0), functions):
                 with self.subTest(words=words, function=function.__name__):
                     declared = plumbline.target(function, framework="torch", form="autograd", returns=("logprob",))
                     found = self.finding(declared, "", 0.0, kind="status", wanted=["grad_hidden", "grad_weight"], more=more,
-                                         what=f"the target failed: {words}: element 0 is 1.0, and 2.0 before")  # fmt: skip
+                                         what=f"the target failed: {words}: element 0 of {output} is 1.0, and 2.0 before")  # fmt: skip
                     ended, printed = self.run_alone(found.repro())
                     self.assertEqual(ended, status, printed)
                     if status:

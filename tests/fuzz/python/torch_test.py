@@ -10,10 +10,11 @@ from support import PACKAGE, fuzz, plumb
 
 sys.path.insert(0, str(PACKAGE))
 
-from plumbline import loading
+from plumbline import graph_checks, loading
+from plumbline.call import Misfit
 
 # Forms of the honest function, and how many cases each has.
-HONEST = {"eager": 1000, "fused": 300, "Fused.apply": 300, "returned": 300, "pair": 300}
+HONEST = {"eager": 1000, "fused": 300, "Fused.apply": 300, "once": 100, "returned": 300, "pair": 300}
 
 # What the first finding of each misdeed says.
 FINDINGS = {
@@ -32,10 +33,10 @@ FINDINGS = {
     "no_graph": "no output carries a graph",
     "no_weight": "no gradient reaches weight",
     "sums_whatever_is_asked": "logprob has shape [] where [",
-    "spoils_what_it_saved": "of a second backward on the same graph: element ",
-    "spoils_what_it_gave": ", after a second backward has run: element ",
-    "wrong_where_hidden_is_frozen": "grad_weight where weight alone needs one: element ",
-    "another_path_without_grad": "entropy under no_grad: element ",
+    "spoils_what_it_saved": "a second backward on the same graph returns another gradient: element ",
+    "spoils_what_it_gave": "after a second backward has run, what the first one returned is another: element ",
+    "wrong_where_hidden_is_frozen": "a gradient is another where one input alone needs one: element ",
+    "another_path_without_grad": "forward under no_grad returns another value than with a graph: element ",
     "half_a_pair": "backward of a pair returns (grad_hidden, grad_weight)",
 }
 
@@ -73,6 +74,27 @@ class Torch(unittest.TestCase):
                 status, text, _ = fuzz(f"misbehaving_torch:{name}", self.out.with_name(name), 40, "--stop-after", 1)
                 self.assertEqual(status, 1, text)
                 self.assertIn(words, text)
+
+    # Fails if bits that differ as they do from call to call are a misfit, if a larger difference is none, or if another sign of
+    # 0 is excused by nothing.
+    def test_what_differs_from_call_to_call(self):
+        import torch
+
+        first, next_to_it, far = (torch.tensor([1.0, value, 0.0]) for value in (2.0, 2.25, 3.5))
+        calls = []
+
+        def repeat():
+            calls.append(len(calls))
+            return next_to_it if len(calls) % 3 == 0 else first
+
+        graph_checks.require_same("again", "grad_hidden", first, torch.tensor([1.0, 1.5, 0.0]), repeat)
+        self.assertEqual(len(calls), graph_checks.REPEATS)
+        for other, again in ((far, repeat), (next_to_it, lambda: first), (next_to_it, None),
+                             (torch.tensor([1.0, 2.0, -0.0]), lambda: first), (torch.tensor([1.0, torch.nan, 0.0]), repeat)):
+            with self.assertRaises(Misfit) as caught:
+                graph_checks.require_same("again", "grad_hidden", first, other, again)
+            self.assertEqual(graph_checks.said(str(caught.exception)), ("again", "grad_hidden"))
+        graph_checks.require_same("again", "grad_hidden", first, first.clone(), None)
 
     # Fails if a function that calls the operator of this package, and imports nothing else, is given NumPy's arrays.
     def test_a_wrapper_of_the_operator_has_tensors(self):

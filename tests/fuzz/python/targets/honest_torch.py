@@ -112,6 +112,23 @@ def fused(hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction=
     return Fused.apply(hidden, weight, labels, temperature, ignore_index, reduction)
 
 
+class _Scales(Fused):
+    """Backward writes to what it saved, so that PyTorch refuses a second one."""
+
+    @staticmethod
+    def backward(ctx, g, k, _):
+        g = -g if ctx.reduction == "none" else g
+        gradients = backward_of(ctx.saved_tensors, ctx.count, ctx.reduction, g, k)
+        ctx.saved_tensors[7].mul_(2)  # the exponentials
+        return *gradients, None, None, None, None
+
+
+@plumbline.target(form="autograd", returns=("nll", "entropy", "lse"), contract={"d_logits": "fp32"}, **CAPABILITIES)
+def once(hidden, weight, labels, temperature=1.0, ignore_index=-100, reduction="none"):
+    """A function whose graph can be used once, and says so."""
+    return _Scales.apply(hidden, weight, labels, temperature, ignore_index, reduction)
+
+
 def _named(values, reduction):
     return dict(zip(("logprob" if reduction == "none" else "loss", "entropy", "lse"), values))
 
