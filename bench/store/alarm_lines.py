@@ -52,15 +52,31 @@ def apart(one: object, other: object) -> float:
 
 
 def taken(paths: Iterable[Path], lines: list[Line]) -> tuple[list[Line], list[Line]]:
-    """Lines of other sources that `lines` does not have, and a record of each set of them.
+    """Lines of other sources that `lines` does not have, and a record of each set of them. A file's lines are of one source.
 
     Refused where fewer than REPEATED lines of a set are in both, or where one of these has other verdicts, or a ratio
     that is another by more than SAME.
     """
-    others = {(set_of(line), line["seed"]): line for line in read(paths, None)}
-    both: dict[str, list[float]] = {name: [] for name, _ in others}
+    files: dict[str, list[Path]] = {}
+    for path in paths:
+        with refusing(f"{path}"), path.open(encoding="utf-8") as file:
+            files.setdefault(json.loads(file.readline())["about"], []).append(path)
+    left: list[Line] = []
+    records: list[Line] = []
+    for about, of_source in sorted(files.items()):
+        known = lines + left
+        more, record = _taken_of(read(of_source, about), lines, {(set_of(line), line["seed"]) for line in known})
+        left += more
+        records += record
+    return left, records
+
+
+def _taken_of(others: list[Line], lines: list[Line], known: set[tuple[str, int]]) -> tuple[list[Line], list[Line]]:
+    """taken() of the lines of one source, without those that are known."""
+    by_seed = {(set_of(line), line["seed"]): line for line in others}
+    both: dict[str, list[float]] = {name: [] for name, _ in by_seed}
     for line in lines:
-        other = others.pop((set_of(line), line["seed"]), None)
+        other = by_seed.get((set_of(line), line["seed"]))
         if other is None:
             continue
         here, there = ({key: value for key, value in each.items() if key not in OF_THE_RUN} for each in (line, other))
@@ -68,10 +84,10 @@ def taken(paths: Iterable[Path], lines: list[Line]) -> tuple[list[Line], list[Li
         if difference > SAME:
             raise Refused(f"seed {line['seed']} of {set_of(line)}: another line now, nothing is taken over")
         both[set_of(line)].append(difference)
-    for name, differences in both.items():
-        if len(differences) < REPEATED:
-            raise Refused(f"{name}: {len(differences)} lines are repeated, of {REPEATED} at least: nothing is taken over")
-    left = list(others.values())
+    left = [line for at, line in by_seed.items() if at not in known]
+    for name in {set_of(line) for line in left}:
+        if len(both[name]) < REPEATED:
+            raise Refused(f"{name}: {len(both[name])} lines are repeated, of {REPEATED} at least: nothing is taken over")
     return left, [{"set": json.loads(name)[0], "vocab": json.loads(name)[1], "about": line["about"],
                    "lines": sum(set_of(each) == name for each in left), "repeated": len(both[name]),
                    "largest_difference": float(f"{max(both[name]):.2g}")}

@@ -100,6 +100,14 @@ class FalseAlarms(Tree):
         self.assertEqual((of_large["problems"], of_large["verdicts"]), (12, 12))
         self.assertEqual(self.stored()["others"], [{"set": "large", "vocab": 99, "about": "before", "lines": 2, "repeated": 10,
                                                     "largest_difference": 0.0025}])
+        # Two earlier sources, each with lines of its own.
+        older = self.write("older", "".join(json.dumps({**line, "seed": line["seed"] % 12 + 1, "about": "older"}) + "\n"
+                                            for line in large))
+        more = self.write("more", json.dumps({**large[0], "seed": 13, "about": "older"}) + "\n")
+        self.alarms("--from", self.lines("all", LINE, *large[:10]), "--others", before, older, more)
+        of_large, = [each for each in self.stored()["sets"] if each["set"] == "large"]
+        self.assertEqual(of_large["problems"], 13)
+        self.assertEqual([each["lines"] for each in self.stored()["others"]], [2, 1])
         for counted in ({**CLEAN, "outputs": {"lse": [1, 1.0, 4.1, 2.0]}}, {**CLEAN, "verdicts": 2}):
             other = {**large[9], "data": {"wide": {"a": counted}}}
             status, _, said = self.alarms("--from", self.lines("other", LINE, *large[:9], other), "--others", before)
