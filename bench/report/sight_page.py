@@ -70,6 +70,10 @@ def below(results: dict[str, dict[str, Any]]) -> str:
                            "an honest kernel", "ratio"], "llrllrrr", rows)
 
 
+def named(keys: dict[str, str]) -> str:
+    return ", ".join(f"{room} {key}" for room, key in keys.items())
+
+
 def summary(data: dict[str, Any]) -> str:
     """What is asked, what is seen of it, what was missed and what is left."""
     planted = [run for run in data["runs"] if run["defect"] != RIGHT]
@@ -82,8 +86,10 @@ def summary(data: dict[str, Any]) -> str:
             "without a defect are clean. Missed: " + ("; ".join(data["missed"]) or "none") + ".")
     if "repeated" in data:
         taken = data["repeated"]
-        text += (f" {taken['taken']} runs were made with {', '.join(f'{room} {key}' for room, key in taken['of'].items())}; "
-                 f"{taken['runs']} others of those, made again with the present sources, had the same records.")
+        text += (f" {taken['taken']} runs were made with {named(taken['of'])}; {taken['runs']} others of those, made again with the "
+                 "present sources, had the same records.")
+        if before := taken.get("before"):
+            text += f" {before['taken']} of them had come from {named(before['of'])} likewise, by {before['runs']} made again."
     left = data.get("left", [])
     return text + (f" **{len(left)} of {len(data['runs']) + len(left)} runs are left** and have not been made: "
                    + ", ".join(sorted(data for data in DATA if any(data in name.split("-") for name in left)))

@@ -213,7 +213,8 @@ def repeat(before: dict[str, Any], kept: Path, given: argparse.Namespace) -> dic
     if others:
         raise Refused(f"{len(others)} of {count} stored records are others now, nothing is taken over: {', '.join(others)}", 1)
     keep(runs, kept)
-    return {"of": before["trees"], "runs": count, "taken": len(runs) - count, "machines": before.get("machines", [])}
+    earlier = {"before": before["repeated"]} if before.get("repeated") else {}
+    return {"of": before["trees"], "runs": count, "taken": len(runs) - count, "machines": before.get("machines", []), **earlier}
 
 
 def runs_of(only: str | None, dump: Path | None) -> list[dict[str, Any]]:

@@ -35,6 +35,9 @@ class Sight(unittest.TestCase):
         self.assertNotIn("left", summary(data | {"left": []}))
         taken = summary(data | {"repeated": {"of": {"kernel": "k"}, "runs": 3, "taken": 7, "machines": []}})
         self.assertIn("7 runs were made with kernel k; 3 others of those, made again with the present sources, had the same", taken)
+        before = {"of": {"kernel": "j"}, "runs": 2, "taken": 5}
+        taken = summary(data | {"repeated": {"of": {"kernel": "k"}, "runs": 3, "taken": 7, "machines": [], "before": before}})
+        self.assertIn("5 of them had come from kernel j likewise, by 2 made again.", taken)
 
     # Fails if the rows are not by defect, or a contract's runs stand under another's.
     def test_tables(self):

@@ -73,6 +73,12 @@ class Sight(Tree):
         self.assertEqual((result["repeated"], len(result["runs"])), (said, len(before["runs"])))
         _, result, checks = self.sight()
         self.assertEqual((result["repeated"], checks), (said, []))
+        # What was taken over is taken over again, and that is not forgotten.
+        shutil.rmtree(self.root / "build/campaigns")
+        self.write("oracle/file.cc", "changed once more")
+        self.commit()
+        _, result, _ = self.sight("--repeat", 2)
+        self.assertEqual(result["repeated"]["before"], said)
 
     # Fails if runs of other sources are taken for those of these.
     def test_other_sources(self):
