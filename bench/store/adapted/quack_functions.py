@@ -3,7 +3,10 @@
 of 16 bytes, the last stride 1. Called past these, they raise errors of the compiler below them."""
 
 import torch
-from quack.linear_cross_entropy import chunked_linear_cross_entropy, scaled_exp_linear_cross_entropy
+from quack.linear_cross_entropy import (
+    chunked_linear_cross_entropy,
+    scaled_exp_linear_cross_entropy,
+)
 
 try:
     import plumbline
