@@ -85,11 +85,9 @@ def summary(data: dict[str, Any]) -> str:
             f"{seen} of these are seen; {sum(seen_as(run) != 'clean' for run in planted)} of all are. {clean} of {len(right)} runs "
             "without a defect are clean. Missed: " + ("; ".join(data["missed"]) or "none") + ".")
     if "repeated" in data:
-        taken = data["repeated"]
-        text += (f" {taken['taken']} runs were made with {named(taken['of'])}; {taken['runs']} others of those, made again with the "
-                 "present sources, had the same records.")
-        if before := taken.get("before"):
-            text += f" {before['taken']} of them had come from {named(before['of'])} likewise, by {before['runs']} made again."
+        earlier = Counter(named(run["of"]) for run in data["runs"] if run.get("of"))
+        text += (" " + "; ".join(f"{count} runs were made with {keys}" for keys, count in earlier.items()) + ". "
+                 f"{data['repeated']['runs']} others of those, made again with the present sources, had the same records.")
     left = data.get("left", [])
     return text + (f" **{len(left)} of {len(data['runs']) + len(left)} runs are left** and have not been made: "
                    + ", ".join(sorted(data for data in DATA if any(data in name.split("-") for name in left)))

@@ -32,12 +32,17 @@ def read(paths: Iterable[Path], about: str | None) -> list[Line]:
                 lines[set_of(line), line["seed"]] = line
     if not lines:
         raise Refused("there are no lines")
+    return apart_from_each_other(list(lines.values()))
+
+
+def apart_from_each_other(lines: list[Line]) -> list[Line]:
+    """The lines; Refused where a problem is in two of them."""
     ends: dict[str, int] = {}
-    for line in sorted(lines.values(), key=lambda each: each["seed"]):
+    for line in sorted(lines, key=lambda each: each["seed"]):
         if line["seed"] < ends.get(set_of(line), 0):
             raise Refused(f"seed {line['seed']} of {set_of(line)} is in two lines of different lengths")
         ends[set_of(line)] = line["seed"] + line["problems"]
-    return list(lines.values())
+    return lines
 
 
 def apart(one: object, other: object) -> float:
@@ -68,6 +73,7 @@ def taken(paths: Iterable[Path], lines: list[Line]) -> tuple[list[Line], list[Li
         more, record = _taken_of(read(of_source, about), lines, {(set_of(line), line["seed"]) for line in known})
         left += more
         records += record
+    apart_from_each_other(lines + left)
     return left, records
 
 
@@ -82,12 +88,14 @@ def _taken_of(others: list[Line], lines: list[Line], known: set[tuple[str, int]]
         here, there = ({key: value for key, value in each.items() if key not in OF_THE_RUN} for each in (line, other))
         difference = apart(here, there)
         if difference > SAME:
-            raise Refused(f"seed {line['seed']} of {set_of(line)}: another line now, nothing is taken over")
+            raise Refused(f"seed {line['seed']} of {set_of(line)} is another line now than of {other['about']}, by {difference:.2g}: "
+                          "nothing is taken over")
         both[set_of(line)].append(difference)
     left = [line for at, line in by_seed.items() if at not in known]
     for name in {set_of(line) for line in left}:
         if len(both[name]) < REPEATED:
-            raise Refused(f"{name}: {len(both[name])} lines are repeated, of {REPEATED} at least: nothing is taken over")
+            raise Refused(f"{name}: {len(both[name])} lines of {others[0]['about']} are repeated, of {REPEATED} at least: nothing is "
+                          "taken over")
     return left, [{"set": json.loads(name)[0], "vocab": json.loads(name)[1], "about": line["about"],
                    "lines": sum(set_of(each) == name for each in left), "repeated": len(both[name]),
                    "largest_difference": float(f"{max(both[name]):.2g}")}

@@ -17,7 +17,7 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
   --as-built KEYS  takes the program as it is built; KEYS is a file of what `python3 bench/store trees` printed
   --minutes M  begins no run after M minutes; call it again to go on
   --repeat K   takes over the runs of a stored result of other trees, if K of them, evenly spread, have the same records
-               again; the result says so
+               again; the others say what they are of
   --out FILE   stores the result here [bench/results/sight-V.json]
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
@@ -209,12 +209,12 @@ def repeat(before: dict[str, Any], kept: Path, given: argparse.Namespace) -> dic
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
         make_dumps(Path(folder), [run for run in wanted if not file_in(kept, run).exists()], given)
         again = list(pool.map(functools.partial(check, dumps=Path(folder), kept=kept), wanted))
-    others = [name_of(was) for was, now in zip(some, again, strict=True) if was | {"seconds": 0} != now | {"seconds": 0}]
+    own = {"seconds": 0, "of": {}}
+    others = [name_of(was) for was, now in zip(some, again, strict=True) if was | own != now | own]
     if others:
         raise Refused(f"{len(others)} of {count} stored records are others now, nothing is taken over: {', '.join(others)}", 1)
-    keep(runs, kept)
-    earlier = {"before": before["repeated"]} if before.get("repeated") else {}
-    return {"of": before["trees"], "runs": count, "taken": len(runs) - count, "machines": before.get("machines", []), **earlier}
+    keep([{"of": before["trees"]} | run for run in runs], kept)
+    return {"runs": count, "machines": before.get("machines", [])}
 
 
 def runs_of(only: str | None, dump: Path | None) -> list[dict[str, Any]]:

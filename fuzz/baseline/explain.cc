@@ -266,16 +266,25 @@ ShortcutExplanation ExplainByShortcuts(const kernel::Problem& problem, const ker
   Shortcuts taken = whole.declared;
   Left left = *std::move(without);
   std::vector<Choice> chosen;
-  size_t cleared = 0;  // the members of the set up to the last one that cleared an output
+  // The members of the set up to one that cleared an output. Without lse, another forward output that
+  // stays suspect says that logits may be wrong, and no form is taken.
+  size_t cleared = 0, before_forms = 0;
+  bool forms = false;
   while (chosen.size() < kMostShortcuts && RestOf(left.errors).suspect > 0) {
     const Rest rest = RestOf(left.errors);
     std::optional<Choice> choice = Choose(&search, candidates, taken, left, scales);
     if (!choice) break;
     choice->candidate->apply(&taken);
     left = choice->left;
+    forms = forms || choice->candidate->is_form;
     chosen.push_back(*std::move(choice));
-    if (RestOf(left.errors).suspect < rest.suspect) cleared = chosen.size();
+    if (RestOf(left.errors).suspect < rest.suspect) {
+      cleared = chosen.size();
+      if (!forms) before_forms = cleared;
+    }
   }
+  if (IsSuspect(left.errors, Output::kLogprob) || IsSuspect(left.errors, Output::kEntropy))
+    cleared = before_forms;
   for (size_t i = 0; i < cleared; ++i) {
     out.shortcuts.emplace_back(chosen[i].candidate->what);
     out.or_else.emplace_back(chosen[i].or_else);

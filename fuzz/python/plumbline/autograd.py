@@ -93,11 +93,12 @@ def _checked(
             if not graph_checks.is_refused(error):
                 raise
             second = {}
+        second = {name: each.value.clone() for name, each in second.items()}  # a further call may write over them
         for name, gradient in first.items():
             graph_checks.require_same("after", name, gradient.value, given[name].value)
-            if name in second:
-                graph_checks.require_same("again", name, gradient.value, second[name].value,
-                                          lambda name=name: gradients_again(needing)[name].value)
+        for name, value in second.items():
+            graph_checks.require_same("again", name, first[name].value, value,
+                                      lambda name=name: gradients_again(needing)[name].value)
     for alone in needing if "frozen" in checks and len(needing) == 2 else ():
         name = "grad_" + alone
         graph_checks.require_same("alone", name, first[name].value, gradients_again((alone,))[name].value,
@@ -109,6 +110,7 @@ def _checked(
                 continue
             if name not in again:
                 raise Missing(f"{name} did not come back under no_grad")
+            kernel.require_array(name, again[name].value)
             graph_checks.require_same("no_grad", name, output.value, again[name].value,
                                       lambda name=name: _outputs(kernel, call, values, needing)[name].value)
     return first

@@ -18,8 +18,10 @@ WORDS = {
     "alone": "a gradient is another where one input alone needs one",
     "no_grad": "forward under no_grad returns another value than with a graph",
 }
-REPEATS = 8  # further calls, where a check finds other bits
-WITHIN = 4.0  # times the largest difference between them: what a function that is not deterministic may be off by
+REPEATS = 8  # further calls at most, where a check finds other bits
+# What a function that is not deterministic may be off by, in units of what it differs by from call to call: the largest
+# difference, and the root mean square over all elements, which a loss in many places raises.
+WITHIN, WITHIN_RMS = 4.0, 2.0
 # PyTorch's own words where backward has changed, or freed, what it had saved: it returns nothing wrong.
 _REFUSED = ("has been modified by an inplace operation", "Trying to backward through the graph a second time")
 
@@ -27,7 +29,7 @@ _REFUSED = ("has been modified by an inplace operation", "Trying to backward thr
 def said(what: str) -> tuple[str, str]:
     """(the check, the output) that a finding's words are of; ("", "") where they are of none."""
     for check, words in WORDS.items():
-        found = re.search(re.escape(words) + r": element \d+ of (\w+)", what)
+        found = re.search(re.escape(words) + r": (?:element \d+|shape|dtype) of (\w+)", what)
         if found:
             return check, found[1]
     return "", ""
@@ -38,35 +40,53 @@ def is_refused(error: RuntimeError) -> bool:
     return any(words in str(error) for words in _REFUSED)
 
 
-def _differing(first: Any, second: Any) -> list[int]:
-    """Indices of the elements whose bits differ, of two tensors of one shape."""
+def _differing(first: Any, second: Any) -> Any:
+    """Whether the bits of each element differ, of two tensors of one shape and dtype."""
     import torch
 
     integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[first.element_size()]
-    a, b = (each.contiguous().view(integers).flatten() for each in (first, second))
-    return (a != b).nonzero().flatten().tolist()
+    a, b = (each.contiguous().view(integers) for each in (first, second))
+    return a != b
 
 
-def _apart(first: Any, second: Any) -> float:
-    """The largest difference; NaN where one is not finite."""
-    return float((first.double() - second.double()).abs().max())
+def _differences(first: Any, second: Any) -> Any:
+    """The magnitudes of the differences in fp64: 0 where the bits are the same, infinite where one is no number."""
+    apart = (first.double() - second.double()).abs().nan_to_num(nan=float("inf"))
+    return apart.where(_differing(first, second), 0.0)
+
+
+def _is_noise(first: Any, second: Any, repeat: Callable[[], Any]) -> bool:
+    """Whether calls of the function differ as `second` does, which `repeat` makes."""
+    apart = _differences(first, second)
+    largest, rms = float(apart.max()), float(apart.square().mean().sqrt())
+    del apart
+    of_calls, rms_of_calls = 0.0, 0.0
+    for _ in range(REPEATS):
+        again = repeat().detach()
+        if not bool(_differing(first, again).any()):
+            continue
+        between = _differences(first, again)
+        of_calls = max(of_calls, float(between.max()))
+        rms_of_calls = max(rms_of_calls, float(between.square().mean().sqrt()))
+        if largest <= WITHIN * of_calls and rms <= WITHIN_RMS * rms_of_calls < float("inf"):
+            return True
+    return False
 
 
 def require_same(check: str, name: str, first: Any, second: Any, repeat: Callable[[], Any] | None = None) -> None:
     """Raises Misfit unless two tensors have the same bits.
 
     repeat: makes the first one again, by a call of its own. Where its bits differ from call to call as well, a difference
-    of at most WITHIN times theirs is no misfit: that the function is not deterministic is a finding of its own.
+    within WITHIN and WITHIN_RMS of theirs is no misfit: that the function is not deterministic is a finding of its own.
     """
     first, second = first.detach(), second.detach()
-    if first.shape != second.shape:
-        raise Misfit(f"{WORDS[check]}: {name} has shape {list(second.shape)}, and {list(first.shape)} before")
-    differ = _differing(first, second)
-    if not differ:
+    for what, before, now in (("shape", list(first.shape), list(second.shape)), ("dtype", first.dtype, second.dtype)):
+        if before != now:
+            raise Misfit(f"{WORDS[check]}: {what} of {name} is {now}, and {before} before")
+    if not bool(_differing(first, second).any()) or repeat and _is_noise(first, second, repeat):
         return
-    varying = [again for again in (repeat().detach() for _ in range(REPEATS)) if _differing(first, again)] if repeat else []
-    if varying and _apart(first, second) <= WITHIN * max(_apart(first, again) for again in varying):
-        return
-    at = differ[0]
+    # The largest difference; where bits alone differ, the first one.
+    apart, differs = _differences(first, second).flatten(), _differing(first, second).flatten()
+    at = int(apart.argmax()) if float(apart.max()) > 0 else int(differs.int().argmax())
     raise Misfit(f"{WORDS[check]}: element {at} of {name} is {float(second.flatten()[at])!r}, "
                  f"and {float(first.flatten()[at])!r} before")

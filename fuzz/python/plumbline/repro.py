@@ -124,7 +124,11 @@ def _compared(check: str, name: str) -> list[str]:
     lines += ["    a, b = (each.detach().contiguous().flatten() for each in (once, other))"]
     lines += ["    differ = (a.view(torch.uint8) != b.view(torch.uint8)).reshape(a.numel(), -1).any(1).nonzero().flatten().tolist()"]
     lines += ["    wrong = wrong or differ != []", "    for at in differ[:5]:"]
-    return [*lines, f'        print(f"{{what}}: element {{at}} of {name} is {{float(b[at])!r}}, and {{float(a[at])!r}} before")']
+    lines += [f'        print(f"{{what}}: element {{at}} of {name} is {{float(b[at])!r}}, and {{float(a[at])!r}} before")']
+    once_more = f"call()[{name!r}]" + ("[0]" if check == "twice" else "")
+    lines += ["if wrong:", f"    a, b = (each.detach().contiguous().view(torch.uint8) for each in (once, {once_more}))"]
+    lines += ["    if (a != b).any():"]
+    return [*lines, '        print("two calls on the same inputs differ, too: `plumb replay` tells the one from the other")', "        sys.exit(2)"]
 
 
 def _main(finding: Finding, kernel: Kernel, case: Case) -> list[str]:
@@ -152,19 +156,19 @@ def _place_text(framework: str, strided: bool) -> str:
     if not strided:
         return repro_text.TORCH_PLACE if framework == "torch" else repro_text.NUMPY_PLACE
     if framework == "torch":
-        return repro_text.STRIDED_PLACE.format(
+        return repro_text.TORCH_RESERVED + "\n\n" + repro_text.STRIDED_PLACE.format(
             what="A tensor", fill="torch.tensor", dtype="dtype=dtype, device=DEVICE",
             full="torch.full((size,), around, dtype=dtype, device=DEVICE)",
-            empty="torch.empty(size, dtype=dtype, device=DEVICE)", view=repro_text.TORCH_VIEW,
+            empty="reserved(size, dtype)", view=repro_text.TORCH_VIEW,
         )
-    return repro_text.STRIDED_PLACE.format(
-        what="An array", fill="np.array", dtype="dtype", full="np.full(size, around, dtype)", empty="np.empty(size, dtype)",
+    return repro_text.NUMPY_RESERVED + "\n\n" + repro_text.STRIDED_PLACE.format(
+        what="An array", fill="np.array", dtype="dtype", full="np.full(size, around, dtype)", empty="reserved(size, dtype)",
         view=repro_text.NUMPY_VIEW,
     )
 
 
 def _imports(framework: str, given: dict[str, repro_problem.Array], strided: bool, script: bool) -> list[str]:
-    names = ["functools", "sys"] + (["itertools", "math"] if strided else []) + (["runpy"] if script else [])
+    names = ["functools", "sys"] + (["itertools", "math", "mmap"] if strided else []) + (["runpy"] if script else [])
     lines = [f"import {name}" for name in sorted(names)] + ["from math import inf, nan  # noqa: F401", ""]
     if framework == "jax":
         lines += ["import jax", "import jax.numpy as jnp"]

@@ -150,10 +150,28 @@ def place(values, shape, dtype, strides=None, offset=0):
     first = offset - sum(r for r in reach if r < 0)
     around = 0x7F7F7F7F if isinstance(values[0], int) else math.nan
     size = first + sum(r for r in reach if r > 0) + 65
-    memory = {full} if size <= 1 << 22 else {empty}
+    try:
+        memory = {full} if size <= 1 << 22 else {empty}
+    except (MemoryError, OSError, RuntimeError) as why:
+        print(f"no memory for {{size}} elements around a tensor: {{why}}")
+        sys.exit(2)
     for index, value in zip(itertools.product(*map(range, shape)), values):
         memory[first + sum(i * stride for i, stride in zip(index, strides))] = value
     return {view}
+'''
+# Memory of which only what is written to takes a page, as the harness has it.
+_RESERVED = '''\
+def reserved(size, dtype):
+    """So many elements, of which only what is written to takes memory."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+'''
+NUMPY_RESERVED = _RESERVED + '''\
+    return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
+'''
+TORCH_RESERVED = _RESERVED + '''\
+    if DEVICE != "cpu":
+        return torch.empty(size, dtype=dtype, device=DEVICE)
+    return torch.frombuffer(mmap.mmap(-1, size * dtype.itemsize, flags=flags), dtype=dtype)
 '''
 NUMPY_VIEW = (
     "np.lib.stride_tricks.as_strided(\n"

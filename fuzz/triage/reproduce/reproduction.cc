@@ -193,8 +193,10 @@ std::vector<std::string> Reproduction::AlsoShows(OwnedProblem problem, bool entr
     for (const Finding& finding : judged.result.findings) signatures.insert(finding.Signature());
     return true;
   };
-  // Gradients that must be 0 for want of an upstream one need not be with one.
-  if (needs_gradient && !run(problem)) return {};
+  // A gradient that must be 0 for want of an upstream one need not be with one. What another output
+  // shows does not depend on that.
+  const bool of_gradient = start_.finding.output.starts_with("grad_");
+  if (needs_gradient && of_gradient && !run(problem)) return {};
   // logprob is an output of the one, loss of the other.
   for (const bool reduced : {false, true}) {
     OwnedProblem asked = problem;

@@ -95,9 +95,9 @@ class Reproduction {
   // Returns the finding of that signature as the arbiter has confirmed it; nullopt if it was not seen,
   // or the harness is at fault.
   std::optional<Finding> Arbitrate(const OwnedProblem& problem, std::string_view signature);
-  // Returns the signatures of the same problem with every output asked for, its own included; sorted.
-  // One without an upstream gradient is run as it is, and with gradients of 1. `entropy_gradient`: with
-  // an upstream gradient of entropy, if it has none.
+  // Returns the signatures of the same problem with every output asked for, its own included; sorted. A
+  // problem without an upstream gradient has one of 1; where a gradient is wrong, it is run as it is,
+  // too. `entropy_gradient`: with an upstream gradient of entropy, if it has none.
   std::vector<std::string> AlsoShows(OwnedProblem problem, bool entropy_gradient = false);
   // Return the signatures that some of Measure's runs showed, and those that all did.
   const std::set<std::string>& known() const { return known_; }

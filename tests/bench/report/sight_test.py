@@ -33,11 +33,9 @@ class Sight(unittest.TestCase):
         self.assertIn("1 of 1 runs without a defect are clean. Missed: a-b massive: clean at 5.", text)
         self.assertIn("**2 of 6 runs are left** and have not been made: confident, ordinary data.", text)
         self.assertNotIn("left", summary(data | {"left": []}))
-        taken = summary(data | {"repeated": {"of": {"kernel": "k"}, "runs": 3, "taken": 7, "machines": []}})
-        self.assertIn("7 runs were made with kernel k; 3 others of those, made again with the present sources, had the same", taken)
-        before = {"of": {"kernel": "j"}, "runs": 2, "taken": 5}
-        taken = summary(data | {"repeated": {"of": {"kernel": "k"}, "runs": 3, "taken": 7, "machines": [], "before": before}})
-        self.assertIn("5 of them had come from kernel j likewise, by 2 made again.", taken)
+        earlier = [{**each, "of": {"kernel": "k" if at else "j"}} for at, each in enumerate(data["runs"][:3])]
+        taken = summary(data | {"runs": earlier + data["runs"][3:], "repeated": {"runs": 4, "machines": []}})
+        self.assertIn("1 runs were made with kernel j; 2 runs were made with kernel k. 4 others of those, made again", taken)
 
     # Fails if the rows are not by defect, or a contract's runs stand under another's.
     def test_tables(self):

@@ -93,7 +93,10 @@ class FalseAlarms(Tree):
         before = self.write("before", "".join(json.dumps({**line, "about": "before"}) + "\n" for line in large))
         few = self.lines("few", LINE, *large[:9])
         status, _, said = self.alarms("--from", few, "--others", before)
-        self.assertEqual((status, "9 lines are repeated, of 10" in said), (2, True), said)
+        self.assertEqual((status, "9 lines of before are repeated, of 10" in said), (2, True), said)
+        long = self.write("long", json.dumps({**large[0], "seed": 14, "problems": 9, "about": "before"}) + "\n")
+        self.assertIn("in two lines", self.alarms("--from", self.lines("ten", LINE, *large[:11], {**large[0], "seed": 16}),
+                                                  "--others", long, before)[2])
         near = {**large[9], "seconds": 9.0, "data": {"wide": {"a": {**CLEAN, "outputs": {"lse": [1, 1.0, 4.01, 2.0]}}}}}
         self.alarms("--from", self.lines("near", LINE, *large[:9], near), "--others", before)
         of_large, = [each for each in self.stored()["sets"] if each["set"] == "large"]

@@ -69,16 +69,20 @@ class Sight(Tree):
             status, result, checks = self.sight("--repeat", 4)
             self.assertEqual((status, len(checks)), (1, 4) if wrong else (0, 4))
             self.assertEqual(result["trees"] == before["trees"], wrong)
-        said = {"of": before["trees"], "runs": 4, "taken": len(before["runs"]) - 4, "machines": before["machines"]}
-        self.assertEqual((result["repeated"], len(result["runs"])), (said, len(before["runs"])))
-        _, result, checks = self.sight()
-        self.assertEqual((result["repeated"], checks), (said, []))
-        # What was taken over is taken over again, and that is not forgotten.
+        self.assertEqual((result["repeated"]["runs"], len(result["runs"])), (4, len(before["runs"])))
+        taken = [run for run in result["runs"] if "of" in run]
+        self.assertEqual((len(taken), taken[0]["of"]), (len(before["runs"]) - 4, before["trees"]))
+        _, again, checks = self.sight()
+        self.assertEqual((again["runs"], checks), (result["runs"], []))
+        # What was taken over is taken over again, and a run says what it was made with.
         shutil.rmtree(self.root / "build/campaigns")
         self.write("oracle/file.cc", "changed once more")
         self.commit()
-        _, result, _ = self.sight("--repeat", 2)
-        self.assertEqual(result["repeated"]["before"], said)
+        _, last, _ = self.sight("--repeat", 3)
+        made = [json.dumps(run.get("of")) for run in last["runs"]]
+        self.assertEqual(made.count("null"), 3)
+        both = [run for run, now in zip(result["runs"], last["runs"], strict=True) if "of" in now]
+        self.assertEqual(made.count(json.dumps(before["trees"])), sum("of" in run for run in both))
 
     # Fails if runs of other sources are taken for those of these.
     def test_other_sources(self):

@@ -73,6 +73,8 @@ class Drawn {
   }
 
   const OwnedProblem& owned() const { return owned_; }
+  // The target has no lse.
+  void LeaveOutLse() { results_.lse.reset(); }
   // A row without part in the gradients, which may hold anything.
   void Mask(int64_t row) {
     owned_.grad_logprob->SetFloat(row, 0);

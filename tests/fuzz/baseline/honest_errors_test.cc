@@ -108,19 +108,23 @@ TEST(HonestErrors, ABugIsNoRounding) {
 }
 
 // Fails if a form of the entropy, whose baselines err as much as logits of rounded operands where these
-// are large, is said to explain them: lse is off as well, and no form has a part in it.
+// are large, is said to explain them: lse is off as well, or logprob where there is no lse, and the
+// form has no part in it.
 TEST(HonestErrors, AFormExplainsNoLogits) {
-  for (const float scale : {30.0F, 100.0F}) {
-    const Drawn drawn({.n = 32,
-                       .v = 600,
-                       .h = 64,
-                       .dtype = kernel::DType::kF32,
-                       .hidden = scale,
-                       .temperature = 0.7F},
-                      1);
-    const HonestErrors errors = drawn.Run("mutant:inputs-tf32", "pytorch-fp32-logits");
-    EXPECT_TRUE(errors.Suspect(Output::kEntropy)) << Text(errors.outputs);
-    EXPECT_EQ(errors.explanation.Words(), "") << scale;
+  for (const bool has_lse : {true, false}) {
+    for (const float scale : {30.0F, 100.0F}) {
+      Drawn drawn({.n = 32,
+                   .v = 600,
+                   .h = 64,
+                   .dtype = kernel::DType::kF32,
+                   .hidden = scale,
+                   .temperature = 0.7F},
+                  1);
+      if (!has_lse) drawn.LeaveOutLse();
+      const HonestErrors errors = drawn.Run("mutant:inputs-tf32", "pytorch-fp32-logits");
+      EXPECT_TRUE(errors.Suspect(Output::kEntropy)) << Text(errors.outputs);
+      EXPECT_EQ(errors.explanation.Words(), "") << scale << (has_lse ? "" : " without lse");
+    }
   }
 }
 

@@ -75,26 +75,40 @@ class Torch(unittest.TestCase):
                 self.assertEqual(status, 1, text)
                 self.assertIn(words, text)
 
-    # Fails if bits that differ as they do from call to call are a misfit, if a larger difference is none, or if another sign of
-    # 0 is excused by nothing.
+    # Fails if bits that differ as they do from call to call are a misfit, also beside a NaN of both; if a larger difference is
+    # none, or many small elements that are lost beside a large one that varies; if another sign of 0 is excused by nothing; if the
+    # words name another element than the one that differs most; or if another shape or dtype is no misfit.
     def test_what_differs_from_call_to_call(self):
         import torch
 
-        first, next_to_it, far = (torch.tensor([1.0, value, 0.0]) for value in (2.0, 2.25, 3.5))
+        nan = torch.nan
+        first, next_to_it, far = (torch.tensor([1.0, value, 0.0, nan]) for value in (2.0, 2.25, 3.5))
         calls = []
 
         def repeat():
             calls.append(len(calls))
             return next_to_it if len(calls) % 3 == 0 else first
 
-        graph_checks.require_same("again", "grad_hidden", first, torch.tensor([1.0, 1.5, 0.0]), repeat)
-        self.assertEqual(len(calls), graph_checks.REPEATS)
-        for other, again in ((far, repeat), (next_to_it, lambda: first), (next_to_it, None),
-                             (torch.tensor([1.0, 2.0, -0.0]), lambda: first), (torch.tensor([1.0, torch.nan, 0.0]), repeat)):
+        graph_checks.require_same("again", "grad_hidden", first, torch.tensor([1.0, 1.5, 0.0, nan]), repeat)
+        self.assertEqual(len(calls), 3)
+        many = torch.cat([torch.tensor([4.0]), torch.full((99,), 0.5)])
+        lost, varies = many.clone(), many.clone()
+        lost[1:], varies[0] = 0, 4.25
+        for before, other, again, element in (
+            (first, far, repeat, 1), (first, next_to_it, lambda: first, 1), (first, next_to_it, None, 1),
+            (first, torch.tensor([1.0, 2.0, -0.0, nan]), lambda: first, 2),
+            (first, torch.tensor([1.0000001, nan, 0.0, nan]), repeat, 1), (many, lost, lambda: varies, 1),
+        ):  # fmt: skip
             with self.assertRaises(Misfit) as caught:
-                graph_checks.require_same("again", "grad_hidden", first, other, again)
+                graph_checks.require_same("again", "grad_hidden", before, other, again)
             self.assertEqual(graph_checks.said(str(caught.exception)), ("again", "grad_hidden"))
+            self.assertIn(f"element {element} of", str(caught.exception))
         graph_checks.require_same("again", "grad_hidden", first, first.clone(), None)
+        for other, words in ((first[:2], "shape of lse is [2], and [4] before"), (first.half(), "dtype of lse is torch.float16")):
+            with self.assertRaises(Misfit) as caught:
+                graph_checks.require_same("no_grad", "lse", first, other)
+            self.assertIn(words, str(caught.exception))
+            self.assertEqual(graph_checks.said(str(caught.exception)), ("no_grad", "lse"))
 
     # Fails if a function that calls the operator of this package, and imports nothing else, is given NumPy's arrays.
     def test_a_wrapper_of_the_operator_has_tensors(self):
