@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from . import markdown
+from . import markdown, stored
 
 RIGHT = "right"  # the name of a target without a defect
 ASKED = 4.0  # times an honest kernel's error, from which on a defect is asked to be seen
@@ -70,10 +70,6 @@ def below(results: dict[str, dict[str, Any]]) -> str:
                            "an honest kernel", "ratio"], "llrllrrr", rows)
 
 
-def named(keys: dict[str, str]) -> str:
-    return ", ".join(f"{room} {key}" for room, key in keys.items())
-
-
 def summary(data: dict[str, Any]) -> str:
     """What is asked, what is seen of it, what was missed and what is left."""
     planted = [run for run in data["runs"] if run["defect"] != RIGHT]
@@ -85,12 +81,12 @@ def summary(data: dict[str, Any]) -> str:
             f"{seen} of these are seen; {sum(seen_as(run) != 'clean' for run in planted)} of all are. {clean} of {len(right)} runs "
             "without a defect are clean. Missed: " + ("; ".join(data["missed"]) or "none") + ".")
     if "repeated" in data:
-        earlier = Counter(named(run["of"]) for run in data["runs"] if run.get("of"))
+        earlier = Counter(stored.trees({"trees": run["of"]}) for run in data["runs"] if run.get("of"))
         text += (" " + "; ".join(f"{count} runs were made with {keys}" for keys, count in earlier.items()) + ". "
                  f"{data['repeated']['runs']} others of those, made again with the present sources, had the same records.")
     left = data.get("left", [])
     return text + (f" **{len(left)} of {len(data['runs']) + len(left)} runs are left** and have not been made: "
-                   + ", ".join(sorted(data for data in DATA if any(data in name.split("-") for name in left)))
+                   + ", ".join(sorted(kind for kind in DATA if any(kind in name.split("-") for name in left)))
                    + " data." if left else "")
 
 

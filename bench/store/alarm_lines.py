@@ -19,30 +19,29 @@ def set_of(line: Line) -> str:
     return json.dumps([line[key] for key in ("set", "vocab", "places", "only")])
 
 
-def read(paths: Iterable[Path], about: str | None) -> list[Line]:
-    """Lines of files, each once; Refused where one is of other sources, which are those of the first line without about."""
+def read(paths: Iterable[Path], about: str) -> list[Line]:
+    """Lines of files, each once; Refused where one is of other sources."""
     lines: dict[tuple[str, int], Line] = {}
     for path in paths:
         with refusing(f"{path}"):
             for text in path.read_text(encoding="utf-8").splitlines():
                 line = json.loads(text)
-                about = about or line["about"]
                 if line["about"] != about:
                     raise Refused(f"{path}: lines of other files: {line['about']}; now {about}")
                 lines[set_of(line), line["seed"]] = line
     if not lines:
         raise Refused("there are no lines")
-    return apart_from_each_other(list(lines.values()))
+    refuse_overlaps(list(lines.values()))
+    return list(lines.values())
 
 
-def apart_from_each_other(lines: list[Line]) -> list[Line]:
-    """The lines; Refused where a problem is in two of them."""
+def refuse_overlaps(lines: list[Line]) -> None:
+    """Refused where a problem is in two lines."""
     ends: dict[str, int] = {}
     for line in sorted(lines, key=lambda each: each["seed"]):
         if line["seed"] < ends.get(set_of(line), 0):
             raise Refused(f"seed {line['seed']} of {set_of(line)} is in two lines of different lengths")
         ends[set_of(line)] = line["seed"] + line["problems"]
-    return lines
 
 
 def apart(one: object, other: object) -> float:
@@ -69,11 +68,11 @@ def taken(paths: Iterable[Path], lines: list[Line]) -> tuple[list[Line], list[Li
     left: list[Line] = []
     records: list[Line] = []
     for about, of_source in sorted(files.items()):
-        known = lines + left
-        more, record = _taken_of(read(of_source, about), lines, {(set_of(line), line["seed"]) for line in known})
+        known = {(set_of(line), line["seed"]) for line in lines + left}
+        more, record = _taken_of(read(of_source, about), lines, known)
         left += more
         records += record
-    apart_from_each_other(lines + left)
+    refuse_overlaps(lines + left)
     return left, records
 
 

@@ -205,7 +205,8 @@ def main(given_words: list[str]) -> int:
     sets = summary(lines)
     machine = {"processors": sorted({line["processor"] for line in lines}),
                "versions": sorted({line["versions"] for line in lines})}
-    command = f"--small {given.small} --large {given.large} --first {given.first}" if wanted else "--from …" + (" --others …" if given.others else "")
+    command = f"--small {given.small} --large {given.large} --first {given.first}" if wanted else "--from …"
+    command += " --others …" if given.others else ""
     stored.write(ROOT / "bench/results/false-alarms.json", f"python3 bench/store false-alarms {command}", keys, machine,
                  threshold=THRESHOLD, sets=sets, **({"others": of_others} if of_others else {}))
     say(sets)

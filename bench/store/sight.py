@@ -17,7 +17,7 @@ those of a dump in bf16, at its own size, and the result is bench/results/sight-
   --as-built KEYS  takes the program as it is built; KEYS is a file of what `python3 bench/store trees` printed
   --minutes M  begins no run after M minutes; call it again to go on
   --repeat K   takes over the runs of a stored result of other trees, if K of them, evenly spread, have the same records
-               again; the others say what they are of
+               again; each of the others says of which sources it is
   --out FILE   stores the result here [bench/results/sight-V.json]
 
 Interrupt it and call it again to go on: each run has a file in build/campaigns/sight-V-H-N/ or sight-STEM/ once it is through.
@@ -25,7 +25,8 @@ A result with runs left is stored as well and names them. Runs of a stored resul
 result has the machine of the last call, and a list of all that ran some of it.
 
 Exit status: 0 every defect that errs more than 4 times an honest kernel is seen, and the targets without one are clean; 1
-one of these is not so (stored too), or a record is another when it is repeated (nothing is stored); 2 usage or another tree; 3 what plumb says is no result; 5 runs are left (stored too).
+one of these is not so (stored too), or a record is another when it is repeated (nothing is stored); 2 usage or another tree; 3
+what plumb says is no result; 5 runs are left (stored too).
 """
 
 import argparse
@@ -199,7 +200,8 @@ def check(run: dict[str, Any], dumps: Path, kept: Path) -> dict[str, Any]:
 
 
 def repeat(before: dict[str, Any], kept: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Takes over a result of other trees, if given.repeat of its runs have the same records; what is said of that."""
+    """Takes over a result of other trees, if given.repeat of its runs have the same records; what is stored of that. A run that
+    is not made again has `of`, the sources that it was made with."""
     runs = before["runs"]
     count = min(given.repeat, len(runs))
     if count == 0:
@@ -209,8 +211,8 @@ def repeat(before: dict[str, Any], kept: Path, given: argparse.Namespace) -> dic
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
         make_dumps(Path(folder), [run for run in wanted if not file_in(kept, run).exists()], given)
         again = list(pool.map(functools.partial(check, dumps=Path(folder), kept=kept), wanted))
-    own = {"seconds": 0, "of": {}}
-    others = [name_of(was) for was, now in zip(some, again, strict=True) if was | own != now | own]
+    aside = {"seconds": 0, "of": {}}  # they may be others
+    others = [name_of(was) for was, now in zip(some, again, strict=True) if was | aside != now | aside]
     if others:
         raise Refused(f"{len(others)} of {count} stored records are others now, nothing is taken over: {', '.join(others)}", 1)
     keep([{"of": before["trees"]} | run for run in runs], kept)

@@ -13,7 +13,8 @@ try:
 except ImportError:  # a script of a finding has the functions alone
     plumbline = None
 
-WITHIN = {
+DECLARED = {
+    "device": "cuda", "form": "autograd", "returns": ("loss",),
     "reductions": ("mean", "sum"), "weight_layouts": ("vocab-major",), "hidden_multiple": 8, "rows_multiple": 8,
     "base_alignment": 32, "row_alignment": 16, "strided_inputs": False, "negative_strides": False, "empty_extents": False,
     "temperature": "none", "entropy": False, "lse": False, "fp32_grads": False, "first_invalid_row": False,
@@ -38,6 +39,5 @@ def scaled(
 
 
 if plumbline:
-    declare = {"device": "cuda", "form": "autograd", "returns": ("loss",)}
-    plumbline.target(chunked, **declare, dtypes=("fp16", "bf16"), vocab_multiple=8, **WITHIN)
-    plumbline.target(scaled, **declare, dtypes=("bf16",), vocab_multiple=128, **WITHIN)
+    plumbline.target(chunked, dtypes=("fp16", "bf16"), vocab_multiple=8, **DECLARED)
+    plumbline.target(scaled, dtypes=("bf16",), vocab_multiple=128, **DECLARED)

@@ -8,7 +8,7 @@ four rows, so that a shrunk finding shows again:
 * one input alone needs a gradient: the bits that it has beside the other;
 * forward under no_grad: the bits of forward with a graph.
 
-graph_checks.py says what of a function that is not deterministic is no finding of these.
+Differences that a function shows from one call to the next are no finding of these (graph_checks.py).
 """
 
 from __future__ import annotations

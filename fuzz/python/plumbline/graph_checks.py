@@ -55,19 +55,22 @@ def _differences(first: Any, second: Any) -> Any:
     return apart.where(_differing(first, second), 0.0)
 
 
-def _is_noise(first: Any, second: Any, repeat: Callable[[], Any]) -> bool:
-    """Whether calls of the function differ as `second` does, which `repeat` makes."""
+def _largest_and_rms(first: Any, second: Any) -> tuple[float, float]:
+    """Returns both of the differences between two tensors."""
     apart = _differences(first, second)
-    largest, rms = float(apart.max()), float(apart.square().mean().sqrt())
-    del apart
+    return float(apart.max()), float(apart.square().mean().sqrt())
+
+
+def _is_noise(first: Any, second: Any, repeat: Callable[[], Any]) -> bool:
+    """Whether calls of the function, which `repeat` makes, differ from `first` as much as `second` does."""
+    largest, rms = _largest_and_rms(first, second)
     of_calls, rms_of_calls = 0.0, 0.0
     for _ in range(REPEATS):
         again = repeat().detach()
         if not bool(_differing(first, again).any()):
             continue
-        between = _differences(first, again)
-        of_calls = max(of_calls, float(between.max()))
-        rms_of_calls = max(rms_of_calls, float(between.square().mean().sqrt()))
+        of_call, rms_of_call = _largest_and_rms(first, again)
+        of_calls, rms_of_calls = max(of_calls, of_call), max(rms_of_calls, rms_of_call)
         if largest <= WITHIN * of_calls and rms <= WITHIN_RMS * rms_of_calls < float("inf"):
             return True
     return False
@@ -85,8 +88,8 @@ def require_same(check: str, name: str, first: Any, second: Any, repeat: Callabl
             raise Misfit(f"{WORDS[check]}: {what} of {name} is {now}, and {before} before")
     if not bool(_differing(first, second).any()) or repeat and _is_noise(first, second, repeat):
         return
-    # The largest difference; where bits alone differ, the first one.
-    apart, differs = _differences(first, second).flatten(), _differing(first, second).flatten()
-    at = int(apart.argmax()) if float(apart.max()) > 0 else int(differs.int().argmax())
+    # The words name the largest difference, or the first element of other bits where values are the same.
+    apart = _differences(first, second).flatten()
+    at = int(apart.argmax()) if float(apart.max()) > 0 else int(_differing(first, second).flatten().int().argmax())
     raise Misfit(f"{WORDS[check]}: element {at} of {name} is {float(second.flatten()[at])!r}, "
                  f"and {float(first.flatten()[at])!r} before")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .stored import NAMES, Case
+from .views import ITEM_SIZES
 
 MOST_BYTES = 1 << 36  # of memory around a tensor; wider strides are left out
 WIDTH = 116
-_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "int32": 4, "int64": 8}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ def arrays(case: Case) -> tuple[dict[str, Array], list[str]]:
     left_out = []
     for i, array in enumerate(found):
         reach = sum(abs(s) * (n - 1) for s, n in zip(array.strides or (), array.shape) if n)
-        if (reach + array.offset) * _BYTES[array.dtype] > MOST_BYTES:
+        if (reach + array.offset) * ITEM_SIZES[array.dtype] > MOST_BYTES:
             left_out.append(f"{array.name} has strides {list(array.strides)}; here it is dense")
             found[i] = dataclasses.replace(array, strides=None, offset=0)
     if layout.get("output_stride", 1) != 1:

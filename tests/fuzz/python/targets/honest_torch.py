@@ -117,10 +117,9 @@ class _Scales(Fused):
 
     @staticmethod
     def backward(ctx, g, k, _):
-        g = -g if ctx.reduction == "none" else g
-        gradients = backward_of(ctx.saved_tensors, ctx.count, ctx.reduction, g, k)
+        gradients = Fused.backward(ctx, g, k, _)
         ctx.saved_tensors[7].mul_(2)  # the exponentials
-        return *gradients, None, None, None, None
+        return gradients
 
 
 @plumbline.target(form="autograd", returns=("nll", "entropy", "lse"), contract={"d_logits": "fp32"}, **CAPABILITIES)
