@@ -137,8 +137,11 @@ struct Contract {
   int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst
   int64_t row_chunk = 0;    // rows a chunk where accumulator is not fp32; 0: 1, the worst
   // Columns of a stretch of grad_hidden: each is summed from zero, and the sums are added in order, in
-  // fp32. 0: one sum over all columns.
-  int64_t grad_hidden_stretch = 0;
+  // fp32. 0: one sum over all columns. Where there are at most `grad_hidden_stretches`, above 0, a
+  // stretch has as many times these columns as that takes.
+  int64_t grad_hidden_stretch = 0, grad_hidden_stretches = 0;
+  // Returns the columns of a stretch of a vocabulary of v columns, v at most.
+  int64_t StretchOf(int64_t v) const;
   double filter = 0;  // a d_logit may be dropped where |[v = y] - p| as computed is below it; at most 1
 
   // Upstream gradients of logprob (or the loss) and of the entropy are rounded to it, to nearest even,

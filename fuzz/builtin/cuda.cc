@@ -7,6 +7,7 @@
 #include "fuzz/builtin/adapter.h"
 #include "fuzz/builtin/host.h"
 #include "fuzz/target/interface/cuda_device.h"
+#include "kernel/stretches.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -86,6 +87,8 @@ std::string CudaDescription(std::string_view name, CudaPath path, int capability
   } else {
     contract["accumulate"] = "unknown";
   }
+  contract["grad_hidden_stretch"] = kernel::kStretchUnit;
+  contract["grad_hidden_stretches"] = kernel::kMostStretches;
   return DescribeTarget(name, "cuda", contract);
 }
 

@@ -5,6 +5,7 @@
 #include "fuzz/builtin/adapter.h"
 #include "fuzz/builtin/host.h"
 #include "kernel/host/operator.h"
+#include "kernel/stretches.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -21,7 +22,7 @@ struct HostHopperOperator {
     return kernel::host::RunImpl(problem, results, /*threads=*/0, OnTensorCores());
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    return kernel::GetSizes(problem, results, {}, sizes);
+    return kernel::host::SizesImpl(problem, results, /*threads=*/0, sizes, OnTensorCores());
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void*) {
@@ -46,6 +47,8 @@ std::string HostHopperDescription(std::string_view name) {
   contract["block"] = 16;
   contract["extra_bits"] = 2;
   contract["input_planes"] = 3;
+  contract["grad_hidden_stretch"] = kernel::kStretchUnit;
+  contract["grad_hidden_stretches"] = kernel::kMostStretches;
   return DescribeTarget(name, "cpu", contract);
 }
 

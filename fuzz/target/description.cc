@@ -209,6 +209,7 @@ void Fields(FieldVisitor& io, DeclaredContract& declared) {
   io("vocab_chunk", c.vocab_chunk, 0, INT64_MAX);
   io("row_chunk", c.row_chunk, 0, INT64_MAX);
   io("grad_hidden_stretch", c.grad_hidden_stretch, 0, INT64_MAX);
+  io("grad_hidden_stretches", c.grad_hidden_stretches, 0, INT64_MAX);
   ReadProven(io, "filter", 1, "", &c.filter);
   ReadStep(io, "upstream_logprob", &c.upstream_logprob);
   ReadStep(io, "upstream_entropy", &c.upstream_entropy);

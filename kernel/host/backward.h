@@ -2,7 +2,9 @@
 //
 // The backward pass, by chunks of the vocabulary. For each chunk it computes the logits again, turns
 // them into d_logits (the only matrix of rows x columns, never wider than a chunk), and computes
-//   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v
+//   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v; or one over
+//   each
+//                                  stretch, and the sums of stretches added in order
 //   grad_weight  = dz^T . hidden   one chain an element, ascending in the row; rounded once
 // The policy of kernel/host/dot_policy.h computes the chains.
 //
@@ -81,6 +83,18 @@ void LogitsItem(const BackwardState& state, const Scratch& scratch, int64_t begi
   }
 }
 
+// Adds the sums of a stretch that has ended to the totals: positions [begin, end), one tile of columns.
+inline void AddStretch(const BackwardState& state, int64_t begin, int64_t end, int64_t column,
+                       int64_t width) {
+  const int64_t stride = RoundUp(state.plan.h, kTile);
+  const bool first = state.first < state.plan.stretch;
+  for (int64_t r = begin; r < end; ++r) {
+    const float* const sums = state.memory.grad_hidden + r * stride + column;
+    float* const totals = state.memory.totals + r * stride + column;
+    for (int64_t j = 0; j < width; ++j) totals[j] = first ? sums[j] : totals[j] + sums[j];
+  }
+}
+
 // Adds the chunk's products to grad_hidden of positions [begin, end), one tile of its columns.
 template <class Hooks>
 void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t begin, int64_t end,
@@ -90,6 +104,7 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
   const int64_t stride = RoundUp(plan.h, kTile);
   const int64_t width = std::min(kTile, plan.h - column);
   const DType dtype = state.problem.hidden.dtype;
+  const int64_t before = plan.stretch > 0 ? state.first % plan.stretch : state.first;
   for (int pass = 0; pass < Dots::Passes(dtype); ++pass) {
     for (int64_t k = 0; k < state.width; k += kDepthBlock) {
       const int64_t depth = std::min(kDepthBlock, state.width - k);
@@ -98,11 +113,14 @@ void GradHiddenItem(const BackwardState& state, const Scratch& scratch, int64_t 
       Dots::Products(
           {state.memory.d_logits + begin * plan.chunk + k, plan.chunk, scratch.panels, depth,
            end - begin, CeilDiv(width, kPanel), state.memory.grad_hidden + begin * stride + column,
-           stride, pass > 0 || state.first + k > 0},
+           stride, pass > 0 || before + k > 0},
           dtype, pass);
       hooks.GradHidden(state, begin, end, column, pass, k + depth);
     }
   }
+  const int64_t end_column = state.first + state.width;
+  if (plan.stretch > 0 && (end_column % plan.stretch == 0 || end_column == plan.v))
+    AddStretch(state, begin, end, column, width);
 }
 
 // Rows [begin, end) of the chunk of grad_weight, columns [column, column + width).
@@ -189,7 +207,8 @@ void StoreGradHidden(const BackwardState& state, const Hooks& hooks) {
   int64_t at = 0;
   for (int64_t i = 0; i < state.plan.n; ++i) {
     if (at < state.count && state.memory.rows[at] == i) {
-      const float* const sums = state.memory.grad_hidden + at * stride;
+      const float* const all = state.plan.stretch > 0 ? state.memory.totals : state.memory.grad_hidden;
+      const float* const sums = all + at * stride;
       StoreBlock(grad_hidden, i, 1, 0, state.plan.h, sums, stride);
       ++at;
     } else {

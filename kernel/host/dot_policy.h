@@ -3,6 +3,7 @@
 // The arithmetic of the operator's three matrix products, as a compile-time choice that is orthogonal
 // to the hooks: every policy of kernel/host/hooks.h names one of these types as its `Dots`.
 //
+//   kStretches                 whether grad_hidden is summed in stretches (kernel/stretches.h)
 //   Passes(dtype)              over the depth of a product of operands of this dtype
 //   Products(block, dtype, p)  pass p of a block of dot products
 //   Store(d_logits, n, dtype)  rounds d_logits to what the second and third product read
@@ -20,15 +21,17 @@ namespace plumbline::kernel::host {
 // The arithmetic of the operator: one chain of fused multiply-adds in fp32 for each element, d_logits
 // in fp32.
 struct FusedChains {
+  static constexpr bool kStretches = false;
   static constexpr int Passes(DType) { return 1; }
   static void Products(const DotBlock& block, DType, int) { DotProducts(block); }
   static void Store(float*, int64_t, DType) {}
 };
 
 // The arithmetic of Hopper's tensor cores (kernel/host/tensor_core.h), d_logits in the dtype of the
-// inputs. grad_hidden is one chain over the vocabulary; for fp32 inputs the six passes go over one
-// chunk of the vocabulary after another.
+// inputs. grad_hidden is one chain over each stretch; for fp32 inputs the six passes go over one chunk
+// of the vocabulary after another.
 struct TensorCores {
+  static constexpr bool kStretches = true;
   static int Passes(DType dtype) { return TensorCorePasses(dtype); }
   static void Products(const DotBlock& block, DType dtype, int pass) {
     TensorCoreProducts(block, dtype, pass);

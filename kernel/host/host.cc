@@ -10,14 +10,14 @@
 namespace plumbline::kernel::host {
 
 Status PlanFor(const Problem& problem, const Results& results, const Checks& checks, int threads,
-               Plan* plan) {
+               Plan* plan, bool stretches) {
   Status status = Check(problem, results, checks);
   if (!status.ok()) return status;
   if (threads < 0) {
     return Status::Error(Code::kInvalidArgument,
                          "execution.threads = " + std::to_string(threads) + " is negative");
   }
-  const std::optional<Plan> made = MakePlan(problem, results, threads);
+  const std::optional<Plan> made = MakePlan(problem, results, threads, stretches);
   if (!made) return WorkspaceTooLarge(problem);
   *plan = *made;
   return status;
@@ -34,10 +34,7 @@ Status DataStatus(const Problem& problem, const RowCensus& census) {
 }
 
 Status GetSizes(const Problem& problem, const Results& results, int threads, Sizes* sizes) {
-  Plan plan;
-  Status status = PlanFor(problem, results, kSizesUse, threads, &plan);
-  if (status.ok()) *sizes = {plan.workspace_bytes, plan.saved_bytes};
-  return status;
+  return SizesImpl(problem, results, threads, sizes, NoHooks());
 }
 
 Status Forward(const Problem& problem, const Results& results, int threads, void* workspace,

@@ -25,9 +25,10 @@
 
 namespace plumbline::kernel::host {
 
-// Checks the arguments and makes the plan, or returns the reason why there is none.
+// Checks the arguments and makes the plan, or returns the reason why there is none. `stretches`: that
+// of MakePlan.
 Status PlanFor(const Problem& problem, const Results& results, const Checks& checks, int threads,
-               Plan* plan);
+               Plan* plan, bool stretches = false);
 
 // Checks the memory of a pass.
 Status CheckMemories(const Plan& plan, const void* workspace, const void* saved);
@@ -35,11 +36,21 @@ Status CheckMemories(const Plan& plan, const void* workspace, const void* saved)
 // Returns kInvalidData naming the first invalid row, or ok.
 Status DataStatus(const Problem& problem, const RowCensus& census);
 
+// Says the memory that both passes need.
+template <class Hooks>
+Status SizesImpl(const Problem& problem, const Results& results, int threads, Sizes* sizes,
+                 const Hooks&) {
+  Plan plan;
+  const Status status = PlanFor(problem, results, kSizesUse, threads, &plan, Hooks::Dots::kStretches);
+  if (status.ok()) *sizes = {plan.workspace_bytes, plan.saved_bytes};
+  return status;
+}
+
 template <class Hooks>
 Status ForwardImpl(const Problem& problem, const Results& results, int threads, void* workspace,
                    void* saved, const Hooks& hooks) {
   Plan plan;
-  Status status = PlanFor(problem, results, kForwardUses, threads, &plan);
+  Status status = PlanFor(problem, results, kForwardUses, threads, &plan, Hooks::Dots::kStretches);
   if (status.ok()) status = CheckMemories(plan, workspace, saved);
   if (!status.ok()) return status;
   const DefaultFloatEnvironment environment;
@@ -52,7 +63,7 @@ template <class Hooks>
 Status BackwardImpl(const Problem& problem, const Results& results, int threads, void* workspace,
                     const void* saved, const Hooks& hooks) {
   Plan plan;
-  Status status = PlanFor(problem, results, kBackwardUses, threads, &plan);
+  Status status = PlanFor(problem, results, kBackwardUses, threads, &plan, Hooks::Dots::kStretches);
   if (!results.grad_hidden && !results.grad_weight) return status;
   if (status.ok()) status = CheckMemories(plan, workspace, saved);
   if (!status.ok()) return status;
@@ -68,7 +79,7 @@ Status RunImpl(const Problem& problem, const Results& results, int threads, cons
   Checks checks = kForwardBackwardUses;
   checks.gradient_data = backward;
   Plan plan;
-  Status status = PlanFor(problem, results, checks, threads, &plan);
+  Status status = PlanFor(problem, results, checks, threads, &plan, Hooks::Dots::kStretches);
   if (!status.ok()) return status;
   struct Free {
     void operator()(void* memory) const {

@@ -7,6 +7,7 @@
 
 #include "kernel/checks.h"
 #include "kernel/host/parallel.h"
+#include "kernel/stretches.h"
 
 namespace plumbline::kernel::host {
 namespace {
@@ -56,7 +57,10 @@ BackwardMemory TakeBackward(Arena& arena, const Plan& plan) {
           .k = arena.Take<float>({plan.n}),
           .d_logits = arena.Take<float>({plan.n, plan.chunk}),
           .grad_hidden =
-              plan.with_grad_hidden ? arena.Take<float>({plan.n, RoundUp(plan.h, kTile)}) : nullptr};
+              plan.with_grad_hidden ? arena.Take<float>({plan.n, RoundUp(plan.h, kTile)}) : nullptr,
+          .totals = plan.with_grad_hidden && plan.stretch > 0
+                        ? arena.Take<float>({plan.n, RoundUp(plan.h, kTile)})
+                        : nullptr};
 }
 
 template <class Float>
@@ -96,7 +100,8 @@ SavedRows<const float> Plan::Saved(const void* saved) const {
   return TakeSaved<const float>(arena, n);
 }
 
-std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads) {
+std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads,
+                             bool stretches) {
   Plan plan;
   plan.n = problem.rows();
   plan.v = problem.vocab();
@@ -104,7 +109,8 @@ std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int
   constexpr int64_t kLargest = int64_t{1} << 62;
   if (plan.v > kLargest || plan.h > kLargest) return std::nullopt;
   plan.tiling = VocabTiling(plan.v);
-  plan.chunk = std::min(kChunkColumns, RoundUp(plan.v, kTile));
+  plan.chunk = std::min(stretches ? kStretchUnit : kChunkColumns, RoundUp(plan.v, kTile));
+  plan.stretch = stretches ? StretchOf(plan.v) : 0;
   const bool backward = results.grad_hidden || results.grad_weight;
   plan.with_grad_hidden = results.grad_hidden.has_value();
   plan.saved_header = SavedHeaderOf(problem);

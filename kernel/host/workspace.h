@@ -45,6 +45,7 @@ struct BackwardMemory {
   float* k;            // [n]
   float* d_logits;     // [n][chunk]
   float* grad_hidden;  // [n][h rounded up to kTile]; null where not asked for
+  float* totals;       // likewise, of stretches that have ended; null where there are none
 };
 
 // Arrays that forward leaves for backward, indexed by row.
@@ -59,7 +60,8 @@ struct SavedRows {
 struct Plan {
   int64_t n = 0, v = 0, h = 0;
   VocabTiling tiling{0};
-  int64_t chunk = 0;  // columns of d_logits held at a time
+  int64_t chunk = 0;    // columns of d_logits held at a time
+  int64_t stretch = 0;  // columns of a stretch of grad_hidden, whole chunks; 0: one chain
   int threads = 1;
   size_t scratch_bytes = 0;  // of one thread
   size_t workspace_bytes = 0;
@@ -75,6 +77,10 @@ struct Plan {
 };
 
 // Makes the plan; nullopt where a size does not fit in 62 bits. `threads` is that of Execution.
-std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads);
+// `stretches`: grad_hidden is summed in stretches; c above is then at most 768, and backward takes n *
+// 4
+// * (h rounded up to 64) more with it.
+std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads,
+                             bool stretches);
 
 }  // namespace plumbline::kernel::host

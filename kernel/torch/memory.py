@@ -15,7 +15,9 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _MOST = 1 << 62
 # Bounds of what the passes take for chunks (kernel/OPERATION.md, "What the CUDA operator computes"): d_logits with a packed
 # piece of weight, by rows, with what rounding of regions and forward's partial sums add; d_logits of kept columns.
-_LEAST_CHUNKS, _MOST_CHUNKS, _MOST_KEPT_D_LOGITS = 256 << 20, (1 << 30) + (8 << 20), 1 << 30
+# A whole stretch of grad_hidden may take a quarter more.
+_LEAST_CHUNKS, _MOST_CHUNKS, _MOST_KEPT_D_LOGITS = 320 << 20, (5 << 28) + (8 << 20), 5 << 28
+_STRETCHES = 128 << 20  # at most, of sums of stretches that are computed together
 
 
 def bytes_of(memory: int | str) -> int:
@@ -46,7 +48,7 @@ def _least(a: Any, b: Any) -> Any:
 
 def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtype, memory: int) -> Any:
     """The columns of the vocabulary whose logits fit in `memory` bytes beside what the passes take in any case: all, or so
-    many that those left are a multiple of 64 (fp32: of 1536). `rows` may be symbolic."""
+    many that those left are a multiple of 64 (fp32: that a chunk begins behind them). `rows` may be symbolic."""
     planes, unit = (4, 1536) if dtype == torch.float32 else (1, 64)
     row_bytes = 2 * planes * (-(-hidden_size // 8) * 8)
     padded = rows + 255
@@ -54,11 +56,15 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
         chunks = _least(_largest(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
-    free = _largest(memory - chunks - padded * (64 + 4 * hidden_size + 32 + row_bytes), 0)
-    # d_logits of kept columns take a quarter of what is kept, up to a limit.
-    logits = _largest(free * 4 // 5, free - _MOST_KEPT_D_LOGITS)
+    free = _largest(memory - chunks - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
+    # d_logits of kept columns take a quarter of what is kept, or a quarter more than that, up to a limit.
+    logits = _largest(free * 16 // 21, free - _MOST_KEPT_D_LOGITS)
     fit = logits // (4 * _largest(rows, 1)) // 32 * 32
-    left = (_largest(vocabulary - fit, 0) + unit - 1) // unit * unit
+    left = _largest(vocabulary - fit, 0)
+    # Chunks of an fp32 problem are pieces of a stretch (kernel/stretches.h).
+    stretch = max(-(-vocabulary // 384 // 32), 1) * 384 if planes > 1 else 1 << 40
+    begin = left // stretch * stretch
+    left = begin + _least((left - begin + unit - 1) // unit * unit, stretch)
     return _largest(vocabulary - left, 0)
 
 

@@ -46,12 +46,6 @@ double DotUnits(const Contract& c, int64_t length, bool products_exact) {
          split;
 }
 
-// The number of stretches of grad_hidden (contract.grad_hidden_stretch).
-int64_t Stretches(const Contract& c, int64_t v) {
-  if (c.grad_hidden_stretch == 0 || v <= c.grad_hidden_stretch) return 1;
-  return (v - 1) / c.grad_hidden_stretch + 1;
-}
-
 // What adding the sum of one more stretch costs (ERROR-BUDGET.md, "Stretches").
 double UnitsOfAStretch(const Contract& c) {
   switch (c.accumulate) {
@@ -157,6 +151,14 @@ static void SetSteps(const Contract& c, DType input, Arithmetic* arithmetic) {
   }
 }
 
+int64_t Contract::StretchOf(int64_t v) const {
+  if (grad_hidden_stretch == 0 || v <= grad_hidden_stretch) return v;
+  if (grad_hidden_stretches == 0) return grad_hidden_stretch;
+  const int64_t units = (v - 1) / grad_hidden_stretch + 1;
+  const int64_t together = (units - 1) / grad_hidden_stretches + 1;
+  return together < units ? together * grad_hidden_stretch : v;
+}
+
 static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmetic* arithmetic) {
   Arithmetic& a = *arithmetic;
   const bool planes = c.input_planes > 1 && input == DType::kF32;
@@ -178,8 +180,8 @@ static void SetDots(const Contract& c, DType input, const Shape& shape, Arithmet
   a.dot_logit = dot(shape.h, products_exact, true);
   const DType dz = c.d_logits.value_or(input);
   const bool dz_products_exact = dz != DType::kF32 && input != DType::kF32 && in == 0;
-  const int64_t stretches = Stretches(c, shape.v);
-  const int64_t longest = stretches > 1 ? c.grad_hidden_stretch : shape.v;
+  const int64_t longest = c.StretchOf(shape.v);
+  const int64_t stretches = shape.v > longest ? (shape.v - 1) / longest + 1 : 1;
   a.dot_grad_hidden = dot(longest, dz_products_exact, false, stretches);
   a.stretches_hidden = static_cast<double>(stretches);
   a.dot_grad_weight = dot(shape.n, dz_products_exact, true);

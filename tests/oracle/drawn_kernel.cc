@@ -136,7 +136,10 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
     c.vocab_chunk = dice->Of(std::array<int64_t, 4>{0, 1, 3, INT64_MAX});
     c.row_chunk = dice->Of(std::array<int64_t, 3>{0, 1, 2});
   }
-  if (dice->OneIn(4)) c.grad_hidden_stretch = dice->Of(std::array<int64_t, 4>{1, 2, 5, INT64_MAX});
+  if (dice->OneIn(4)) {
+    c.grad_hidden_stretch = dice->Of(std::array<int64_t, 4>{1, 2, 5, INT64_MAX});
+    c.grad_hidden_stretches = dice->Of(std::array<int64_t, 4>{0, 0, 2, 3});
+  }
   return c;
 }
 
@@ -190,7 +193,7 @@ std::string Show(const Contract& c) {
     << " shift " << static_cast<int>(c.shift) << " of probabilities " << c.entropy_of_probabilities
     << " backward of log_softmax " << c.log_softmax_backward << " accumulator "
     << (c.accumulator ? kernel::Name(*c.accumulator) : "fp32") << " " << c.vocab_chunk << " "
-    << c.row_chunk << " stretch " << c.grad_hidden_stretch;
+    << c.row_chunk << " stretch " << c.grad_hidden_stretch << ", at most " << c.grad_hidden_stretches;
   const auto narrow = [&](const char* what, const StepDType& step) {
     if (!step.Narrow()) return;
     s << " " << what << " " << (step == StepDType::OfHidden() ? "input" : kernel::Name(*step.For({})));

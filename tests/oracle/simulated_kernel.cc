@@ -345,7 +345,8 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
     out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] = static_cast<double>(
-        Written(Product(dz, column, c_.vocab_chunk, c_.grad_hidden_stretch), Output::kGradHidden));
+        Written(Product(dz, column, c_.vocab_chunk, c_.StretchOf(static_cast<int64_t>(dz.size()))),
+                Output::kGradHidden));
   }
   rows_.push_back(i);
   dz_.push_back(std::move(dz));

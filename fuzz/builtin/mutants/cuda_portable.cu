@@ -99,6 +99,7 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
   } else {
     AccumulateEpilogue onto = epilogue;
     if (call.Is("accumulator-not-cleared")) onto.first = false;
+    if (call.Is("stretch-dropped")) onto.first = true;
     return Launch<false, true>("grad_hidden", told, onto, stream);
   }
 }

@@ -31,7 +31,7 @@ struct MutantOperator {
     return host::RunImpl(Hooks().Arguments(problem), results, /*threads=*/0, Hooks());
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    return kernel::GetSizes(problem, results, {}, sizes);
+    return host::SizesImpl(problem, results, /*threads=*/0, sizes, Hooks());
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void*) {

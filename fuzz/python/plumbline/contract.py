@@ -60,6 +60,7 @@ KEYS = (
     "vocab_chunk",
     "row_chunk",
     "grad_hidden_stretch",
+    "grad_hidden_stretches",
     "filter",
     "upstream_logprob",
     "upstream_entropy",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epilogues of the two gradients. grad_hidden stays in fp32 from one chunk of the vocabulary to the
-// next: each product continues from the accumulators of the one before, so that the chain of an element
-// is the same whatever the chunks. grad_weight is complete after one product, and is rounded once.
+// The epilogues of the two gradients. grad_hidden is summed in stretches (kernel/stretches.h), in fp32.
+// A product that is a part of a stretch continues from the accumulators of the part before, so that the
+// chain of an element is the same whatever the chunks; one that ends its stretch adds to the totals.
+// grad_weight is complete after one product, and is rounded once.
 
 #pragma once
 
@@ -18,10 +19,23 @@ struct AccumulateEpilogue {
   static constexpr bool kLoads = true;
   static constexpr bool kIsGradient = true;
 
-  float* sums = nullptr;  // [row, column], in whole fragments' rows
-  int64_t ld = 0;         // even
+  float* totals = nullptr;  // of stretches that have ended: [row, column], in whole fragments' rows
+  float* sums = nullptr;    // of the stretch so far, likewise; null: each product is a whole stretch
+  int64_t ld = 0;           // of both; even
   int64_t columns = 0;
-  bool first = true;  // nothing is there yet
+  bool begins = true, ends = true;  // this product: its stretch
+  bool first = true;                // no stretch has ended before
+  // Elements between the totals of one stretch and those of the next (Product::stretch); 0 where each
+  // adds to those of the one before.
+  int64_t apart = 0;
+
+  // Returns the epilogue of stretch number `stretch` of the product.
+  __device__ AccumulateEpilogue Of(int stretch) const {
+    AccumulateEpilogue own = *this;
+    own.totals += stretch * apart;
+    own.first = first && (stretch == 0 || apart != 0);
+    return own;
+  }
 
   template <int BN>
   __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
@@ -31,7 +45,7 @@ struct AccumulateEpilogue {
       const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
       float2 was = {0, 0};
       // ld is even, so a pair that begins inside of a row is inside of memory.
-      if (!first && r < live_rows && c < columns)
+      if (!begins && r < live_rows && c < columns)
         was = *reinterpret_cast<const float2*>(&sums[r * ld + c]);
       d[i] = was.x;
       d[i + 1] = was.y;
@@ -42,11 +56,34 @@ struct AccumulateEpilogue {
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
+    const bool adds = ends && !first;
+    // This lane's first pair, the rows of its two that live, and its columns from there on.
+    float* const to =
+        (ends ? totals : sums) + (row + lane / 4) * ld + column + static_cast<int64_t>(lane % 4 * 2);
+    const bool lives[2] = {row + lane / 4 < live_rows, row + lane / 4 + 8 < live_rows};
+    const int64_t left = columns - column - lane % 4 * 2;
+    const int width = left < BN ? static_cast<int>(left) : BN;
+    // What is there of a row is read at once. A wait for memory before every store took 20 us a tile.
+    constexpr int kPairs = BN / 8;
 #pragma unroll
-    for (int i = 0; i < BN / 2; i += 2) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
-      if (r < live_rows && c < columns) {
-        *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
+    for (int h = 0; h < 2; ++h) {
+      float2* const pairs = reinterpret_cast<float2*>(to + h * 8 * ld);
+      if (adds) {
+        float2 before[kPairs];
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+          before[j] = {0, 0};
+          if (lives[h] && j * 8 < width) before[j] = pairs[j * 4];
+        }
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+          d[j * 4 + h * 2] = before[j].x + d[j * 4 + h * 2];
+          d[j * 4 + h * 2 + 1] = before[j].y + d[j * 4 + h * 2 + 1];
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        if (lives[h] && j * 8 < width) pairs[j * 4] = {d[j * 4 + h * 2], d[j * 4 + h * 2 + 1]};
       }
     }
   }

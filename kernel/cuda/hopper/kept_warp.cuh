@@ -90,11 +90,18 @@ struct KeptWarp {
   // Computes the rows of warp `warp` of kKeptWarps.
   __device__ __forceinline__ void Run(const Product& product, int warp) const {
     if (product.kept.logits == nullptr) return;
-    const int64_t rows = KeptRows(product.kept), warps = int64_t{kKeptWarps} * gridDim.x;
+    const int rows = int(KeptRows(product.kept));
+    int row = int(kKeptWarps * blockIdx.x + warp) * product.kept_parts + product.kept_part, made = 0;
 #pragma unroll 1
-    for (int64_t r = (int64_t{kKeptWarps} * blockIdx.x + warp) * product.kept_parts + product.kept_part;
-         r < rows; r += warps * product.kept_parts)
-      MakeRow(product.kept, r);
+    while (row < rows) {
+      MakeRow(product.kept, row);
+      if (++made < product.kept_count) {
+        ++row;
+      } else {
+        made = 0;
+        row += int(kKeptWarps * gridDim.x) * product.kept_parts - product.kept_count + 1;
+      }
+    }
   }
 };
 

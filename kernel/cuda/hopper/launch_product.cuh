@@ -31,9 +31,6 @@ template <Major of_d_logits>
 using GradientTile = TileShape<3, 128, 5, of_d_logits, Major::kMN, 1, 2>;
 using GradHiddenTile = GradientTile<Major::kK>;
 using GradWeightTile = GradientTile<Major::kMN>;
-// Tiles of grad_hidden of few rows. Its chains over the vocabulary may not be divided, so small tiles
-// have to fill the device.
-using FewRowsGradHiddenTile = TileShape<1, 64, 8, Major::kK, Major::kMN, 2, 1>;
 
 template <class Tile>
 int64_t Units(int64_t m, int64_t n) {
@@ -49,7 +46,8 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   Status mapped =
       MakeMaps(product, Tile::kA, Tile::kB, Tile::ShareA::kBoxRows, Tile::ShareB::kBoxRows, &maps);
   if (!mapped.ok()) return mapped;
-  const int64_t tiles = Units<Tile>(product.m, product.n);
+  const int64_t stretches = product.stretch > 0 ? (product.k - 1) / product.stretch + 1 : 1;
+  const int64_t units = Units<Tile>(product.m, product.n), tiles = units * stretches;
   if (tiles > int64_t{1} << 30) {
     return Status::Error(Code::kUnsupported, "a matrix product of " + std::to_string(product.m) +
                                                  " x " + std::to_string(product.n) + " has " +
@@ -78,7 +76,7 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
   Status counted = CountClusters(reinterpret_cast<const void*>(kernel), config, &known, &fit);
   if (!counted.ok()) return counted;
   const int64_t most = hooks.Clusters(fit);
-  const int64_t clusters = std::max<int64_t>(1, std::min<int64_t>(tiles, most));
+  const int64_t clusters = std::max<int64_t>(1, std::min(product.in_turn ? units : tiles, most));
   config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
   return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, before, epilogue, hooks),
                   "launch of a matrix product");

@@ -55,20 +55,31 @@ __device__ __forceinline__ void AwaitRows() {
   __syncwarp();
 }
 
-// The grad_hidden beside which a grad_weight begins (Product::beside_previous): rows and depth are the
+// The grad_hidden beside which a grad_weight begins (Product::beside_depth): rows and depth are the
 // other way round. A cluster computes unit_rows by unit_columns of it; 0: there is none.
 struct Transposed {
   int unit_rows = 0, unit_columns = 0;
+  int depth = 0, stretches = 1;
 
-  // Returns the load of grad_hidden; m, n and k are grad_weight's.
-  __device__ Load Of(int m, int n, int k) const {
-    return {(k + unit_rows - 1) / unit_rows * ((n + unit_columns - 1) / unit_columns),
-            TimeOfUnit(unit_rows, unit_columns, m)};
+  // Returns the load of grad_hidden; n and k are grad_weight's.
+  __device__ Load Of(int n, int k) const {
+    return {(k + unit_rows - 1) / unit_rows * ((n + unit_columns - 1) / unit_columns) * stretches,
+            TimeOfUnit(unit_rows, unit_columns, depth / stretches)};
   }
   // Returns the time of a cluster's tile with that depth, up to a factor.
   __device__ static float TimeOfUnit(int rows, int columns, int depth) {
     return float(rows * columns) * float((depth + kDepthBlock - 1) / kDepthBlock);
   }
+};
+
+// A part of the depth, in blocks.
+struct Depth {
+  int first, blocks;
+};
+
+// What a cluster computes at a time: a tile of a stretch.
+struct Step {
+  int tile, stretch;
 };
 
 // What all threads of a block know of their product. It is passed by value: by reference nvcc 13.0
@@ -81,13 +92,47 @@ struct Block {
   uint32_t stages, scratch, full, empty;  // shared addresses
   uint32_t behind;  // shared address after the barriers: the rings of KeptWarp, or the epilogue's data
   Place<Tile> place;
-  int warpgroup;     // of this thread
-  int m;             // rows that take part
-  int depth_blocks;  // of the depth that takes part
-  Schedule schedule;
+  int warpgroup;      // of this thread
+  int m;              // rows that take part
+  int depth_blocks;   // of the depth that takes part
+  Schedule schedule;  // of a stretch
+  int stretches;
   Deal deal;
-  int first;  // of the cluster's tiles
 
+  // Blocks of the depth of a stretch, of which the last one may have fewer.
+  __device__ int StretchBlocks() const {
+    if constexpr (!HasStretches<Epilogue>()) return depth_blocks;
+    return product.stretch > 0 ? int(product.stretch) / kDepthBlock : depth_blocks;
+  }
+  // The steps of a cluster are its tiles of one stretch after another, or, in turn, all stretches of
+  // one tile after another.
+  __device__ bool InTurn() const { return HasStretches<Epilogue>() && product.in_turn; }
+  __device__ bool Has(Step step) const {
+    return step.tile < schedule.tiles() && (!HasStretches<Epilogue>() || step.stretch < stretches);
+  }
+  __device__ Step First() const {
+    return Settled({deal.First(int(blockIdx.x) / Tile::kClusterBlocks), 0});
+  }
+  // Returns the step after one that there is.
+  __device__ Step After(Step step) const {
+    if (InTurn() && step.stretch + 1 < stretches) return {step.tile, step.stretch + 1};
+    return Settled({deal.After(step.tile), InTurn() ? 0 : step.stretch});
+  }
+  // Turns a tile past the last one into one of a later stretch.
+  __device__ Step Settled(Step step) const {
+    if constexpr (HasStretches<Epilogue>()) {
+      while (!product.in_turn && step.tile >= schedule.tiles() && step.stretch < stretches) {
+        step.tile -= schedule.tiles();
+        ++step.stretch;
+      }
+    }
+    return step;
+  }
+  __device__ Depth DepthOf(Step step) const {
+    if constexpr (!HasStretches<Epilogue>()) return {0, depth_blocks};
+    const int stretch = StretchBlocks(), first = step.stretch * stretch, left = depth_blocks - first;
+    return {first, left < stretch ? left : stretch};
+  }
   // Return where the block's tile begins, in a unit of the schedule.
   __device__ int64_t RowOf(int unit) const {
     return (int64_t{unit} * Tile::kClusterRows + place.row()) * Tile::kRows;
@@ -131,12 +176,15 @@ __device__ __forceinline__ Block<Tile, Epilogue, Hooks> SetUp(const Product& pro
   Deal deal = {int(gridDim.x) / Tile::kClusterBlocks, {}};
   if (before.unit_rows > 0) {
     deal.head =
-        HeadBeside(deal.clusters, before.Of(m, n, k),
+        HeadBeside(deal.clusters, before.Of(n, k),
                    {schedule.tiles(), Transposed::TimeOfUnit(Tile::kUnitRows, Tile::kUnitColumns, k)});
   }
-  const int first = deal.First(int(blockIdx.x) / Tile::kClusterBlocks);
-  return {product, epilogue,  hooks, stages,       scratch,  full, empty, empty + 8 * Tile::kStages,
-          place,   warpgroup, m,     depth_blocks, schedule, deal, first};
+  int stretches = 1;
+  if (HasStretches<Epilogue>() && product.stretch > 0)
+    stretches = (k + int(product.stretch) - 1) / int(product.stretch);
+  return {
+      product, epilogue,  hooks, stages,       scratch,  full,      empty, empty + 8 * Tile::kStages,
+      place,   warpgroup, m,     depth_blocks, schedule, stretches, deal};
 }
 
 // The issuing thread: enqueues the copies of all the block's tiles.
@@ -151,42 +199,57 @@ __device__ __forceinline__ void Produce(const Block<Tile, Epilogue, Hooks> block
                              block.empty,
                              block.place,
                              product.passes,
-                             block.depth_blocks,
                              block.hooks};
   PrefetchTensorMap(issuer.a);
   PrefetchTensorMap(issuer.b);
-  const int tiles = block.schedule.tiles();
-  Pace pace =
-      PaceOf(product.begun, block.place.rank, block.deal, tiles, product.passes * block.depth_blocks);
-  for (int tile = block.first; tile < tiles; tile = block.deal.After(tile)) {
-    pace.Begin(product.begun, block.deal, int(blockIdx.x) / Tile::kClusterBlocks, tile, tiles);
+  // In turn clusters keep pace tile by tile, else step by step.
+  const int tiles = block.schedule.tiles(), paced = block.InTurn() ? tiles : tiles * block.stretches;
+  Pace pace = PaceOf(product.begun, block.place.rank, block.deal, paced,
+                     product.passes * (block.InTurn() ? block.depth_blocks : block.StretchBlocks()));
+  for (Step step = block.First(); block.Has(step); step = block.After(step)) {
+    if (!block.InTurn() || step.stretch == 0) {
+      const int number = block.InTurn() ? step.tile : step.stretch * tiles + step.tile;
+      pace.Begin(product.begun, block.deal, int(blockIdx.x) / Tile::kClusterBlocks, number, paced);
+    }
     int row, column;
-    block.schedule.At(tile, &row, &column);
-    issuer.FillTile(block.RowOf(row), block.ColumnOf(column));
+    block.schedule.At(step.tile, &row, &column);
+    const Depth depth = block.DepthOf(step);
+    issuer.FillTile(block.RowOf(row), block.ColumnOf(column), depth.first, depth.blocks);
   }
 }
 
-// A multiplying warpgroup: computes every other one of the block's tiles and stores it by the epilogue.
+// A multiplying warpgroup: computes every other one of the block's steps and stores it by the epilogue.
 template <class Element, class Tile, class Epilogue, class Hooks>
 __device__ __forceinline__ void Consume(const Block<Tile, Epilogue, Hooks> block) {
   const Epilogue& epilogue = block.epilogue;
-  const Schedule& schedule = block.schedule;
-  const Deal& deal = block.deal;
   Multiplier<Element, Tile, Hooks> multiplier{block.stages, block.full, block.empty, block.place,
                                               block.hooks};
   constexpr int kRowBytes = RowBytes<Epilogue>();
   const uint32_t warp = threadIdx.x / 32 - 4;
   const uint32_t exchange = block.scratch + warp * kWarpScratchBytes;
   const uint32_t own_rows = block.behind + warp * (Tile::kGroups * kFragmentRows * kRowBytes);
-  const int steps = block.product.passes * block.depth_blocks;
+  // The last stretch may have fewer.
+  const int whole = block.product.passes * block.StretchBlocks();
+  const auto stages_of = [&](Step step) {
+    return HasStretches<Epilogue>() ? block.product.passes * block.DepthOf(step).blocks : whole;
+  };
   const int turn = block.warpgroup - 1;
-  multiplier.Skip(turn * steps);
-  if (turn == 1 && block.first < schedule.tiles()) GiveTurn(0);
-  const int own_first = turn == 0 ? block.first : deal.After(block.first);
-  for (int tile = own_first, next = 0; tile < schedule.tiles(); tile = deal.After(next)) {
-    next = deal.After(tile);
+  // Without a live row there is no step to ask about.
+  const Step first = block.First();
+  if (!block.Has(first)) return;
+  if (turn == 1) {
+    multiplier.Skip(stages_of(first));
+    GiveTurn(0);
+    if (block.InTurn()) GiveStore(0);
+  }
+  bool first_step = true;
+  Step step = turn == 0 ? first : block.After(first);
+  while (block.Has(step)) {
+    const Step next = block.After(step);
+    const bool last = !block.Has(next);
+    const int stages = stages_of(step);
     int unit_row, unit_column;
-    schedule.At(tile, &unit_row, &unit_column);
+    block.schedule.At(step.tile, &unit_row, &unit_column);
     const int64_t row = block.RowOf(unit_row) + threadIdx.x % 128 / 32 * 16;
     const int64_t column = block.ColumnOf(unit_column);
     float d[Tile::kGroups][Tile::kColumns / 2];
@@ -194,7 +257,7 @@ __device__ __forceinline__ void Consume(const Block<Tile, Epilogue, Hooks> block
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g)
         epilogue.template Load<Tile::kColumns>(d[g], row + g * 64, column, block.m);
-    } else if (steps == 0) {
+    } else if (stages == 0) {
 #pragma unroll
       for (int g = 0; g < Tile::kGroups; ++g) {
 #pragma unroll
@@ -203,18 +266,28 @@ __device__ __forceinline__ void Consume(const Block<Tile, Epilogue, Hooks> block
     }
     if constexpr (kRowBytes != 0) FetchRows<Tile>(epilogue, row, block.m, own_rows);
     AwaitTurn(turn);
-    const int next_turn = next < schedule.tiles() ? 1 - turn : -1;
-    if (steps == 0 && next_turn >= 0) GiveTurn(next_turn);
-    multiplier.template Run<Epilogue::kLoads>(d, steps, tile == own_first, next_turn);
-    multiplier.Finish(d, steps);
-    multiplier.Skip(steps);
+    const int next_turn = last ? -1 : 1 - turn;
+    if (stages == 0 && next_turn >= 0) GiveTurn(next_turn);
+    multiplier.template Run<Epilogue::kLoads>(d, stages, first_step, next_turn);
+    multiplier.Finish(d, stages);
+    if (!last) multiplier.Skip(stages_of(next));
     if constexpr (kRowBytes != 0) AwaitRows();
+    if (block.InTurn()) AwaitStore(turn);
 #pragma unroll
     for (int g = 0; g < Tile::kGroups; ++g) {
       const WarpScratch own_scratch = {exchange, own_rows + g * (kFragmentRows * kRowBytes)};
-      if (row + g * 64 < block.product.m && column < block.product.n)
+      if (row + g * 64 >= block.product.m || column >= block.product.n) continue;
+      if constexpr (HasStretches<Epilogue>()) {
+        epilogue.Of(step.stretch)
+            .template Store<Tile::kColumns>(d[g], row + g * 64, column, block.m, own_scratch);
+      } else {
         epilogue.template Store<Tile::kColumns>(d[g], row + g * 64, column, block.m, own_scratch);
+      }
     }
+    if (last) return;
+    if (block.InTurn()) GiveStore(next_turn);
+    first_step = false;
+    step = block.After(next);
   }
 }
 

@@ -44,7 +44,7 @@ struct Issuer {
   const TensorMap* b;
   uint32_t stages, full, empty;  // shared addresses
   Place<Tile> place;
-  int passes, blocks;  // of the depth
+  int passes;
   Hooks hooks;
   int stage = 0;
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
@@ -88,13 +88,14 @@ struct Issuer {
     }
   }
 
-  __device__ void FillTile(int64_t row, int64_t column) {
+  // `first`, `blocks`: of the depth.
+  __device__ void FillTile(int64_t row, int64_t column, int first, int blocks) {
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
       const PassPlanes planes = PlanesOf(passes, pass);
 #pragma unroll 1
       for (int block = 0; block < blocks; ++block)
-        Fill(int32_t(row), int32_t(column), block * kDepthBlock, planes);
+        Fill(int32_t(row), int32_t(column), (first + block) * kDepthBlock, planes);
     }
   }
 };
@@ -114,6 +115,24 @@ __device__ __forceinline__ void GiveTurn(int warpgroup) {
     asm volatile("bar.arrive 1, 256;" ::: "memory");
   } else {
     asm volatile("bar.arrive 2, 256;" ::: "memory");
+  }
+}
+
+// Stores in turn: a warpgroup adds to what the other one has stored before (Product::in_turn).
+// Warpgroup w waits at named barrier 3 + w.
+__device__ __forceinline__ void AwaitStore(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.sync 3, 256;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 4, 256;" ::: "memory");
+  }
+}
+__device__ __forceinline__ void GiveStore(int warpgroup) {
+  __threadfence_block();
+  if (warpgroup == 0) {
+    asm volatile("bar.arrive 3, 256;" ::: "memory");
+  } else {
+    asm volatile("bar.arrive 4, 256;" ::: "memory");
   }
 }
 

@@ -32,24 +32,17 @@ class CostModel {
       const double gradients = Gradients(own);
       return chunks.two ? std::max(gradients, Beside(own, next)) : gradients;
     };
-    double cost = costs_.memory_cycles_per_element * static_cast<double>(n_) *
-                  static_cast<double>(chunks.two ? std::min(chunks.first, columns) : columns);
-    int64_t left = columns, length = chunks.first;
-    while (left > 0 && length < chunks.most) {
-      const int64_t own = std::min(length, left);
-      left -= own;
-      length = std::min(2 * length, chunks.most);
-      cost += chunk(own, std::min(length, left));
-    }
-    const int64_t whole = left / chunks.most, rest = left % chunks.most;
+    const double first = costs_.memory_cycles_per_element * static_cast<double>(n_) *
+                         static_cast<double>(chunks.two ? std::min(chunks.most, columns) : columns);
+    const int64_t whole = columns / chunks.most, rest = columns % chunks.most;
+    double cost = rest > 0 ? chunk(rest, 0) : 0;
     if (whole > 0) {
       cost +=
           static_cast<double>(whole - 1) * chunk(chunks.most, chunks.most) + chunk(chunks.most, rest);
     }
-    return rest > 0 ? cost + chunk(rest, 0) : cost;
+    return first + cost;
   }
 
- private:
   // Returns the cost of a chunk's two gradients, where the second product begins during the last round
   // of the first.
   double Gradients(int64_t columns) const {
@@ -74,6 +67,21 @@ class CostModel {
     return std::max(short_end, long_end) + costs_.launch_cycles_per_chunk;
   }
 
+  // Returns the same where `count` stretches of grad_hidden at a time are computed together, and their
+  // sums added.
+  double GradientsApart(int64_t columns, int64_t stretch, int64_t count) const {
+    const int64_t stretches = CeilDiv(columns, stretch), units = CeilDiv(n_, 192) * CeilDiv(h_, 256);
+    const int64_t rounds = stretches / count * CeilDiv(units * count, costs_.clusters) +
+                           CeilDiv(units * (stretches % count), costs_.clusters);
+    const int64_t of_weight = CeilDiv(CeilDiv(columns, 192) * CeilDiv(h_, 256), costs_.clusters);
+    const double blocks = static_cast<double>(rounds * CeilDiv(stretch, 64)) +
+                          static_cast<double>(of_weight * CeilDiv(n_, 64));
+    const double bytes = 8 * static_cast<double>(n_) * static_cast<double>(h_ * stretches);
+    return costs_.tile_cycles_per_depth_block * blocks + bytes / costs_.memory_bytes_per_cycle +
+           costs_.launch_cycles_per_chunk * static_cast<double>(CeilDiv(stretches, count));
+  }
+
+ private:
   // Returns the cost of computing d_logits of `columns` columns on the warps left idle by the two
   // gradient products of another chunk, which has `beside` columns: half of them during each product.
   // Only multiprocessors that have a tile have such warps.
@@ -82,11 +90,9 @@ class CostModel {
       return static_cast<double>(costs_.clusters) /
              static_cast<double>(std::clamp<int64_t>(tiles, 1, costs_.clusters));
     };
-    const int64_t few_rows = CeilDiv(n_, 128) * CeilDiv(h_, 64),
-                  many = CeilDiv(n_, 192) * CeilDiv(h_, 256);
     return costs_.idle_warps_cycles_per_element / 2 * static_cast<double>(n_) *
            static_cast<double>(columns) *
-           (slower(many < costs_.clusters ? few_rows : many) +
+           (slower(CeilDiv(n_, 192) * CeilDiv(h_, 256)) +
             slower(CeilDiv(beside, 192) * CeilDiv(h_, 256)));
   }
 
@@ -94,26 +100,57 @@ class CostModel {
   const int64_t n_, h_;
 };
 
+// Calls take(columns) for chunks of at most `most` columns, the longest first: whole stretches, down to
+// half of most, or all v columns; else equal pieces of a stretch, multiples of `step`.
+template <class Take>
+void EachChunk(int64_t v, int64_t stretch, int64_t step, int64_t most, const Take& take) {
+  if (most < stretch) {
+    const int64_t pieces = CeilDiv(stretch, std::max(most / step * step, step));
+    take(std::min(RoundUp(CeilDiv(stretch, pieces), step), RoundUp(std::max<int64_t>(v, 1), step)));
+    return;
+  }
+  if (v <= stretch) {
+    take(std::max(RoundUp(v, step), step));
+    return;
+  }
+  const int64_t longest = most >= RoundUp(v, step) ? CeilDiv(v, stretch) : most / stretch;
+  for (int64_t count = longest; count >= std::max<int64_t>(longest / 2, 1); --count)
+    take(std::min(count * stretch, RoundUp(v, step)));
+}
+
 }  // namespace
 
-int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t most) {
+int64_t StretchesAtOnce(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                        int64_t stretch, int64_t most) {
   const CostModel model(costs, n, h);
-  most = std::max(most / kColumnStep * kColumnStep, kColumnStep);
-  if (v <= most) return std::max(RoundUp(v, kColumnStep), kColumnStep);
-  int64_t best = most;
-  double least = model.Computed(v, most);
-  for (int64_t c = most - kColumnStep; c >= std::max(most / 2, kColumnStep); c -= kColumnStep) {
-    const double cost = model.Computed(v, c);
-    if (cost < least) {
-      least = cost;
-      best = c;
-    }
+  int64_t best = 1;
+  double least = model.Gradients(columns);
+  for (int64_t count = 2; count <= std::min(CeilDiv(columns, stretch), most); ++count) {
+    const double cost = model.GradientsApart(columns, stretch, count);
+    if (33 * cost > 32 * least) continue;
+    least = cost;
+    best = count;
   }
   return best;
 }
 
+int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t stretch,
+                  int64_t most) {
+  const CostModel model(costs, n, h);
+  int64_t best = 0;
+  double least = 0;
+  EachChunk(v, stretch, kColumnStep, most, [&](int64_t c) {
+    const double cost = model.Computed(v, c);
+    if (best == 0 || cost < least) {
+      least = cost;
+      best = c;
+    }
+  });
+  return best;
+}
+
 KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
-                          int64_t single, int64_t each) {
+                          int64_t stretch, int64_t single, int64_t each) {
   const CostModel model(costs, n, h);
   KeptChunks best;
   double least = 0;
@@ -124,16 +161,9 @@ KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_
       best = chunks;
     }
   };
-  // Tries some 32 lengths, from `most` down to three quarters of it.
-  const auto lengths = [&](int64_t most, int64_t step, auto&& take) {
-    most = std::min(most / step * step, RoundUp(columns, step));
-    const int64_t stride = RoundUp(most / 128 + 1, step);
-    for (int64_t c = most; c >= std::max(most / 4 * 3, step); c -= stride) take(c);
-  };
-  lengths(single, kColumnStep, [&](int64_t c) { consider({c, c, false}); });
-  lengths(each, kKeptStep, [&](int64_t c) {
-    for (const int64_t part : {1, 2, 4}) consider({RoundUp(CeilDiv(c, part), kKeptStep), c, true});
-  });
+  EachChunk(columns, stretch, kColumnStep, single, [&](int64_t c) { consider({c, false}); });
+  if (each >= kKeptStep)
+    EachChunk(columns, stretch, kKeptStep, each, [&](int64_t c) { consider({c, true}); });
   return best;
 }
 

@@ -19,6 +19,8 @@ struct DeviceCosts {
   // multiprocessors; and in a launch of their own, which is bound by memory.
   double idle_warps_cycles_per_element;
   double memory_cycles_per_element;
+  // Bytes that all multiprocessors read or write in a cycle.
+  double memory_bytes_per_cycle;
 };
 
 // An H200 of 132 multiprocessors. Its idle warps took 6 ms for 8192 x 151936, measured; its memory
@@ -27,37 +29,36 @@ inline constexpr DeviceCosts kH200Costs = {.clusters = 66,
                                            .tile_cycles_per_depth_block = 768,
                                            .launch_cycles_per_chunk = 12000,
                                            .idle_warps_cycles_per_element = 0.0065,
-                                           .memory_cycles_per_element = 0.0019};
+                                           .memory_cycles_per_element = 0.0019,
+                                           .memory_bytes_per_cycle = 2000};
 
 inline constexpr int64_t kColumnStep = 384;  // a multiple of the tiles 128 and 192
 inline constexpr int64_t kKeptStep = 768;    // also of the 256 columns that idle warps copy at a time
 
 // Chunks of kept columns, whose d_logits need no product. Where there is memory for d_logits of two
 // chunks, those of the next one are computed while the gradients' products of the current one run
-// (Product::kept). Nothing runs beside the first chunk's d_logits, so that chunk may be shorter; each
-// is up to twice as long as the one before.
+// (Product::kept). Nothing runs beside the first chunk's d_logits.
 struct KeptChunks {
-  int64_t first = 0, most = 0;  // columns, multiples of every tile's
-  bool two = false;             // d_logits of two chunks have memory
-
-  // Returns the width of the chunk that starts at kept column `before`.
-  int64_t Columns(int64_t before) const {
-    int64_t columns = first;
-    while (before > 0) {
-      before -= columns;
-      columns = std::min(2 * columns, most);
-    }
-    return columns;
-  }
+  int64_t most = 0;  // columns, a multiple of every tile's
+  bool two = false;  // d_logits of two chunks have memory
 };
 
-// Returns the chunk of at most `most` columns by which backward of n rows, a hidden size of h and v
-// columns costs least, a multiple of kColumnStep. n and h are positive.
-int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t most);
+// Returns how many products of grad_hidden's stretches to compute together, at most `most`, with sums
+// apart, or 1: in turn. The gradients are of `columns` columns. Together they occupy clusters that
+// tiles alone leave idle; but their sums are written, and read again to be added. It is chosen where it
+// saves a thirty-third.
+int64_t StretchesAtOnce(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                        int64_t stretch, int64_t most);
 
-// Returns the chunks of `columns` kept columns that cost least, with one buffer for d_logits of at most
-// `single` columns or two for at most `each`.
+// Returns the chunk of at most `most` columns by which backward of n rows, a hidden size of h and v
+// columns costs least: whole stretches, or, where most is less, an equal piece of one, a multiple of
+// kColumnStep. n and h are positive.
+int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t stretch,
+                  int64_t most);
+
+// Returns the chunks of `columns` kept columns that cost least, likewise, with one buffer for d_logits
+// of at most `single` columns or two for at most `each`.
 KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
-                          int64_t single, int64_t each);
+                          int64_t stretch, int64_t single, int64_t each);
 
 }  // namespace plumbline::kernel::cuda

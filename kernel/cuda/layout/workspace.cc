@@ -8,6 +8,7 @@
 #include "kernel/cuda/product/product.h"
 #include "kernel/cuda/support/regions.h"
 #include "kernel/saved_header.h"
+#include "kernel/stretches.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -19,8 +20,9 @@ constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a 
 // With more rows the limit is three times a packed hidden, up to this: short chunks read and write the
 // sums of grad_hidden more often.
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
-constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem, whatever its rows
+constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem at most, whatever its rows
 constexpr int64_t kRowStep = 256;
+constexpr int64_t kStretchesBytes = int64_t{128} << 20;  // sums of stretches that are computed together
 
 // Returns the size of as few pieces as `most` allows, equal up to `step`.
 int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
@@ -56,14 +58,15 @@ ForwardLayout MakeForward(const Layout& layout, int64_t row_bytes, int columns) 
   return f;
 }
 
-// Returns the chunk of an fp32 problem.
+// Returns the chunk of an fp32 problem: a piece of a stretch, of which the last may be shorter.
 int64_t PlaneChunk(const Layout& layout) {
-  return std::min(kPlaneColumns, std::max(RoundUp(layout.v, kColumnStep), kColumnStep));
+  const int64_t all = std::max(RoundUp(layout.v, kColumnStep), kColumnStep);
+  return std::min({kPlaneColumns, layout.stretch, all});
 }
 
 // Returns the first column from which on `limit` bytes hold all logits. Kept columns begin at a
-// multiple of 64, those of fp32 problems at a multiple of backward's chunk, so that the depth blocks of
-// every chain lie as they would without kept logits.
+// multiple of 64, those of fp32 problems where a chunk begins, so that the depth blocks of every chain
+// lie as they would without kept logits.
 int64_t FirstKept(const Layout& layout, size_t limit) {
   constexpr int64_t kDepthBlock = 64;  // the largest of any path
   static_assert(kDepthBlock % kKeptGroup == 0);
@@ -71,8 +74,18 @@ int64_t FirstKept(const Layout& layout, size_t limit) {
   const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
   const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
   if (layout.v <= most) return 0;
-  const int64_t unit = layout.planes > 1 ? PlaneChunk(layout) : kDepthBlock;
-  return std::min(RoundUp(layout.v - most, unit), layout.v);
+  const int64_t left = layout.v - most;
+  if (layout.planes == 1) return std::min(RoundUp(left, kDepthBlock), layout.v);
+  const int64_t begin = left / layout.stretch * layout.stretch;
+  const int64_t pieces = RoundUp(left - begin, PlaneChunk(layout));
+  return std::min(begin + std::min(pieces, layout.stretch), layout.v);
+}
+
+// Returns the most columns of a chunk: a limit, or whole stretches that need at most a sixteenth more,
+// a single one a quarter.
+int64_t WithAStretch(const Layout& layout, int64_t most) {
+  const int64_t whole = (most + most / 16) / layout.stretch * layout.stretch;
+  return std::max({most, whole, layout.stretch <= most + most / 4 ? layout.stretch : 0});
 }
 
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) {
@@ -83,18 +96,20 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (layout.planes > 1) return PlaneChunk(layout);
-    return BestChunk(kH200Costs, layout.n, layout.h, layout.v, most / column_bytes);
+    return BestChunk(kH200Costs, layout.n, layout.h, layout.v, layout.stretch,
+                     WithAStretch(layout, most / column_bytes));
   };
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
-  b.kept = {b.direct_chunk, b.direct_chunk, false};
+  b.kept = {b.direct_chunk, false};
   if (layout.planes == 1 && columns > 0) {
     // d_logits of kept columns take at most a quarter of what is kept and at most 1 GiB, but no less
     // than d_logits of other columns.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
-    b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, std::max(single, b.direct_chunk),
-                            single / 2);
+    b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
+                            std::max(WithAStretch(layout, single), b.direct_chunk),
+                            WithAStretch(layout, single / 2));
   }
   RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);
@@ -102,7 +117,22 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   b.slot = direct.Take(layout.n, 4);
   b.kept_slot = direct.Take(columns > 0 ? layout.n : 0, 4);
   b.rows = direct.Take(layout.n, kRowGradientBytes);
-  if (sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
+  const auto ends_within = [&](int64_t c) { return c < std::min(layout.stretch, layout.v); };
+  const bool of_packed = ends_within(b.packed_chunk);
+  b.direct_sums =
+      ends_within(b.direct_chunk) ||
+      (columns > 0 && (ends_within(b.kept.most) || layout.first_kept % layout.stretch != 0));
+  b.has_sums = of_packed || b.direct_sums;
+  if (sums) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
+  if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
+  if (sums && layout.n > 0 && layout.planes == 1) {
+    const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
+    const int64_t longest =
+        std::max({b.direct_chunk, b.packed_chunk, columns > 0 ? b.kept.most : int64_t{0}});
+    b.at_once = StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
+                                layout.stretch, kStretchesBytes / std::max<int64_t>(bytes, 1));
+    if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
+  }
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
   const auto take_d_logits = [&](RegionAllocator& allocator, int64_t chunk_columns) {
     return allocator.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
@@ -110,6 +140,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   RegionAllocator packed = direct;
   b.d_logits = take_d_logits(packed, b.packed_chunk);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
+  if (sums && of_packed && !b.direct_sums)
+    b.sums = packed.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   // These two layouts begin at b.d_logits too.
   RegionAllocator kept = direct;
   take_d_logits(direct, b.direct_chunk);
@@ -127,11 +159,14 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
   costs.clusters = clusters;
   const int64_t kept_memory = b->kept.two ? 2 * b->kept.most : b->kept.most;
   for (int64_t* const chunk : {&b->direct_chunk, &b->packed_chunk})
-    *chunk = BestChunk(costs, layout.n, layout.h, layout.v, *chunk);
-  b->kept = {b->direct_chunk, b->direct_chunk, false};
+    *chunk = BestChunk(costs, layout.n, layout.h, layout.v, layout.stretch, *chunk);
+  b->kept = {b->direct_chunk, false};
   const int64_t columns = layout.v - layout.first_kept;
-  if (columns > 0)
-    b->kept = BestKeptChunks(costs, layout.n, layout.h, columns, kept_memory, kept_memory / 2);
+  if (columns > 0) {
+    // Two buffers with less than a stretch each would need memory for its sums.
+    const int64_t each = b->direct_sums || kept_memory / 2 >= layout.stretch ? kept_memory / 2 : 0;
+    b->kept = BestKeptChunks(costs, layout.n, layout.h, columns, layout.stretch, kept_memory, each);
+  }
   const int64_t other = b->kept.two ? b->padded_rows * b->kept.most * 2 : 0;
   b->other_kept = b->d_logits + static_cast<size_t>(other);
 }
@@ -154,6 +189,7 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   layout.planes = key.planes ? kPlanes : 1;
   layout.passes = key.planes ? kPlanePasses : 1;
   layout.first_kept = layout.v;
+  layout.stretch = StretchOf(layout.v);
   layout.has_backward = key.has_backward;
   layout.packed_ld = RoundUp(layout.h, 8);
   const int64_t row_bytes = HeldProduct(layout.packed_ld, 2 * layout.planes);  // of a packed row

@@ -6,8 +6,13 @@
 //
 // Forward takes blocks of rows, so that partial sums and packed rows stay bounded; backward takes
 // chunks of the vocabulary, so that d_logits do. Neither changes a bit of a 16-bit problem: FinishRows
-// adds tiles in the order of the vocabulary, and grad_hidden's chain goes on from chunk to chunk. The
-// six passes of an fp32 problem go over one chunk at a time, so its chunk is a constant.
+// adds tiles in the order of the vocabulary, and the chain of a stretch of grad_hidden
+// (kernel/stretches.h) goes on from chunk to chunk. The six passes of an fp32 problem go over one chunk
+// at a time, so its chunk depends on the vocabulary alone.
+//
+// A chunk is a number of whole stretches, or a piece of one where memory has room for no more. Only the
+// latter, and logits that are kept from within a stretch on, need memory for the sums of a stretch that
+// has not ended.
 //
 // The region `census` holds a Census (stages/list_rows.h): counts of the list, and the counters of
 // tiles that have begun. The first launch of each pass writes all of it, so a captured call can be
@@ -47,6 +52,13 @@ struct ForwardLayout {
   size_t bytes = 0;
 };
 
+// Returns the end of the chunk that begins at column `first`, of at most `columns`: a multiple of
+// `stretch`, or fewer, which then do not go past the end of a stretch.
+constexpr int64_t EndOfChunk(int64_t first, int64_t columns, int64_t stretch) {
+  const int64_t begin = first / stretch * stretch;
+  return columns >= stretch ? begin + columns : std::min(first + columns, begin + stretch);
+}
+
 struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
@@ -54,9 +66,12 @@ struct BackwardLayout {
   int64_t direct_chunk = 0, packed_chunk = 0;
   KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
   int64_t padded_rows = 0;  // n up to a multiple of 256
+  int64_t at_once = 1;      // stretches that are computed together where a path does so
   // Offsets.
-  size_t census = 0, source = 0, slot = 0, kept_slot = 0, rows = 0, sums = 0, packed_hidden = 0,
-         d_logits = 0, other_kept = 0, packed_weight = 0;
+  size_t census = 0, source = 0, slot = 0, kept_slot = 0, rows = 0, totals = 0, sums = 0, apart = 0,
+         packed_hidden = 0, d_logits = 0, other_kept = 0, packed_weight = 0;
+  bool has_sums = false;     // memory for those of a stretch that has not ended
+  bool direct_sums = false;  // … also where weight is read as it lies
   size_t bytes = 0;
 };
 
@@ -64,6 +79,7 @@ struct Layout {
   int64_t n = 0, h = 0, v = 0;
   int planes = 1, passes = 1;
   bool has_backward = false;  // some gradient is asked for
+  int64_t stretch = 0;        // columns of a stretch of grad_hidden
   int64_t first_kept = 0;     // column of the vocabulary from which on logits are kept; v: none are
   int64_t packed_ld = 0;      // elements of a packed row of hidden or weight, and of a row of sums
   ForwardLayout forward[std::size(kPartialColumns)];

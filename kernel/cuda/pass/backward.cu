@@ -8,13 +8,14 @@
 #include "kernel/cuda/stages/list_rows.h"
 #include "kernel/cuda/stages/operands.h"
 #include "kernel/cuda/stages/path.h"
+#include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
 struct Memory {
   BackwardList list;
-  float* sums;
+  float *totals, *sums, *apart;
   void *d_logits, *other_kept, *packed_hidden, *packed_weight;
 };
 
@@ -24,11 +25,31 @@ Memory MemoryOf(const Call& call) {
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
            static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows)),
            call.kept != nullptr ? call.kept->slot : nullptr, static_cast<int32_t*>(at(r.kept_slot))},
-          static_cast<float*>(at(r.sums)),
+          static_cast<float*>(at(r.totals)),
+          r.has_sums ? static_cast<float*>(at(r.sums)) : nullptr,
+          r.at_once > 1 ? static_cast<float*>(at(r.apart)) : nullptr,
           at(r.d_logits),
           at(r.other_kept),
           at(r.packed_hidden),
           at(r.packed_weight)};
+}
+
+const void* At(const Operand& operand, int64_t elements) {
+  constexpr int64_t kElementBytes = 2;
+  return static_cast<const std::byte*>(operand.data) + elements * kElementBytes;
+}
+// Return part of a matrix. It begins at a multiple of 16 bytes.
+Operand Columns(const Operand& whole, int64_t first, int64_t columns) {
+  Operand part = whole;
+  part.data = At(whole, first);
+  part.columns = columns;
+  return part;
+}
+Operand Rows(const Operand& whole, int64_t first, int64_t rows) {
+  Operand part = whole;
+  part.data = At(whole, first * whole.ld);
+  part.rows = rows;
+  return part;
 }
 
 Stored StoredAs(DType dtype) {
@@ -68,7 +89,9 @@ class Chunk {
     if (status.ok() && !made) status = DLogits();
     next_ = next;
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
+    // It may run beside the last product of grad_hidden, so sums of stretches are added behind it.
     if (status.ok() && call_.results.grad_weight) status = GradWeight();
+    if (status.ok()) status = AddPending();
     return status;
   }
 
@@ -82,14 +105,16 @@ class Chunk {
     return product;
   }
 
-  // Returns the product of gradient number `part`.
-  Product Gradient(int part) const {
+  // Returns a gradient's product, which makes `count` of the `parts` into which the next chunk's
+  // d_logits are divided, from number `part` on.
+  Product Gradient(int part, int count, int parts) const {
     Product product = Common();
     product.a = StoredDLogits();
     if (next_ == nullptr) return product;
     product.kept = KeptChunkOf(*call_.kept, memory_.list, next_->Epilogue());
-    product.kept_parts = call_.results.grad_hidden && call_.results.grad_weight ? 2 : 1;
-    product.kept_part = part % product.kept_parts;
+    product.kept_part = part;
+    product.kept_count = count;
+    product.kept_parts = parts;
     return product;
   }
 
@@ -127,22 +152,88 @@ class Chunk {
     return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
   }
 
+  // Columns [first, end) of the vocabulary, for which grad_hidden has one product: a part of a stretch,
+  // or some whole ones, computed in turn or together, with sums apart.
+  struct Segment {
+    int64_t first, end;
+    int stretches;
+    bool apart;
+  };
+
+  // Returns the segment that begins at a column of this chunk.
+  Segment SegmentAt(int64_t first) const {
+    const int64_t stretch = layout_.stretch, end = first_ + columns_;
+    const bool apart = layout_.backward.at_once > 1;
+    const int64_t most = !call_.path.stretches_at_once ? 1
+                         : apart                       ? layout_.backward.at_once
+                                                       : layout_.v;
+    const int64_t whole = end == layout_.v ? CeilDiv(end - first, stretch) : (end - first) / stretch;
+    const int64_t count = std::min(first % stretch == 0 ? whole : 0, most);
+    if (count > 1)
+      return {first, std::min(first + count * stretch, end), static_cast<int>(count), apart};
+    return {first, std::min((first / stretch + 1) * stretch, end), 1, false};
+  }
+
+  // Returns the number of segments of this chunk.
+  int Segments() const {
+    int count = 0;
+    const int64_t end = call_.results.grad_hidden ? first_ + columns_ : first_;
+    for (int64_t first = first_; first < end; first = SegmentAt(first).end) ++count;
+    return count;
+  }
+
   Status GradHidden() {
-    Product product = Gradient(0);
-    product.b = weight_;
+    Status status = Status::Ok();
+    const int segments = Segments(), parts = call_.results.grad_weight ? 2 * segments : segments;
+    int64_t first = first_;
+    for (int i = 0; i < segments && status.ok(); ++i) {
+      status = AddPending();
+      last_ = SegmentAt(first);
+      first = last_.end;
+      if (status.ok()) status = Multiply(last_, Gradient(i, 1, parts));
+    }
+    return status;
+  }
+
+  Status Multiply(const Segment& segment, Product product) {
+    const int64_t stretch = layout_.stretch, columns = segment.end - segment.first;
+    product.a = Columns(product.a, segment.first - first_, columns);
+    product.b = Rows(weight_, segment.first - first_, columns);
     product.m = layout_.n;
     product.n = layout_.h;
-    product.k = columns_;
+    product.k = columns;
     AccumulateEpilogue epilogue;
+    epilogue.totals = memory_.totals;
     epilogue.sums = memory_.sums;
     epilogue.ld = layout_.packed_ld;
     epilogue.columns = layout_.h;
-    epilogue.first = first_ == 0;
+    epilogue.begins = segment.first % stretch == 0;
+    epilogue.ends = segment.end % stretch == 0 || segment.end == layout_.v;
+    epilogue.first = segment.first < stretch;
+    if (segment.stretches > 1) {
+      product.stretch = stretch;
+      product.in_turn = !segment.apart;
+    }
+    if (segment.apart) {
+      epilogue.totals = memory_.apart;
+      epilogue.apart = layout_.n * layout_.packed_ld;
+      epilogue.first = true;
+    }
     return KernelsOf<Element>(call_.path).grad_hidden(product, epilogue, call_.stream);
   }
 
+  // Adds the sums of the last segment to the totals, if they are apart.
+  Status AddPending() {
+    const Segment segment = std::exchange(last_, {});
+    if (!segment.apart) return Status::Ok();
+    const StretchSums sums = {memory_.apart, layout_.n * layout_.packed_ld, segment.stretches};
+    return call_.path.add_stretches(sums, memory_.totals, layout_.packed_ld, layout_.h, layout_.n,
+                                    memory_.list.census, segment.first < layout_.stretch, call_.stream);
+  }
+
   Status GradWeight() {
-    Product product = Gradient(1);
+    const int segments = Segments(), own = std::max(segments, 1);
+    Product product = Gradient(segments, own, segments + own);
     product.b = hidden_.itself;
     product.b_alternative = hidden_.moved;
     product.use_alternative = hidden_.use_moved;
@@ -151,6 +242,8 @@ class Chunk {
     product.k = layout_.n;
     product.live_is_depth = true;
     product.beside_previous = call_.results.grad_hidden.has_value();  // both read the same d_logits
+    product.beside_depth = last_.end - last_.first;
+    product.beside_stretches = last_.apart ? last_.stretches : 1;
     product.begun = &memory_.list.census->begun_beside;
     const Tensor& grad = *call_.results.grad_weight;
     const int64_t offset = first_ * grad.stride[0];
@@ -173,19 +266,19 @@ class Chunk {
   void* d_logits_;
   const Chunk* next_ = nullptr;
   Operand weight_;
+  Segment last_ = {};  // of grad_hidden's products
 };
 
 template <class Element>
 Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hidden) {
   const int64_t v = call.layout.v, first_kept = call.kept != nullptr ? call.kept->first_column : v;
-  const KeptChunks& kept_chunks = call.layout.backward.kept;
-  const bool direct = IsPacked(call.problem.weight);
-  const bool beside = call.path.makes_kept && kept_chunks.two && direct;
+  const bool beside =
+      call.path.makes_kept && call.layout.backward.kept.two && IsPacked(call.problem.weight);
   // The logits of a chunk are all computed again or all kept.
   const auto columns_at = [&](int64_t first) {
-    if (first < first_kept) return std::min(ChunkColumns(call, first), first_kept - first);
-    return std::min(direct ? kept_chunks.Columns(first - first_kept) : ChunkColumns(call, first),
-                    v - first);
+    const int64_t most = ChunkColumns(call, first), last = first < first_kept ? first_kept : v;
+    if (last - first <= most) return last - first;
+    return std::min(EndOfChunk(first, most, call.layout.stretch), last) - first;
   };
   const auto chunk_at = [&](int64_t first, void* d_logits) {
     return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits);
@@ -214,7 +307,7 @@ Status StoreGradHidden(const Call& call, const Memory& memory) {
   const Tensor& grad = *call.results.grad_hidden;
   const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
                                    grad.stride[1], call.layout.n,        call.layout.h};
-  return call.path.finish_grad_hidden(memory.sums, call.layout.packed_ld, memory.list.slot, output,
+  return call.path.finish_grad_hidden(memory.totals, call.layout.packed_ld, memory.list.slot, output,
                                       call.stream);
 }
 

@@ -24,6 +24,8 @@
 // An epilogue of a gradient, during whose product d_logits of another chunk may be computed
 // (Product::kept), has
 //   static constexpr bool kIsGradient;
+// One whose product may be of several stretches of the depth (Product::stretch) has
+//   __device__ Epilogue Of(int stretch) const;  // of that stretch
 
 #pragma once
 
@@ -49,6 +51,10 @@ constexpr int RowBytes() {
 template <class Epilogue>
 constexpr bool IsGradient() {
   return requires { Epilogue::kIsGradient; };
+}
+template <class Epilogue>
+constexpr bool HasStretches() {
+  return requires(const Epilogue& epilogue) { epilogue.Of(0); };
 }
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 

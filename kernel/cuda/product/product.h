@@ -57,19 +57,28 @@ struct Product {
   const int32_t* live_rows = nullptr;  // device
   int64_t live_first = 0;
   bool live_is_depth = false;  // grad_weight: they bound k, not m
+  // Above 0, a multiple of 64: a product for each stretch of so many of the depth, with an epilogue of
+  // its own (AccumulateEpilogue::Of). Only for a path that has Path::stretches_at_once.
+  int64_t stretch = 0;
+  // Whether those of a tile are stored one after another, so that each may add to the results of the
+  // one before.
+  bool in_turn = false;
   // True if this product neither reads nor overwrites what the launch before it writes, but depends
   // only on launches that had ended when that one began. It may then run concurrently with that launch.
   // A path may ignore this.
   bool beside_previous = false;
+  // That launch, if it is grad_hidden's product: its depth, and its stretches.
+  int64_t beside_depth = 0;
+  int beside_stretches = 1;
   // Counts the tiles that have begun while the product runs; 0 before and after it, in device memory.
   // Products that may run concurrently have one each. null: none. A path may ignore this.
   int32_t* begun = nullptr;
   int passes = 1;  // or kPlanePasses
-  // Another chunk, whose d_logits are computed while this gradient's product runs: rows kept_part,
-  // kept_part + kept_parts, … The launch before this one does not read them. Only for a path that has
-  // Path::makes_kept.
+  // Another chunk, whose d_logits are computed while this gradient's product runs: of every kept_parts
+  // rows the kept_count from number kept_part on. The launch before this one does not read them. Only
+  // for a path that has Path::makes_kept.
   KeptChunk kept;
-  int kept_part = 0, kept_parts = 1;
+  int kept_part = 0, kept_count = 1, kept_parts = 1;
 };
 
 }  // namespace plumbline::kernel::cuda

@@ -68,7 +68,33 @@ __global__ void __launch_bounds__(kStoreThreads)
   }
 }
 
+// A block a row; a pair of columns a thread, and both are there where the first one is.
+__global__ void __launch_bounds__(kStoreThreads)
+    AddStretchesKernel(const StretchSums sums, float* totals, int64_t ld, int64_t columns,
+                       const Census* census, bool first) {
+  for (int64_t r = blockIdx.x; r < census->live; r += gridDim.x) {
+    for (int64_t c = threadIdx.x * 2; c < columns; c += kStoreThreads * 2) {
+      const int64_t at = r * ld + c;
+      float2 total = {0, 0};
+      if (!first) total = *reinterpret_cast<const float2*>(totals + at);
+      for (int i = 0; i < sums.count; ++i) {
+        const float2 sum = *reinterpret_cast<const float2*>(sums.data + i * sums.apart + at);
+        total = first && i == 0 ? sum : float2{total.x + sum.x, total.y + sum.y};
+      }
+      *reinterpret_cast<float2*>(totals + at) = total;
+    }
+  }
+}
+
 }  // namespace
+
+Status AddStretches(const StretchSums& sums, float* totals, int64_t ld, int64_t columns, int64_t rows,
+                    const Census* census, bool first, cudaStream_t stream) {
+  const int64_t blocks = std::min(rows, kMostFinishBlocks);
+  if (blocks == 0) return Status::Ok();
+  return LaunchKernel("AddStretches", AddStretchesKernel, blocks, kStoreThreads, 0, stream, sums,
+                      totals, ld, columns, census, first);
+}
 
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
                   SavedRow* saved, cudaStream_t stream) {

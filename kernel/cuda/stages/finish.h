@@ -36,6 +36,18 @@ Status FinishRows(const PartialSums& partial, const ForwardList& list, const For
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,
                   cudaStream_t stream);
 
+// Sums of stretches of grad_hidden that were computed together: count matrices [live][ld], `apart`
+// elements after each other.
+struct StretchSums {
+  const float* data = nullptr;
+  int64_t apart = 0;
+  int count = 0;
+};
+
+// Adds them to totals in order; sets these to the first one's where nothing is there yet.
+Status AddStretches(const StretchSums& sums, float* totals, int64_t ld, int64_t columns, int64_t rows,
+                    const Census* census, bool first, cudaStream_t stream);
+
 struct GradHiddenOutput {
   void* data = nullptr;
   Stored stored = Stored::kF32;

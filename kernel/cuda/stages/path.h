@@ -39,7 +39,9 @@ struct Path {
   // The last stages are the same on all paths; a path of the harness may have its own.
   decltype(&FinishRows) finish_rows = &FinishRows;
   decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
-  bool makes_kept = false;  // whether the gradients' products make Product::kept
+  decltype(&AddStretches) add_stretches = &AddStretches;
+  bool stretches_at_once = false;  // whether grad_hidden's product may be of several (Product::stretch)
+  bool makes_kept = false;         // whether the gradients' products make Product::kept
 };
 
 template <class Element>

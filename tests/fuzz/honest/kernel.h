@@ -82,7 +82,9 @@ struct Kernel {
   ByT by_t = ByT::kDivideLast;
   Narrow accumulator = Narrow::kFp32;
   int vocab_chunk = 0, row_chunk = 0;  // of an accumulator that is not fp32
-  int stretch = 0;  // columns that grad_hidden sums from zero, where the accumulator is fp32; 0: all
+  // Columns that grad_hidden sums from zero, where the accumulator is fp32: as many times `stretch` as
+  // makes at most `stretches`; 0: all.
+  int stretch = 0, stretches = 0;
 
   // Steps that are rounded to a dtype of 16 bits. scaled_logits needs kDivided, log_probs the same
   // without `ratio`. probabilities: in backward, in the entropy with the terms, and in `autograd` with

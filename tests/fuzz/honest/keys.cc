@@ -113,13 +113,21 @@ std::vector<Rows> VocabularyChunks() {
   for (size_t v = 32; v < 1024; v += 32) rows.weight[v] = 0x1p-8f * 255 / 256;
   return {rows};
 }
-// Two stretches of 96 columns. The first begins with a sum just above 1, and a truncating addition loses
-// all of each product after it: just below an ulp.
+// Two stretches of 96 columns. The first begins with a sum just above 1, and a truncating addition
+// loses all of each product after it: just below an ulp.
 std::vector<Rows> Stretches() {
   Rows rows;
   rows.hidden = {0};
   rows.g = 1.02f;
   rows.weight = Filled(192, 1, -192 / 1.02f * kUlps);
+  return {rows};
+}
+// Eight stretches of 192 columns, likewise.
+std::vector<Rows> WiderStretches() {
+  Rows rows;
+  rows.hidden = {0};
+  rows.g = 1.02f;
+  rows.weight = Filled(1536, 1, -1536 / 1.02f * kUlps);
   return {rows};
 }
 std::vector<Rows> RowChunks() {
@@ -206,7 +214,9 @@ std::vector<Key> KeysOfSteps() {
       {"probabilities", "bf16-probabilities", [](Contract* c) { c->probabilities = {}; },
        [] { return Gaps(0, 1, 400); }},
       {"filter", "filtered", [](Contract* c) { c->filter = 0; },
-       [] { return std::vector{Logits({0, -8.5f})}; }},
+       [] {
+         return std::vector{Logits({0, -8.5f})};
+       }},
       {"outputs", "bf16-outputs", [](Contract* c) { c->outputs = {}; },
        [] { return Gaps(4.01f, 4.02f, 40); }},
   };
@@ -286,6 +296,8 @@ std::vector<Key> KeysOfGradients() {
        VocabularyChunks},
       {"row_chunk", "bf16-accumulator", [](Contract* c) { c->row_chunk = kLarge; }, RowChunks},
       {"grad_hidden_stretch", "stretched", [](Contract* c) { c->grad_hidden_stretch = 16; }, Stretches},
+      {"grad_hidden_stretches", "stretched", [](Contract* c) { c->grad_hidden_stretches = 0; },
+       WiderStretches},
   };
 }
 
@@ -298,7 +310,9 @@ const std::vector<Key>& MovingKeys() {
       {"scaled_logits", "fp16-scaled-logits", [](Contract* c) { c->scaled_logits = {}; },
        [] { return Gaps(4.01f, 4.02f, 20, 0.7f); }},
       {"upstream_logprob", "bf16-logits", [](Contract* c) { c->upstream_logprob = {}; },
-       [] { return std::vector{With(Logits({0, 0}), [](Rows* r) { r->g = 1 + 0x1p-9f; })}; }},
+       [] {
+         return std::vector{With(Logits({0, 0}), [](Rows* r) { r->g = 1 + 0x1p-9f; })};
+       }},
       {"upstream_entropy", "bf16-logits", [](Contract* c) { c->upstream_entropy = {}; },
        [] {
          return std::vector{With(Logits({0, -1}), [](Rows* r) {

@@ -152,11 +152,16 @@ float Products::Logit(Order order, const float* hidden, const float* weight, int
   return all;
 }
 
+int64_t Products::StretchOf(int64_t vocab) const {
+  const int64_t all = (vocab + k_.stretch - 1) / k_.stretch;
+  return std::max<int64_t>((all + k_.stretches - 1) / k_.stretches, 1) * k_.stretch;
+}
+
 float Products::GradHidden(Operands dz, Operands weight, int64_t vocab) const {
   const Order order = k_.gradient_order;
   const bool narrow = k_.accumulator != Narrow::kFp32;
   const int64_t chunk = InPlanes()       ? 2 * k_.block
-                        : k_.stretch > 0 ? k_.stretch
+                        : k_.stretch > 0 ? StretchOf(vocab)
                         : narrow         ? k_.vocab_chunk
                                          : vocab;
   float sum = 0;

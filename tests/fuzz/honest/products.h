@@ -35,6 +35,8 @@ class Products {
   bool InPlanes() const { return k_.planes && fp32_; }
 
  private:
+  // Columns of a stretch; the kernel has some.
+  int64_t StretchOf(int64_t vocab) const;
   float Chain(Order order, Operands a, Operands b, int64_t n, float acc) const;
   float Blocks(Operands a, Operands b, int64_t n, float acc) const;
   float Planes(Operands a, Operands b, int64_t n, float acc) const;

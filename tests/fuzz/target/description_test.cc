@@ -167,6 +167,8 @@ std::vector<Row> ContractRows() {
       {"contract.row_chunk", "1024", [](D d) { return d.contract.row_chunk == 1024; }},
       {"contract.grad_hidden_stretch", "9600",
        [](D d) { return d.contract.grad_hidden_stretch == 9600; }},
+      {"contract.grad_hidden_stretches", "16",
+       [](D d) { return d.contract.grad_hidden_stretches == 16; }},
   };
 }
 
@@ -255,7 +257,7 @@ TEST(Description, DocumentAndProgramAgree) {
                             k.promises.signs},
           std::vector<int64_t>{c.hidden_multiple, c.vocab_multiple, c.rows_multiple, k.block,
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
-                               k.row_chunk, k.grad_hidden_stretch},
+                               k.row_chunk, k.grad_hidden_stretch, k.grad_hidden_stretches},
           std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
                               k.log_error_absolute, k.log_error_relative, k.division_error, k.filter},
           k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator,

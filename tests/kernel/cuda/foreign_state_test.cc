@@ -101,7 +101,7 @@ TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
     };
     const CudaPath other_path = GetParam() == CudaPath::kSimt ? CudaPath::kPortable : CudaPath::kSimt;
     constexpr size_t kNone = 0, kSome = 77 * 256 * 4, kAll = ~size_t{0};
-    // Kept columns of an fp32 problem begin at a multiple of 1536: here some are none.
+    // Kept columns of an fp32 problem begin at a multiple of 384: here some are none.
     const std::vector<size_t> limits =
         dtype == DType::kF32 ? std::vector{kNone, kAll} : std::vector{kNone, kSome, kAll};
     for (const size_t logits : limits) {
@@ -137,7 +137,7 @@ TEST_P(GpuForeignState, OfGarbageMakesEveryGradientNaN) {
     EXPECT_EQ(OnForeignState(values, execution, header), "") << fill;
   }
   if (GetParam() != CudaPath::kBest) return;
-  const TestValues large = TestValues::Random(DType::kBf16, 700, 60000, 512, 12);
+  const TestValues large = TestValues::Random(DType::kBf16, 3072, 60000, 1152, 12);
   EXPECT_EQ(OnForeignState(large, execution, std::vector<std::byte>(64)), "");
 }
 

@@ -21,7 +21,7 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 constexpr std::array kLoops = {Loop::kLogits, Loop::kGradHidden, Loop::kGradWeight,
-                               Loop::kFewRowsLogits, Loop::kFewRowsGradHidden};
+                               Loop::kFewRowsLogits};
 
 class GpuHopperProducts : public testing::Test {
  protected:
@@ -112,6 +112,36 @@ TEST_F(GpuHopperProducts, NoDepthStoresZeros) {
       c.k = 200;
       c.live = 0;
       expect.Exact(c);
+    }
+  }
+}
+
+// Stretches of the depth, of which the last one is shorter, or the only one, together or in turn; a
+// cluster has one tile, two, or an odd number. Fails if a stretch is left out or counted twice, if it
+// goes past its end, if the warpgroups disagree about the stages of one, or if one of a tile is
+// added before the stretch before it.
+TEST_F(GpuHopperProducts, OfStretchesTheyAreExact) {
+  Expectation expect;
+  uint64_t seed = 1;
+  for (const int64_t m : {1, 100, 385, 3000, 9000}) {
+    for (const int64_t n : {128, 300, 1000}) {
+      for (const int64_t k : {64, 100, 640, 1337, 5000}) {
+        for (const int64_t stretch : {64, 192, 768}) {
+          ProductCase c;
+          c.loop = Loop::kGradHidden;
+          c.half = seed % 3 == 0;
+          c.m = m;
+          c.n = n;
+          c.k = k;
+          c.stretch = stretch;
+          c.in_turn = seed % 3 != 1;
+          c.passes = seed % 5 == 0 ? 6 : 1;
+          c.accumulate = seed % 2 == 0;
+          c.live = seed % 4 == 0 ? m / 2 : -1;
+          c.seed = seed++;
+          expect.Exact(c);
+        }
+      }
     }
   }
 }

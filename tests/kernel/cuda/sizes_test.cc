@@ -80,7 +80,7 @@ TEST_P(CudaSizes, GrowWithTheVocabularyByPartialsOnly) {
   const Sizes twice = Of({.v = 2 * 151936, .gradients = false});
   EXPECT_LE(twice.workspace, 2 * once.workspace + 4096);
   const Sizes train = Of({.v = 151936}), train_twice = Of({.v = 2 * 151936});
-  EXPECT_LE(train_twice.workspace, train.workspace + 96 * kMiB);  // chunks may become smaller
+  EXPECT_LE(train_twice.workspace, train.workspace + 128 * kMiB);  // a stretch is longer
 }
 
 // Fails if a problem without rows needs saved state, or one of a single element much memory.

@@ -278,6 +278,27 @@ TEST(Arithmetic, Stretches) {
     c.grad_hidden_stretch = stretch;
     EXPECT_NEAR(units(), 2 * 151935.0, 1e-6);
   }
+  c.grad_hidden_stretch = 768;
+  c.grad_hidden_stretches = 16;
+  EXPECT_NEAR(units(), 2 * (9983 + 15), 1e-6);
+}
+
+// Fails if a stretch is no multiple of the columns that are declared, is longer than so few need, or is
+// longer than the vocabulary.
+TEST(Arithmetic, ColumnsOfAStretch) {
+  Contract c;
+  EXPECT_EQ(c.StretchOf(151936), 151936);
+  c.grad_hidden_stretches = 16;
+  EXPECT_EQ(c.StretchOf(151936), 151936);  // of no width
+  c.grad_hidden_stretch = 768;
+  EXPECT_EQ(c.StretchOf(0), 0);
+  EXPECT_EQ(c.StretchOf(700), 700);
+  EXPECT_EQ(c.StretchOf(16 * 768), 768);
+  EXPECT_EQ(c.StretchOf(16 * 768 + 1), 2 * 768);
+  EXPECT_EQ(c.StretchOf(151936), 13 * 768);
+  c.grad_hidden_stretches = 1;
+  EXPECT_EQ(c.StretchOf(151936), 151936);
+  EXPECT_EQ(c.StretchOf(INT64_MAX), INT64_MAX);
 }
 
 // Fails if the bound includes roundings of 1/T where there are none, or omits them where there are

@@ -46,7 +46,8 @@ class KeptRun {
                   .ld = c.ld,
                   .first_column = c.first_column,
                   .columns = int32_t(c.columns)};
-    both_.kept_parts = c.hidden && c.weight ? 2 : 1;
+    // With both, grad_weight makes two rows of three.
+    both_.kept_parts = c.hidden && c.weight ? 3 : 1;
     both_.a = Ones(rows_, c.live, c.depth);
   }
 
@@ -78,7 +79,7 @@ class KeptRun {
     product.n = c_.hidden_size;
     product.k = c_.depth;
     memory_.Note(hopper::GradHidden<Element>(
-        product, {.sums = sums_, .ld = sums_ld_, .columns = c_.hidden_size, .first = true}, nullptr));
+        product, {.totals = sums_, .ld = sums_ld_, .columns = c_.hidden_size}, nullptr));
   }
 
   void GradWeight() {
@@ -89,7 +90,8 @@ class KeptRun {
     product.k = c_.rows;
     product.live_is_depth = true;
     product.beside_previous = c_.hidden;
-    product.kept_part = both_.kept_parts - 1;
+    product.kept_part = c_.hidden ? 1 : 0;
+    product.kept_count = both_.kept_parts - product.kept_part;
     memory_.Note(hopper::GradWeight<Element>(product,
                                              {.grad_weight = grads_,
                                               .stored = Stored::kF32,

@@ -12,40 +12,13 @@
 #include "kernel/cuda/hopper/launch_product.cuh"
 #include "kernel/cuda/support/device.h"
 #include "tests/kernel/cuda/support/device_memory.h"
+#include "tests/kernel/cuda/support/sums_epilogues.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
 constexpr uint32_t kMark = 0x7fc0dead;  // a NaN that no sum gives
 constexpr uint16_t kNaNBits = 0x7fff;   // a NaN in bf16 and fp16
-
-// The test's own epilogue: stores the sums as they are.
-template <bool loads>
-struct StoreSums {
-  static constexpr bool kLoads = loads;
-  float* c;
-  int64_t ld, columns;
-
-  template <int BN>
-  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < BN / 2; ++i) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      d[i] = r < live_rows && v < columns ? c[r * ld + v] : 0;
-    }
-  }
-  template <int BN, class Scratch>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        Scratch) const {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < BN / 2; ++i) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (r < live_rows && v < columns) c[r * ld + v] = d[i];
-    }
-  }
-};
 
 // An operand in memory: [planes][rows, ld]. Its first `used` rows and `columns` columns are read.
 struct Matrix {
@@ -162,13 +135,12 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
       }
       break;
     case Loop::kGradHidden:
-    case Loop::kFewRowsGradHidden:
       if constexpr (std::is_same_v<Hooks, NoHooks>) {
         if (!accumulate)
           cudaMemset2DAsync(c, size_t(ld) * 4, 0, size_t(product.n) * 4, size_t(product.m), nullptr);
-        if (loop == Loop::kFewRowsGradHidden) {
-          return hopper::LaunchProduct<Element, hopper::FewRowsGradHiddenTile>(
-              product, StoreSums<true>{c, ld, product.n}, nullptr, hooks);
+        if (product.stretch > 0) {
+          return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
+              product, AddSums{c, ld, product.n, product.in_turn}, nullptr, hooks);
         }
         return hopper::LaunchProduct<Element, hopper::GradHiddenTile>(
             product, StoreSums<true>{c, ld, product.n}, nullptr, hooks);
@@ -182,7 +154,7 @@ Status LaunchLoop(Loop loop, const Product& product, bool accumulate, float* c, 
 }
 
 Status Launch(const ProductCase& c, const Product& product, float* sums, int64_t ld) {
-  const hopper::Transposed beside = {c.unit_rows, c.unit_columns};
+  const hopper::Transposed beside = {c.unit_rows, c.unit_columns, int(c.m), 1};
   if (c.half) return LaunchLoop<__half>(c.loop, product, c.accumulate, sums, ld, NoHooks(), beside);
   if (c.mutant == fuzz::kNoMutant)
     return LaunchLoop<__nv_bfloat16>(c.loop, product, c.accumulate, sums, ld, NoHooks(), beside);
@@ -249,6 +221,8 @@ Product MakeProduct(const ProductCase& c, DeviceMemory* memory, Matrix* a, Matri
   product.n = c.n;
   product.k = c.k;
   product.passes = c.passes;
+  product.stretch = c.stretch;
+  product.in_turn = c.in_turn;
   product.live_is_depth = Extent::live_is_depth(c);
   product.live_first = c.live_first;
   if (c.live >= 0) product.live_rows = word(uint32_t(c.live));
@@ -311,8 +285,7 @@ std::string WhyNoDevice() {
 }
 
 std::string Describe(const ProductCase& c) {
-  static const char* const kLoops[] = {"logits", "grad_hidden", "grad_weight", "logits of few rows",
-                                       "grad_hidden of few rows"};
+  static const char* const kLoops[] = {"logits", "grad_hidden", "grad_weight", "logits of few rows"};
   std::string text = std::string(kLoops[int(c.loop)]) + (c.half ? " fp16" : " bf16");
   const auto add = [&text](const char* name, int64_t value) {
     text += std::string(" ") + name + "=" + std::to_string(value);
@@ -324,6 +297,8 @@ std::string Describe(const ProductCase& c) {
   add("b_pad", c.b_pad);
   add("passes", c.passes);
   add("accumulate", c.accumulate);
+  add("stretch", c.stretch);
+  add("in_turn", c.in_turn);
   add("live", c.live);
   add("live_first", c.live_first);
   add("unit_rows", c.unit_rows);

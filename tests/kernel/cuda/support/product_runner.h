@@ -14,11 +14,9 @@
 namespace plumbline::kernel::cuda {
 
 // The main loops: major orders and tiles of launch_product.cuh.
-enum class Loop { kLogits, kGradHidden, kGradWeight, kFewRowsLogits, kFewRowsGradHidden };
+enum class Loop { kLogits, kGradHidden, kGradWeight, kFewRowsLogits };
 
-inline bool IsGradHidden(Loop loop) {
-  return loop == Loop::kGradHidden || loop == Loop::kFewRowsGradHidden;
-}
+inline bool IsGradHidden(Loop loop) { return loop == Loop::kGradHidden; }
 
 struct ProductCase {
   Loop loop = Loop::kLogits;
@@ -27,6 +25,8 @@ struct ProductCase {
   int64_t a_pad = 0, b_pad = 0;  // elements after a row, rounded up to a multiple that TMA can address
   int passes = 1;                // or 6
   bool accumulate = false;       // grad_hidden only: C already holds sums
+  int64_t stretch = 0;           // kGradHidden: of the depth; 0: one
+  bool in_turn = false;          // those of a tile are stored one after another
   int64_t live = -1;             // -1: no live_rows
   int64_t live_first = 0;
   // kGradWeight: the units of a grad_hidden beside it, which decide how tiles are dealt; 0: there is
