@@ -88,6 +88,7 @@ class Kernel {
     Real p, log;
   };
   Probability ProbabilityOf(Real x);
+  Probability BackwardProbability(const std::vector<Real>& x, size_t v);
   Real EntropyTerms(const std::vector<Real>& x, size_t first, size_t last);
   Real ShiftOf(Real m) const;
   void MoveTo(Real m, State* state);
@@ -217,6 +218,26 @@ Kernel::Probability Kernel::ProbabilityOf(Real x) {
   return {fl_.Exp(log), log};
 }
 
+// Those of column v in backward, where exponents may be kept: the distance from the maximum of a tile
+// is rounded, and that maximum's distance is added.
+Kernel::Probability Kernel::BackwardProbability(const std::vector<Real>& x, size_t v) {
+  constexpr size_t kTile = 3;
+  if (c_.kept_argument == 0 || p_.hidden.dtype != kernel::DType::kBf16) return ProbabilityOf(x[v]);
+  const auto first = x.begin() + static_cast<int64_t>(v / kTile * kTile);
+  const Real m = *std::max_element(first, std::min(first + kTile, x.end()));
+  const Real near = Gap(m, x[v]);
+  const Real lost = static_cast<Real>(c_.kept_argument) * near + 0x1p-25L;
+  const Real kept = near == 0 ? 0 : std::max(0.0L, near + fl_.Sign(kArgument) * lost);
+  if (c_.probability == oracle::Probability::kRatio) {
+    const Real gap = fl_.Round(kept + Gap(state_.m, m), kArgument);
+    return {fl_.Divide(fl_.Exp(-gap), state_.s), -fl_.Round(gap + log_s_, kProbability)};
+  }
+  const double roundings = std::max(1.0, c_.argument_roundings);
+  const Real far = fl_.Round((before_ ? m : Scaled(m)) - lse_, kArgument, roundings);
+  const Real log = fl_.Round(far - kept, kArgument);
+  return {fl_.Exp(log), log};
+}
+
 // The sum of p ln p, or of p x where the entropy is plain, over a part of the columns.
 Real Kernel::EntropyTerms(const std::vector<Real>& x, size_t first, size_t last) {
   if (last - first == 1) {
@@ -327,7 +348,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     }
   }
   for (size_t v = dz.size(); v < x.size(); ++v) {
-    const auto [unrounded, log_p] = ProbabilityOf(x[v]);
+    const auto [unrounded, log_p] = BackwardProbability(x, v);
     const Real p = fl_.Store(unrounded, Step(c_.probabilities));
     const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
     Real second = 0;

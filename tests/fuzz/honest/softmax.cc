@@ -177,6 +177,17 @@ Softmax::Probability Softmax::ProbabilityOf(float z) const {
   return {fp_.Exp(log), log};
 }
 
+Softmax::Probability Softmax::BackwardProbability(const std::vector<float>& logits, size_t v) const {
+  if (!k_.kept_exponents) return ProbabilityOf(logits[v]);
+  const auto tile = static_cast<size_t>(k_.tile), first = v / tile * tile;
+  const auto begin = logits.begin() + static_cast<int64_t>(first);
+  const auto end = logits.begin() + static_cast<int64_t>(std::min(first + tile, logits.size()));
+  const float shift = ShiftOf(*std::max_element(begin, end));
+  const float kept = ToFp16(Exponent(logits[v], shift));
+  const float a = fp_.Add(kept, Between(shift, state_.shift));
+  return {fp_.DivBy(Exp(a), state_.s), fp_.Sub(Natural(a), log_s_)};
+}
+
 // step(v, lane) adds term v to its lane; the lanes of a tile are added in a tree, tile after tile.
 template <typename Step>
 float Softmax::InLanes(size_t n, const Step& step) const {
@@ -239,7 +250,7 @@ void Softmax::Backward(const std::vector<float>& logits, int64_t label, float g,
     k = fp_.DivBy(k, t_);
   }
   for (size_t v = 0; v < logits.size(); ++v) {
-    Probability of = ProbabilityOf(logits[v]);
+    Probability of = BackwardProbability(logits, v);
     of.p = ToNarrow(of.p, k_.probabilities);
     const bool is_label = static_cast<int64_t>(v) == label;
     const float slope = is_label ? fp_.Sub(1, of.p) : -of.p;

@@ -60,6 +60,7 @@ class Softmax {
   void Merge(State other, State* state) const;
   float OfProbabilities(const std::vector<float>& logits) const;
   Probability ProbabilityOf(float z) const;
+  Probability BackwardProbability(const std::vector<float>& logits, size_t v) const;
   template <typename Step>
   float InLanes(size_t n, const Step& step) const;
   void ByAutograd(const std::vector<float>& logits, int64_t label, float g, float k,
