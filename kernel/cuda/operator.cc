@@ -28,7 +28,7 @@ Status CheckExtent(const char* name, int64_t extent) {
 
 // Refuses what can be refused without a device, and plans the rest.
 Status CheckAndPlan(const Problem& problem, const Results& results, const Checks& checks,
-                    size_t kept_logits_bytes, Layout* layout) {
+                    size_t kept_logits_bytes, KeptForm form, Layout* layout) {
   Checks on_device = checks;
   on_device.host_memory = false;
   Status status = Check(problem, results, on_device);
@@ -36,7 +36,8 @@ Status CheckAndPlan(const Problem& problem, const Results& results, const Checks
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
   if (!status.ok()) return status;
-  const std::optional<Layout> made = MakeLayout(problem, results, kept_logits_bytes);
+  const std::optional<Layout> made =
+      MakeLayout(problem, results, kept_logits_bytes, kH200Costs.clusters, form);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
   return Status::Ok();
@@ -107,14 +108,16 @@ Status OnePass(const Checks& checks, const Path* path, const Problem& problem, c
   Layout layout;
   SavedLayout state;
   OnDevice device;
-  Status status = CheckAndPlan(problem, results, checks, execution.saved_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, checks, execution.saved_logits_bytes,
+                               execution.kept_form, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
   if (status.ok()) status = CheckMemory("saved", saved, state.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  layout = *MakeLayout(problem, results, execution.saved_logits_bytes, device.clusters);
+  layout =
+      *MakeLayout(problem, results, execution.saved_logits_bytes, device.clusters, execution.kept_form);
   // A backward pass never writes through these.
   std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(saved));
   const Kept kept = state.KeptAt(memory);
@@ -160,7 +163,8 @@ Status GetSizes(const Problem& problem, const Results& results, const Execution&
                 Sizes* sizes) {
   Layout layout;
   SavedLayout state;
-  Status status = CheckAndPlan(problem, results, kSizesUse, execution.saved_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, execution.saved_logits_bytes,
+                               execution.kept_form, &layout);
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
@@ -180,7 +184,8 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
   Layout layout;
   AtOnceLayout regions;
-  Status status = CheckAndPlan(problem, results, kSizesUse, execution.kept_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, execution.kept_logits_bytes,
+                               execution.kept_form, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
@@ -191,13 +196,14 @@ Status ForwardBackward(const Problem& problem, const Results& results, const Exe
   Layout layout;
   AtOnceLayout regions;
   OnDevice device;
-  Status status =
-      CheckAndPlan(problem, results, kForwardBackwardUses, execution.kept_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kForwardBackwardUses, execution.kept_logits_bytes,
+                               execution.kept_form, &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  layout = *MakeLayout(problem, results, execution.kept_logits_bytes, device.clusters);
+  layout =
+      *MakeLayout(problem, results, execution.kept_logits_bytes, device.clusters, execution.kept_form);
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
   Kept kept = regions.state.KeptAt(memory + regions.saved);

@@ -69,10 +69,12 @@ int64_t PlaneChunk(const Layout& layout) {
 // lie as they would without kept logits.
 int64_t FirstKept(const Layout& layout, size_t limit) {
   constexpr int64_t kDepthBlock = 64;  // the largest of any path
-  static_assert(kDepthBlock % kKeptGroup == 0);
+  static_assert(kDepthBlock % kLogitGroup == 0 && kDepthBlock % kExponentGroup == 0);
   if (layout.n == 0 || layout.v == 0) return layout.v;
-  const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
-  const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
+  const int64_t elements =
+      static_cast<int64_t>(std::min(limit, kMostBytes)) / KeptBytes(layout.exponents);
+  const int group = KeptGroup(layout.exponents);
+  const int64_t most = elements / layout.n / group * group;
   if (layout.v <= most) return 0;
   const int64_t left = layout.v - most;
   if (layout.planes == 1) return std::min(RoundUp(left, kDepthBlock), layout.v);
@@ -104,8 +106,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   const int64_t columns = layout.v - layout.first_kept;
   b.kept = {b.direct_chunk, false};
   if (layout.planes == 1 && columns > 0) {
-    // d_logits of kept columns take at most a quarter of what is kept and at most 1 GiB, but no less
-    // than d_logits of other columns.
+    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
+    // most 1 GiB, but no less than d_logits of other columns.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
                             std::max(WithAStretch(layout, single), b.direct_chunk),
@@ -174,7 +176,7 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
 // Everything that a layout depends on.
 struct LayoutKey {
   int64_t n, h, v;
-  bool planes, sums, has_backward;
+  bool planes, sums, has_backward, exponents;
   size_t kept_logits_bytes;
   int clusters;
 
@@ -188,6 +190,7 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   layout.v = key.v;
   layout.planes = key.planes ? kPlanes : 1;
   layout.passes = key.planes ? kPlanePasses : 1;
+  layout.exponents = key.exponents;
   layout.first_kept = layout.v;
   layout.stretch = StretchOf(layout.v);
   layout.has_backward = key.has_backward;
@@ -216,21 +219,23 @@ const ForwardLayout& Layout::ForwardOf(int columns) const {
 }
 
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes, int clusters) {
+                                 size_t kept_logits_bytes, int clusters, KeptForm form) {
   struct Remembered {
     LayoutKey key{};
     std::optional<Layout> layout;
   };
   thread_local std::array<Remembered, 8> last;  // layouts of the last shapes; `next` is the oldest
   thread_local size_t next = 0;
-  const LayoutKey key = {.n = problem.rows(),
-                         .h = problem.hidden_size(),
-                         .v = problem.vocab(),
-                         .planes = problem.hidden.dtype == DType::kF32,
-                         .sums = results.grad_hidden.has_value(),
-                         .has_backward = results.grad_hidden || results.grad_weight,
-                         .kept_logits_bytes = kept_logits_bytes,
-                         .clusters = clusters};
+  const LayoutKey key = {
+      .n = problem.rows(),
+      .h = problem.hidden_size(),
+      .v = problem.vocab(),
+      .planes = problem.hidden.dtype == DType::kF32,
+      .sums = results.grad_hidden.has_value(),
+      .has_backward = results.grad_hidden || results.grad_weight,
+      .exponents = form == KeptForm::kDefault && problem.hidden.dtype == DType::kBf16,
+      .kept_logits_bytes = kept_logits_bytes,
+      .clusters = clusters};
   for (const Remembered& one : last) {
     if (one.layout && one.key == key) return one.layout;
   }

@@ -26,6 +26,7 @@
 #include <optional>
 
 #include "kernel/cuda/layout/cost_model.h"
+#include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
@@ -80,6 +81,7 @@ struct Layout {
   int planes = 1, passes = 1;
   bool has_backward = false;  // some gradient is asked for
   int64_t stretch = 0;        // columns of a stretch of grad_hidden
+  bool exponents = false;     // backward's exponents go through fp16, and are what is kept
   int64_t first_kept = 0;     // column of the vocabulary from which on logits are kept; v: none are
   int64_t packed_ld = 0;      // elements of a packed row of hidden or weight, and of a row of sums
   ForwardLayout forward[std::size(kPartialColumns)];
@@ -89,14 +91,17 @@ struct Layout {
   const ForwardLayout& ForwardOf(int columns) const;
 };
 
-// Columns of kept logits that are stored together: a line of 128 bytes.
-inline constexpr int kKeptGroup = 32;
+// Columns that are kept together, a line of 128 bytes: logits in fp32, exponents in fp16.
+inline constexpr int kLogitGroup = 32, kExponentGroup = 64;
+constexpr int KeptGroup(bool exponents) { return exponents ? kExponentGroup : kLogitGroup; }
+constexpr int64_t KeptBytes(bool exponents) { return exponents ? 2 : 4; }
 
-// Makes the layout; logits are kept in at most kept_logits_bytes. nullopt where workspace_bytes would
-// pass 2^62. `clusters` is how many clusters of two blocks the device runs at the same time; it decides
-// the chunks of backward alone, and no size or offset outside of d_logits. A layout is made once: each
-// thread remembers its last eight.
+// Makes the layout; logits are kept in `form`, in at most kept_logits_bytes. nullopt where
+// workspace_bytes would pass 2^62. `clusters` is how many clusters of two blocks the device runs at the
+// same time; it decides the chunks of backward alone, and no size or offset outside of d_logits. A
+// layout is made once: each thread remembers its last eight.
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters);
+                                 size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters,
+                                 KeptForm form = KeptForm::kDefault);
 
 }  // namespace plumbline::kernel::cuda

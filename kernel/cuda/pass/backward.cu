@@ -84,7 +84,7 @@ class Chunk {
   // `made` says that this chunk's d_logits exist already. `next` is a chunk whose d_logits are computed
   // while this one's gradient products run; null: none.
   Status Run(bool made, const Chunk* next) {
-    Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
+    Status status = MakeWeight(call_.problem.weight, first_, LogitColumns(), chunk_, layout_.packed_ld,
                                memory_.packed_weight, call_.stream, &weight_);
     if (status.ok() && !made) status = DLogits();
     next_ = next;
@@ -103,6 +103,13 @@ class Chunk {
     product.begun = &memory_.list.census->begun;
     product.passes = layout_.passes;
     return product;
+  }
+
+  // Returns the columns whose logits are computed: exponents need the maxima of whole tiles, and the
+  // last tile may be one whose other columns are kept. The chunk's memory is whole tiles.
+  int64_t LogitColumns() const {
+    if (!layout_.exponents) return columns_;
+    return std::min(RoundUp(columns_, call_.path.partial_columns), layout_.v - first_);
   }
 
   // Returns a gradient's product, which makes `count` of the `parts` into which the next chunk's
@@ -132,6 +139,8 @@ class Chunk {
     epilogue.columns = columns_;
     epilogue.allocated_rows = padded_rows_;
     epilogue.first_column = first_;
+    epilogue.exponents = layout_.exponents;
+    epilogue.vocab = layout_.v;
     return epilogue;
   }
 
@@ -147,7 +156,7 @@ class Chunk {
     product.use_alternative = hidden_.use_moved;
     product.b = weight_;
     product.m = layout_.n;
-    product.n = columns_;
+    product.n = LogitColumns();
     product.k = layout_.h;
     return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
   }
@@ -274,7 +283,8 @@ Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hi
   const int64_t v = call.layout.v, first_kept = call.kept != nullptr ? call.kept->first_column : v;
   const bool beside =
       call.path.makes_kept && call.layout.backward.kept.two && IsPacked(call.problem.weight);
-  // The logits of a chunk are all computed again or all kept.
+  // The logits of a chunk are all computed again or all kept. The former chunks begin with a tile,
+  // since every one of them but the last is a multiple of kColumnStep.
   const auto columns_at = [&](int64_t first) {
     const int64_t most = ChunkColumns(call, first), last = first < first_kept ? first_kept : v;
     if (last - first <= most) return last - first;
@@ -323,7 +333,7 @@ Status RunBackward(const Call& given) {
   Call call = given;
   Kept kept;
   if (given.kept != nullptr) {
-    kept = *given.kept;
+    kept = OnPath(*given.kept, given.path);
     kept.slot = memory.list.kept_slot;
     call.kept = &kept;
   }
