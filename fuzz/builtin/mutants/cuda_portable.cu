@@ -54,10 +54,12 @@ struct MutantDLogits : DLogitsEpilogue<__nv_bfloat16> {
                         Scratch scratch) const {
     DLogitsStore<__nv_bfloat16> told = *this;
     if (hooks.Is("dead-rows-kept")) told.allocated_rows = live_rows;
-    if (told.plane_stride == 0) {
-      DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
-    } else {
+    if (told.plane_stride != 0) {
       DLogitsEpilogue<__nv_bfloat16, true>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    } else if (told.exponents) {
+      DLogitsEpilogue<__nv_bfloat16, false, true>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    } else {
+      DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
     }
   }
 };
@@ -121,7 +123,13 @@ Status Kept(const kernel::cuda::Kept& kept, const BackwardList& list, int64_t ro
   kernel::cuda::Kept told = kept;
   if (CurrentCall().Is("kept-by-backward-place")) told.slot = list.slot;
   // An offset of 64 columns stays inside the workspace, which continues after the kept logits.
-  if (CurrentCall().Is("kept-columns-off")) told.logits += 64;
+  if (CurrentCall().Is("kept-columns-off")) {
+    if (told.exponents != nullptr) {
+      told.exponents += 64;
+    } else {
+      told.logits += 64;
+    }
+  }
   return KeptDLogits(told, list, rows, epilogue, stream);
 }
 

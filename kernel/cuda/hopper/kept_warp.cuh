@@ -98,13 +98,17 @@ struct KeptWarp {
                                              int lane) const {
     constexpr int kPiece = kKeptPieceBytes / 2, kHalf = kPiece / 2;  // columns
     static_assert(kHalf == 32 * kKeptColumns);
-    const uint16_t* from = row.kept + lane * kKeptColumns;
+    const int first = lane * kKeptColumns;
+    const uint16_t* from = row.kept + first;
 #pragma unroll
     for (int p = 0; p < kKeptPieces; ++p) Fetch(p, from + p * kPiece, p < pieces);
-    float offset[2] = {row.Offset(lane * kKeptColumns), row.Offset(lane * kKeptColumns + kHalf)};
-    int slot = 0;
+    from += kKeptPieces * kPiece;
+    float offset[2] = {row.Offset(first), row.Offset(first + kHalf)};
+    Element* own = to + first;
+    int slot = 0, column = first;
 #pragma unroll 1
-    for (int column = lane * kKeptColumns, end = pieces * kPiece; column < end; column += kPiece) {
+    for (int left = pieces; left > 0; --left) {
+      column += kPiece;  // of the next piece
       Await();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -113,13 +117,13 @@ struct KeptWarp {
           const float2 dz = KeptGradients(row.gradient, pair, offset[half]);
           return PackPair<Element>(dz.x, dz.y);
         };
-        *reinterpret_cast<uint4*>(to + column + half * kHalf) = {both(exponents.x), both(exponents.y),
-                                                                 both(exponents.z), both(exponents.w)};
-        if (column + kPiece < end) offset[half] = row.Offset(column + kPiece + half * kHalf);
+        *reinterpret_cast<uint4*>(own + half * kHalf) = {both(exponents.x), both(exponents.y),
+                                                         both(exponents.z), both(exponents.w)};
+        if (left > 1) offset[half] = row.Offset(column + half * kHalf);
       }
-      // After the slot's piece has been read.
-      Fetch(slot, from + (column - lane * kKeptColumns) + kKeptPieces * kPiece,
-            column + kKeptPieces * kPiece < end);
+      Fetch(slot, from, left > kKeptPieces);  // after the slot's piece has been read
+      from += kPiece;
+      own += kPiece;
       slot = slot == kKeptPieces - 1 ? 0 : slot + 1;
     }
     // The lane that has stored the label's column stores its own number over it.

@@ -165,6 +165,7 @@ TEST(CudaLayout, RememberedIsThatOfTheProblem) {
     problem.weight = weight;
     Results results;
     size_t limit = 0;
+    KeptForm form = KeptForm::kDefault;
     int clusters = kH200Costs.clusters;
     const int what = i % 20 % 10, by = i % 20 / 10;
     if (what == 1) problem.hidden.shape[0] -= 4096 + by;
@@ -173,14 +174,15 @@ TEST(CudaLayout, RememberedIsThatOfTheProblem) {
     if (what == 4) problem.hidden.dtype = DType::kF32;
     if (what == 5) limit = size_t{1} << (30 + by);
     if (what == 6) clusters = 39 + by;
+    if (what == 9) limit = size_t{1} << (30 + by), form = KeptForm::kLogits;
     if (what != 7) results.grad_weight = Tensor{};
     if (what == 8) results.grad_hidden = Tensor{};
     std::array<int64_t, 7> made{};
     std::thread([&] {  // remembers nothing yet
-      made = sizes(*MakeLayout(problem, results, limit, clusters));
+      made = sizes(*MakeLayout(problem, results, limit, clusters, form));
     })
         .join();
-    EXPECT_EQ(sizes(*MakeLayout(problem, results, limit, clusters)), made) << i;
+    EXPECT_EQ(sizes(*MakeLayout(problem, results, limit, clusters, form)), made) << i;
   }
 }
 

@@ -87,7 +87,7 @@ std::vector<std::byte> SavedBy(const TestValues& values, const Execution& execut
   return call.saved().Get();
 }
 
-// A state that Forward left under another limit or path, or for another problem, with logits or
+// A state that Forward left under another limit, path or form, or for another problem, with logits or
 // without. Fails if an element of a gradient is then a number, and under compute-sanitizer if anything
 // is read beyond the end of the state.
 TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
@@ -113,6 +113,12 @@ TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
         if (limit != logits) foreign(values, with(limit, GetParam()), "another limit");
       }
       foreign(values, with(logits, other_path), "another path");
+      if (dtype == DType::kBf16) {
+        Execution other_form = own;
+        other_form.kept_form = KeptForm::kLogits;
+        foreign(values, other_form, "another form");
+        EXPECT_EQ(OnForeignState(values, other_form, SavedBy(values, own)), "") << logits;
+      }
       foreign(values.Rows({0, 1, 2}), own, "fewer rows");
       foreign(Ragged(dtype == DType::kF16 ? DType::kBf16 : DType::kF16, 10), own, "another dtype");
       foreign(TestValues::Random(dtype, 77, 1004, 45, 1), own, "another vocabulary");

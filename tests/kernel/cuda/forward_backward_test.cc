@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logits kept for backward, within one call (gradients in forward) or from one call to the next. All,
-// some or none are kept, and the bits are compared with those of Forward and Backward, which keep none.
-// The oracle's tests say whether the bits are right.
+// Logits, or exponents in their place, kept for backward, within one call (gradients in forward) or
+// from one call to the next. All, some or none are kept, and the bits are compared with those of
+// Forward and Backward in the same form, which keep none. The oracle's tests say whether the bits are
+// right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +28,19 @@ namespace {
 
 using ::testing::HasSubstr, ::testing::IsEmpty;
 
-constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
+struct Kind {
+  DType dtype;
+  KeptForm form;
+};
+constexpr std::array kKinds = {
+    Kind{DType::kBf16, KeptForm::kDefault}, Kind{DType::kBf16, KeptForm::kLogits},
+    Kind{DType::kF16, KeptForm::kDefault}, Kind{DType::kF32, KeptForm::kDefault}};
+
+// Returns the bytes of all logits, or exponents, that are kept.
+size_t AllBytes(const TestValues& values, KeptForm form) {
+  const bool exponents = form == KeptForm::kDefault && values.dtype == DType::kBf16;
+  return static_cast<size_t>(values.n * values.v) * (exponents ? 2 : 4);
+}
 
 // Backward's list of rows differs from forward's: some rows have no gradient, and it alone has an
 // invalid one.
@@ -128,12 +141,18 @@ Problem WithoutGradients(const Problem& problem) {
 }
 
 // Limits that keep no logits, a part that begins within a tile, and all logits.
-std::array<size_t, 3> Limits(const TestValues& values) {
-  const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-  return {0, logits * 2 / 5, size_t{1} << 30};
+std::array<size_t, 3> Limits(const TestValues& values, KeptForm form) {
+  return {0, AllBytes(values, form) * 2 / 5, size_t{1} << 30};
 }
 
-using GpuForwardBackward = OnEachPath;
+class GpuForwardBackward : public OnEachPath {
+ protected:
+  static Execution In(KeptForm form) {
+    Execution execution = On();
+    execution.kept_form = form;
+    return execution;
+  }
+};
 
 // Fails if kept logits are another row's or column's, if they differ from those that backward would
 // have computed, or if they overlap anything that is still needed. Fails if a byte is read before it is
@@ -141,17 +160,18 @@ using GpuForwardBackward = OnEachPath;
 TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
-  for (const DType dtype : kDTypes) {
+  for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
         const TestValues values = Ragged(dtype, 77, v, 1);
-        const TestOutputs apart = Apart(values, layout, On());
-        for (const size_t limit : Limits(values)) {
-          SCOPED_TRACE(testing::Message() << Name(dtype) << " v " << v << " limit " << limit
-                                          << " padding " << layout.hidden_padding);
+        const TestOutputs apart = Apart(values, layout, In(form));
+        for (const size_t limit : Limits(values, form)) {
+          SCOPED_TRACE(testing::Message()
+                       << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit
+                       << " padding " << layout.hidden_padding);
           PlacedProblem placed(values, layout);
           DeviceProblem device(placed.problem(), placed.results());
-          Execution execution = On();
+          Execution execution = In(form);
           execution.kept_logits_bytes = limit;
           Copying copying(values);
           OneCall call(device, WithoutGradients(device.problem()), execution, limit == 0 ? 0x42 : 0xff);
@@ -178,7 +198,7 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
     values.reduction = reduction;
     values.g = {0.7f};
     const TestOutputs apart = Apart(values, {}, On());
-    for (const size_t limit : Limits(values)) {
+    for (const size_t limit : Limits(values, KeptForm::kDefault)) {
       PlacedProblem placed(values);
       DeviceProblem device(placed.problem(), placed.results());
       Execution execution = On();
@@ -198,17 +218,17 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
 TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
-  for (const DType dtype : kDTypes) {
+  for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
         const TestValues values = Ragged(dtype, 77, v, 5);
-        const TestOutputs without = Apart(values, layout, On());
-        for (const size_t limit : Limits(values)) {
-          Execution execution = On();
+        const TestOutputs without = Apart(values, layout, In(form));
+        for (const size_t limit : Limits(values, form)) {
+          Execution execution = In(form);
           execution.saved_logits_bytes = limit;
           EXPECT_TRUE(Apart(values, layout, execution) == without)
-              << Name(dtype) << " v " << v << " limit " << limit << " padding "
-              << layout.hidden_padding;
+              << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit
+              << " padding " << layout.hidden_padding;
         }
       }
     }
@@ -226,20 +246,20 @@ TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   };
   // Weight is read in place. The shapes have chunks of one buffer, and of two.
   for (const Shape& shape : {Shape{4096, 160000, 8, false}, {3072, 60000, 1152, true}}) {
-    for (const DType dtype : {DType::kBf16, DType::kF16}) {
-      if (dtype == DType::kF16 && shape.n != 3072) continue;
+    for (const auto& [dtype, form] : kKinds) {
+      const bool both = dtype == DType::kBf16 && form == KeptForm::kDefault;  // shapes
+      if (dtype == DType::kF32 || (!both && shape.n != 3072)) continue;
       const TestValues values = Ragged(dtype, shape.n, shape.v, 8, shape.h);
-      const TestOutputs apart = Apart(values, {}, On());
-      const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-      for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
+      const TestOutputs apart = Apart(values, {}, In(form));
+      for (const size_t limit : {AllBytes(values, form) / 20 * 19, ~size_t{0}}) {
         PlacedProblem placed(values);
-        const std::optional<cuda::Layout> layout =
-            cuda::MakeLayout(placed.problem(), placed.results(), limit);
+        const std::optional<cuda::Layout> layout = cuda::MakeLayout(
+            placed.problem(), placed.results(), limit, cuda::kH200Costs.clusters, form);
         ASSERT_TRUE(layout.has_value());
         const cuda::BackwardLayout& backward = layout->backward;
         ASSERT_EQ(backward.kept.two, shape.two);
         ASSERT_GT(layout->v - layout->first_kept, backward.kept.most);  // several chunks
-        Execution execution = On();
+        Execution execution = In(form);
         execution.saved_logits_bytes = limit;
         EXPECT_TRUE(Apart(values, {}, execution) == apart) << shape.n << " rows, limit " << limit;
         execution.kept_logits_bytes = limit;
