@@ -89,6 +89,7 @@ std::string CudaDescription(std::string_view name, CudaPath path, int capability
   }
   contract["grad_hidden_stretch"] = kernel::kStretchUnit;
   contract["grad_hidden_stretches"] = kernel::kMostStretches;
+  contract["kept_argument"] = 0x1p-11;
   return DescribeTarget(name, "cuda", contract);
 }
 
