@@ -109,7 +109,7 @@ class Device(unittest.TestCase):
             self.assertTrue(bits_are_equal(logprob, expected[0][:rows]) and bits_are_equal(entropy, expected[1][:rows]))
 
     # Fails if a fake implementation says another size on a device, or bytes of the state are left unwritten. With kept
-    # logits no row is ignored and the vocabulary is a multiple of 32: what pads them, and rows that are not kept, are not
+    # logits no row is ignored and the vocabulary is a multiple of 64: what pads them, and rows that are not kept, are not
     # written. Columns that are not kept are a multiple of 1536, as columns_kept makes them; of others fewer are kept.
     def test_opcheck(self):
         for dtype in (torch.bfloat16, torch.float32):
