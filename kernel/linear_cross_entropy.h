@@ -51,8 +51,9 @@ struct Execution {
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
   // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward, 2 each where
-  // they are exponents, else 4. Changes no bit. d_logits of the kept columns add up to a quarter of it
-  // to the workspace, of exponents up to a half, but at most 1 GiB.
+  // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it. d_logits
+  // of the kept columns add up to a quarter of it to the workspace, of exponents up to a half, but at
+  // most 1 GiB.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit; the workspace grows as for

@@ -22,7 +22,7 @@ struct SavedHeader {
   // CUDA: the execution's CudaPath and the device's compute capability, 10 major + minor; host: -1, 0.
   int32_t path = -1, capability = 0;
   int64_t rows = 0, hidden_size = 0, vocab = 0;
-  // Of what is kept of logits, ld in elements from row to row; 0: nothing is.
+  // What is kept of logits begins there, ld elements from row to row; ld 0: nothing is kept.
   int64_t first_column = 0, ld = 0;
 
   bool operator==(const SavedHeader&) const = default;

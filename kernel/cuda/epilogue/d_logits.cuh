@@ -16,8 +16,8 @@
 // In problems of bf16 y goes through fp16, in the form in which forward keeps it
 // (kernel/cuda/layout/saved_state.h): the exponent from the maximum of the column's tile, rounded, and
 // that maximum's own exponent, the tile's offset, added in fp32. This epilogue makes both anew, with
-// the same bits, so that it does not matter which columns are kept. Its tile is therefore that of
-// forward's partial sums, and has all columns that this one has in the vocabulary.
+// the same bits, so that it does not matter which columns are kept. The tile is that of forward's
+// partial sums.
 
 #pragma once
 
@@ -67,8 +67,8 @@ struct DLogitsStore {
   int64_t columns = 0;                // of this launch
   int64_t allocated_rows = 0;
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
-  // Exponents go through fp16: this launch begins with a tile. Each of its tiles that is not the last
-  // of the vocabulary has all its columns in the product.
+  // Whether exponents go through fp16. The launch then begins with a tile, and each of its tiles has
+  // all columns in the product that it has in the vocabulary.
   bool exponents = false;
   int64_t vocab = 0;
 };

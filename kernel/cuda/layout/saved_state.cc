@@ -45,13 +45,13 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
   RegionAllocator allocator;
   allocator.Take(static_cast<int64_t>(layout.saved_bytes), 1);
   state.slot = allocator.Take(layout.n, sizeof(int32_t));
-  state.kept =
-      allocator.Take(HeldProduct(layout.n, state.ld), static_cast<size_t>(KeptBytes(layout.exponents)));
   if (layout.exponents) {
     // Enough for the tiles of every path: the first may begin before the first column.
     state.offsets_ld = CeilDiv(columns, *std::ranges::min_element(kPartialColumns)) + 1;
     state.offsets = allocator.Take(HeldProduct(layout.n, state.offsets_ld), sizeof(float));
   }
+  state.kept =
+      allocator.Take(HeldProduct(layout.n, state.ld), static_cast<size_t>(KeptBytes(layout.exponents)));
   state.bytes = allocator.bytes();
   if (state.bytes > kMostBytes) return std::nullopt;
   return state;

@@ -51,7 +51,7 @@ struct Kept {
 struct SavedLayout {
   bool exponents = false;
   int64_t first_column = 0, ld = 0, offsets_ld = 0;
-  size_t slot = 0, kept = 0, offsets = 0;  // where columns are kept
+  size_t slot = 0, offsets = 0, kept = 0;  // where columns are kept
   size_t bytes = 0;
 
   bool KeepsLogits() const { return ld > 0; }

@@ -24,6 +24,11 @@ constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem at most, 
 constexpr int64_t kRowStep = 256;
 constexpr int64_t kStretchesBytes = int64_t{128} << 20;  // sums of stretches that are computed together
 
+// Chunks begin with a tile of any path, because kept exponents need the maxima of whole tiles.
+static_assert(std::ranges::all_of(kPartialColumns, [](int columns) {
+  return kColumnStep % columns == 0 && kStretchUnit % columns == 0;
+}));
+
 // Returns the size of as few pieces as `most` allows, equal up to `step`.
 int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
   most = std::max(most / step * step, step);

@@ -42,8 +42,11 @@ __device__ __forceinline__ void StoreKept(const float (&dz)[kKeptColumns], Eleme
 #pragma unroll
     for (int p = 0; p < kPlanes; ++p) *reinterpret_cast<Line*>(to + p * plane_stride) = lines[p];
   } else {
-    *reinterpret_cast<uint4*>(to) = {PackPair<Element>(dz[0], dz[1]), PackPair<Element>(dz[2], dz[3]),
-                                     PackPair<Element>(dz[4], dz[5]), PackPair<Element>(dz[6], dz[7])};
+    // nvcc 13.0 makes four stores of an assignment.
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+                 "r"(PackPair<Element>(dz[0], dz[1])), "r"(PackPair<Element>(dz[2], dz[3])),
+                 "r"(PackPair<Element>(dz[4], dz[5])), "r"(PackPair<Element>(dz[6], dz[7]))
+                 : "memory");
   }
 }
 
