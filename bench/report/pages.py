@@ -45,7 +45,7 @@ PAGES = {
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
-    "public": Page("bench/PUBLIC.md", ("public-kernels.json",), public_page.values),
+    "public": Page("bench/PUBLIC.md", ("public-kernels.json", "public-kernels-cpu.json"), public_page.values),
     "sight": Page("bench/SIGHT.md", ("sight-32003.json", "sight-151936.json", "sight-minilm-64.json"), sight_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
     "training": Page("bench/TRAINING.md", ("training-*.json", "rollout-*.json"), training_page.values),

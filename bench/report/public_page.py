@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills bench/PUBLIC.md: public kernels hunted on one machine, and how each finding is judged by hand.
+"""Fills bench/PUBLIC.md: public kernels hunted on a GPU machine, and how each finding is judged by hand.
 
-What was measured is bench/results/public-kernels.json. What was judged is bench/public/judged.json, which a maintainer
-edits: causes with their findings, the verdict, how it was reached, and the state of each bug.
+What was measured is bench/results/public-kernels.json, where tensors lay on a GPU, and public-kernels-cpu.json, where
+kernels that take both had tensors of the CPU. What was judged is bench/public/judged.json, which a maintainer edits:
+causes with their findings, the verdict, how it was reached, and the state of each bug.
 """
 
 import re
@@ -18,6 +19,15 @@ JUDGED = ROOT / "bench/public/judged.json"
 FOLDER = Path("corpus/public")
 STATES = ("found", "reported", "confirmed", "fixed")
 VERDICTS = ("bug", "limitation", "trade-off", "convention", "rounding", "unconfirmed")
+ON_A_CPU = ", on a CPU"
+
+
+def joined(gpu: dict[str, Any], cpu: dict[str, Any]) -> dict[str, Any]:
+    """The result on a GPU with those kernels of the other one that were called in another way, under names of their own."""
+    targets = {each["kernel"]: each["target"] for each in gpu["kernels"]}
+    others = [each | {"kernel": each["kernel"] + ON_A_CPU} for each in tried(cpu) if targets[each["kernel"]] != each["target"]]
+    own_operator = gpu["kernels"][-1:]
+    return gpu | {"kernels": gpu["kernels"][:-1] + others + own_operator}
 
 
 def own(kernel: dict[str, Any]) -> list[dict[str, Any]]:
@@ -26,7 +36,8 @@ def own(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def tried(data: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in data["kernels"] if "unavailable" not in each]
+    """The kernels whose hunt came to its end: the findings of one that was stopped are not set against each other."""
+    return [each for each in data["kernels"] if "unavailable" not in each and each["verdict"] != "interrupted"]
 
 
 def bugs(judged: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,9 +92,14 @@ def shortcuts(data: dict[str, Any]) -> str:
     return markdown.table(["kernel", "shortcut", "declared as", "cases it explains"], "lllr", rows)
 
 
+def folders(judged: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The cause of each bug by its folder; one that was seen on a GPU and on a CPU has one folder."""
+    return {each["bug"]["folder"]: each for each in reversed(bugs(judged))}
+
+
 def bug_table(judged: dict[str, Any]) -> str:
     rows = []
-    for each in bugs(judged):
+    for each in reversed(folders(judged).values()):
         bug = each["bug"]
         report = f"[{bug['folder']}](../{FOLDER / bug['folder']}/report.md)"
         rows.append([each["kernel"], each["what"], report, bug["where"], bug["alone"], bug["state"], bug["public"] or "–"])
@@ -99,22 +115,22 @@ def causes(judged: dict[str, Any]) -> str:
     return markdown.table(["kernel", "cause", "findings", "judged", "how"], "lllll", rows)
 
 
-def values(data: dict[str, Any]) -> dict[str, str]:
-    judged = load(JUDGED)
+def values(gpu: dict[str, Any], cpu: dict[str, Any]) -> dict[str, str]:
+    judged, data = load(JUDGED), joined(gpu, cpu)
     wrong = disagreements(data, judged)
     if wrong:
         raise ValueError("bench/public/judged.json does not fit the result: " + "; ".join(wrong))
     counted = [each for each in judged["causes"] if each["findings"]]
     findings = sum(len(each["findings"]) for each in counted)
-    on_cpu = sorted(name for name, each in judged["kernels"].items() if each["device"] == "cpu")
     few = [f"{each['kernel']} ({each['judged']})" for each in tried(data) if each["judged"] < 100]
     untried = markdown.table(["kernel", "why"], "ll", [[name, why] for name, why in judged["not_tried"].items()])
     machine = data["machine"]
     return {
         "device": machine["device"], "driver": driver(machine["gpu"]), "date": data["date"], "torch": machine["torch"],
         "triton": machine["triton"], "python": machine["python"], "judged_date": judged["date"],
-        "on_cpu": "; ".join(on_cpu), "few": "; ".join(few), "tried": str(len(tried(data)) - 1), "table": table(data, judged),
-        "shortcuts": shortcuts(data), "bug_table": bug_table(judged), "bugs": str(len(bugs(judged))), "causes": causes(judged),
+        "cpu_date": cpu["date"], "cpu_device": cpu["machine"]["device"], "few": "; ".join(few),
+        "tried": str(len({each["kernel"].removesuffix(ON_A_CPU) for each in tried(data)}) - 1), "table": table(data, judged),
+        "shortcuts": shortcuts(data), "bug_table": bug_table(judged), "bugs": str(len(folders(judged))), "causes": causes(judged),
         "untried": untried, "findings": str(findings), "cause_count": str(len(counted)),
         "per_cause": f"{findings / len(counted):.2f}", "verdicts": counts(counted), "command": f"    {data['command']}",
     }

@@ -103,6 +103,7 @@ class Comparison {
   double UpstreamOf(size_t row) const;
   double LeastProbability() const;
   double Flushed(int64_t terms, double factor) const;
+  double LostInPlanes(int64_t terms, double operand) const;
   // In u: of a logarithm, of an exponential, of a probability relative to it.
   struct Rough {
     double log = 0, exponential = 0, probability = 0;

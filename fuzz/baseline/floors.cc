@@ -59,13 +59,15 @@ double Comparison::LabelFloor(Output output, size_t row, const Simulated<float>&
 
 double Comparison::GradientFloor(Output output, size_t at, const Simulated<float>& baseline) const {
   if (output == Output::kGradHidden) {
-    return LabelFloor(output, at, baseline) +
-           Flushed(inputs_.v, UpstreamOf(at) * LargestNorm(at, baseline));
+    const double norm = LargestNorm(at, baseline);
+    return LabelFloor(output, at, baseline) + Flushed(inputs_.v, UpstreamOf(at) * norm) +
+           LostInPlanes(inputs_.v, norm);
   }
-  double square = 0, largest = 0, lost = 0;
+  double square = 0, largest = 0, lost = 0, norm = 0;
   for (size_t r = 0; r < places_.rows.size(); ++r) {
     const auto i = static_cast<size_t>(places_.rows[r]);
     largest = std::max(largest, UpstreamOf(r) * hidden_norm_[r]);
+    norm = std::max(norm, hidden_norm_[r]);
     if (given_.error > 0) {
       const double floor = GivenFloor(r, at, baseline);
       square += floor * floor;
@@ -88,7 +90,7 @@ double Comparison::GradientFloor(Output output, size_t at, const Simulated<float
     lost += LeastProbability() * (std::abs(inputs_.g[i]) + std::abs(inputs_.k[i]) * (1 + tilt)) *
             hidden_norm_[r] / inputs_.temperature[i];
   }
-  return std::sqrt(square) + lost + Flushed(inputs_.n, largest);
+  return std::sqrt(square) + lost + Flushed(inputs_.n, largest) + LostInPlanes(inputs_.n, norm);
 }
 
 // What errors of a given lse and entropy make of an element, whose probability they move.
@@ -136,6 +138,14 @@ double Comparison::UpstreamOf(size_t row) const {
 double Comparison::Flushed(int64_t terms, double factor) const {
   if (contract_.flush == oracle::Flush::kNone) return 0;
   return kLeastNormal * static_cast<double>(terms + 1) * (1 + factor);
+}
+
+// What planes lose of so many d_logits, each times `operand`: half of the least subnormal of bf16, at
+// random, or what is flushed (ERROR-BUDGET.md, "Planes").
+double Comparison::LostInPlanes(int64_t terms, double operand) const {
+  if (contract_.input_planes == 1 || problem_.hidden.dtype != kernel::DType::kF32) return 0;
+  const double lost = contract_.flush == oracle::Flush::kOperands ? 0x1p-124 : 0x1p-134;
+  return lost * std::sqrt(static_cast<double>(terms)) * operand;
 }
 
 // What an exponential below 2^-126 may be wrong by: all of it where it may be flushed, else half of the

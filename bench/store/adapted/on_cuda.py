@@ -29,7 +29,7 @@ def liger_scaled(hidden, weight, labels, temperature=1.0, ignore_index=-100):
 
 
 if plumbline:
-    plumbline.target(liger_scaled, device="cuda", returns=("nll", "entropy"))
+    plumbline.target(liger_scaled, framework="torch", device="cuda", returns=("nll", "entropy"))
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,7 @@ except ImportError:  # a script of a finding has the functions alone
 
 DECLARED = {
     "device": "cuda", "form": "autograd", "returns": ("loss",),
-    "reductions": ("mean", "sum"), "weight_layouts": ("vocab-major",), "hidden_multiple": 8, "rows_multiple": 8,
+    "reductions": ("mean", "sum"), "weight_layouts": ("vocab_major",), "hidden_multiple": 8, "rows_multiple": 8,
     "base_alignment": 32, "row_alignment": 16, "strided_inputs": False, "negative_strides": False, "empty_extents": False,
     "temperature": "none", "entropy": False, "lse": False, "fp32_grads": False, "first_invalid_row": False,
     "invalid_labels": False, "batch_invariant": False,

@@ -16,7 +16,8 @@ from report import public_page
 from report.command_line import load
 from report.stored import RESULTS, ROOT
 
-DATA = load(RESULTS / "public-kernels.json")
+GPU, CPU = load(RESULTS / "public-kernels.json"), load(RESULTS / "public-kernels-cpu.json")
+DATA = public_page.joined(GPU, CPU)
 JUDGED = load(public_page.JUDGED)
 CASE_BYTES = 64 << 10
 FILES = {"case.safetensors", "repro.py", "report.md"}
@@ -45,7 +46,7 @@ class Public(unittest.TestCase):
             change(judged["causes"])
             self.assertIn(named, "; ".join(public_page.disagreements(DATA, judged)))
             with mock.patch.object(public_page, "load", return_value=judged), self.assertRaises(ValueError):
-                public_page.values(DATA)
+                public_page.values(GPU, CPU)
 
     # Fails if a bug lacks its case, script or report, or a folder belongs to no bug.
     def test_every_bug_has_its_files(self):
@@ -58,7 +59,7 @@ class Public(unittest.TestCase):
     # Fails if a case is of another kernel than its bug, or is no case.
     def test_a_case_is_of_its_kernel(self):
         targets = {each["kernel"]: each["target"] for each in DATA["kernels"]}
-        for each in public_page.bugs(JUDGED):
+        for each in public_page.folders(JUDGED).values():
             raw = (folders()[each["bug"]["folder"]] / "case.safetensors").read_bytes()
             length, = struct.unpack("<Q", raw[:8])
             case = json.loads(json.loads(raw[8:8 + length])["__metadata__"]["case"])
@@ -87,12 +88,22 @@ class Public(unittest.TestCase):
         judged = copy.deepcopy(JUDGED)
         public_page.bugs(judged)[1]["bug"]["state"] = "confirmed"
         with mock.patch.object(public_page, "load", return_value=judged):
-            self.assertIn("(confirmed)", public_page.values(DATA)["table"])
-        self.assertNotIn("(confirmed)", public_page.values(DATA)["table"])
+            self.assertIn("(confirmed)", public_page.values(GPU, CPU)["table"])
+        self.assertNotIn("(confirmed)", public_page.values(GPU, CPU)["table"])
+
+    # Fails if a kernel that was called on both is one row, a hunt that was stopped is one, or a bug of both is counted twice.
+    def test_what_was_called_on_both(self):
+        names = [each["kernel"] for each in public_page.tried(DATA)]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("PyTorch, eager" + public_page.ON_A_CPU, names)
+        stopped = [each["kernel"] for each in GPU["kernels"] if each.get("verdict") == "interrupted"]
+        self.assertTrue(stopped and not set(stopped) & set(names))
+        self.assertLess(len(folders()), len(public_page.bugs(JUDGED)))
+        self.assertEqual(public_page.values(GPU, CPU)["bugs"], str(len(folders())))
 
     # Fails if our own operator is no row, or causes are counted that no own finding has.
     def test_what_is_counted(self):
-        shown = public_page.values(DATA)
+        shown = public_page.values(GPU, CPU)
         self.assertIn("| plumbline, cuda |", shown["table"])
         own = sum(len(public_page.own(kernel)) for kernel in public_page.tried(DATA))
         self.assertEqual(shown["findings"], str(own))

@@ -95,6 +95,12 @@ class Drawn {
     }
     problem_ = DenseView(owned_);
   }
+  void ScaleUpstream(float factor) {
+    for (std::optional<HostTensor>* const upstream : {&owned_.grad_logprob, &owned_.grad_entropy}) {
+      for (int64_t i = 0; i < owned_.rows(); ++i)
+        (*upstream)->SetFloat(i, factor * (*upstream)->GetFloat(i));
+    }
+  }
   // Takes this logit to every `every`-th column that is no label's, by a channel that is 1 in all rows.
   void Suppress(int64_t every, float logit) {
     const int64_t h = owned_.hidden_size();

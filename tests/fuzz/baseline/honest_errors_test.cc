@@ -128,6 +128,24 @@ TEST(HonestErrors, AFormExplainsNoLogits) {
   }
 }
 
+// Fails if what planes lose of operands below 2^-110 is not part of what honest kernels err: by a drawn
+// case of 300 000 host-hopper was suspect at 2800 times that.
+TEST(HonestErrors, PlanesLoseWhatIsTiny) {
+  for (const float factor : {0x1p-100F, 0x1p-118F, 0x1p-124F}) {
+    Drawn drawn({.n = 24,
+                 .v = 300,
+                 .h = 33,
+                 .dtype = kernel::DType::kF32,
+                 .hidden = 0x1p-20F,
+                 .weight = 0x1p18F},
+                11);
+    drawn.ScaleUpstream(factor);
+    const HonestErrors errors = drawn.Run("host-hopper", "");
+    EXPECT_FALSE(errors.AnySuspect()) << factor << "\n" << Text(errors.outputs);
+    EXPECT_TRUE(drawn.Run("mutant:entropy-grad-extra-one", "").AnySuspect()) << factor;
+  }
+}
+
 // Fails if columns of no probability, whose logits are large, are part of what honest kernels err: 1400
 // times that is then clean.
 TEST(HonestErrors, SuppressedTokensHideNothing) {
