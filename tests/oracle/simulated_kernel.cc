@@ -79,11 +79,6 @@ class Kernel {
     if (reciprocal_) return fl_.Round(x * fl_.Round(1 / t_, kProduct), kProduct);
     return fl_.Round(x / t_, kProduct, std::max(1.0, ScaleRoundings()));
   }
-  // a - b. fp32 subtracts without an error where the result is subnormal and not flushed.
-  Real Difference(Real a, Real b) {
-    const bool exact = c_.flush == Flush::kNone && std::fabs(a - b) < kLeastNormal;
-    return exact ? a - b : fl_.Round(a - b, kProduct);
-  }
   struct Probability {
     Real p, log;
   };
@@ -96,7 +91,6 @@ class Kernel {
   void Merge(State tile, State* state);
   State Softmax(const std::vector<Real>& x);
   void Forward(int64_t i);
-  Real Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk, int64_t stretch);
   void Backward(int64_t i, const std::vector<Real>& x);
 
   const Problem& p_;
@@ -218,16 +212,10 @@ Kernel::Probability Kernel::ProbabilityOf(Real x) {
   return {fl_.Exp(log), log};
 }
 
-// Those of column v in backward, where exponents may be kept: the distance from the maximum of a tile
-// is rounded, and that maximum's distance is added.
+// Those of column v in backward, where exponents may be kept.
 Kernel::Probability Kernel::BackwardProbability(const std::vector<Real>& x, size_t v) {
-  constexpr size_t kTile = 3;
   if (c_.kept_argument == 0 || p_.hidden.dtype != kernel::DType::kBf16) return ProbabilityOf(x[v]);
-  const auto first = x.begin() + static_cast<int64_t>(v / kTile * kTile);
-  const Real m = *std::max_element(first, std::min(first + kTile, x.end()));
-  const Real near = Gap(m, x[v]);
-  const Real lost = static_cast<Real>(c_.kept_argument) * near + 0x1p-25L;
-  const Real kept = near == 0 ? 0 : std::max(0.0L, near + fl_.Sign(kArgument) * lost);
+  const Real m = TopOfTile(x, v), kept = fl_.Kept(Gap(m, x[v]));
   if (c_.probability == oracle::Probability::kRatio) {
     const Real gap = fl_.Round(kept + Gap(state_.m, m), kArgument);
     return {fl_.Divide(fl_.Exp(-gap), state_.s), -fl_.Round(gap + log_s_, kProbability)};
@@ -303,24 +291,6 @@ void Kernel::Forward(int64_t i) {
   logprob_ = logprob;
 }
 
-// A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
-Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk,
-                     int64_t stretch) {
-  if (c_.accumulator.value_or(kernel::DType::kF32) == kernel::DType::kF32) {
-    return fl_.Stretched(a, b, stretch);
-  }
-  const auto step = static_cast<size_t>(std::max<int64_t>(chunk, 1));
-  Real sum = 0;
-  for (size_t first = 0; first < a.size(); first += step) {
-    const auto begin = static_cast<int64_t>(first);
-    const auto end = static_cast<int64_t>(std::min(a.size(), first + step));
-    const Real part = fl_.Stretched({a.begin() + begin, a.begin() + end},
-                                    {b.begin() + begin, b.begin() + end}, stretch);
-    sum = fl_.Accumulate16(sum, part, *c_.accumulator);
-  }
-  return sum;
-}
-
 void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   Real g = p_.grad_logprob ? static_cast<Real>(ReadElement(*p_.grad_logprob, i, 0)) : 0;
   Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
@@ -357,7 +327,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
       second = fused_entropy_ ? fl_.Round(fl_.Round(k * p, kProduct) * tilt, kProduct)
                               : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
     }
-    const Real dx = Difference(fl_.Round(g * slope, kProduct), second);
+    const Real dx = fl_.Difference(fl_.Round(g * slope, kProduct), second);
     const Real d = early ? dx : OverT(Machine::Nearest(dx, of_dx));
     const bool dropped = std::fabs(slope) < static_cast<Real>(c_.filter);
     dz.push_back(dropped ? 0 : Machine::Nearest(d, DLogitsDtype()));
@@ -366,7 +336,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
     out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] = static_cast<double>(
-        Written(Product(dz, column, c_.vocab_chunk, c_.StretchOf(static_cast<int64_t>(dz.size()))),
+        Written(fl_.InChunks(dz, column, c_.vocab_chunk, c_.StretchOf(static_cast<int64_t>(dz.size()))),
                 Output::kGradHidden));
   }
   rows_.push_back(i);
@@ -405,8 +375,8 @@ Simulated Kernel::Run() {
     for (int64_t d = 0; d < h; ++d) {
       std::vector<Real> inputs;
       for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
-      out_.grad_weight[static_cast<size_t>(c * h + d)] =
-          static_cast<double>(Written(Product(column, inputs, c_.row_chunk, 0), Output::kGradWeight));
+      out_.grad_weight[static_cast<size_t>(c * h + d)] = static_cast<double>(
+          Written(fl_.InChunks(column, inputs, c_.row_chunk, 0), Output::kGradWeight));
     }
   }
   return out_;

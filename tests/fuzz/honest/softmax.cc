@@ -182,8 +182,8 @@ Softmax::Probability Softmax::BackwardProbability(const std::vector<float>& logi
   const auto tile = static_cast<size_t>(k_.tile), first = v / tile * tile;
   const auto begin = logits.begin() + static_cast<int64_t>(first);
   const auto end = logits.begin() + static_cast<int64_t>(std::min(first + tile, logits.size()));
-  const float shift = ShiftOf(*std::max_element(begin, end));
-  const float kept = ToFp16(Exponent(logits[v], shift));
+  const float top = *std::max_element(begin, end), shift = ShiftOf(top);
+  const float kept = logits[v] == top ? 0 : ToFp16(Exponent(logits[v], shift));
   const float a = fp_.Add(kept, Between(shift, state_.shift));
   return {fp_.DivBy(Exp(a), state_.s), fp_.Sub(Natural(a), log_s_)};
 }
