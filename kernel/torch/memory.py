@@ -55,7 +55,7 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
     if planes > 1:  # a chunk of an fp32 problem has as many columns whatever its rows
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
-        chunks = _least(_largest(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
+        chunks = _least(_largest(15 * padded * row_bytes // 4, _LEAST_CHUNKS), _MOST_CHUNKS)
     free = _largest(memory - chunks - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
     # d_logits of kept columns take a quarter of what is kept, or a quarter more than that, up to a limit.
     logits = _largest(free * 16 // 21, free - _MOST_KEPT_D_LOGITS)
