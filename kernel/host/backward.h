@@ -2,9 +2,8 @@
 //
 // The backward pass, by chunks of the vocabulary. For each chunk it computes the logits again, turns
 // them into d_logits (the only matrix of rows x columns, never wider than a chunk), and computes
-//   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v; or one over
-//   each
-//                                  stretch, and the sums of stretches added in order
+//   grad_hidden += dz . weight     one chain an element over all chunks, ascending in v; or one for
+//                                  each stretch, and their sums added in order
 //   grad_weight  = dz^T . hidden   one chain an element, ascending in the row; rounded once
 // The policy of kernel/host/dot_policy.h computes the chains.
 //

@@ -77,9 +77,8 @@ struct Plan {
 };
 
 // Makes the plan; nullopt where a size does not fit in 62 bits. `threads` is that of Execution.
-// `stretches`: grad_hidden is summed in stretches; c above is then at most 768, and backward takes n *
-// 4
-// * (h rounded up to 64) more with it.
+// `stretches`: grad_hidden is summed in stretches; c above is then at most 384, and backward takes 4 n
+// times h, rounded up to 64, more with it.
 std::optional<Plan> MakePlan(const Problem& problem, const Results& results, int threads,
                              bool stretches);
 

@@ -62,7 +62,7 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
     if planes > 1:  # a chunk of an fp32 problem has as many columns whatever its rows
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
-        chunks = _least(_largest(3 * padded * row_bytes, _LEAST_CHUNKS), _MOST_CHUNKS)
+        chunks = _least(_largest(15 * padded * row_bytes // 4, _LEAST_CHUNKS), _MOST_CHUNKS)
     free = _largest(memory - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
     size, group = kept_form(dtype)
     # 32nds of a byte of a column: an exponent has a share of its tile's offset. d_logits of half of the kept columns, or a

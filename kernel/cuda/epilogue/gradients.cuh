@@ -19,7 +19,7 @@ struct AccumulateEpilogue {
   static constexpr bool kLoads = true;
   static constexpr bool kIsGradient = true;
 
-  float* totals = nullptr;  // of stretches that have ended: [row, column], in whole fragments' rows
+  float* totals = nullptr;  // of stretches that have ended: [row, column]
   float* sums = nullptr;    // of the stretch so far, likewise; null: each product is a whole stretch
   int64_t ld = 0;           // of both; even
   int64_t columns = 0;

@@ -33,7 +33,7 @@ inline constexpr DeviceCosts kH200Costs = {.clusters = 66,
                                            .memory_bytes_per_cycle = 2000};
 
 inline constexpr int64_t kColumnStep = 384;  // a multiple of the tiles 128 and 192
-inline constexpr int64_t kKeptStep = 768;    // also of the 256 logits that idle warps copy at a time
+inline constexpr int64_t kKeptStep = 768;    // of pieces: also of the 256 logits that idle warps copy
 
 // Chunks of kept columns, whose d_logits need no product. Where there is memory for d_logits of two
 // chunks, those of the next one are computed while the gradients' products of the current one run

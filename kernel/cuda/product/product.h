@@ -67,10 +67,11 @@ struct Product {
   // only on launches that had ended when that one began. It may then run concurrently with that launch.
   // A path may ignore this.
   bool beside_previous = false;
-  // That launch, if it is grad_hidden's product: its depth, and its stretches.
+  // That launch, if it is grad_hidden's product: its depth, and its stretches that are not in turn.
   int64_t beside_depth = 0;
   int beside_stretches = 1;
-  // Counts the tiles that have begun while the product runs; 0 before and after it, in device memory.
+  // Counts the tiles that have begun while the product runs, of each stretch unless they are in turn; 0
+  // before and after it, in device memory.
   // Products that may run concurrently have one each. null: none. A path may ignore this.
   int32_t* begun = nullptr;
   int passes = 1;  // or kPlanePasses
