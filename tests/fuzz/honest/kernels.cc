@@ -276,7 +276,6 @@ constexpr std::array kKernels = {
            .planes = true,
            .scale = Scale::kAfterDivided},
     Kernel{.name = "kept-exponents",
-           .capabilities = R"({"dtypes": ["bf16"]})",
            .contract = R"({"accumulate": "fp32", "scale": "after", "scale_roundings": 1,
              "scale_exact_powers": true, "shift": "exact_max", "exp_error": 2, "exp_gradual": true,
              "argument_roundings": 1, "log_error_absolute": 0, "log_error_relative": 2,

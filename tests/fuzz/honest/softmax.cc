@@ -21,7 +21,8 @@ float Tree(const Fp& fp, Sum* lanes, size_t n) {
 
 }  // namespace
 
-Softmax::Softmax(const Kernel& kernel, float temperature) : k_(kernel), fp_(kernel), t_(temperature) {
+Softmax::Softmax(const Kernel& kernel, float temperature, bool bf16)
+    : k_(kernel), fp_(kernel), t_(temperature), keeps_exponents_(kernel.kept_exponents && bf16) {
   factor_ = Folded() ? fp_.Div(kLog2E, t_) : fp_.ReciprocalOfT(t_);
 }
 
@@ -178,7 +179,7 @@ Softmax::Probability Softmax::ProbabilityOf(float z) const {
 }
 
 Softmax::Probability Softmax::BackwardProbability(const std::vector<float>& logits, size_t v) const {
-  if (!k_.kept_exponents) return ProbabilityOf(logits[v]);
+  if (!keeps_exponents_) return ProbabilityOf(logits[v]);
   const auto tile = static_cast<size_t>(k_.tile), first = v / tile * tile;
   const auto begin = logits.begin() + static_cast<int64_t>(first);
   const auto end = logits.begin() + static_cast<int64_t>(std::min(first + tile, logits.size()));

@@ -26,7 +26,8 @@ struct RowOutputs {
 
 class Softmax {
  public:
-  Softmax(const Kernel& kernel, float temperature);
+  // `bf16`: hidden is, so that exponents may be kept.
+  Softmax(const Kernel& kernel, float temperature, bool bf16);
 
   // Logits of a row, of which at least one is finite and none is NaN or +infinity. `label` is the
   // label's logit, which may have been summed apart.
@@ -69,6 +70,7 @@ class Softmax {
   const Kernel& k_;
   const Fp fp_;
   const float t_;
+  const bool keeps_exponents_;
   float factor_ = 1;  // log2(e)/T if folded, else 1/T
   State state_;
   float log_s_ = 0, lse_ = 0, lse_exponent_ = 0;
