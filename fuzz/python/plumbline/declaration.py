@@ -15,7 +15,12 @@ VALUES = (*OBJECTIVES, "entropy", "lse", "grad_hidden", "grad_weight", "first_in
 FORMS = ("autograd", "vjp", "pair", "returned", "forward")
 
 # Keys of "capabilities" in fuzz/target/DESCRIPTION.md.
-LISTS = ("dtypes", "weight_layouts", "label_dtypes", "reductions")
+LISTS = {  # with the words of each
+    "dtypes": ("bf16", "fp16", "fp32"),
+    "weight_layouts": ("vocab_major", "hidden_major"),
+    "label_dtypes": ("int32", "int64"),
+    "reductions": ("none", "sum", "mean"),
+}
 NUMBERS = ("hidden_multiple", "vocab_multiple", "rows_multiple", "base_alignment", "row_alignment")
 FLAGS = (
     "entropy",
@@ -34,7 +39,7 @@ FLAGS = (
     "deterministic",
     "batch_invariant",
 )
-CAPABILITIES = LISTS + NUMBERS + FLAGS + ("temperature",)
+CAPABILITIES = tuple(LISTS) + NUMBERS + FLAGS + ("temperature",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +151,10 @@ def target(
     for key in capabilities:
         if key not in CAPABILITIES:
             raise ValueError(f"plumbline.target: there is no capability {key!r}; there are {', '.join(CAPABILITIES)}")
+    for key, words in LISTS.items():
+        given = capabilities.get(key) or ()
+        for value in (given,) if isinstance(given, str) else given:
+            _check_one_of(key, value, words)
     declared = Declaration(
         framework,
         form,

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import types
 import unittest
+import unittest.mock
 
 from support import PACKAGE, TARGETS
 
@@ -319,6 +321,31 @@ class Checks(unittest.TestCase):
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 api.check(self.inputs | inputs, judged)
+
+
+class Declarations(unittest.TestCase):
+    # Fails if a word that no capability has is declared, or the error does not name it.
+    def test_bad_words_are_named(self):
+        for words, capabilities in (
+            ("there is no capability 'dtype'", {"dtype": ("bf16",)}),
+            ("weight_layouts is 'vocab-major': none of vocab_major, hidden_major", {"weight_layouts": ("vocab-major",)}),
+            ("dtypes is 'fp64'", {"dtypes": ("bf16", "fp64")}),
+            ("reductions is 'avg'", {"reductions": "avg"}),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                plumbline.target(lambda hidden: hidden, **capabilities)
+
+    # Fails if an adapter declares such a word; its kernel's package is not there.
+    def test_adapters_that_declare(self):
+        functions = types.ModuleType("quack.linear_cross_entropy")
+        functions.chunked_linear_cross_entropy = functions.scaled_exp_linear_cross_entropy = None
+        stubs = {"torch": types.SimpleNamespace(Tensor=object), "quack": types.ModuleType("quack"), functions.__name__: functions}
+        with unittest.mock.patch.dict(sys.modules, stubs):
+            path = pathlib.Path(__file__).resolve().parents[3] / "bench/store/adapted/quack_functions.py"
+            spec = importlib.util.spec_from_file_location("quack_functions", path)
+            adapted = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(adapted)
+        self.assertTrue(hasattr(adapted.chunked, "__plumbline__") and hasattr(adapted.scaled, "__plumbline__"))
 
 
 class Gates(unittest.TestCase):
