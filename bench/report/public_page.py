@@ -93,13 +93,16 @@ def shortcuts(data: dict[str, Any]) -> str:
 
 
 def folders(judged: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The cause of each bug by its folder; one that was seen on a GPU and on a CPU has one folder."""
-    return {each["bug"]["folder"]: each for each in reversed(bugs(judged))}
+    """The first cause of each bug by its folder; one that was seen on a GPU and on a CPU has one folder."""
+    first: dict[str, dict[str, Any]] = {}
+    for each in bugs(judged):
+        first.setdefault(each["bug"]["folder"], each)
+    return first
 
 
 def bug_table(judged: dict[str, Any]) -> str:
     rows = []
-    for each in reversed(folders(judged).values()):
+    for each in folders(judged).values():
         bug = each["bug"]
         report = f"[{bug['folder']}](../{FOLDER / bug['folder']}/report.md)"
         rows.append([each["kernel"], each["what"], report, bug["where"], bug["alone"], bug["state"], bug["public"] or "–"])

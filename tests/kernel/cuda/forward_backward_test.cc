@@ -236,9 +236,8 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
 }
 
 // Kept logits become d_logits in chunks of their own. With memory for two, these are made a chunk ahead
-// beside the gradients' products. Fails if the
-// memory is too small for them, if their rows have the distance of the other chunks' rows, or if the
-// two chunks overlap.
+// beside the gradients' products. Fails if the memory is too small for them, if their rows have the
+// distance of the other chunks' rows, or if the two chunks overlap.
 TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   struct Shape {
     int64_t n, v, h;
