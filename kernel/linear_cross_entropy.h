@@ -59,6 +59,11 @@ struct Execution {
   // so that Backward need not compute them again. Changes no bit; the workspace grows as for
   // kept_logits_bytes. This limit and `path` must be the same in all three calls.
   size_t saved_logits_bytes = 0;
+  // CUDA, GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which
+  // then serves one backward pass. Any further one makes every gradient NaN. The workspace is smaller
+  // where exponents are kept, because d_logits lie in their place, and changes no bit. In
+  // ForwardBackward this is always so.
+  bool saved_is_consumed = false;
   // CUDA: what is kept. Backward's exponents of all columns take this form, kept or not, so the
   // gradients of the two forms differ where hidden is bf16, and nothing else does. It must be the same
   // in GetSizes, Forward and Backward.

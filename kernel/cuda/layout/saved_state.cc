@@ -14,7 +14,8 @@ Kept SavedLayout::KeptAt(std::byte* saved) const {
   if (!KeepsLogits()) return result;
   result.slot = reinterpret_cast<int32_t*>(saved + slot);
   if (exponents) {
-    result.exponents = reinterpret_cast<uint16_t*>(saved + kept);
+    result.exponents = reinterpret_cast<uint16_t*>(saved + kept) + ahead;
+    if (ahead > 0) result.d_logits = saved + kept;
     result.offsets.data = reinterpret_cast<float*>(saved + offsets);
     result.offsets.ld = offsets_ld;
   } else {
@@ -39,8 +40,9 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
   const int64_t columns = layout.v - layout.first_kept;
   state.exponents = layout.exponents;
   state.first_column = layout.first_kept;
-  state.ld = RoundUp(columns, KeptGroup(layout.exponents));
+  state.ahead = layout.backward.ahead;
   state.bytes = layout.saved_bytes;
+  if (columns > 0) state.ld = RoundUp(columns, KeptGroup(layout.exponents)) + state.ahead;
   if (!state.KeepsLogits()) return state;
   RegionAllocator allocator;
   allocator.Take(static_cast<int64_t>(layout.saved_bytes), 1);
@@ -50,8 +52,9 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
     state.offsets_ld = CeilDiv(columns, *std::ranges::min_element(kPartialColumns)) + 1;
     state.offsets = allocator.Take(HeldProduct(layout.n, state.offsets_ld), sizeof(float));
   }
+  const int64_t rows = state.ahead > 0 ? layout.backward.padded_rows : layout.n;
   state.kept =
-      allocator.Take(HeldProduct(layout.n, state.ld), static_cast<size_t>(KeptBytes(layout.exponents)));
+      allocator.Take(HeldProduct(rows, state.ld), static_cast<size_t>(KeptBytes(layout.exponents)));
   state.bytes = allocator.bytes();
   if (state.bytes > kMostBytes) return std::nullopt;
   return state;

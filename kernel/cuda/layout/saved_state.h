@@ -10,6 +10,9 @@
 // list. In problems of bf16 the exponents of a softmax over the column's tile alone are kept in their
 // place, in fp16, and for each tile its offset, the exponent of its maximum in the row's softmax. A
 // tile is that of forward's partial sums; first_column may lie inside of one.
+//
+// Where backward may write over exponents (BackwardLayout::ahead), a row begins with memory for `ahead`
+// d_logits, and there are as many rows as d_logits have.
 
 #pragma once
 
@@ -40,6 +43,7 @@ struct Kept {
   // One of these two, if any column is kept: fp32, or fp16.
   float* logits = nullptr;
   uint16_t* exponents = nullptr;
+  void* d_logits = nullptr;  // of bf16, in place: [backward's place][ld]; null: not in place
   TileOffsets offsets = {};  // of exponents; `first` follows from the path (OnPath, stages/path.h)
   int tile_columns = 0;      // of a tile, likewise
   int32_t* slot = nullptr;   // [rows] forward's place of a row of the problem, negative: none
@@ -50,7 +54,7 @@ struct Kept {
 // Offsets in the saved state, which begins with header and rows' numbers.
 struct SavedLayout {
   bool exponents = false;
-  int64_t first_column = 0, ld = 0, offsets_ld = 0;
+  int64_t first_column = 0, ld = 0, offsets_ld = 0, ahead = 0;
   size_t slot = 0, offsets = 0, kept = 0;  // where columns are kept
   size_t bytes = 0;
 

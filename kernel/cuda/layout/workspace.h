@@ -65,7 +65,14 @@ struct BackwardLayout {
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
   // memory that the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
-  KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
+  // Of d_logits made of kept logits, where weight is read as it lies. In place they are the chunks of
+  // grad_weight, however weight lies.
+  KeptChunks kept;
+  // Above 0, a multiple of 64: backward may write over kept exponents. d_logits of a kept column lie in
+  // place, so many elements before its exponent. A chunk has at most so many columns, so d_logits of
+  // one are written over exponents of columns before it, which have been read. grad_weight is then
+  // computed chunk by chunk, and grad_hidden of all kept columns at the end.
+  int64_t ahead = 0;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t at_once = 1;      // stretches that are computed together where a path does so
   // Offsets.
@@ -96,12 +103,19 @@ inline constexpr int kLogitGroup = 32, kExponentGroup = 64;
 constexpr int KeptGroup(bool exponents) { return exponents ? kExponentGroup : kLogitGroup; }
 constexpr int64_t KeptBytes(bool exponents) { return exponents ? 2 : 4; }
 
-// Makes the layout; logits are kept in `form`, in at most kept_logits_bytes. nullopt where
-// workspace_bytes would pass 2^62. `clusters` is how many clusters of two blocks the device runs at the
-// same time; it decides the chunks of backward alone, and no size or offset outside of d_logits. A
-// layout is made once: each thread remembers its last eight.
+// What is kept of logits, and whether backward may write over it.
+struct Keeping {
+  size_t bytes = 0;  // at most, offsets and `ahead` not counted
+  KeptForm form = KeptForm::kDefault;
+  bool consumed = false;
+
+  bool operator==(const Keeping&) const = default;
+};
+
+// Makes the layout. nullopt where workspace_bytes would pass 2^62. `clusters` is how many clusters of
+// two blocks the device runs at the same time; it decides the chunks of backward alone, and no size or
+// offset outside of d_logits. A layout is made once: each thread remembers its last eight.
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters,
-                                 KeptForm form = KeptForm::kDefault);
+                                 const Keeping& keeping = {}, int clusters = kH200Costs.clusters);
 
 }  // namespace plumbline::kernel::cuda

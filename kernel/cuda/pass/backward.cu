@@ -8,7 +8,9 @@
 #include "kernel/cuda/stages/list_rows.h"
 #include "kernel/cuda/stages/operands.h"
 #include "kernel/cuda/stages/path.h"
+#include "kernel/cuda/support/launch.h"
 #include "kernel/cuda/support/regions.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -69,14 +71,15 @@ int64_t ChunkColumns(const Call& call, int64_t first) {
 template <class Element>
 class Chunk {
  public:
+  // The rows of d_logits lie ld elements apart.
   Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first,
-        int64_t columns, void* d_logits)
+        int64_t columns, void* d_logits, int64_t ld)
       : call_(call),
         layout_(call.layout),
         memory_(memory),
         hidden_(hidden),
         padded_rows_(call.layout.backward.padded_rows),
-        chunk_(ChunkColumns(call, first)),
+        ld_(ld),
         first_(first),
         columns_(columns),
         d_logits_(d_logits) {}
@@ -84,8 +87,7 @@ class Chunk {
   // `made` says that this chunk's d_logits exist already. `next` is a chunk whose d_logits are computed
   // while this one's gradient products run; null: none.
   Status Run(bool made, const Chunk* next) {
-    Status status = MakeWeight(call_.problem.weight, first_, LogitColumns(), chunk_, layout_.packed_ld,
-                               memory_.packed_weight, call_.stream, &weight_);
+    Status status = Weight();
     if (status.ok() && !made) status = DLogits();
     next_ = next;
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
@@ -95,7 +97,36 @@ class Chunk {
     return status;
   }
 
+  // These compute less than Run. They are for d_logits in place.
+  Status MakeDLogits() { return DLogits(); }
+  Status RunWeight(const Chunk* next) {
+    next_ = next;
+    weight_alone_ = true;
+    return GradWeight();
+  }
+  Status RunHidden() {
+    Status status = Weight();
+    if (status.ok()) status = GradHidden();
+    return status;
+  }
+  // Adds the sums of the last stretches of RunHidden; the gradient of weight of `beside` is computed
+  // beside its last product.
+  Status EndHidden(Chunk* beside) {
+    Status status = Status::Ok();
+    if (beside != nullptr) {
+      beside->last_ = last_;
+      status = beside->RunWeight(nullptr);
+    }
+    if (status.ok()) status = AddPending();
+    return status;
+  }
+
  private:
+  Status Weight() {
+    return MakeWeight(call_.problem.weight, first_, LogitColumns(), ChunkColumns(call_, first_),
+                      layout_.packed_ld, memory_.packed_weight, call_.stream, &weight_);
+  }
+
   // Returns what all three products share.
   Product Common() const {
     Product product;
@@ -126,15 +157,15 @@ class Chunk {
   }
 
   Operand StoredDLogits() const {
-    return {d_logits_, padded_rows_, columns_, chunk_, PlaneStride(), layout_.planes};
+    return {d_logits_, padded_rows_, columns_, ld_, PlaneStride(), layout_.planes};
   }
-  int64_t PlaneStride() const { return padded_rows_ * chunk_; }
+  int64_t PlaneStride() const { return padded_rows_ * ld_; }
 
   DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
     epilogue.rows = memory_.list.rows;
     epilogue.d_logits = static_cast<Element*>(d_logits_);
-    epilogue.ld = chunk_;
+    epilogue.ld = ld_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
     epilogue.allocated_rows = padded_rows_;
@@ -241,7 +272,7 @@ class Chunk {
   }
 
   Status GradWeight() {
-    const int segments = Segments(), own = std::max(segments, 1);
+    const int segments = weight_alone_ ? 0 : Segments(), own = std::max(segments, 1);
     Product product = Gradient(segments, own, segments + own);
     product.b = hidden_.itself;
     product.b_alternative = hidden_.moved;
@@ -250,7 +281,7 @@ class Chunk {
     product.n = layout_.h;
     product.k = layout_.n;
     product.live_is_depth = true;
-    product.beside_previous = call_.results.grad_hidden.has_value();  // both read the same d_logits
+    product.beside_previous = last_.end > last_.first;  // both read the same d_logits
     product.beside_depth = last_.end - last_.first;
     product.beside_stretches = last_.apart ? last_.stretches : 1;
     product.begun = &memory_.list.census->begun_beside;
@@ -271,16 +302,57 @@ class Chunk {
   const Layout& layout_;
   const Memory& memory_;
   const HiddenOperand& hidden_;
-  int64_t padded_rows_, chunk_, first_, columns_;
+  int64_t padded_rows_, ld_, first_, columns_;
   void* d_logits_;
+  bool weight_alone_ = false;  // no product of grad_hidden belongs to the chunk
   const Chunk* next_ = nullptr;
   Operand weight_;
   Segment last_ = {};  // of grad_hidden's products
 };
 
+// Computes what the kept columns add to the gradients, with d_logits in place (BackwardLayout::ahead).
+template <class Element>
+Status RunInPlace(const Call& call, const Memory& memory, const HiddenOperand& hidden) {
+  const Kept& kept = *call.kept;
+  const BackwardLayout& layout = call.layout.backward;
+  const int64_t v = call.layout.v;
+  const auto chunk_at = [&](int64_t first, int64_t columns) {
+    return Chunk<Element>(call, memory, hidden, first, columns,
+                          static_cast<Element*>(kept.d_logits) + (first - kept.first_column), kept.ld);
+  };
+  const bool weight = call.results.grad_weight.has_value();
+  const bool beside = call.path.makes_kept && layout.kept.two && weight;
+  Status status = Status::Ok();
+  int64_t first = kept.first_column;
+  for (bool made = false; status.ok(); made = beside) {
+    const int64_t end = std::min(first + layout.kept.most, v);
+    Chunk<Element> chunk = chunk_at(first, end - first);
+    if (!made) status = chunk.MakeDLogits();
+    if (end == v) break;
+    const Chunk<Element> next = chunk_at(end, std::min(layout.kept.most, v - end));
+    if (status.ok() && weight) status = chunk.RunWeight(beside ? &next : nullptr);
+    first = end;
+  }
+  // The last chunk's product fills the multiprocessors that the end of grad_hidden leaves idle.
+  Chunk<Element> last = chunk_at(first, v - first);
+  if (status.ok() && !call.results.grad_hidden) return weight ? last.RunWeight(nullptr) : status;
+  for (int64_t column = kept.first_column; status.ok() && column < v;) {
+    int64_t end = v;
+    if (!IsPacked(call.problem.weight))
+      end = std::min(EndOfChunk(column, layout.packed_chunk, call.layout.stretch), v);
+    Chunk<Element> part = chunk_at(column, end - column);
+    status = part.RunHidden();
+    if (status.ok()) status = part.EndHidden(weight && end == v ? &last : nullptr);
+    column = end;
+  }
+  return status;
+}
+
+// Computes what all columns add to the gradients.
 template <class Element>
 Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hidden) {
   const int64_t v = call.layout.v, first_kept = call.kept != nullptr ? call.kept->first_column : v;
+  const bool in_place = call.kept != nullptr && call.kept->d_logits != nullptr;
   const bool beside =
       call.path.makes_kept && call.layout.backward.kept.two && IsPacked(call.problem.weight);
   // The logits of a chunk are all computed again or all kept. The former chunks begin with a tile,
@@ -291,12 +363,13 @@ Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hi
     return std::min(EndOfChunk(first, most, call.layout.stretch), last) - first;
   };
   const auto chunk_at = [&](int64_t first, void* d_logits) {
-    return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits);
+    return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits,
+                          ChunkColumns(call, first));
   };
   void *own = memory.d_logits, *other = memory.other_kept;
   bool made = false;
   Status status = Status::Ok();
-  for (int64_t first = 0; status.ok() && first < v;) {
+  for (int64_t first = 0; status.ok() && first < (in_place ? first_kept : v);) {
     Chunk<Element> chunk = chunk_at(first, own);
     const bool kept = first >= first_kept;
     first += columns_at(first);
@@ -310,7 +383,7 @@ Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hi
       made = false;
     }
   }
-  return status;
+  return status.ok() && in_place ? RunInPlace<Element>(call, memory, hidden) : status;
 }
 
 Status StoreGradHidden(const Call& call, const Memory& memory) {
@@ -346,6 +419,10 @@ Status RunBackward(const Call& given) {
                                                       : RunChunks<__nv_bfloat16>(call, memory, hidden);
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
+  if (status.ok() && given.consumed && given.saved.header != nullptr) {
+    status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), call.stream),
+                      "cudaMemsetAsync");
+  }
   return status;
 }
 

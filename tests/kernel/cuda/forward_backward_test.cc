@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -252,8 +253,7 @@ TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
       const TestOutputs apart = Apart(values, {}, In(form));
       for (const size_t limit : {AllBytes(values, form) / 20 * 19, ~size_t{0}}) {
         PlacedProblem placed(values);
-        const std::optional<cuda::Layout> layout = cuda::MakeLayout(
-            placed.problem(), placed.results(), limit, cuda::kH200Costs.clusters, form);
+        const std::optional<cuda::Layout> layout = cuda::MakeLayout(placed.problem(), placed.results(), {limit, form});
         ASSERT_TRUE(layout.has_value());
         const cuda::BackwardLayout& backward = layout->backward;
         ASSERT_EQ(backward.kept.two, shape.two);
@@ -277,7 +277,7 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
     PlacedProblem placed(values);
     Results results = placed.results();
     (of_hidden ? results.grad_weight : results.grad_hidden).reset();
-    const std::optional<cuda::Layout> layout = cuda::MakeLayout(placed.problem(), results, ~size_t{0});
+    const std::optional<cuda::Layout> layout = cuda::MakeLayout(placed.problem(), results, {~size_t{0}});
     ASSERT_TRUE(layout.has_value() && layout->backward.kept.two);
     DeviceProblem device(placed.problem(), results);
     Execution execution = On();
@@ -286,9 +286,78 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
     const Status status = call.Run();
     ASSERT_TRUE(status.ok()) << status.message;
     EXPECT_THAT(device.Fetch(), IsEmpty());
-    const TestOutputs alone = placed.Outputs();
-    EXPECT_TRUE(of_hidden ? alone.grad_hidden == apart.grad_hidden
-                          : alone.grad_weight == apart.grad_weight);
+    const auto same = [&] {
+      const TestOutputs alone = placed.Outputs();
+      return of_hidden ? alone.grad_hidden == apart.grad_hidden
+                       : alone.grad_weight == apart.grad_weight;
+    };
+    EXPECT_TRUE(same());
+    OneCall at_once(device, device.problem(), On(), 0xff);
+    ASSERT_TRUE(at_once.Run({}).ok());
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(same());
+  }
+}
+
+// d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
+// one that is packed. Rows of backward's list have another place than forward's. Fails if d_logits are
+// written over exponents that are still to be read.
+TEST_P(GpuForwardBackward, InPlaceHasTheBitsOfForwardAndBackward) {
+  for (const TestLayout& layout : {TestLayout{}, TestLayout{.hidden_major = true}}) {
+    const TestValues values = Ragged(DType::kBf16, 3072, 60000, 10, 200);
+    const TestOutputs apart = Apart(values, layout, On());
+    for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 13, ~size_t{0}}) {
+      PlacedProblem placed(values, layout);
+      const std::optional<cuda::Layout> made =
+          cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = limit, .consumed = true});
+      ASSERT_TRUE(made.has_value());
+      ASSERT_GT(made->backward.ahead, 0);
+      ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
+      DeviceProblem device(placed.problem(), placed.results());
+      Execution execution = On();
+      execution.kept_logits_bytes = limit;
+      OneCall call(device, device.problem(), execution, 0xff);
+      ASSERT_TRUE(call.Run({}).ok());
+      Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      EXPECT_THAT(device.Fetch(), IsEmpty());
+      EXPECT_TRUE(call.workspace->GuardsIntact());
+      EXPECT_TRUE(placed.Outputs() == apart) << limit << (layout.hidden_major ? " packed" : "");
+    }
+  }
+}
+
+// Fails if the gradients of a state that is consumed are others, if it needs other memory than it asks
+// for, or if a second backward pass takes d_logits for exponents.
+TEST_P(GpuForwardBackward, AConsumedStateServesOnce) {
+  for (const auto& [dtype, form] : kKinds) {
+    for (const int64_t v : {37, 1003, 4100}) {
+      const TestValues values = Ragged(dtype, 77, v, 11);
+      const TestOutputs without = Apart(values, {}, In(form));
+      for (const size_t limit : Limits(values, form)) {
+        SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " v " << v
+                                        << " limit " << limit);
+        Execution execution = In(form);
+        execution.saved_logits_bytes = limit;
+        execution.saved_is_consumed = true;
+        PlacedProblem placed(values);
+        DeviceProblem device(placed.problem(), placed.results());
+        DeviceCall call(device, execution);
+        ASSERT_TRUE(call.Run().ok());
+        EXPECT_THAT(device.Fetch(), IsEmpty());
+        EXPECT_TRUE(call.GuardsIntact());
+        EXPECT_TRUE(placed.Outputs() == without);
+        device.PoisonOutputs(0);
+        ASSERT_TRUE(call.Backward().ok());
+        Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+        EXPECT_THAT(device.Fetch(), IsEmpty());
+        const TestOutputs again = placed.Outputs();
+        for (const std::vector<uint32_t>& gradient : {again.grad_hidden, again.grad_weight}) {
+          EXPECT_TRUE(std::ranges::all_of(
+              gradient, [](uint32_t x) { return std::isnan(TestOutputs::Float(x)); }));
+        }
+      }
+    }
   }
 }
 
