@@ -12,8 +12,9 @@
 // Sizes are the worst case over everything that the data may hold. They depend on shapes, dtypes, the
 // results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be
 // null where their size is 0. workspace may be reused as soon as a call is complete. Backward reads
-// saved and never writes it, so one forward serves any number of backward passes. ForwardBackward does
-// both passes in one call, on a CUDA device with less work.
+// saved and never writes it, so one forward serves any number of backward passes, unless the execution
+// says that the state is consumed. ForwardBackward does both passes in one call, on a CUDA device with
+// less work.
 //
 // On a CUDA device every tensor, workspace and saved are device memory. The device is the calling
 // thread's current one.
@@ -51,13 +52,14 @@ struct Execution {
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
   // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward, 2 each where
-  // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it. d_logits
-  // of the kept columns add up to a quarter of it to the workspace, of exponents up to a half, but at
-  // most 1 GiB.
+  // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it, and the
+  // start of d_logits, which then lie in place of exponents: at most an eighth. d_logits of kept logits
+  // add up to a quarter to the workspace, at most 1 GiB.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
-  // so that Backward need not compute them again. Changes no bit; the workspace grows as for
-  // kept_logits_bytes. This limit and `path` must be the same in all three calls.
+  // so that Backward need not compute them again. Changes no bit. d_logits of kept columns add up to a
+  // quarter to the workspace, of exponents up to a half, at most 1 GiB. This limit and `path` must be
+  // the same in all three calls.
   size_t saved_logits_bytes = 0;
   // CUDA, GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which
   // then serves one backward pass. Any further one makes every gradient NaN. The workspace is smaller
