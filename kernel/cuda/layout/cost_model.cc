@@ -47,12 +47,12 @@ class CostModel {
   // of the first.
   double Gradients(int64_t columns) const {
     constexpr int64_t kMostTiles = int64_t{1} << 30;
-    const int64_t clusters = costs_.clusters, hidden = CeilDiv(n_, 192) * CeilDiv(h_, 256),
+    const int64_t clusters = costs_.clusters, hidden = HiddenUnits(),
                   weight = CeilDiv(columns, 192) * CeilDiv(h_, 256);
     const auto tile = [&](int64_t depth) {
       return costs_.tile_cycles_per_depth_block * static_cast<double>(CeilDiv(depth, 64));
     };
-    const double of_hidden = tile(columns), of_weight = tile(n_);
+    const double of_hidden = HiddenTile() * tile(columns), of_weight = tile(n_);
     const hopper::Head head = hopper::HeadBeside(
         costs_.clusters, {static_cast<int>(hidden % clusters), static_cast<float>(of_hidden)},
         {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
@@ -90,11 +90,11 @@ class CostModel {
   // Returns the cost of Gradients where `count` stretches of grad_hidden at a time are computed together,
   // and their sums added.
   double GradientsApart(int64_t columns, int64_t stretch, int64_t count) const {
-    const int64_t stretches = CeilDiv(columns, stretch), units = CeilDiv(n_, 192) * CeilDiv(h_, 256);
+    const int64_t stretches = CeilDiv(columns, stretch), units = HiddenUnits();
     const int64_t rounds = stretches / count * CeilDiv(units * count, costs_.clusters) +
                            CeilDiv(units * (stretches % count), costs_.clusters);
     const int64_t of_weight = CeilDiv(CeilDiv(columns, 192) * CeilDiv(h_, 256), costs_.clusters);
-    const double blocks = static_cast<double>(rounds * CeilDiv(stretch, 64)) +
+    const double blocks = HiddenTile() * static_cast<double>(rounds * CeilDiv(stretch, 64)) +
                           static_cast<double>(of_weight * CeilDiv(n_, 64));
     const double bytes = 8 * static_cast<double>(n_) * static_cast<double>(h_ * stretches);
     return costs_.tile_cycles_per_depth_block * blocks + bytes / costs_.memory_bytes_per_cycle +
@@ -102,10 +102,14 @@ class CostModel {
   }
 
  private:
+  // Return the number of clusters' tiles of grad_hidden, and the time of one over that of 192 rows.
+  int64_t HiddenUnits() const { return CeilDiv(n_, hopper::GradHiddenRows(n_)) * CeilDiv(h_, 256); }
+  double HiddenTile() const { return hopper::GradHiddenRows(n_) / 192.0; }
+
   // Returns the cost of computing d_logits of `columns` columns on the warps left idle by the two
   // gradient products of another chunk, which has `beside` columns: half of them during each product.
   double Beside(int64_t beside, int64_t columns) const {
-    return IdleWarps(CeilDiv(n_, 192) * CeilDiv(h_, 256), columns) +
+    return IdleWarps(HiddenUnits(), columns) +
            IdleWarps(CeilDiv(beside, 192) * CeilDiv(h_, 256), columns);
   }
   // Returns the cost of half of these beside a product of so many tiles. Only multiprocessors that have
