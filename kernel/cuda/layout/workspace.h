@@ -65,7 +65,7 @@ struct BackwardLayout {
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
   // memory that the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
-  // Of d_logits made of kept logits, where weight is read as it lies. In place they are the chunks of
+  // Chunks of d_logits made of kept logits, where weight is read as it lies. In place they are those of
   // grad_weight, however weight lies.
   KeptChunks kept;
   // Above 0, a multiple of 64: backward may write over kept exponents. d_logits of a kept column lie in

@@ -8,9 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,6 +19,7 @@
 #include "kernel/cuda/layout/workspace.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/kept_calls.h"
 #include "tests/kernel/cuda/support/on_each_path.h"
 #include "tests/kernel/test_problem.h"
 
@@ -28,43 +27,6 @@ namespace plumbline::kernel::device {
 namespace {
 
 using ::testing::HasSubstr, ::testing::IsEmpty;
-
-struct Kind {
-  DType dtype;
-  KeptForm form;
-};
-constexpr std::array kKinds = {
-    Kind{DType::kBf16, KeptForm::kDefault}, Kind{DType::kBf16, KeptForm::kLogits},
-    Kind{DType::kF16, KeptForm::kDefault}, Kind{DType::kF32, KeptForm::kDefault}};
-
-// Returns the bytes of all logits, or exponents, that are kept.
-size_t AllBytes(const TestValues& values, KeptForm form) {
-  const bool exponents = form == KeptForm::kDefault && values.dtype == DType::kBf16;
-  return static_cast<size_t>(values.n * values.v) * (exponents ? 2 : 4);
-}
-
-// Backward's list of rows differs from forward's: some rows have no gradient, and it alone has an
-// invalid one.
-TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45) {
-  TestValues values = TestValues::Random(dtype, n, v, h, seed);
-  values.labels[3] = values.ignore_index;
-  values.labels[static_cast<size_t>(n / 2)] = v;
-  for (int64_t i = 0; i < n; ++i) {
-    values.temperature.push_back(0.5f + 0.03125f * static_cast<float>(i % 40));
-    if (i % 7 == 1) values.g[static_cast<size_t>(i)] = values.k[static_cast<size_t>(i)] = 0;
-  }
-  return values;
-}
-
-TestOutputs Apart(const TestValues& values, const TestLayout& layout, const Execution& execution) {
-  PlacedProblem placed(values, layout);
-  DeviceProblem device(placed.problem(), placed.results());
-  DeviceCall call(device, execution);
-  const Status status = call.Run();
-  EXPECT_TRUE(status.ok()) << status.message;
-  EXPECT_THAT(device.Fetch(), IsEmpty());
-  return placed.Outputs();
-}
 
 // Enqueues copies of dense vectors, and keeps a copy of what it was handed in its own vectors.
 struct Copying {
@@ -104,36 +66,6 @@ std::vector<uint32_t> Bits(const DeviceBuffer& buffer) {
   return bits;
 }
 
-// Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`.
-struct OneCall {
-  OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison)
-      : results(on.results()), asked(problem), how(execution) {
-    size_t bytes = 0;
-    EXPECT_TRUE(GetForwardBackwardSize(asked, results, how, &bytes).ok());
-    workspace = std::make_unique<DeviceBuffer>(bytes);
-    workspace->Fill(poison);
-    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  }
-  Status Run(const UpstreamGradients& upstream) {
-    return ForwardBackward(asked, results, how, upstream, workspace->data());
-  }
-  const Results& results;
-  Problem asked;
-  Execution how;
-  std::unique_ptr<DeviceBuffer> workspace;
-};
-
-TestOutputs AtOnce(const TestValues& values, const Execution& execution) {
-  PlacedProblem placed(values);
-  DeviceProblem device(placed.problem(), placed.results());
-  OneCall call(device, device.problem(), execution, 0xff);
-  const Status status = call.Run({});
-  EXPECT_TRUE(status.ok()) << status.message;
-  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  EXPECT_THAT(device.Fetch(), IsEmpty());
-  return placed.Outputs();
-}
-
 Problem WithoutGradients(const Problem& problem) {
   Problem without = problem;
   without.grad_logprob.reset();
@@ -141,19 +73,7 @@ Problem WithoutGradients(const Problem& problem) {
   return without;
 }
 
-// Limits that keep no logits, a part that begins within a tile, and all logits.
-std::array<size_t, 3> Limits(const TestValues& values, KeptForm form) {
-  return {0, AllBytes(values, form) * 2 / 5, size_t{1} << 30};
-}
-
-class GpuForwardBackward : public OnEachPath {
- protected:
-  static Execution In(KeptForm form) {
-    Execution execution = On();
-    execution.kept_form = form;
-    return execution;
-  }
-};
+using GpuForwardBackward = KeepingOnEachPath;
 
 // Fails if kept logits are another row's or column's, if they differ from those that backward would
 // have computed, or if they overlap anything that is still needed. Fails if a byte is read before it is
@@ -297,67 +217,6 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
     Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     EXPECT_THAT(device.Fetch(), IsEmpty());
     EXPECT_TRUE(same());
-  }
-}
-
-// d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
-// one that is packed. Rows of backward's list have another place than forward's. Fails if d_logits are
-// written over exponents that are still to be read.
-TEST_P(GpuForwardBackward, InPlaceHasTheBitsOfForwardAndBackward) {
-  for (const TestLayout& layout : {TestLayout{}, TestLayout{.hidden_major = true}}) {
-    const TestValues values = Ragged(DType::kBf16, 3072, 60000, 10, 200);
-    const TestOutputs apart = Apart(values, layout, On());
-    for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 13, ~size_t{0}}) {
-      PlacedProblem placed(values, layout);
-      const std::optional<cuda::Layout> made =
-          cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = limit, .consumed = true});
-      ASSERT_TRUE(made.has_value());
-      ASSERT_GT(made->backward.ahead, 0);
-      ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
-      DeviceProblem device(placed.problem(), placed.results());
-      Execution execution = On();
-      execution.kept_logits_bytes = limit;
-      OneCall call(device, device.problem(), execution, 0xff);
-      ASSERT_TRUE(call.Run({}).ok());
-      Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-      EXPECT_THAT(device.Fetch(), IsEmpty());
-      EXPECT_TRUE(call.workspace->GuardsIntact());
-      EXPECT_TRUE(placed.Outputs() == apart) << limit << (layout.hidden_major ? " packed" : "");
-    }
-  }
-}
-
-// Fails if the gradients of a state that is consumed are others, if it needs other memory than it asks
-// for, or if a second backward pass takes d_logits for exponents.
-TEST_P(GpuForwardBackward, AConsumedStateServesOnce) {
-  for (const auto& [dtype, form] : kKinds) {
-    for (const int64_t v : {37, 1003, 4100}) {
-      const TestValues values = Ragged(dtype, 77, v, 11);
-      const TestOutputs without = Apart(values, {}, In(form));
-      for (const size_t limit : Limits(values, form)) {
-        SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " v " << v
-                                        << " limit " << limit);
-        Execution execution = In(form);
-        execution.saved_logits_bytes = limit;
-        execution.saved_is_consumed = true;
-        PlacedProblem placed(values);
-        DeviceProblem device(placed.problem(), placed.results());
-        DeviceCall call(device, execution);
-        ASSERT_TRUE(call.Run().ok());
-        EXPECT_THAT(device.Fetch(), IsEmpty());
-        EXPECT_TRUE(call.GuardsIntact());
-        EXPECT_TRUE(placed.Outputs() == without);
-        device.PoisonOutputs(0);
-        ASSERT_TRUE(call.Backward().ok());
-        Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-        EXPECT_THAT(device.Fetch(), IsEmpty());
-        const TestOutputs again = placed.Outputs();
-        for (const std::vector<uint32_t>& gradient : {again.grad_hidden, again.grad_weight}) {
-          EXPECT_TRUE(std::ranges::all_of(
-              gradient, [](uint32_t x) { return std::isnan(TestOutputs::Float(x)); }));
-        }
-      }
-    }
   }
 }
 
