@@ -26,7 +26,15 @@ import numpy as np
 import plumbline
 import wrong_numpy
 from mpmath import mp, mpf
-from plumbline import api, findings, graph_checks, repro_call, repro_problem, repro_text, stored
+from plumbline import (
+    api,
+    findings,
+    graph_checks,
+    repro_call,
+    repro_problem,
+    repro_text,
+    stored,
+)
 
 CORPUS = pathlib.Path(__file__).resolve().parents[3] / "corpus"
 OUTPUTS = ("logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight")
