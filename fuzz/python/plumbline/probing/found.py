@@ -33,7 +33,7 @@ ONE_QUESTION = 120.0
 # Seconds for all processes that ask, what they import and try before the first question included. plumb waits 20 minutes for
 # a worker (fuzz/worker/process.cc), and would not know what the worker waited for.
 ALL_QUESTIONS = 1140.0
-_LOOK = 0.5  # seconds between two looks at the answers
+_LOOK = 0.02  # seconds between two looks at the process and its answers
 _REAPED = 10.0  # seconds until a process that was killed is gone; one whose kernel does not end may take longer
 MOST_DEATHS = 8
 _SETTINGS = ("TRITON_INTERPRET", autotune.VARIABLE)  # interpreted or compiled, and in which configuration
@@ -183,7 +183,8 @@ def _answer(path: pathlib.Path, question: str, words: str) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and its children, of which one may hold the device."""
+    """Ends a process, of which nobody has taken the status yet, so that its number is no other's, and its children, of which
+    one may hold the device."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(_REAPED)
@@ -195,14 +196,14 @@ def _ask_once(command: list[str], path: pathlib.Path, one_question: float, end: 
     """Runs a process that asks, and says why it ended. Python code in it cannot tell that a kernel does not end: the
     process waits in the driver's code, where no signal's handler runs. Its answers are watched from here."""
     with tempfile.TemporaryFile() as said:  # a pipe would be held open by children
-        with subprocess.Popen(
+        process = subprocess.Popen(  # without `with`, which would wait for ever for one that cannot be ended
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=with_search_path(os.environ),
             process_group=0,
-        ) as process:  # fmt: skip
-            try:
-                late = _watch(process, path, one_question, end)
-            finally:
-                _kill(process)
+        )  # fmt: skip
+        try:
+            late = _watch(process, path, one_question, end)
+        finally:
+            _kill(process)
         said.seek(0)
         last = said.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
     return late or f"the process died: status {process.returncode}: {last}"
@@ -211,18 +212,16 @@ def _ask_once(command: list[str], path: pathlib.Path, one_question: float, end: 
 def _watch(process: subprocess.Popen[bytes], path: pathlib.Path, one_question: float, end: float) -> str:
     """Waits until the process ends, and returns nothing; or until a question, or all of them, took too long."""
     seen, since = "", time.monotonic()
-    while True:
-        try:
-            process.wait(min(_LOOK, one_question / 4))
-            return ""
-        except subprocess.TimeoutExpired:
-            now, question = time.monotonic(), _open_question(path)
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(_LOOK)
+        now, question = time.monotonic(), _open_question(path)
         if question != seen:
             seen, since = question, now
         if seen and now - since > one_question:
             return f"no answer within {one_question:g} s"
         if now > end:
             return f"no end within {ALL_QUESTIONS:g} s"
+    return ""
 
 
 def _ask_all(kernel: Kernel, path: pathlib.Path, one_question: float = ONE_QUESTION) -> _Answers:
