@@ -29,6 +29,7 @@ if(Python3_FOUND)
   if(TARGET plumbline_worker)
     # The packages that each cannot do without.
     set(packages_worker numpy)
+    set(packages_probing numpy)
     set(packages_unexplained numpy)
     set(packages_api numpy)
     set(packages_dump numpy)
@@ -45,8 +46,8 @@ if(Python3_FOUND)
     set(packages_workflow numpy)
     set(packages_capture torch numpy)
     set(packages_capture_page torch numpy)
-    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
-            repro pytest_plugin package pages wheel workflow)
+    foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
+            report_browser repro pytest_plugin package pages wheel workflow)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
@@ -92,8 +93,8 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/hub_test.py torch numpy)
     set_tests_properties(python_torch_hub_test PROPERTIES LABELS "slow;torch" TIMEOUT 1800 COST 260)
     list(APPEND torch_tests torch_hub)
-    foreach(name worker unexplained api contract capture_start dump real_dump rollout shards progress report report_browser
-            repro pytest_plugin package pages wheel torch triton
+    foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
+            report_browser repro pytest_plugin package pages wheel torch triton
             adapters device capture capture_page tutorials ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")

@@ -24,17 +24,19 @@ from . import (
     training_page,
 )
 from .command_line import refusing
-from .stored import RESULTS, ROOT, Stored, about, find
+from .stored import RESULTS, ROOT, Stored, about, find, find_all
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it lies in the tree, which stored results it shows, and the function that fills its template."""
+    """A page: where it lies in the tree, which stored results it shows, and the function that fills its template. `more`
+    names further results, of which there may be none."""
     path: str
     patterns: tuple[str, ...]
     values: Callable[..., dict[str, str]]
+    more: str = ""
 
 
 CAMPAIGNS = ("host-1000000.json", "host-hopper-300000.json")
@@ -45,7 +47,8 @@ PAGES = {
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
-    "public": Page("bench/PUBLIC.md", ("public-kernels.json", "public-kernels-cpu.json"), public_page.values),
+    "public": Page("bench/PUBLIC.md", ("public-kernels.json", "public-kernels-cpu.json"), public_page.values,
+                   "public-kernels-later*.json"),
     "sight": Page("bench/SIGHT.md", ("sight-32003.json", "sight-151936.json", "sight-minilm-64.json"), sight_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
     "training": Page("bench/TRAINING.md", ("training-*.json", "rollout-*.json"), training_page.values),
@@ -63,6 +66,7 @@ def render(name: str, folder: Path = RESULTS) -> str:
     ValueError where the template leaves a value out."""
     page = PAGES[name]
     results = [find(pattern, folder) for pattern in page.patterns]
+    results += find_all(page.more, folder) if page.more else []
     values = {"generated": provenance(page, results), **page.values(*(stored.data for stored in results))}
     template = Template((TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"))
     left_out = set(values) - set(template.get_identifiers())

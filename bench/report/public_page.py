@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/PUBLIC.md: public kernels hunted on a GPU machine, and how each finding is judged by hand.
 
-What was measured is bench/results/public-kernels.json, where tensors lay on a GPU, and public-kernels-cpu.json, where
-kernels that take both had tensors of the CPU. What was judged is bench/public/judged.json, which a maintainer edits:
+What was measured is bench/results/public-kernels.json, where tensors lay on a GPU, public-kernels-cpu.json, where
+kernels that take both had tensors of the CPU, and public-kernels-later*.json, hunts on a GPU of kernels whose first hunt did
+not come to its end. What was judged is bench/public/judged.json, which a maintainer edits:
 causes with their findings, the verdict, how it was reached, and the state of each bug.
 """
 
@@ -22,8 +23,22 @@ VERDICTS = ("bug", "limitation", "trade-off", "convention", "rounding", "unconfi
 ON_A_CPU = ", on a CPU"
 
 
-def joined(gpu: dict[str, Any], cpu: dict[str, Any]) -> dict[str, Any]:
-    """The result on a GPU with those kernels of the other one that were called in another way, under names of their own."""
+def replaced(gpu: dict[str, Any], later: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """The result on a GPU with later hunts of kernels whose first one did not come to its end, in their places. ValueError for
+    one that did, or of which there are two."""
+    found = {each["kernel"]: each for each in gpu["kernels"]}
+    through = {each["kernel"] for each in tried(gpu)}
+    for each in (each for data in later for each in tried(data)):
+        if each["kernel"] not in found or each["kernel"] in through:
+            raise ValueError(f"public-kernels-later: {each['kernel']} has no place, or another hunt of it came to its end")
+        through.add(each["kernel"])
+        found[each["kernel"]] = each
+    return gpu | {"kernels": list(found.values())}
+
+
+def joined(first: dict[str, Any], cpu: dict[str, Any], *later: dict[str, Any]) -> dict[str, Any]:
+    """The results on a GPU with those kernels of the other one that were called in another way, under names of their own."""
+    gpu = replaced(first, later)
     targets = {each["kernel"]: each["target"] for each in gpu["kernels"]}
     others = [each | {"kernel": each["kernel"] + ON_A_CPU} for each in tried(cpu) if targets[each["kernel"]] != each["target"]]
     own_operator = gpu["kernels"][-1:]
@@ -118,8 +133,25 @@ def causes(judged: dict[str, Any]) -> str:
     return markdown.table(["kernel", "cause", "findings", "judged", "how"], "lllll", rows)
 
 
-def values(gpu: dict[str, Any], cpu: dict[str, Any]) -> dict[str, str]:
-    judged, data = load(JUDGED), joined(gpu, cpu)
+def listed(names: list[str]) -> str:
+    return ", ".join(f"\"{each}\"" for each in names[:-1]) + (" and " if names[1:] else "") + f"\"{names[-1]}\""
+
+
+def where(later: tuple[dict[str, Any], ...]) -> str:
+    """Which rows were measured later, each file in a sentence."""
+    said = []
+    for data in later:
+        at_once = re.search(r"--at-once (\d+)", data["command"])
+        if not at_once or not tried(data):
+            raise ValueError("public-kernels-later: it names no hunts side by side, or no kernel whose hunt came to its end")
+        said.append(f"Rows {listed([each['kernel'] for each in tried(data)])} are of {data['date']}, from another machine, with\n"
+                    f"one {data['machine']['device']}, driver {driver(data['machine']['gpu'])}: {at_once[1]} hunts side by side, "
+                    "beside\nparts of the acceptance of our own operator.")
+    return "\n".join(said)
+
+
+def values(gpu: dict[str, Any], cpu: dict[str, Any], *later: dict[str, Any]) -> dict[str, str]:
+    judged, data = load(JUDGED), joined(gpu, cpu, *later)
     wrong = disagreements(data, judged)
     if wrong:
         raise ValueError("bench/public/judged.json does not fit the result: " + "; ".join(wrong))
@@ -131,7 +163,7 @@ def values(gpu: dict[str, Any], cpu: dict[str, Any]) -> dict[str, str]:
     return {
         "device": machine["device"], "driver": driver(machine["gpu"]), "date": data["date"], "torch": machine["torch"],
         "triton": machine["triton"], "python": machine["python"], "judged_date": judged["date"],
-        "cpu_date": cpu["date"], "cpu_device": cpu["machine"]["device"], "few": "; ".join(few),
+        "later": where(later), "cpu_date": cpu["date"], "cpu_device": cpu["machine"]["device"], "few": "; ".join(few),
         "tried": str(len({each["kernel"].removesuffix(ON_A_CPU) for each in tried(data)}) - 1), "table": table(data, judged),
         "shortcuts": shortcuts(data), "bug_table": bug_table(judged), "bugs": str(len(folders(judged))), "causes": causes(judged),
         "untried": untried, "findings": str(findings), "cause_count": str(len(counted)),

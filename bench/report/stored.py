@@ -33,6 +33,11 @@ def find(pattern: str, folder: Path = RESULTS) -> Stored:
     return Stored(paths[0], load(paths[0]))
 
 
+def find_all(pattern: str, folder: Path = RESULTS) -> list[Stored]:
+    """Returns the stored results that `pattern` names, of which there may be none, by their names."""
+    return [Stored(path, load(path)) for path in sorted(folder.glob(pattern))]
+
+
 def driver(text: str) -> str:
     """Returns the number in what a driver says of itself."""
     number = re.search(r"\d+\.\d+(\.\d+)?", text or "")

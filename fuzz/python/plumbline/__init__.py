@@ -7,7 +7,15 @@ from .capturing.context import capture
 from .contract import Contract
 from .declaration import target
 from .errors import Unsupported
-from .findings import Campaign, Finding, FindingsError, PlumbError, Shortcut, read_campaign, read_finding
+from .findings import (
+    Campaign,
+    Finding,
+    FindingsError,
+    PlumbError,
+    Shortcut,
+    read_campaign,
+    read_finding,
+)
 
 __version__ = "0.1.0"
 __all__ = [

@@ -156,7 +156,7 @@ def graph_check(kernel: Kernel, what: str) -> tuple[str, str]:
     return {"after": "twice", "again": "twice"}.get(check, check), output
 
 
-def _autograd(call: str, gradients: list[str], objective: str, check: str) -> list[str]:
+def _autograd(call: str, gradients: list[str], objective: str, check: str, device: str | None) -> list[str]:
     if not gradients:
         return ["with torch.no_grad():", f"    return by_name(kernel({call}))"]
     inputs = [name.removeprefix("grad_") for name in gradients]
@@ -171,6 +171,9 @@ def _autograd(call: str, gradients: list[str], objective: str, check: str) -> li
     lines += ["pairs = [(outputs[name], given) for name, given in pairs if name in outputs and given is not None]"]
     lines += [f'pairs = pairs or [(outputs["{objective}"], torch.zeros_like(outputs["{objective}"]))]']
     lines += ["roots, upstream = [a for a, _ in pairs], [b.to(a.dtype) for a, b in pairs]"]
+    if device == "cuda":
+        # A kernel that is launched by the driver, as those of CuTe are, found no context there: CUDA_ERROR_INVALID_CONTEXT.
+        lines += ["(torch.ones((), device=DEVICE, requires_grad=True) * 2).backward()  # the thread of backward gets a context"]
     if check in ("alone", "no_grad"):
         lines += ['found = torch.autograd.grad(roots, [{"hidden": hidden, "weight": weight}[each] for each in needing], upstream)']
         return [*lines, 'return outputs | dict(zip(("grad_" + each for each in needing), found))']
@@ -230,7 +233,7 @@ def call_lines(
         pick = "kernel" if isinstance(function, (tuple, list)) else "kernel.forward, kernel.backward"
         body = _pair(kernel, call, gradients, values, pick)
     elif kernel.form == "autograd":
-        body = _autograd(call, gradients, objective, check)
+        body = _autograd(call, gradients, objective, check, kernel.declaration.device)
     elif kernel.form == "vjp":
         body = _vjp(call, gradients, objective)
     else:

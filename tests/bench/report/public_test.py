@@ -17,7 +17,8 @@ from report.command_line import load
 from report.stored import RESULTS, ROOT
 
 GPU, CPU = load(RESULTS / "public-kernels.json"), load(RESULTS / "public-kernels-cpu.json")
-DATA = public_page.joined(GPU, CPU)
+LATER = tuple(load(path) for path in sorted(RESULTS.glob("public-kernels-later*.json")))
+DATA = public_page.joined(GPU, CPU, *LATER)
 JUDGED = load(public_page.JUDGED)
 CASE_BYTES = 64 << 10
 FILES = {"case.safetensors", "repro.py", "report.md"}
@@ -46,7 +47,7 @@ class Public(unittest.TestCase):
             change(judged["causes"])
             self.assertIn(named, "; ".join(public_page.disagreements(DATA, judged)))
             with mock.patch.object(public_page, "load", return_value=judged), self.assertRaises(ValueError):
-                public_page.values(GPU, CPU)
+                public_page.values(GPU, CPU, *LATER)
 
     # Fails if a bug lacks its case, script or report, or a folder belongs to no bug.
     def test_every_bug_has_its_files(self):
@@ -88,22 +89,39 @@ class Public(unittest.TestCase):
         judged = copy.deepcopy(JUDGED)
         public_page.bugs(judged)[1]["bug"]["state"] = "confirmed"
         with mock.patch.object(public_page, "load", return_value=judged):
-            self.assertIn("(confirmed)", public_page.values(GPU, CPU)["table"])
-        self.assertNotIn("(confirmed)", public_page.values(GPU, CPU)["table"])
+            self.assertIn("(confirmed)", public_page.values(GPU, CPU, *LATER)["table"])
+        self.assertNotIn("(confirmed)", public_page.values(GPU, CPU, *LATER)["table"])
 
     # Fails if a kernel that was called on both is one row, a hunt that was stopped is one, or a bug of both is counted twice.
     def test_what_was_called_on_both(self):
         names = [each["kernel"] for each in public_page.tried(DATA)]
         self.assertEqual(len(names), len(set(names)))
         self.assertIn("PyTorch, eager" + public_page.ON_A_CPU, names)
+        later = [each["kernel"] for data in LATER for each in public_page.tried(data)]
         stopped = [each["kernel"] for each in GPU["kernels"] if each.get("verdict") == "interrupted"]
-        self.assertTrue(stopped and not set(stopped) & set(names))
+        self.assertTrue(stopped and not (set(stopped) - set(later)) & set(names))
         self.assertLess(len(folders()), len(public_page.bugs(JUDGED)))
-        self.assertEqual(public_page.values(GPU, CPU)["bugs"], str(len(folders())))
+        self.assertEqual(public_page.values(GPU, CPU, *LATER)["bugs"], str(len(folders())))
+
+    # Fails if a later hunt is no row, stands for one that came to its end, or its machine is not said.
+    def test_later_hunts_take_the_places_of_those_that_did_not_end(self):
+        self.assertTrue(LATER)
+        shown = public_page.values(GPU, CPU, *LATER)
+        for data in LATER:
+            for each in public_page.tried(data):
+                self.assertIn(each, DATA["kernels"])
+                self.assertIn(f"\n| {each['kernel']} | ", shown["table"])
+                self.assertIn(f'"{each["kernel"]}"', shown["later"])
+            self.assertIn(data["machine"]["device"], shown["later"])
+        self.assertEqual(public_page.where(()), "")
+        with self.assertRaisesRegex(ValueError, "another hunt of it"):
+            public_page.joined(GPU, CPU, *LATER, *LATER)
+        with self.assertRaisesRegex(ValueError, "another hunt of it"):
+            public_page.joined(GPU, CPU, {"kernels": public_page.tried(GPU)[:1]})
 
     # Fails if our own operator is no row, or causes are counted that no own finding has.
     def test_what_is_counted(self):
-        shown = public_page.values(GPU, CPU)
+        shown = public_page.values(GPU, CPU, *LATER)
         self.assertIn("| plumbline, cuda |", shown["table"])
         own = sum(len(public_page.own(kernel)) for kernel in public_page.tried(DATA))
         self.assertEqual(shown["findings"], str(own))

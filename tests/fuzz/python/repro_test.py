@@ -26,7 +26,15 @@ import numpy as np
 import plumbline
 import wrong_numpy
 from mpmath import mp, mpf
-from plumbline import api, findings, graph_checks, repro_problem, repro_text, stored
+from plumbline import (
+    api,
+    findings,
+    graph_checks,
+    repro_call,
+    repro_problem,
+    repro_text,
+    stored,
+)
 
 CORPUS = pathlib.Path(__file__).resolve().parents[3] / "corpus"
 OUTPUTS = ("logprob", "entropy", "lse", "loss", "grad_hidden", "grad_weight")
@@ -77,6 +85,14 @@ class Scripts(unittest.TestCase):
             [sys.executable, path], capture_output=True, text=True, check=False, cwd="/", env=environment, timeout=100
         )
         return ended.returncode, ended.stdout + ended.stderr
+
+    # Fails if a backward on a GPU begins with a kernel of the target, whose launch by the driver finds no context in its thread.
+    def test_the_thread_of_backward_has_a_context(self):
+        for device, needed in (("cuda", 1), ("cpu", 0)):
+            lines = repro_call._autograd("hidden, weight", ["grad_weight"], "loss", "", device)
+            launches = [i for i, line in enumerate(lines) if "requires_grad=True" in line]
+            self.assertEqual(len(launches), needed, lines)
+            self.assertTrue(all("autograd.grad" not in line for line in lines[: max(launches, default=0)]))
 
     # Fails if a script without a case, which runs nothing, ends as one that shows its finding: `bench/store public-kernels`
     # counted two of them.

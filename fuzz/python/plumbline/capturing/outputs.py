@@ -106,7 +106,8 @@ def _reduction(call: Call, inputs: Inputs, loss: float) -> str:
 
 
 def _by_name(name: str) -> str | None:
-    from .. import dump  # a program of its own: `python -m plumbline.dump` warns where the package has imported it
+    # A program of its own: `python -m plumbline.dump` warns where the package has imported it.
+    from .. import dump
 
     role = dump._role_of(name) if name else None
     return role if role in _FORWARD else None

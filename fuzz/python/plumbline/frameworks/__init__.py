@@ -52,6 +52,9 @@ class Framework(Protocol):
     def forget(self) -> None:
         """Counts from here on: what is held now is not counted again."""
 
+    def lost(self) -> bool:
+        """True if this process has used a GPU and no call to it succeeds any more."""
+
     def state(self) -> dict[str, object]:
         """The library's global modes, which a target must leave as they are."""
 

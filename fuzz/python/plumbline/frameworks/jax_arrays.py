@@ -31,6 +31,9 @@ class JaxFramework:
     def on_stream(self, stream: int | None) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
 
+    def lost(self) -> bool:
+        return False
+
     def forget(self) -> None:
         pass
 

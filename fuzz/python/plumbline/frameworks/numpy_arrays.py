@@ -74,6 +74,9 @@ class NumpyFramework:
     def on_stream(self, stream: int | None) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
 
+    def lost(self) -> bool:
+        return False
+
     def forget(self) -> None:
         self._taken = []
 

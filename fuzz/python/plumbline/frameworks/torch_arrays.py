@@ -61,6 +61,17 @@ class TorchFramework:
         """Starts CUDA: a process that has asked cannot fork workers."""
         return torch.cuda.is_available()
 
+    def lost(self) -> bool:
+        if not torch.cuda.is_initialized():
+            return False
+        for _ in range(2):  # an error that is told once is not one that lasts
+            try:
+                torch.cuda.synchronize()
+            except RuntimeError:
+                continue
+            return False
+        return True
+
     def forget(self) -> None:
         views.forget()
 

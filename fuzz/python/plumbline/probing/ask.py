@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
+import os
+import signal
 import time
 from typing import Any, TextIO
 
 from .. import loading
 from ..call import Kernel, no_gradient
-from .attempt import ABSENT, REFUSED, RIGHT, UNASKED, WRONG, attempt
+from .attempt import ABSENT, DIED, REFUSED, RIGHT, UNASKED, WRONG, attempt
 from .identify import Identified, Unidentified, identify
 from .problems import Laid, Problem
 from .questions import questions
 
 # Seconds for the questions. A kernel that is compiled for every one of them needs minutes; all others, a tenth of it.
 ENOUGH = 120.0
+_DEVICE_LOST = 6  # the exit status of a worker whose device is lost (fuzz/worker/protocol.h)
 
 
 def _line(file: TextIO, **record: Any) -> None:
@@ -81,6 +85,14 @@ def _same_twice(kernel: Kernel, problem: Problem, outputs: tuple[str, ...]) -> b
     return all(each == seen[0] for each in seen)
 
 
+def end_with(parent: int) -> None:
+    """Has this process killed when `parent` ends: it is in a process group of its own, which nobody else ends."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def ask(name: str, path: str, skip: set[str]) -> None:
     """Asks all questions of the target MODULE:FUNCTION that are not in `skip`, and appends to `path`."""
     with open(path, "a", encoding="utf-8") as file:
@@ -125,6 +137,12 @@ def ask(name: str, path: str, skip: set[str]) -> None:
                 _line(file, answered=question.name, kind=UNASKED, words="")
                 continue
             outcome = attempt(kernel, question.problem, outputs)
+            if kernel.framework.lost():
+                # An assertion on the device is an exception here, and every later call fails of it: the next question
+                # needs a process of its own.
+                words = f"the device was lost: {outcome.words or outcome.kind}"
+                _line(file, answered=question.name, kind=DIED, words=words[:300])
+                os._exit(_DEVICE_LOST)
             _line(file, answered=question.name, kind=outcome.kind, words=outcome.words[:300])
             if question.key == "base" and outcome.kind == RIGHT:
                 _line(file, deterministic=_same_twice(kernel, base, outputs))

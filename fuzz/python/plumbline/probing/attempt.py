@@ -11,6 +11,7 @@ from .problems import Laid, Problem, near
 
 RIGHT, WRONG, REFUSED, FAILED, ABSENT = "right", "wrong", "refused", "failed", "absent"
 UNASKED = "not asked"  # there was no time for it
+DIED = "died"  # the process ended, or was ended since no answer came
 
 
 @dataclasses.dataclass(frozen=True)

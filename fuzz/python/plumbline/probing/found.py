@@ -12,21 +12,29 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from typing import Any
 
 from .. import autotune
 from ..call import Kernel
 from ..declaration import Declaration
 from ..naming import with_search_path
-from .attempt import UNASKED
+from .attempt import DIED, UNASKED
 from .problems import Problem
 from .questions import capabilities, not_explained
 
-ONE_QUESTION = 300.0  # seconds, a first compilation included
+# Seconds for one question. torch.compile, the slowest of compilers met, takes 5 to 60 s for a new kind of input.
+ONE_QUESTION = 120.0
+# Seconds for all processes that ask, what they import and try before the first question included. plumb waits 20 minutes for
+# a worker (fuzz/worker/process.cc), and would not know what the worker waited for.
+ALL_QUESTIONS = 1140.0
+_LOOK = 0.02  # seconds between two looks at the process and its answers
+_REAPED = 10.0  # seconds until a process that was killed is gone; one whose kernel does not end may take longer
 MOST_DEATHS = 8
 _SETTINGS = ("TRITON_INTERPRET", autotune.VARIABLE)  # interpreted or compiled, and in which configuration
 MOST_LINES = 6  # on values that are not judged; a description holds 16 lines of what cannot be shown
@@ -142,7 +150,7 @@ def _read(path: pathlib.Path) -> _Answers:
             answers.identified = line
         elif "asking" in line:
             answers.asked.add(line["asking"])
-            answers.kinds.setdefault(line["key"], {})[line["value"]] = "died"
+            answers.kinds.setdefault(line["key"], {})[line["value"]] = DIED
         elif "answered" in line:
             key, _, _ = line["answered"].partition("=")
             value = next(v for v in answers.kinds[key] if f"{key}={v}" == line["answered"])
@@ -159,23 +167,79 @@ def _read(path: pathlib.Path) -> _Answers:
     return answers
 
 
-def _ask_all(kernel: Kernel, path: pathlib.Path) -> _Answers:
+def _open_question(path: pathlib.Path) -> str:
+    """The question that was asked last, if it has no answer yet."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    try:
+        return json.loads(lines[-1]).get("asking", "") if lines else ""
+    except json.JSONDecodeError:
+        return ""  # it is being written
+
+
+def _answer(path: pathlib.Path, question: str, words: str) -> None:
+    """Writes down that a question had no answer."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps({"answered": question, "kind": DIED, "words": words[:300]}) + "\n")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process, of which nobody has taken the status yet, so that its number is no other's, and its children, of which
+    one may hold the device."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_REAPED)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+
+
+def _ask_once(command: list[str], path: pathlib.Path, one_question: float, end: float) -> str:
+    """Runs a process that asks, and says why it ended. Python code in it cannot tell that a kernel does not end: the
+    process waits in the driver's code, where no signal's handler runs. Its answers are watched from here."""
+    with tempfile.TemporaryFile() as said:  # a pipe would be held open by children
+        process = subprocess.Popen(  # without `with`, which would wait for ever for one that cannot be ended
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=with_search_path(os.environ),
+            process_group=0,
+        )  # fmt: skip
+        try:
+            late = _watch(process, path, one_question, end)
+        finally:
+            _kill(process)
+        said.seek(0)
+        last = said.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    return late or f"the process died: status {process.returncode}: {last}"
+
+
+def _watch(process: subprocess.Popen[bytes], path: pathlib.Path, one_question: float, end: float) -> str:
+    """Waits until the process ends, and returns nothing; or until a question, or all of them, took too long."""
+    seen, since = "", time.monotonic()
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(_LOOK)
+        now, question = time.monotonic(), _open_question(path)
+        if question != seen:
+            seen, since = question, now
+        if seen and now - since > one_question:
+            return f"no answer within {one_question:g} s"
+        if now > end:
+            return f"no end within {ALL_QUESTIONS:g} s"
+    return ""
+
+
+def _ask_all(kernel: Kernel, path: pathlib.Path, one_question: float = ONE_QUESTION) -> _Answers:
     main = pathlib.Path(__file__).parent.parent / "worker" / "__main__.py"
     last = ""
-    environment = with_search_path(os.environ)
+    end = time.monotonic() + ALL_QUESTIONS
     for _ in range(MOST_DEATHS):
         answers = _read(path) if path.exists() else _Answers()
         if answers.done:
             return answers
-        command = [sys.executable, str(main), "ask", kernel.name, str(path), json.dumps(sorted(answers.asked))]
+        asked = json.dumps(sorted(answers.asked))
+        command = [sys.executable, str(main), "ask", kernel.name, str(path), asked, str(os.getpid())]
         size = path.stat().st_size if path.exists() else 0
-        try:
-            ended = subprocess.run(command, capture_output=True, timeout=ONE_QUESTION * 4, env=environment, check=False)
-            last = ended.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
-        except subprocess.TimeoutExpired:
-            last = f"no answer within {ONE_QUESTION * 4:.0f} s"
-        if not path.exists() or path.stat().st_size == size:
-            break  # it died before it asked anything
+        last = _ask_once(command, path, one_question, end)
+        if question := _open_question(path):
+            _answer(path, question, last)
+        if not path.exists() or path.stat().st_size == size or time.monotonic() > end:
+            break  # it died before it asked anything, or there is no time for another
     answers = _read(path) if path.exists() else _Answers()
     if not answers.done:
         raise ProbeError(f"trying what it can do ended early: {last}; declare it with @plumbline.target(...)")
@@ -193,8 +257,9 @@ def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
                 continue
             name = f"{key}={value}"
             words = answers.words.get(name, "")
-            if kind == "died":
-                lines.append(f"# {name}: the process died or did not answer; still asked of it")
+            if kind == DIED:
+                asked = "not" if found.get(key) is False else "still"
+                lines.append(f"# {name}: {asked} asked of it: {words}")
             elif kind == "refused":
                 lines.append(f"# {name}: refused: {words}")
             elif kind != "right":
@@ -202,7 +267,7 @@ def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def declaration_found(kernel: Kernel) -> tuple[Declaration, str, list[str]]:
+def declaration_found(kernel: Kernel, one_question: float = ONE_QUESTION) -> tuple[Declaration, str, list[str]]:
     """The declaration; its text to paste, with a comment for each answer that is not right; and a line on each value
     that comes back, or is expected to, and is not judged."""
     folder = _folder()
@@ -210,7 +275,7 @@ def declaration_found(kernel: Kernel) -> tuple[Declaration, str, list[str]]:
     with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # workers start together: one of them asks
         try:
-            answers = _ask_all(kernel, path)
+            answers = _ask_all(kernel, path, one_question)
         except ProbeError:
             path.unlink(missing_ok=True)
             raise

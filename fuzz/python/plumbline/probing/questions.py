@@ -9,13 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..call import Kernel
-from .attempt import FAILED, REFUSED, RIGHT, UNASKED
+from .attempt import DIED, FAILED, REFUSED, RIGHT, UNASKED
 from .problems import Problem
 
 # Every power of two up to a common tile, so that a multiple is told exactly.
 ROWS = (1, 2, 3, 4, 7, 8, 15, 16, 17, 32, 64, 128)
 DEPTHS = (1, 2, 4, 7, 8, 16, 17, 32, 64, 100, 128, 256)
 VOCABS = (2, 4, 8, 16, 17, 32, 64, 100, 128, 1000, 1024, 4097)
+# What a target may decline by its death: a label outside the vocabulary, an extent of 0, and strides that most libraries have
+# not. Each such case would end a process, whose successor imports the target anew. A death on any other problem is a finding.
+CORNERS = ("invalid_labels", "empty_extents", "negative_strides")
 # Capabilities that are lists: the axis of a problem that each is about, and how many values there are.
 _LISTS = {
     "dtypes": ("dtype", 3),
@@ -101,14 +104,14 @@ def capabilities(kernel: Kernel, base: Problem, answers: Mapping[str, Mapping[An
         if asked["row"] in (REFUSED, FAILED):
             found["temperature"] = "none" if asked["scalar"] == REFUSED else "scalar"
     for key in ("strided_inputs", "zero_stride_grads", "ignore_index", "negative_strides", "invalid_labels"):
-        if any(kind in (REFUSED, "died") for kind in answers.get(key, {}).values()):
+        if any(kind == REFUSED or (kind == DIED and key in CORNERS) for kind in answers.get(key, {}).values()):
             found[key] = False
     if not kernel.signature.has("ignore_index"):
         found["ignore_index"] = False
     if not kernel.framework.negative_strides:
         found["negative_strides"] = False
     # A loud failure on nothing at all harms nobody: it counts as a refusal.
-    if any(kind in (REFUSED, FAILED) for kind in answers.get("empty_extents", {}).values()):
+    if any(kind in (REFUSED, FAILED, DIED) for kind in answers.get("empty_extents", {}).values()):
         found["empty_extents"] = False
     for key, extent in (("rows_multiple", "rows"), ("hidden_multiple", "depth"), ("vocab_multiple", "vocab")):
         multiple = _multiple(answers.get(key, {}), getattr(base, extent))

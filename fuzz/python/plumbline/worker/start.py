@@ -63,8 +63,9 @@ def main(argv: list[str], shadows: Callable[[BaseException], str]) -> int:
     if argv[1:2] == ["ask"]:  # by probing/found.py
         worker.target = argv[2]
         sys.argv = argv[:1]
-        from ..probing.ask import ask
+        from ..probing.ask import ask, end_with
 
+        end_with(int(argv[5]))
         ask(argv[2], argv[3], set(json.loads(argv[4])))
         return 0
     parser = argparse.ArgumentParser()

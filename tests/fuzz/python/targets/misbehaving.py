@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy targets that each do one thing that a target must not, or that nobody may take for a defect."""
 
+import ctypes
 import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -149,3 +152,37 @@ def fails_in_two_ways(
 def ambiguous(input, x, weight, labels):
     """Two parameters may be hidden."""
     raise AssertionError("it must not be called")
+
+
+def _right(hidden, weight, labels):
+    found = linear_cross_entropy(hidden, weight, labels)
+    return {"logprob": found["logprob"]}
+
+
+def never_ends_on_depth_0(hidden, weight, labels):
+    """With H = 0 it waits in C for ever, with every signal blocked and a child beside it, as a kernel that spins has it."""
+    if hidden.shape[1] == 0:
+        with open(os.environ["CHILD"], "w", encoding="utf-8") as file:
+            file.write(str(subprocess.Popen(["sleep", "600"]).pid))
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        ctypes.PyDLL(None).pause()
+    return _right(hidden, weight, labels)
+
+
+def loses_its_device_on_depth_0(hidden, weight, labels):
+    """With H = 0 it raises as an assertion on a GPU does, and so it does for whatever comes later."""
+    from plumbline.frameworks import numpy_arrays
+
+    framework = type(numpy_arrays.FRAMEWORK)
+    if hidden.shape[1] == 0:
+        framework.lost = lambda self: True
+    if framework.lost(None):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+    return _right(hidden, weight, labels)
+
+
+def dies_on_strided_rows(hidden, weight, labels):
+    """Strides that are not dense end the process: a defect."""
+    if not hidden.flags.c_contiguous:
+        os.abort()
+    return _right(hidden, weight, labels)
