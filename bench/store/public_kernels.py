@@ -44,7 +44,7 @@ from store.record import COMPLETE, INTERRUPTED
 ROOT = trees.ROOT
 OWN = "plumbline, cuda"
 SCRIPT_SECONDS = 180
-TARGET_SECONDS = 450.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
+TARGET_SECONDS = 900.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
 GRACE = 30.0
 WRITE = """
 import sys, plumbline
