@@ -67,8 +67,7 @@ Status Backward(const Problem& problem, const Results& results, const Execution&
   return OnDevice(
       execution,
       [&] {
-        const Status status =
-            host::Backward(problem, results, execution.threads, workspace, saved);
+        const Status status = host::Backward(problem, results, execution.threads, workspace, saved);
         if (status.ok() && execution.saved_is_consumed && HasState(problem, results))
           *static_cast<SavedHeader*>(const_cast<void*>(saved)) = {.magic = 0};
         return status;

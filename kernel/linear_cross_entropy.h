@@ -53,18 +53,19 @@ struct Execution {
   CudaPath path = CudaPath::kBest;
   // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward, 2 each where
   // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it, and the
-  // start of d_logits, which then lie in place of exponents: at most an eighth. d_logits of kept logits
-  // add up to a quarter to the workspace, at most 1 GiB.
+  // start of d_logits, which then lie in place of exponents: an eighth of the columns at most, or 192,
+  // and rows up to a multiple of 64. d_logits of kept logits add up to a quarter to the workspace, at
+  // most 1 GiB.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit. d_logits of kept columns add up to a
   // quarter to the workspace, of exponents up to a half, at most 1 GiB. This limit and `path` must be
   // the same in all three calls.
   size_t saved_logits_bytes = 0;
-  // CUDA, GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which
-  // then serves one backward pass. Any further one makes every gradient NaN. The workspace is smaller
-  // where exponents are kept, because d_logits lie in their place, and changes no bit. In
-  // ForwardBackward this is always so.
+  // GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which needs
+  // the size that GetSizes gives, whatever state it holds. It then serves one backward pass, and any
+  // further one makes every gradient NaN. The workspace on CUDA is smaller where exponents are kept,
+  // because d_logits lie in their place. Changes no bit. In ForwardBackward this is always so.
   bool saved_is_consumed = false;
   // CUDA: what is kept. Backward's exponents of all columns take this form, kept or not, so the
   // gradients of the two forms differ where hidden is bf16, and nothing else does. It must be the same
@@ -91,7 +92,8 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 
 // Writes grad_hidden and grad_weight, those that are present, from what Forward saved for the same
 // problem. The upstream gradients may differ from call to call. Every gradient is NaN where Forward
-// saved for another shape, dtype, path, limit or form; no more than 64 bytes of such a state are read.
+// saved for another shape, dtype, path, limit or form; no more than 64 bytes of such a state are read,
+// and only where it is to be consumed is it written over.
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
 

@@ -27,7 +27,8 @@ extern const kernel::cuda::Path kMutantHopperPath;
 // the least, and Hopper's defects need 9.0.
 kernel::Status FindPath(const MutantRow& mutant, const kernel::cuda::Path** path);
 
-// Calls `backward`, which consumes the state, twice, the second time with the header that the state had.
+// Calls `backward`, which consumes the state, twice, the second time with the header that the state
+// had.
 kernel::Status WithItsHeaderAgain(const void* saved, void* stream,
                                   const std::function<kernel::Status()>& backward);
 

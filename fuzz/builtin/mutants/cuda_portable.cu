@@ -151,7 +151,7 @@ Status Kept(const kernel::cuda::Kept& kept, const BackwardList& list, int64_t ro
   }
   Status status = KeptDLogits(told, list, rows, epilogue, stream);
   thread_local std::optional<DLogitsEpilogue<Element>> before;
-  if (call.Is("kept-chunk-late")) {
+  if (call.Is("kept-chunk-late") && kept.d_logits != nullptr) {
     if (epilogue.first_column == kept.first_column) before.reset();
     if (status.ok() && before) status = KeptDLogits(told, list, rows, *before, stream);
     before = epilogue;

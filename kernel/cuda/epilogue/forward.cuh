@@ -24,7 +24,8 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   // tile.
   float* kept_logits = nullptr;
   int64_t kept_ld = 0;
-  int64_t first_kept = 0;  // column of the vocabulary, a multiple of 64
+  int64_t first_kept = 0;    // column of the vocabulary, a multiple of 64
+  int64_t kept_columns = 0;  // whole lines of 128 bytes, at most kept_ld
   // The same of exponents, in fp16; not null: these are kept, and not the logits.
   uint16_t* kept_exponents = nullptr;
 
@@ -84,7 +85,7 @@ struct ForwardEpilogue : SoftmaxEpilogue {
 
     __device__ KeptColumns(const ForwardEpilogue& of, int64_t at)
         : column(of.first_column + at - of.first_kept) {
-      const int64_t left = of.kept_ld - column;
+      const int64_t left = of.kept_columns - column;
       begin = column < -BN ? BN : column < 0 ? static_cast<int>(-column) : 0;
       end = left < BN ? static_cast<int>(left) : BN;
     }

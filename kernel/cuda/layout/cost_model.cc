@@ -87,8 +87,8 @@ class CostModel {
            static_cast<double>(whole) * chunk(chunks.most) + (rest > 0 ? chunk(rest) : 0);
   }
 
-  // Returns the cost of Gradients where `count` stretches of grad_hidden at a time are computed together,
-  // and their sums added.
+  // Returns the cost of Gradients where `count` stretches of grad_hidden at a time are computed
+  // together, and their sums added.
   double GradientsApart(int64_t columns, int64_t stretch, int64_t count) const {
     const int64_t stretches = CeilDiv(columns, stretch), units = HiddenUnits();
     const int64_t rounds = stretches / count * CeilDiv(units * count, costs_.clusters) +

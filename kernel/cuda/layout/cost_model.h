@@ -41,7 +41,7 @@ inline constexpr int64_t kKeptStep = 768;    // of pieces: also of the 256 logit
 // (Product::kept). Nothing runs beside the first chunk's d_logits.
 struct KeptChunks {
   int64_t most = 0;  // columns, a multiple of every tile's
-  bool two = false;  // d_logits of two chunks have memory
+  bool two = false;  // the next chunk's d_logits are computed so
 };
 
 // Returns how many products of grad_hidden's stretches to compute together, at most `most`, with sums

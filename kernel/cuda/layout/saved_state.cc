@@ -10,7 +10,7 @@
 namespace plumbline::kernel::cuda {
 
 Kept SavedLayout::KeptAt(std::byte* saved) const {
-  Kept result = {.first_column = first_column, .ld = ld};
+  Kept result = {.first_column = first_column, .ld = ld, .columns = ld - ahead};
   if (!KeepsLogits()) return result;
   result.slot = reinterpret_cast<int32_t*>(saved + slot);
   if (exponents) {
@@ -52,7 +52,7 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
     state.offsets_ld = CeilDiv(columns, *std::ranges::min_element(kPartialColumns)) + 1;
     state.offsets = allocator.Take(HeldProduct(layout.n, state.offsets_ld), sizeof(float));
   }
-  const int64_t rows = state.ahead > 0 ? layout.backward.padded_rows : layout.n;
+  const int64_t rows = state.ahead > 0 ? InPlaceRows(layout.n) : layout.n;
   state.kept =
       allocator.Take(HeldProduct(rows, state.ld), static_cast<size_t>(KeptBytes(layout.exponents)));
   state.bytes = allocator.bytes();

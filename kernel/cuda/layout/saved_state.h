@@ -12,7 +12,7 @@
 // tile is that of forward's partial sums; first_column may lie inside of one.
 //
 // Where backward may write over exponents (BackwardLayout::ahead), a row begins with memory for `ahead`
-// d_logits, and there are as many rows as d_logits have.
+// d_logits, and there are InPlaceRows() rows.
 
 #pragma once
 
@@ -40,6 +40,7 @@ struct SavedState {
 struct Kept {
   int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
   int64_t ld = 0;            // elements from row to row, a multiple of KeptGroup()
+  int64_t columns = 0;       // kept, up to a multiple of KeptGroup()
   // One of these two, if any column is kept: fp32, or fp16.
   float* logits = nullptr;
   uint16_t* exponents = nullptr;

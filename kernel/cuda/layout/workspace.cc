@@ -98,12 +98,11 @@ int64_t WithAStretch(const Layout& layout, int64_t most) {
   return std::max({most, whole, layout.stretch <= most + most / 4 ? layout.stretch : 0});
 }
 
-// Returns the chunks of grad_weight where d_logits are in place: short ones, because their d_logits take
-// memory beside the exponents.
+// Returns the chunks of grad_weight where d_logits are in place: short ones, because their d_logits
+// take memory beside the exponents.
 KeptChunks InPlaceChunks(const DeviceCosts& costs, const Layout& layout) {
   const int64_t columns = layout.v - layout.first_kept;
-  const int64_t most =
-      kInPlaceWork / HeldProduct(layout.n, std::max<int64_t>(layout.packed_ld, 1));
+  const int64_t most = kInPlaceWork / HeldProduct(layout.n, std::max<int64_t>(layout.packed_ld, 1));
   return BestInPlaceChunks(costs, layout.n, layout.h, columns, std::min(most, columns / 8));
 }
 
@@ -154,8 +153,10 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && layout.n > 0 && layout.planes == 1) {
     const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
-    const int64_t longest =
-        std::max({b.direct_chunk, b.packed_chunk, in_place ? columns : columns > 0 ? b.kept.most : 0});
+    const int64_t longest = std::max({b.direct_chunk, b.packed_chunk,
+                                      in_place      ? columns
+                                      : columns > 0 ? b.kept.most
+                                                    : 0});
     b.at_once = StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
                                 layout.stretch, kStretchesBytes / std::max<int64_t>(bytes, 1));
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
@@ -248,8 +249,8 @@ const ForwardLayout& Layout::ForwardOf(int columns) const {
   return *std::ranges::find(forward, columns, &ForwardLayout::columns);
 }
 
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 const Keeping& keeping, int clusters) {
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, const Keeping& keeping,
+                                 int clusters) {
   struct Remembered {
     LayoutKey key{};
     std::optional<Layout> layout;

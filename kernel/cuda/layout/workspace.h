@@ -60,6 +60,9 @@ constexpr int64_t EndOfChunk(int64_t first, int64_t columns, int64_t stretch) {
   return columns >= stretch ? begin + columns : std::min(first + columns, begin + stretch);
 }
 
+// Returns the rows that d_logits in place have: as many as grad_weight's depth is computed in.
+constexpr int64_t InPlaceRows(int64_t n) { return (n + 63) / 64 * 64; }
+
 struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
@@ -105,7 +108,7 @@ constexpr int64_t KeptBytes(bool exponents) { return exponents ? 2 : 4; }
 
 // What is kept of logits, and whether backward may write over it.
 struct Keeping {
-  size_t bytes = 0;  // at most, offsets and `ahead` not counted
+  size_t bytes = 0;  // of kept columns at most; offsets, `ahead` and InPlaceRows beside
   KeptForm form = KeptForm::kDefault;
   bool consumed = false;
 

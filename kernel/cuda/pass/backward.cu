@@ -35,7 +35,8 @@ Status RunInPlace(const Call& call, const BackwardMemory& memory, const HiddenOp
   const int64_t v = call.layout.v;
   const auto chunk_at = [&](int64_t first, int64_t columns) {
     return Chunk<Element>(call, memory, hidden, first, columns,
-                          static_cast<Element*>(kept.d_logits) + (first - kept.first_column), kept.ld);
+                          static_cast<Element*>(kept.d_logits) + (first - kept.first_column),
+                          InPlaceRows(call.layout.n), kept.ld);
   };
   const bool weight = call.results.grad_weight.has_value();
   const bool beside = call.path.makes_kept && layout.kept.two && weight;
@@ -81,7 +82,7 @@ Status RunChunks(const Call& call, const BackwardMemory& memory, const HiddenOpe
   };
   const auto chunk_at = [&](int64_t first, void* d_logits) {
     return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits,
-                          ChunkColumns(call, first));
+                          call.layout.backward.padded_rows, ChunkColumns(call, first));
   };
   void *own = memory.d_logits, *other = memory.other_kept;
   bool made = false;
@@ -117,6 +118,11 @@ Status RunBackward(const Call& given) {
   const Layout& layout = given.layout;
   const BackwardMemory memory = MemoryOf(given);
   Status status = ListBackward(RowInputsOf(given.problem), given.saved, memory.list, given.stream);
+  // The list is the header's only reader. A pass that fails later has made the state invalid, too.
+  if (status.ok() && given.consumed && given.saved.header != nullptr) {
+    status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), given.stream),
+                      "cudaMemsetAsync");
+  }
   if (!status.ok()) return status;
   // Later launches look up forward's places in the list's copy, which has none of a state that does not
   // fit.
@@ -136,10 +142,6 @@ Status RunBackward(const Call& given) {
                                                       : RunChunks<__nv_bfloat16>(call, memory, hidden);
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
-  if (status.ok() && given.consumed && given.saved.header != nullptr) {
-    status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), call.stream),
-                      "cudaMemsetAsync");
-  }
   return status;
 }
 

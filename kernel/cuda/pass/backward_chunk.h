@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A chunk of the vocabulary in a backward pass: d_logits, and what they add to either gradient. Included
-// by backward.cu alone.
+// A chunk of the vocabulary in a backward pass: d_logits, and what they add to either gradient.
+// Included by backward.cu alone.
 
 #pragma once
 
@@ -63,14 +63,14 @@ inline int64_t ChunkColumns(const Call& call, int64_t first) {
 template <class Element>
 class Chunk {
  public:
-  // The rows of d_logits lie ld elements apart.
+  // d_logits have memory for `rows` rows, ld elements apart.
   Chunk(const Call& call, const BackwardMemory& memory, const HiddenOperand& hidden, int64_t first,
-        int64_t columns, void* d_logits, int64_t ld)
+        int64_t columns, void* d_logits, int64_t rows, int64_t ld)
       : call_(call),
         layout_(call.layout),
         memory_(memory),
         hidden_(hidden),
-        padded_rows_(call.layout.backward.padded_rows),
+        rows_(rows),
         ld_(ld),
         first_(first),
         columns_(columns),
@@ -149,9 +149,9 @@ class Chunk {
   }
 
   Operand StoredDLogits() const {
-    return {d_logits_, padded_rows_, columns_, ld_, PlaneStride(), layout_.planes};
+    return {d_logits_, rows_, columns_, ld_, PlaneStride(), layout_.planes};
   }
-  int64_t PlaneStride() const { return padded_rows_ * ld_; }
+  int64_t PlaneStride() const { return rows_ * ld_; }
 
   DLogitsEpilogue<Element> Epilogue() const {
     DLogitsEpilogue<Element> epilogue;
@@ -160,7 +160,7 @@ class Chunk {
     epilogue.ld = ld_;
     epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
     epilogue.columns = columns_;
-    epilogue.allocated_rows = padded_rows_;
+    epilogue.allocated_rows = rows_;
     epilogue.first_column = first_;
     epilogue.exponents = layout_.exponents;
     epilogue.vocab = layout_.v;
@@ -294,7 +294,7 @@ class Chunk {
   const Layout& layout_;
   const BackwardMemory& memory_;
   const HiddenOperand& hidden_;
-  int64_t padded_rows_, ld_, first_, columns_;
+  int64_t rows_, ld_, first_, columns_;
   void* d_logits_;
   bool weight_alone_ = false;  // no product of grad_hidden belongs to the chunk
   const Chunk* next_ = nullptr;

@@ -100,6 +100,7 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
         epilogue.kept_logits = call.kept->logits + first * call.kept->ld;
       }
       epilogue.kept_ld = call.kept->ld;
+      epilogue.kept_columns = call.kept->columns;
       epilogue.first_kept = call.kept->first_column;
     }
     status = KernelsOf<Element>(call.path).forward(product, epilogue, call.stream);

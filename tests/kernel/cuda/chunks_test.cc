@@ -25,7 +25,8 @@ Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Cos
   Results results;
   results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   results.grad_weight = Tensor{nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
-  const std::optional<Layout> layout = MakeLayout(problem, results, {.bytes = limit, .consumed = consumed}, clusters);
+  const std::optional<Layout> layout =
+      MakeLayout(problem, results, {.bytes = limit, .consumed = consumed}, clusters);
   EXPECT_TRUE(layout.has_value());
   return layout.value_or(Layout{});
 }

@@ -27,13 +27,20 @@ using GpuInPlace = KeepingOnEachPath;
 using ::testing::IsEmpty;
 
 // d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
-// one that is packed. Rows of backward's list have another place than forward's. Fails if d_logits are
+// one that is packed. Rows of backward's list have another place than forward's. 200 rows have tiles of
+// 128 rows of grad_hidden, beside whose end the last chunk of grad_weight runs. Fails if d_logits are
 // written over exponents that are still to be read.
 TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
-  for (const TestLayout& layout : {TestLayout{}, TestLayout{.hidden_major = true}}) {
-    const TestValues values = Ragged(DType::kBf16, 3072, 60000, 10, 200);
+  struct Shape {
+    int64_t n, h;
+    TestLayout layout;
+  };
+  for (const auto& [n, h, layout] :
+       {Shape{3072, 200, {}}, Shape{3072, 200, {.hidden_major = true}}, Shape{200, 600, {}}}) {
+    const TestValues values = Ragged(DType::kBf16, n, 60000, 10, h);
     const TestOutputs apart = Apart(values, layout, On());
     for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 13, ~size_t{0}}) {
+      SCOPED_TRACE(testing::Message() << n << " rows, limit " << limit << " " << layout.hidden_major);
       PlacedProblem placed(values, layout);
       const std::optional<cuda::Layout> made =
           cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = limit, .consumed = true});
@@ -42,14 +49,36 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
       ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
       DeviceProblem device(placed.problem(), placed.results());
       Execution execution = On();
-      execution.kept_logits_bytes = limit;
+      execution.kept_logits_bytes = execution.saved_logits_bytes = limit;
+      execution.saved_is_consumed = true;
       OneCall call(device, device.problem(), execution, 0xff);
       ASSERT_TRUE(call.Run({}).ok());
       Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       EXPECT_THAT(device.Fetch(), IsEmpty());
       EXPECT_TRUE(call.workspace->GuardsIntact());
-      EXPECT_TRUE(placed.Outputs() == apart) << limit << (layout.hidden_major ? " packed" : "");
+      EXPECT_TRUE(placed.Outputs() == apart);
+      EXPECT_TRUE(Apart(values, layout, execution) == apart);
     }
+  }
+}
+
+// Every row is live, and their number and the vocabulary's last tile leave no room. Fails if the tile's
+// columns past the vocabulary are stored as if they were kept.
+TEST_P(GpuInPlace, StoresNoColumnPastTheLast) {
+  for (const int64_t v : {64, 256, 4160}) {
+    const TestValues values = TestValues::Random(DType::kBf16, 256, v, 45, 12);
+    Execution execution = On();
+    execution.saved_logits_bytes = ~size_t{0};
+    execution.saved_is_consumed = true;
+    PlacedProblem placed(values);
+    DeviceProblem device(placed.problem(), placed.results());
+    DeviceCall apart(device, execution);
+    ASSERT_TRUE(apart.Run().ok());
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(apart.GuardsIntact()) << v;
+    const TestOutputs found = placed.Outputs();
+    EXPECT_TRUE(found == AtOnce(values, execution)) << v;
+    EXPECT_TRUE(found == Apart(values, {}, On())) << v;
   }
 }
 
@@ -61,8 +90,8 @@ TEST_P(GpuInPlace, AConsumedStateServesOnce) {
       const TestValues values = Ragged(dtype, 77, v, 11);
       const TestOutputs without = Apart(values, {}, In(form));
       for (const size_t limit : Limits(values, form)) {
-        SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " v " << v
-                                        << " limit " << limit);
+        SCOPED_TRACE(testing::Message()
+                     << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit);
         Execution execution = In(form);
         execution.saved_logits_bytes = limit;
         execution.saved_is_consumed = true;

@@ -163,8 +163,8 @@ class HopperSass : public testing::Test {
 
 // Fails on a kernel that breaks a rule, and if kernels are no longer found. There are forward (with and
 // without kept logits, and with exponents) and d_logits (in planes, and through fp16) in two tiles
-// each, grad_hidden in two tiles, grad_weight in three forms, all in two dtypes except the planes and exponents, and
-// three with planted defects.
+// each, grad_hidden in two tiles, grad_weight in three forms, all in two dtypes except the planes and
+// exponents, and three with planted defects.
 TEST_F(HopperSass, MainLoopsAreAsTheyWereMeant) {
   Disassemble(PLUMBLINE_HOPPER_OBJECTS);
   if (IsSkipped()) return;

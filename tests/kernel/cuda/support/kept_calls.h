@@ -46,7 +46,8 @@ inline TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64
   return values;
 }
 
-inline TestOutputs Apart(const TestValues& values, const TestLayout& layout, const Execution& execution) {
+inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
+                         const Execution& execution) {
   PlacedProblem placed(values, layout);
   DeviceProblem device(placed.problem(), placed.results());
   DeviceCall call(device, execution);
