@@ -123,8 +123,9 @@ TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
       }
       Execution consumed = own;
       consumed.saved_is_consumed = true;
-      if (dtype == DType::kBf16 && logits != kNone)
+      if (dtype == DType::kBf16 && logits != kNone) {
         EXPECT_EQ(OnForeignState(values, consumed, SavedBy(values, own)), "") << logits;
+      }
       foreign(values.Rows({0, 1, 2}), own, "fewer rows");
       foreign(Ragged(dtype == DType::kF16 ? DType::kBf16 : DType::kF16, 10), own, "another dtype");
       foreign(TestValues::Random(dtype, 77, 1004, 45, 1), own, "another vocabulary");
